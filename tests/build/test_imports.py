@@ -1,6 +1,6 @@
 """Imports point one way: ir <- dialects <- bytecode, analysis, targets, layout <- resources <- slicing, assignment,
-schedule, rewrites, lowering, codegen <- passes <- stages <- api <- cli, build, runtime.  `sim.interpreter` imports ir,
-dialects and bytecode, `sim.emulator` nothing of the compiler, `sim.estimate` targets and codegen as well."""
+schedule, rewrites, lowering, codegen <- passes <- stages <- api <- cli, build, runtime <- server.  `sim.interpreter`
+imports ir, dialects and bytecode, `sim.emulator` nothing of the compiler, `sim.estimate` targets and codegen as well."""
 
 import ast
 import os
@@ -24,6 +24,8 @@ LAYERS = [
     {"stages"},
     {"pipeline", "tileir_pipeline", "kernel_inputs", "steps", "api", "program"},
     {"cli", "build", "runtime", "tuning"},
+    {"server"},
+    {"__main__"},
 ]  # fmt: skip
 
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

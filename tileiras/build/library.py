@@ -92,6 +92,11 @@ def compile_with(
     return made
 
 
+code_in_memory: CodeBase | None = None
+"""The fingerprints of the code that this process has loaded, where something else sees to it that no file of it has
+changed since: the compile service."""
+
+
 def default_session() -> Session:
     """The session of the working directory's store, as the environment has it now; raises CompileError (code 2)."""
     directory = directory_for(os.getcwd())
@@ -105,7 +110,7 @@ def default_session() -> Session:
     except ValueError as error:
         raise CompileError.at(None, str(error), ExitCode.CONFIGURATION) from None
     if found is None:
-        code = CodeBase(memo=store.memo_path, known=store.fingerprints_path)
+        code = code_in_memory or CodeBase(memo=store.memo_path, known=store.fingerprints_path)
         found = _sessions[directory, mode] = Session(store, code)
     return found
 

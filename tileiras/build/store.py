@@ -26,6 +26,9 @@ _DIGEST_SIZE = 16
 
 OFF = "off"
 
+MEMO = "imports.json"
+"""What a store's directory keeps about the compiler's own source files."""
+
 READ_WRITE, READ_ONLY, REFRESH, VERIFY = "read-write", "read-only", "refresh", "verify"
 MODES = (READ_WRITE, READ_ONLY, OFF, REFRESH, VERIFY)
 """What a build does with its store: `refresh` looks nothing up and writes, `verify` runs every stage and compares."""
@@ -241,7 +244,7 @@ class ArtifactStore:
     def memo_path(self) -> str | None:
         """A file beside the rows for facts about the compiler's own source files."""
         writable = self._usable and self.mode != READ_ONLY
-        return os.path.join(self.directory, "imports.json") if writable else None
+        return os.path.join(self.directory, MEMO) if writable else None
 
     @property
     def fingerprints_path(self) -> str | None:

@@ -20,6 +20,9 @@ ALIASES = {
     "O": "opt-level", "arch": "gpu-name", "g": "device-debug", "o": "output-file", "h": "help", **options.ALIASES,
 }  # fmt: skip
 
+SERVICE = ("auto", "off")
+"""What `--server` and TILEIRAS_SERVER say; `tileiras.server.client` goes by it before this program is loaded."""
+
 _CATEGORIES = ("none", "all", *CATEGORIES)
 
 VENDOR = (
@@ -50,6 +53,7 @@ OWN = (
     Spec("entry", str, "Compile only this entry", "name"),
     Spec("depfile", str, "Write what the product is made from, as a rule for make", "file"),
     Spec("cache", str, "Folder of the artifact store for this run, or off", "folder"),
+    Spec("server", SERVICE, "Whether the compile service may answer; TILEIRAS_SERVER says when absent", lists=True),
     Spec("diagnostics", ("text", "json"), "Form of what is said; JSON has one object a line"),
     Spec("save-temps", FLAG, "Write what every stage makes beside the output"),
     Spec("pass-pipeline", str, "tileir{key=value ...}: options of the documented pipeline", "pipeline"),

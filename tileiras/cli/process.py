@@ -8,7 +8,8 @@ import re
 import sys
 from collections.abc import Callable
 
-from tileiras.diagnostics import Diagnostic, Severity, to_json
+from tileiras.diagnostics import Diagnostic, ExitCode, Severity, to_json
+from tileiras.files import DISK_FULL
 
 CLOSED = 2
 """The exit code where nobody reads what the command prints."""
@@ -63,7 +64,8 @@ def read_input(name: str) -> bytes:
 
 def run(main: Callable[[], int]) -> int:
     """What `main` returns.  Ctrl-C ends the process by its signal, so that whoever started it sees what ended it; a
-    closed standard output is no failure to tell of."""
+    closed standard output is no failure to tell of, a full one is told once."""
+    code: int | None = None
     try:
         code = main()
         if sys.stdout is not None:  # as where it was closed before the command started
@@ -76,6 +78,17 @@ def run(main: Callable[[], int]) -> int:
         os.kill(os.getpid(), signal.SIGINT)
         raise
     except BrokenPipeError:
-        # The interpreter must not complain about it when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return CLOSED
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        if not code:
+            complain(f"error: IO failure on output stream: {error.strerror}")
+        _drop_output()
+        return code or int(ExitCode.USAGE)
+
+
+def _drop_output() -> None:
+    """Sends what is left of standard output nowhere: the interpreter must not complain about it when it flushes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -102,6 +102,9 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     from tileiras import pipeline, units
     from tileiras.cli.messages import Report
 
+    if os.environ.get("TILEIRAS_SERVER", "") not in ("", *driver_options.SERVICE):
+        message = f"TILEIRAS_SERVER={os.environ['TILEIRAS_SERVER']}: accepted are {', '.join(driver_options.SERVICE)}"
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
     name = inputs[0]
     emit = values.get("emit", "cubin")
     last, suffix = pipeline.emit_stage(emit)

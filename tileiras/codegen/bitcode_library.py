@@ -52,6 +52,12 @@ class MemoryStore:
 
 _process_store = MemoryStore()
 
+Entries = dict[str, tuple[str, tuple[str, ...]]]
+"""A library taken apart: see `split`."""
+
+_in_memory: dict[str, Entries] = {}
+"""Libraries that this process holds taken apart, by their keys in a store; see `BitcodeLibrary.keep_in_memory`."""
+
 # A top-level entity starts a line; a function ends with the first "}" in column 0. These are compiled when they are
 # used: few processes split a library.
 _REFERENCE = r'[@%](?:"[^"]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*)|#\d+|!\d+'
@@ -83,7 +89,7 @@ class BitcodeLibrary:
         self._data = data
         self._digest: str | None = None
         self._store = store if store is not None else _process_store
-        self._entries: dict[str, tuple[str, tuple[str, ...]]] | None = None
+        self._entries: Entries | None = None
 
     @property
     def digest(self) -> str:
@@ -101,7 +107,9 @@ class BitcodeLibrary:
                 self._data = file.read()
         return self._data
 
-    def _load(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+    def _load(self) -> Entries:
+        if self._entries is None:
+            self._entries = _in_memory.get(self._key)
         if self._entries is None:
             from tileiras.codegen import isolation
 
@@ -115,6 +123,10 @@ class BitcodeLibrary:
             self._entries = entries
             self._data = None
         return self._entries
+
+    def keep_in_memory(self) -> None:
+        """Takes the library apart for all compilations of this process and of those that are forked from it."""
+        _in_memory[self._key] = self._load()
 
     def defines(self, function: str) -> bool:
         """Whether the library has this function; raises RuntimeError when it is no bitcode."""
@@ -135,6 +147,8 @@ class BitcodeLibrary:
         """
         roots = sorted(set(functions))
         key = f"{self._key}/closure/{','.join(roots)}/{','.join(f'{k}={v}' for k, v in sorted(reflection.items()))}"
+        if self._key in _in_memory:
+            return self._closure(roots, location, reflection)
         stored = self._store.get(key)
         if stored is None:
             stored = self._closure(roots, location, reflection).encode()
@@ -169,7 +183,7 @@ class BitcodeLibrary:
         return "\n".join(lines) + "\n"
 
 
-def split(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+def split(text: str) -> Entries:
     """Top-level entities of LLVM IR text: name -> (text, names of the entities it refers to), in file order.
 
     Names carry their sigil: `@f` for functions and globals, `%struct.s` for types, `#3` for attribute groups, `!7`
@@ -203,7 +217,7 @@ def split(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
         key = strings.get(match.group(1))
         return f"= add i32 0, <{key}>" if key in REFLECT_VALUES else match.group(0)
 
-    entries: dict[str, tuple[str, tuple[str, ...]]] = {}
+    entries: Entries = {}
     for name, body in pieces.items():
         if name[0] == "@" and "@__nvvm_reflect(" in body and body.startswith("define"):
             body = re.sub(_REFLECT_CALL, answer, body)
@@ -218,7 +232,7 @@ def _symbol(line: str) -> str:
     return match.group(1)
 
 
-def pack(entries: dict[str, tuple[str, tuple[str, ...]]]) -> bytes:
+def pack(entries: Entries) -> bytes:
     """The stored form: one index line per entity (name, length in bytes, references), an empty line, the texts."""
     index: list[str] = []
     texts: list[bytes] = []
@@ -229,10 +243,10 @@ def pack(entries: dict[str, tuple[str, tuple[str, ...]]]) -> bytes:
     return "\n".join(index).encode() + b"\n\n" + b"".join(texts)
 
 
-def unpack(data: bytes) -> dict[str, tuple[str, tuple[str, ...]]]:
+def unpack(data: bytes) -> Entries:
     """Inverse of `pack`."""
     index, _, texts = data.partition(b"\n\n")
-    entries: dict[str, tuple[str, tuple[str, ...]]] = {}
+    entries: Entries = {}
     offset = 0
     for line in index.decode().split("\n"):
         name, length, *references = line.split("\t")

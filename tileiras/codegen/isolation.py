@@ -74,9 +74,9 @@ class Helper:
                 # No other thread may be inside LLVM at the fork: its locks would stay taken in the child for ever.
                 lock.acquire()
             try:
-                request_read, self._requests = os.pipe()
-                self._replies, reply_write = os.pipe()
-                lifeline_read, self._lifeline = os.pipe()
+                request_read, self._requests = map(_beyond_streams, os.pipe())
+                self._replies, reply_write = map(_beyond_streams, os.pipe())
+                lifeline_read, self._lifeline = map(_beyond_streams, os.pipe())
                 inner = (request_read, reply_write, lifeline_read)
                 _pipe_ends.update((*inner, *self._ends()))
                 _kept[threading.get_ident()] = inner
@@ -198,9 +198,21 @@ class Helper:
             self.close()
 
 
+def _beyond_streams(descriptor: int) -> int:
+    """The same under a number that no standard stream has: where those are closed, theirs are the next free ones, and
+    the helper's streams would take the place of its pipes."""
+    if descriptor > 2:
+        return descriptor
+    import fcntl
+
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(descriptor)
+    return moved
+
+
 def _nameless_file() -> Any:
     if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("stderr"), "w+b")
+        return os.fdopen(_beyond_streams(os.memfd_create("stderr")), "w+b")
     import tempfile
 
     return tempfile.TemporaryFile()
@@ -256,6 +268,23 @@ def start() -> None:
         helper = None
     if helper is None:
         _local.helper = Helper()
+
+
+def start_ahead() -> None:
+    """`start`, unless this process has LLVM in memory: its helpers then have it as well, and starting one is a fork."""
+    if not llvm_is_loaded:
+        start()
+
+
+llvm_is_loaded = False
+"""Whether LLVM was loaded and initialised in this process, for all helpers that it starts: see `load_llvm`."""
+
+
+def load_llvm() -> None:
+    """Loads and initialises LLVM in this process, one that works through helpers and forked children alone."""
+    global llvm_is_loaded
+    _functions()["warm_up"]()
+    llvm_is_loaded = True
 
 
 def helper_pid() -> int | None:
@@ -352,7 +381,7 @@ def _serve(requests: int, replies: int, lifeline: int, owner: int) -> None:
     gc.enable()
     functions = _functions()
     warm_up = functions.get("warm_up")
-    if warm_up is not None:
+    if warm_up is not None and not llvm_is_loaded:
         warm_up()
     ready = _resident_bytes()
     while True:

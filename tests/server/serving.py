@@ -1,0 +1,130 @@
+"""What the tests of the service share: a service in a folder of its own, and commands that run with it or without."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+CHECKOUT = str(Path(__file__).parents[2])
+
+KERNEL = """\
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<f32>>) {
+    %i = iota : tile<16xi32>
+    %b = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %q = broadcast %b : tile<1xptr<f32>> -> tile<16xptr<f32>>
+    %a = offset %q, %i : tile<16xptr<f32>>, tile<16xi32> -> tile<16xptr<f32>>
+    %v, %t = load_ptr_tko weak %a : tile<16xptr<f32>> -> tile<16xf32>, token
+    %e = exp %v : tile<16xf32>
+    %t2 = store_ptr_tko weak %a, %e : tile<16xptr<f32>>, tile<16xf32> -> token
+    return
+  }
+}
+"""
+
+_Found = TypeVar("_Found")
+
+
+def until(condition: Callable[[], _Found], what: str) -> _Found:
+    """The first true result; long enough for a machine with much else to do."""
+    limit = time.monotonic() + 300
+    while not (found := condition()):
+        assert time.monotonic() < limit, what
+        time.sleep(0.02)
+    return found
+
+
+def processes(runtime: Path) -> set[int]:
+    """The processes whose environment names this runtime directory: services, their children, and commands."""
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"XDG_RUNTIME_DIR={runtime}".encode() in file.read_bytes().split(b"\0"):
+                found.add(int(file.parent.name))
+        except OSError:
+            pass
+    return found
+
+
+class Answer(NamedTuple):
+    """What a command leaves: exit code, both outputs, files with their modes."""
+
+    code: int
+    output: bytes
+    error: bytes
+    files: dict[str, tuple[int, bytes]]
+
+
+class Service:
+    """A service whose socket is in `folder`, of the compiler in `code`."""
+
+    def __init__(self, folder: Path, code: str = CHECKOUT) -> None:
+        self.runtime = folder / "runtime"
+        self.runtime.mkdir()
+        self.code = code
+
+    def environment(self, server: str = "auto", **changes: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name != "TILEIRAS_REMOTE_CACHE"}
+        return {
+            **kept, "PYTHONPATH": self.code, "XDG_RUNTIME_DIR": str(self.runtime), "TILEIRAS_CACHE_DIR": "off",
+            "TILEIRAS_SERVER": server, **changes,
+        }  # fmt: skip
+
+    def control(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`tileiras-server` with these words."""
+        return subprocess.run(
+            [sys.executable, "-m", "tileiras.server.command", *words], env=self.environment(), cwd=self.runtime,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def start(self, *words: str) -> None:
+        done = self.control("start", *words)
+        assert done.returncode == 0, done.stderr
+
+    def stop(self) -> None:
+        """Ends it, and waits until nothing of it is left."""
+        self.control("stop")
+        until(lambda: not processes(self.runtime), "a process of the service goes on")
+        assert self.files() == []
+
+    def facts(self) -> dict:
+        return json.loads(self.control("status", "--json").stdout)
+
+    def files(self) -> list[str]:
+        """What lies in the private directory."""
+        folder = self.runtime / "tileiras"
+        return sorted(os.listdir(folder)) if folder.exists() else []
+
+    def sockets(self) -> list[str]:
+        return [name for name in self.files() if "." not in name]
+
+    def command(self, program: str = "tileiras") -> list[str]:
+        """The installed command, apart from the file that the installer writes."""
+        code = f"import sys; from tileiras.server import client; sys.exit(client.run({program!r}))"
+        return [sys.executable, "-c", code]
+
+    def run(
+        self, words: Sequence[str], folder: Path, server: str = "auto", program: str = "tileiras",
+        environment: Mapping[str, str] = {}, **how,
+    ) -> Answer:  # fmt: skip
+        """One command in a folder; the files that it leaves are removed."""
+        before = set(os.listdir(folder))
+        how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
+        if "input" in how:
+            del how["stdin"]
+        done = subprocess.run(
+            [*self.command(program), *words], cwd=folder, env=self.environment(server, **environment), check=False,
+            **how,
+        )  # fmt: skip
+        files = {}
+        for name in sorted(set(os.listdir(folder)) - before):
+            path = folder / name
+            files[name] = (path.stat().st_mode, path.read_bytes())
+            path.unlink()
+        return Answer(done.returncode, done.stdout, done.stderr, files)

@@ -1,0 +1,223 @@
+"""A command answers through the service as it does without: outputs, exit codes, files, what it takes over."""
+
+import json
+import os
+import pty
+import resource
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+
+from invocations import INVOCATIONS, OURS, RECORDED, leave, make_inputs, normalized  # noqa: E402
+
+from tileiras.server import request  # noqa: E402
+
+EXPECTED = json.loads(RECORDED.read_text())
+PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("inputs")
+    make_inputs(path)
+    return path
+
+
+def test_recorded_command_lines_have_their_answers(ptxas, service, inputs):
+    before = service.facts()["requests"]
+    wrong = {}
+    for line in INVOCATIONS:
+        present = set(os.listdir(inputs))
+        done = subprocess.run(
+            [*service.command(), *shlex.split(line)], cwd=inputs, env=service.environment(), capture_output=True,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+        found = {
+            "code": done.returncode, "error": normalized(done.stderr.decode(errors="replace")),
+            "files": leave(inputs, present),
+        }  # fmt: skip
+        expected = {**EXPECTED[line], **OURS.get(line, {})}
+        expected.pop("why", None)
+        if found != expected:
+            wrong[line] = (found, expected)
+    assert wrong == {}
+    assert service.facts()["requests"] == before + len(INVOCATIONS), "some were not answered by the service"
+
+
+def both(service, words, folder, **how):
+    """The answer without the service, when that with it is the same and came from it."""
+    before = service.facts()["requests"]
+    served = service.run(words, folder, **how)
+    assert service.facts()["requests"] == before + 1, "the service was not asked"
+    own = service.run(words, folder, "off", **how)
+    assert served == own
+    return own
+
+
+@pytest.mark.parametrize("words", [
+    (*PTX, "-o", "k.ptx"),
+    (*PTX, "-o", "-"),
+    (*PTX, "-o", "/dev/stdout"),
+    (*PTX, "-o", "/dev/stderr"),
+    (*PTX, "--libdevice=explicit"),
+    ("k.mlir", "--gpu-name=sm_90", "--emit=tileas", "-o", "k.out", "--mlir-print-ir-after-all"),
+    ("k.mlir", "--gpu-name=sm_90", "--remarks=all", "--depfile=k.d", "-o", "k.cubin"),
+    ("k.mlir", "--gpu-name=sm_90", "--save-temps", "-o", "k.cubin"),
+    ("missing.mlir", "--gpu-name=sm_90"),
+    ("k.mlir", "--gpu-name=sm_91"),
+    ("k.mlir", "--unknown"),
+    ("k.mlir", "-o", "k.mlir", "--gpu-name=sm_90"),
+    ("--version",),
+    ("--help",),
+])  # fmt: skip
+def test_a_command_line_has_one_answer(ptxas, service, folder, words):
+    assert both(service, words, folder) is not None
+
+
+def test_other_commands_have_one_answer(service, folder):
+    assert both(service, ("k.mlir", "--canonicalize"), folder, program="tileiras-opt").output.startswith(b"cuda_tile")
+    words = ("--mlir-to-cudatilebc", "k.mlir", "-o", "k.bc")
+    assert both(service, words, folder, program="tileiras-translate").files["k.bc"][1].startswith(b"\x7fTileIR")
+
+
+def test_standard_input_is_a_pipe_or_a_file(service, folder):
+    words = ("-", "--gpu-name=sm_90", "--emit=ptx", "-o", "-")
+    text = (folder / "k.mlir").read_bytes()
+    piped = both(service, words, folder, input=text)
+    assert piped.output.startswith(b"//") or b".version" in piped.output
+    found = []
+    for server in ("auto", "off"):
+        with open(folder / "k.mlir", "rb") as file:
+            found.append((service.run(words, folder, server, stdin=file), file.read()))
+    assert found[0] == found[1] and found[0][0] == piped
+
+
+def test_descriptors_keep_their_numbers(service, folder):
+    read, write = os.pipe()
+    with open(read, "rb") as reading:
+        words = (*PTX, "-o", f"/dev/fd/{write}")
+        answer = both(service, words, folder, pass_fds=(write,))
+        os.close(write)
+        data = reading.read()
+    assert answer.code == 0 and data[: len(data) // 2] == data[len(data) // 2 :] and b".entry k" in data
+
+
+def test_a_closed_output_and_one_that_nobody_reads(service, folder):
+    for redirection in (">&-", "2>&-", "<&- >&- 2>&-"):
+        line = " ".join(map(shlex.quote, [*service.command(), *PTX, "-o", "k.ptx"])) + " " + redirection
+        found = []
+        for server in ("auto", "off"):
+            done = subprocess.run(
+                ["sh", "-c", line], cwd=folder, env=service.environment(server), capture_output=True, check=False
+            )
+            found.append((done.returncode, done.stdout, done.stderr, (folder / "k.ptx").read_bytes()))
+            (folder / "k.ptx").unlink()
+        assert found[0] == found[1]
+    found = []
+    for server in ("auto", "off"):
+        process = subprocess.Popen(
+            [*service.command(), *PTX, "-o", "-"], cwd=folder, env=service.environment(server),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        process.stdout.close()
+        found.append((process.stderr.read(), process.wait()))
+        process.stderr.close()
+    assert found[0] == found[1] == (b"", 2)
+
+
+def test_a_full_device_is_told_of(service, folder):
+    found = []
+    for server in ("auto", "off"):
+        with open("/dev/full", "wb") as full:
+            found.append(service.run((*PTX, "-o", "-"), folder, server, stdout=full))
+            found.append(service.run(("--help",), folder, server, stdout=full))
+    assert found[0] == found[2] and found[1] == found[3]
+    assert found[0].code == found[1].code == 1 and found[1].error.count(b"IO failure on output stream") == 1
+
+
+def test_a_terminal_is_one(service, folder):
+    """What the command asks of its streams; a terminal is that of the client."""
+    found = []
+    for server in ("auto", "off"):
+        leader, follower = pty.openpty()
+        service.run((*PTX, "-o", "-"), folder, server, stdin=follower, stdout=follower, stderr=follower)
+        os.close(follower)
+        data = b""
+        while True:
+            try:
+                more = os.read(leader, 1 << 16)
+            except OSError:  # a terminal ends so on Linux
+                break
+            if not more:
+                break
+            data += more
+            if len(data) > 3000:
+                break
+        os.close(leader)
+        found.append(data[:3000])
+    assert found[0] == found[1] and b".version" in found[0]
+
+
+def test_umask_folder_limits_and_variables_are_the_clients(service, folder):
+    secret = both(service, (*PTX, "-o", "k.ptx"), folder, preexec_fn=lambda: os.umask(0o077))
+    assert secret.files["k.ptx"][0] & 0o777 == 0o600
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    assert both(service, (*PTX, "-o", "k.ptx"), folder, preexec_fn=limited).code != 0
+    there = {"TILEIRAS_CACHE_DIR": str(folder / "store")}
+    service.run((*PTX, "-o", "k.ptx"), folder, environment=there) if not (folder / "store").mkdir() else None
+    assert any((folder / "store").iterdir()), "the store that the environment names"
+    wrong = both(service, PTX, folder, environment={"TILEIRAS_CACHE_MODE": "never"})
+    assert wrong.code == 2 and b"TILEIRAS_CACHE_MODE=never" in wrong.error
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a privileged user can have other groups")
+def test_a_process_with_other_groups_is_its_own(service, folder):
+    groups = [*os.getgroups(), 4242]
+    assert both(service, (*PTX, "-o", "k.ptx"), folder, extra_groups=groups).code == 0
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, extra_groups=groups)
+    try:
+        with pytest.raises(request.Refused, match="Groups"):
+            request.take_over_process(process.pid, os.getegid())
+    finally:
+        process.communicate(b"\n")
+
+
+def test_what_a_wrong_word_for_the_service_says(service, folder):
+    answer = service.run(PTX, folder, "never")
+    assert answer.code == 2 and b"TILEIRAS_SERVER=never: accepted are auto, off" in answer.error
+    answer = service.run((*PTX, "--server=never"), folder, "off")
+    assert answer.code == 1 and b"Cannot find option named 'never'" in answer.error
+
+
+def test_the_last_word_says_whether_the_service_is_asked(service, folder):
+    before = service.facts()["requests"]
+    assert service.run((*PTX, "--server=off", "-o", "k.ptx"), folder).code == 0
+    assert service.run((*PTX, "--server=auto", "--server", "off", "-o", "k.ptx"), folder).code == 0
+    assert service.facts()["requests"] == before
+    assert service.run((*PTX, "-server=auto", "-o", "k.ptx"), folder, "off").code == 0
+    assert service.facts()["requests"] == before + 1
+
+
+def test_the_client_loads_nothing_of_the_compiler(service, folder):
+    """What it has loaded when it ends, besides what Python starts with."""
+    start = "import os, sys\nbefore = set(sys.modules)\n"
+    told = (
+        "end = os._exit\ndef told(code):\n    print(*sorted(set(sys.modules) - before), file=sys.stderr, flush=True)\n"
+        "    end(code)\nos._exit = told\nfrom tileiras.server import client\nclient.program()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", start + told, *PTX, "-o", "-"], env=service.environment(), cwd=folder,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ".entry k" in done.stdout
+    own = {name for name in done.stderr.split() if name.startswith("tileiras")}
+    assert own == {"tileiras", "tileiras.server", "tileiras.server.client", "tileiras.server.protocol"}
+    assert set(done.stderr.split()) - own <= {"__future__", "_socket", "stat", "_signal"}

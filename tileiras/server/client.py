@@ -1,0 +1,260 @@
+"""What a command does first: hand itself to the service, where the user wants one and one is there.
+
+It loads nothing of the compiler, and of the library only what is built in or small.  In every case in which the service
+cannot be used, or ends before anything was written that cannot be written again, the command does its work itself and
+says nothing: the service changes how long a command takes, never what it does.
+
+The first use starts the service, for the commands that follow.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tileiras.server import protocol
+from tileiras.server.protocol import COMMIT, EXIT, GREETING, HEADER, RETIRED, ProtocolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+
+
+def program() -> int:
+    """The command `tileiras`."""
+    return run("tileiras")
+
+
+def tileiras_opt() -> int:
+    """The command `tileiras-opt`."""
+    return run("tileiras-opt")
+
+
+def tileiras_translate() -> int:
+    """The command `tileiras-translate`."""
+    return run("tileiras-translate")
+
+
+def run(name: str) -> int:
+    """One of `protocol.PROGRAMS`, on the command line of this process; its exit code."""
+    if wanted(name, sys.argv[1:]) and protocol.supported():
+        code = _Request(name).answer()
+        if code is not None:
+            # Nothing is open, buffered or registered: taking the interpreter apart is time for nothing.
+            os._exit(code)
+    module = __import__(f"tileiras.cli.{name.replace('-', '_')}", fromlist=["program"])
+    return module.program()
+
+
+def wanted(name: str, words: list[str]) -> bool:
+    """Whether the user wants the service: the last `--server` says, which only `tileiras` has, else TILEIRAS_SERVER.
+
+    Words that name a file of options are not looked into.
+    """
+    word = os.environ.get("TILEIRAS_SERVER") or "off"
+    if name == "tileiras":
+        before = ""
+        for given in words:
+            if given == "--":
+                break
+            if given.startswith(("--server=", "-server=")):
+                word = given.partition("=")[2]
+            elif before in ("--server", "-server"):
+                word = given
+            before = given
+    return word == "auto"
+
+
+class _Unusable(Exception):
+    """The service cannot be used; `start` says whether one is to be started for the next command."""
+
+    def __init__(self, start: bool = False) -> None:
+        self.start = start
+
+
+class _Request:
+    """One command line, handed to the service."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._committed = False
+        self._identity = protocol.identity()
+
+    def answer(self) -> int | None:
+        """The exit code; None where this process has to do the work.
+
+        Ends this process by the signal that ended the service's, where that had begun to write.
+        """
+        try:
+            import _socket
+
+            connection = self._connected(_socket)
+            position = _position_of_input()
+            try:
+                self._send(connection, _socket)
+                code = self._wait(connection)
+            finally:
+                connection.close()
+        except _Unusable as reason:
+            if reason.start:
+                self._start_service()
+            return None
+        except (ImportError, OSError, ProtocolError):
+            return None
+        if code >= 0:
+            return code
+        if not self._committed:
+            if position is not None:
+                os.lseek(0, position, os.SEEK_SET)
+            return None
+        _end_by(-code)
+        return None
+
+    def _connected(self, _socket) -> socket:
+        """A connection to a process of this user that has greeted this one."""
+        try:
+            directory = protocol.open_directory()
+        except FileNotFoundError:
+            raise _Unusable(start=True) from None
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            connection.settimeout(protocol.PATIENCE)
+            connection.connect(protocol.address(directory, protocol.name_of(self._identity)))
+            peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+            if int.from_bytes(peer[4:8], sys.byteorder) != os.geteuid() or connection.recv(1) != GREETING:
+                raise _Unusable()
+            return connection
+        except (FileNotFoundError, ConnectionRefusedError):
+            connection.close()
+            raise _Unusable(start=True) from None
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            os.close(directory)
+
+    def _send(self, connection: socket, _socket) -> None:
+        here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            inherited = _inherited()
+            if len(inherited) >= protocol.MOST_DESCRIPTORS:
+                raise _Unusable()
+            message = protocol.pack(
+                protocol.RUN,
+                self._identity,
+                self._name.encode(),
+                protocol.pack_words([os.fsencode(word) for word in sys.argv]),
+                os.fsencode(sys.path[0]) if sys.path else b"",
+                protocol.pack_words([str(number).encode() for number in inherited]),
+                protocol.pack_words([name + b"=" + value for name, value in os.environb.items()]),
+            )
+            numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in (here, *inherited))
+            sent = connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
+            if sent < len(message):
+                connection.sendall(message[sent:])
+        finally:
+            os.close(here)
+
+    def _wait(self, connection: socket) -> int:
+        """The exit code, a signal's number below zero; waits as long as the command takes."""
+        connection.settimeout(None)
+        _die_of_interrupts()
+        while True:
+            try:
+                kind, body = _received(connection)
+            except (OSError, ProtocolError):
+                return -9
+            if kind == COMMIT:
+                self._committed = True
+            elif kind == EXIT:
+                return int.from_bytes(protocol.unpack(body)[0], "little", signed=True)
+            else:
+                raise _Unusable(start=kind == RETIRED)
+
+    def _start_service(self) -> None:
+        """Starts the service beside this process, which does not wait for it; whatever is wrong, nobody is told."""
+        try:
+            spawn(protocol.name_of(self._identity))
+        except OSError:
+            pass
+
+
+def spawn(name: str, idle: float = protocol.IDLE, said: int | None = None) -> int:
+    """Starts a service in a session of its own, without this process's streams and descriptors; its process number.
+
+    It ends at once where its identity has another `name` than this process's.  `said` is a descriptor for what it has
+    to say until it is ready.  Raises OSError.
+    """
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}\nfrom tileiras.server.zygote import main\n"
+        f"sys.exit(main({name!r}, {idle!r}))"
+    )
+    actions: list[tuple] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)]
+    actions.append((os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_RDWR, 0))
+    actions.append((os.POSIX_SPAWN_DUP2, 1 if said is None else said, 2))
+    actions += [(os.POSIX_SPAWN_CLOSE, number) for number in _inherited() if number > 2]
+    return os.posix_spawn(
+        sys.executable, [sys.executable, *_interpreter_options(), "-c", code], os.environ, file_actions=actions,
+        setsid=True, setsigmask=(), setsigdef=[number for number in range(1, 32) if number not in (9, 19)],
+    )  # fmt: skip
+
+
+def _interpreter_options() -> list[str]:
+    """The words between this interpreter and what it runs."""
+    options = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv)]
+    if options and options[-1][:1] == "-" and options[-1][-1:] in ("m", "c"):  # also at the end of `-Im`
+        options[-1] = options[-1][:-1]
+    return [word for word in options if word != "-"]
+
+
+def _inherited() -> list[int]:
+    """The descriptors that whoever started this process has left open to it, in order."""
+    found = []
+    for word in os.listdir("/proc/self/fd"):
+        try:
+            if os.get_inheritable(int(word)):
+                found.append(int(word))
+        except OSError:
+            pass  # the one that the list was read from
+    return sorted(found)
+
+
+def _position_of_input() -> int | None:
+    """Where standard input stands, if it is something that one can go back in."""
+    try:
+        return os.lseek(0, 0, os.SEEK_CUR)
+    except OSError:
+        return None
+
+
+def _received(connection: socket) -> tuple[bytes, bytes]:
+    """The kind and body of one message; raises ProtocolError at the end of the connection."""
+    kind, size = protocol.unpack_header(_exactly(connection, HEADER))
+    return kind, _exactly(connection, size)
+
+
+def _exactly(connection: socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise ProtocolError("the connection ends within a message")
+        data += more
+    return data
+
+
+def _die_of_interrupts() -> None:
+    """Ctrl-C ends this process at once and as it ends others; where it is ignored, it stays so."""
+    import _signal
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
+def _end_by(number: int) -> None:
+    """Ends this process by a signal that has ended the one which did its work."""
+    import _signal
+
+    if number not in (_signal.SIGKILL, _signal.SIGSTOP):
+        _signal.signal(number, _signal.SIG_DFL)
+    os.kill(os.getpid(), number)

@@ -1,0 +1,133 @@
+"""What the service has loaded, and whether it is still what lies on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pkgutil
+import sys
+import time
+from collections.abc import Iterator
+
+from tileiras.build.fingerprint import tree_state
+from tileiras.files import RACY_NS
+
+PACKAGES = (
+    "ir", "dialects", "bytecode", "analysis", "targets", "layout", "resources", "slicing", "assignment", "schedule",
+    "rewrites", "lowering", "codegen", "passes", "stages", "cli",
+)  # fmt: skip
+"""What compilations consist of: loaded whole, so that no request loads anything."""
+
+MODULES = (
+    "tileiras.api", "tileiras.build.library", "tileiras.build.step", "tileiras.build.shards", "tileiras.locations",
+    "diskcache", "llvmlite.binding", "tempfile", "subprocess", "sqlite3", "xxhash", "select",
+)  # fmt: skip
+
+LEFT_OUT = (
+    # They load NumPy, whose linear algebra starts threads, and belong to other commands.
+    "tileiras.cli.run_arguments", "tileiras.cli.tileiras_run", "tileiras.cli.tileiras_watch",
+)  # fmt: skip
+
+WARM_UP = """\
+cuda_tile.module @warm_up {
+  entry @sum(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %first = constant <i32: 0> : tile<i32>
+    %step = constant <i32: 1> : tile<i32>
+    %ones = constant <i32: 1> : tile<16x16xi32>
+    %row = iota : tile<16xi32>
+    %column = reshape %row : tile<16xi32> -> tile<1x16xi32>
+    %columns = broadcast %column : tile<1x16xi32> -> tile<16x16xi32>
+    %offsets = addi %columns, %ones : tile<16x16xi32>
+    %zero = constant <f32: 0.0> : tile<16x16xf32>
+    %base = reshape %a : tile<ptr<f16>> -> tile<1x1xptr<f16>>
+    %bases = broadcast %base : tile<1x1xptr<f16>> -> tile<16x16xptr<f16>>
+    %from = offset %bases, %offsets : tile<16x16xptr<f16>>, tile<16x16xi32> -> tile<16x16xptr<f16>>
+    %out = reshape %c : tile<ptr<f32>> -> tile<1x1xptr<f32>>
+    %outs = broadcast %out : tile<1x1xptr<f32>> -> tile<16x16xptr<f32>>
+    %to = offset %outs, %offsets : tile<16x16xptr<f32>>, tile<16x16xi32> -> tile<16x16xptr<f32>>
+    %total = for %i in (%first to %n, step %step) : tile<i32> iter_values(%sum = %zero) -> (tile<16x16xf32>) {
+      %value, %t = load_ptr_tko weak %from : tile<16x16xptr<f16>> -> tile<16x16xf16>, token
+      %more = mmaf %value, %value, %sum : tile<16x16xf16>, tile<16x16xf16>, tile<16x16xf32>
+      continue %more : tile<16x16xf32>
+    }
+    %done = store_ptr_tko weak %to, %total : tile<16x16xptr<f32>>, tile<16x16xf32> -> token
+    return
+  }
+}
+"""
+"""A kernel with a loop, loads and a dot: compiling it fills the tables that are made when they are first asked for."""
+
+Snapshot = tuple[dict[str, list[int]], tuple[tuple[int, int] | None, ...]]
+
+
+def snapshot() -> Snapshot:
+    """The state of every file of the compiler, and of the folders that packages are installed in."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    installed = [entry for entry in sys.path[1:] if os.path.basename(entry) in ("site-packages", "dist-packages")]
+    return tree_state(package), tuple(map(_folder_state, installed))
+
+
+def wait_until_settled() -> None:
+    """Returns when no file is so new that another change could leave its time as it is."""
+    while True:
+        newest = max(changed for _, changed, _ in snapshot()[0].values())
+        left = newest + RACY_NS - time.time_ns()
+        if not 0 < left <= RACY_NS:
+            return
+        time.sleep(left / 1e9)
+
+
+def _folder_state(path: str) -> tuple[int, int] | None:
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_ino
+
+
+def preload() -> None:
+    """Loads the compiler, LLVM and the tables into this process, whose children then have them.
+
+    No helper process of LLVM is started, and nothing is kept that depends on a folder or an environment.
+    """
+    for name in (*MODULES, *_modules()):
+        importlib.import_module(name)
+    from tileiras import api, pipeline
+    from tileiras.build import library
+    from tileiras.build.fingerprint import CodeBase
+    from tileiras.build.store import MEMO, OFF, default_directory
+    from tileiras.codegen import isolation, libdevice, ptxas
+    from tileiras.options import CompileOptions
+
+    ptxas.prepare()
+    for target in ("sm_90", "sm_80"):
+        api.compile_with(WARM_UP, CompileOptions({"gpu-name": target}), "llvm")
+    directory = default_directory(None)
+    if directory != OFF:
+        # Without a memo, looking for imports takes longer than everything else here.
+        code = library.code_in_memory = CodeBase(memo=os.path.join(directory, MEMO))
+        for row in (library.ROW, *pipeline.STAGES):
+            code.fingerprint(row)
+    isolation.load_llvm()
+    found = libdevice.find()
+    if found is not None:
+        with contextlib.suppress(RuntimeError, OSError):  # one that is damaged is told of by who needs it
+            found.keep_in_memory()
+        isolation.stop()
+
+
+def _modules() -> Iterator[str]:
+    for package in PACKAGES:
+        name = f"tileiras.{package}"
+        yield name
+        found = importlib.import_module(name)
+        for module in pkgutil.walk_packages(found.__path__, name + "."):
+            if module.name not in LEFT_OUT and not module.name.endswith(".__main__"):
+                yield module.name
+
+
+def threads() -> int:
+    """How many threads this process has: a fork takes one of them along, and whatever locks the others hold."""
+    return len(os.listdir("/proc/self/task"))

@@ -1,0 +1,334 @@
+"""A forked child of the service: waits for one command, becomes the process that the user started, and answers.
+
+What it takes over from the client is what a child of the same shell would have: descriptors by their numbers, working
+directory, environment, umask, limits, priority, processors.  What cannot be taken over (another container, other
+groups or capabilities, a higher limit) is refused, and the command does the work itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import io
+import os
+import resource
+import select
+import socket
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import NoReturn
+
+from tileiras.codegen import isolation
+from tileiras.server import loaded, messages, protocol
+from tileiras.server.protocol import COMMIT, EXIT, GREETING, REFUSED, RETIRED, RUN
+
+
+class Refused(Exception):
+    """This process cannot stand in for the client's."""
+
+
+def serve(
+    listener: socket.socket, control: socket.socket, identity: bytes, state: loaded.Snapshot, forget: Callable[[], None]
+) -> NoReturn:
+    """Takes connections until one brings a command, and ends with it.
+
+    `control` leads to the zygote; when that is gone, `forget` is called, and this process ends.
+    """
+    while True:
+        connection = _next(listener, control, forget)
+        with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
+            process, user, group = messages.peer(connection)
+            if user == os.geteuid():
+                connection.settimeout(protocol.PATIENCE)
+                connection.sendall(GREETING)
+                kind, fields, descriptors = messages.receive(connection)
+                connection.settimeout(None)
+                if not fields or fields[0] != identity:
+                    messages.send(connection, REFUSED, b"another version or environment of Python")
+                elif kind != RUN:
+                    messages.send(control, kind, *fields[1:], descriptors=(connection.fileno(),))
+                else:
+                    messages.send(control, RUN, descriptors=(connection.fileno(),))
+                    _answer(connection, control, process, group, fields[1:], descriptors, state)
+                for number in descriptors:
+                    os.close(number)
+        connection.close()
+
+
+def _next(listener: socket.socket, control: socket.socket, forget: Callable[[], None]) -> socket.socket:
+    """The next connection; several spares wait for the same."""
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    poll.register(control, select.POLLIN)
+    while True:
+        ready = dict(poll.poll())
+        if control.fileno() in ready:
+            forget()
+            os._exit(0)
+        try:
+            connection, _ = listener.accept()
+            return connection
+        except BlockingIOError:
+            continue  # another spare has it
+
+
+def _answer(
+    connection: socket.socket, control: socket.socket, process: int, group: int, fields: list[bytes],
+    descriptors: list[int], state: loaded.Snapshot,
+) -> NoReturn:  # fmt: skip
+    """Runs the command that the fields of a RUN describe."""
+    client = _Client(connection, control)
+    try:
+        if loaded.snapshot() != state:
+            client.leave(RETIRED)
+        name, arguments, first, numbers, environment = fields
+        program = name.decode()
+        if program not in protocol.PROGRAMS:
+            raise Refused(f"no program of the service: {program}")
+        client.take_over_descriptors(descriptors, [int(word) for word in protocol.unpack_words(numbers)])
+        take_over_process(process, group)
+        _take_over_environment(protocol.unpack_words(environment))
+        sys.argv = [os.fsdecode(word) for word in protocol.unpack_words(arguments)]
+        sys.orig_argv = [sys.executable, *sys.argv]
+        sys.path[:1] = [os.fsdecode(first)]
+        # Remembered by the library, and a matter of the environment.
+        tempfile.tempdir = None
+    except (Refused, OSError, ValueError) as reason:
+        client.leave(REFUSED, str(reason).encode())
+    isolation.end_with(client.fileno())
+    client.watch_streams()
+    client.end(_run(program))
+
+
+# ---- becoming the client's process -----------------------------------------------------------------------------------
+
+_SAME = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
+"""Lines of /proc/PID/status (proc(5)) that a process cannot change, or only give up."""
+
+_LIMITS = sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")})
+
+_NAMESPACES = ("mnt", "user", "pid", "net")
+
+
+def take_over_process(process: int, group: int) -> None:
+    """Umask, limits, priority and processors of another process; raises Refused where this one cannot have its rights
+    or sees other files."""
+    if process <= 0 or group != os.getegid():
+        raise Refused("the client's process is not to be seen, or has another group")
+    theirs, own = _status(process), _status(os.getpid())
+    for name in _SAME:
+        if theirs.get(name) != own.get(name):
+            raise Refused(f"the client has another {name}")
+    for name in _NAMESPACES:
+        if os.readlink(f"/proc/{process}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}"):
+            raise Refused(f"the client is in another {name} namespace")
+    root, here = os.stat(f"/proc/{process}/root"), os.stat("/")
+    if (root.st_dev, root.st_ino) != (here.st_dev, here.st_ino):
+        raise Refused("the client has another root")
+    for kind in _LIMITS:
+        limits = resource.prlimit(process, kind)
+        if limits != resource.getrlimit(kind):
+            resource.setrlimit(kind, limits)
+    priority = os.getpriority(os.PRIO_PROCESS, process)
+    if priority != os.getpriority(os.PRIO_PROCESS, 0):
+        os.setpriority(os.PRIO_PROCESS, 0, priority)
+    processors = os.sched_getaffinity(process)
+    if processors != os.sched_getaffinity(0):
+        os.sched_setaffinity(0, processors)
+    os.umask(int(theirs["Umask"], 8))
+
+
+def _status(process: int) -> dict[str, str]:
+    with open(f"/proc/{process}/status", "rb") as file:
+        lines = file.read().decode("ascii", "replace").split("\n")
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _moved(number: int, first: int) -> int:
+    """A descriptor under a number from `first` on."""
+    moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, first)
+    os.close(number)
+    return moved
+
+
+def _take_over_environment(pairs: list[bytes]) -> None:
+    wanted = dict(pair.partition(b"=")[::2] for pair in pairs)
+    for name in [name for name in os.environb if name not in wanted]:
+        del os.environb[name]
+    for name, value in wanted.items():
+        if os.environb.get(name) != value:
+            os.environb[name] = value
+
+
+# ---- being it --------------------------------------------------------------------------------------------------------
+
+
+class _Client:
+    """The command that waits for this process, and the zygote, which looks after both."""
+
+    def __init__(self, connection: socket.socket, control: socket.socket) -> None:
+        self._connection = connection
+        self._control = control
+        self._committed = False
+        self._own = 0
+        """Descriptors of the service's own have this number or a higher one, the client's lower ones."""
+        self._has_others = False
+        """Whether the client has handed over more than standard streams."""
+
+    def fileno(self) -> int:
+        """Readable once the client has gone: it says nothing more."""
+        return self._connection.fileno()
+
+    def take_over_descriptors(self, received: list[int], numbers: list[int]) -> None:
+        """The first is the working directory, the others get the `numbers` that they have in the client; the service's
+        own go out of their way."""
+        if len(received) != len(numbers) + 1:
+            raise Refused("a descriptor is missing")
+        self._own = max([2, *numbers]) + 1
+        self._has_others = self._own > 3
+        # A number that is free now may be one that a client's is to have.
+        first = max(self._own, *received, self._connection.fileno(), self._control.fileno()) + 1
+        here, *others = [_moved(number, first) for number in received]
+        self._connection = socket.socket(fileno=_moved(self._connection.detach(), first))
+        self._control = socket.socket(fileno=_moved(self._control.detach(), first))
+        os.fchdir(here)
+        os.close(here)
+        os.closerange(0, first)
+        for number, target in zip(others, numbers):
+            os.dup2(number, target)
+            os.close(number)
+
+    def commit(self) -> None:
+        """Called before anything that cannot be done twice.  Where the client has gone, this process has no business
+        left."""
+        if not self._committed:
+            self._committed = True
+            try:
+                messages.send(self._connection, COMMIT)
+            except OSError:
+                os._exit(1)
+
+    def watch_streams(self) -> None:
+        """Makes the standard streams as Python makes them, and commits before the first use of what is no file."""
+        sys.stdin = sys.__stdin__ = _stream(0, "r", "<stdin>", self.commit)
+        sys.stdout = sys.__stdout__ = _stream(1, "w", "<stdout>", self.commit)
+        sys.stderr = sys.__stderr__ = _stream(2, "w", "<stderr>", self.commit)
+        sys.addaudithook(self._opened)
+
+    def _opened(self, event: str, arguments: tuple) -> None:
+        """Files can be read and written again.  Pipes and devices cannot, and are not told from files by their names.
+        """
+        if event != "open" or not isinstance(arguments[0], (str, bytes)):
+            return
+        if not self._committed and arguments[0] not in (os.devnull, "/dev/urandom"):
+            with contextlib.suppress(OSError, ValueError):
+                mode = os.stat(arguments[0]).st_mode
+                if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                    self.commit()
+
+    def end(self, code: int) -> NoReturn:
+        """Hands the exit code over and ends this process."""
+        # Whoever reads a pipe of the client waits until all its writers are gone; LLVM's process has its own streams,
+        # and what else the client has inherited.
+        if self._has_others:
+            isolation.stop()
+        os.closerange(0, self._own)
+        with contextlib.suppress(OSError):
+            messages.send(self._control, EXIT)
+        with contextlib.suppress(OSError):
+            messages.send(self._connection, EXIT, code.to_bytes(4, "little", signed=True))
+        # The zygote counts the time of processes that were waited for.
+        isolation.stop()
+        os._exit(0)
+
+    def leave(self, kind: bytes, *fields: bytes) -> NoReturn:
+        """Says why this process does not run the command, and ends it."""
+        with contextlib.suppress(OSError):
+            messages.send(self._control, kind if kind == RETIRED else EXIT)
+        with contextlib.suppress(OSError):
+            messages.send(self._connection, kind, *fields)
+        os._exit(0)
+
+
+class _Watched(io.FileIO):
+    """A standard stream that says so before it is used; files can be read again."""
+
+    commit: Callable[[], None]
+
+    def readinto(self, buffer) -> int | None:
+        self._use()
+        return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        self._use()
+        return super().readall()
+
+    def read(self, size: int = -1) -> bytes | None:
+        self._use()
+        return super().read(size)
+
+    def write(self, data) -> int | None:
+        self.commit()
+        return super().write(data)
+
+    def _use(self) -> None:
+        if not stat.S_ISREG(os.fstat(self.fileno()).st_mode):
+            self.commit()
+
+
+def _stream(number: int, mode: str, name: str, commit: Callable[[], None]) -> io.TextIOWrapper | None:
+    """As CPython's create_stdio (Python/pylifecycle.c) does it; None where the descriptor is closed."""
+    try:
+        raw = _Watched(number, mode, closefd=False)
+    except OSError:
+        return None
+    raw.commit = commit
+    raw.name = name
+    original = _ORIGINAL[number]
+    unbuffered = mode == "w" and original.write_through
+    buffered: io.BufferedIOBase | io.FileIO
+    buffered = io.BufferedReader(raw) if mode == "r" else raw if unbuffered else io.BufferedWriter(raw)
+    stream = io.TextIOWrapper(
+        buffered, original.encoding, original.errors, newline="\n",
+        line_buffering=not unbuffered and (number == 2 or raw.isatty()), write_through=unbuffered,
+    )  # fmt: skip
+    stream.mode = mode
+    return stream
+
+
+_ORIGINAL = (sys.stdin, sys.stdout, sys.stderr)
+"""Those that the service started with: what the environment says of their encoding is part of its identity."""
+
+
+def _run(program: str) -> int:
+    """The command as a process of its own, whose interpreter ends as one does: with a traceback, or what a stream that
+    cannot be flushed has to say."""
+    import gc
+    import importlib
+
+    from tileiras.cli import process
+
+    gc.disable()
+    main = importlib.import_module(f"tileiras.cli.{program.replace('-', '_')}").main
+    try:
+        code = process.run(main)
+    except SystemExit as stopped:
+        code = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except OSError:
+        return _UNFLUSHED
+    return int(code)
+
+
+_UNFLUSHED = 120
+"""What the interpreter ends with when it cannot flush its streams (`Py_FinalizeEx`)."""

@@ -1,0 +1,412 @@
+"""The process that stays: it has loaded everything, has no threads, and forks.
+
+    zygote ── spare, spare, ...      wait for a connection; the one that takes it answers it and ends
+           ├─ a request, ...         a spare that has taken one; another spare is forked in its place
+           └─ trees                  vouches for trees, has threads; started when somebody asks
+
+The socket is listened on by the spares, so that a request finds a process that is there already.  The zygote follows
+what became of them: a request whose client has gone is ended, one that ends without a word of its own is told of to its
+client.  It does no request's work, so none can block or damage it.
+
+One service of a name holds the lock `NAME.lock` beside its socket `NAME`; both go when it ends, by whatever process of
+it is the last where it was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from tileiras import __version__
+from tileiras.server import loaded, messages, protocol
+from tileiras.server.protocol import EXIT, FACTS, RETIRED, RUN, STATUS, STOP, TREES
+
+MOST_REQUESTS = 256
+"""At once; who comes then does the work itself.  Requests do not wait for each other: one may read what another
+writes."""
+
+BACKLOG = 128
+"""Connections that wait for a spare; the next client is turned away at once."""
+
+END_SECONDS = 5.0
+"""What the last requests have to end in when the service is told to."""
+
+
+SPARE, WORKING, DONE, VOUCHING = "spare", "working", "done", "vouching"
+"""What a child does.  One that is done has given its answer, and is on its way out."""
+
+
+class Child:
+    """A forked process, and the zygote's end of what it talks over."""
+
+    __slots__ = ("pid", "control", "client", "state", "is_heard")
+
+    def __init__(self, pid: int, control: socket.socket, state: str) -> None:
+        self.pid = pid
+        self.control = control
+        self.client: socket.socket | None = None
+        """The connection of the request that it works on."""
+        self.state = state
+        self.is_heard = True
+        """Whether it may still say something."""
+
+    def leave_client(self) -> None:
+        if self.client is not None:
+            self.client.close()
+            self.client = None
+
+    def end(self, number: int) -> None:
+        """Sends a signal; until it is reaped the number is this process's."""
+        os.kill(self.pid, number)
+
+
+class Inbox:
+    """What the process for trees is given: messages, each with the connection that its answer goes to."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+
+    def fileno(self) -> int:
+        """Readable when there is a message, or the zygote has gone."""
+        return self._control.fileno()
+
+    def take(self) -> tuple[list[bytes], socket.socket] | None:
+        """The next message's fields and connection; waits for it.  None when the service ends: so must who asked."""
+        try:
+            _, fields, descriptors = messages.receive(self._control)
+        except (EOFError, OSError):
+            return None
+        return fields, socket.socket(fileno=descriptors[0])
+
+
+class Zygote:
+    """A service that listens on `listener`, at `name` in the private directory that is open as `directory`."""
+
+    def __init__(
+        self, directory: int, name: str, listener: socket.socket, state: loaded.Snapshot, identity: bytes, idle: float
+    ) -> None:
+        self._directory = directory
+        self._name = name
+        self._listener = listener
+        self._state = state
+        self._identity = identity
+        self._idle = idle
+        self._inode = os.stat(name, dir_fd=directory).st_ino
+        self._children: dict[int, Child] = {}
+        self._trees: Child | None = None
+        self._spares = min(4, len(os.sched_getaffinity(0)))
+        self._ending = False
+        self._requests = 0
+        self._began = time.time()
+        self._last = time.monotonic()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGTERM, lambda number, frame: self._end())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    # ---- the loop ----------------------------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Until it has been idle for long enough or is told to end, and the last request has ended."""
+        until: float | None = None
+        while not self._ending or self._children:
+            now = time.monotonic()
+            if self._ending and until is None:
+                until = now + END_SECONDS
+            if not self._ending:
+                self._fill()
+            left = until - now if until is not None else self._last + self._idle - now
+            if left <= 0 and until is not None:
+                for child in self._children.values():
+                    child.end(signal.SIGKILL)
+            elif left <= 0 and not self._busy():
+                self._end()
+                continue
+            self._wait(max(0.05, min(left, 3600.0)))
+            self._reap()
+
+    def _wait(self, seconds: float) -> None:
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        by_control: dict[int, Child] = {}
+        by_client: dict[int, Child] = {}
+        for child in self._children.values():
+            if child.is_heard:
+                by_control[child.control.fileno()] = child
+                poll.register(child.control, select.POLLIN)
+            if child.client is not None:
+                by_client[child.client.fileno()] = child
+                # A client says nothing more: whatever can be read is its end.
+                poll.register(child.client, select.POLLIN | select.POLLRDHUP)
+        for number, _ in poll.poll(seconds * 1000):
+            if number == self._wake_read:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake_read, 4096)
+            elif number in by_client:
+                self._client_gone(by_client[number])
+            else:
+                self._heard(by_control[number])
+
+    def _busy(self) -> bool:
+        return any(child.state == WORKING for child in self._children.values())
+
+    def _fill(self) -> None:
+        """Forks until there are enough spares."""
+        waiting = sum(child.state == SPARE for child in self._children.values())
+        room = MOST_REQUESTS - len(self._children)
+        for _ in range(min(self._spares - waiting, room)):
+            if self._fork(self._work, SPARE) is None:
+                return
+
+    def _fork(self, work: Callable[[socket.socket], None], state: str) -> Child | None:
+        """A child that runs `work` with its end of the control connection; None where the system has no room."""
+        ours, theirs = socket.socketpair()
+        try:
+            pid = os.fork()
+        except OSError:
+            ours.close()
+            theirs.close()
+            if not self._children:
+                self._end()
+            return None
+        if pid == 0:
+            self._become_child(ours, theirs, work)
+        theirs.close()
+        ours.settimeout(protocol.PATIENCE)
+        child = self._children[pid] = Child(pid, ours, state)
+        return child
+
+    def _become_child(
+        self, ours: socket.socket, theirs: socket.socket, work: Callable[[socket.socket], None]
+    ) -> NoReturn:
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            ours.close()
+            for number in (self._wake_read, self._wake_write):
+                os.close(number)
+            for child in self._children.values():
+                child.control.close()
+                child.leave_client()
+            self._children = {}
+            work(theirs)
+        finally:
+            # Whatever went wrong, no command has said how it ended.
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _work(self, control: socket.socket) -> None:
+        from tileiras.server import request
+
+        request.serve(self._listener, control, self._identity, self._state, self._forget)
+
+    def _forget(self) -> None:
+        """Called by a spare whose zygote is gone."""
+        remove(self._directory, self._name, self._inode)
+
+    # ---- what children say -------------------------------------------------------------------------------------------
+
+    def _heard(self, child: Child) -> None:
+        try:
+            kind, fields, descriptors = messages.receive(child.control)
+        except (EOFError, OSError, protocol.ProtocolError):
+            child.is_heard = False  # it is ending, and will be reaped
+            return
+        self._last = time.monotonic()
+        client = socket.socket(fileno=descriptors[0]) if descriptors else None
+        for number in descriptors[1:]:
+            os.close(number)
+        if kind == RETIRED:
+            self._end()
+        elif kind == EXIT:
+            child.state = DONE
+            child.leave_client()
+        elif kind == RUN:
+            self._requests += 1
+            child.state, child.client = WORKING, client
+        elif client is not None:
+            with client, contextlib.suppress(OSError):
+                self._answer(kind, fields, client)
+
+    def _answer(self, kind: bytes, fields: list[bytes], client: socket.socket) -> None:
+        """What a client asks of the service itself; raises OSError where it does not wait for it."""
+        client.settimeout(0)
+        if kind == STOP:
+            self._end()
+        if kind in (STATUS, STOP):
+            messages.send(client, FACTS, json.dumps(self.facts()).encode())
+        elif kind == TREES and not self._ending:
+            if self._trees is None:
+                self._trees = self._fork(_serve_trees, VOUCHING)
+            if self._trees is not None:
+                client.settimeout(None)
+                messages.send(self._trees.control, TREES, *fields, descriptors=(client.fileno(),))
+
+    def _client_gone(self, child: Child) -> None:
+        """Its command was ended, or has heard from the child itself."""
+        if child.state == WORKING:
+            child.end(signal.SIGKILL)
+        child.leave_client()
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, _ = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            child = self._children.pop(pid, None)
+            if child is None:
+                continue
+            child.control.close()
+            self._last = time.monotonic()
+            if child is self._trees:
+                self._trees = None
+            if child.client is not None:
+                # It has not said how its command ended: that has not come to its end, whatever ended the process.
+                number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else signal.SIGKILL
+                code = (-number).to_bytes(4, "little", signed=True)
+                with child.client as client, contextlib.suppress(OSError):
+                    client.settimeout(0)
+                    messages.send(client, EXIT, code)
+
+    def _end(self) -> None:
+        """No new requests from here on; those that run have their time."""
+        if self._ending:
+            return
+        self._ending = True
+        remove(self._directory, self._name, self._inode)
+        self._listener.close()
+        for child in self._children.values():
+            if child.state in (SPARE, VOUCHING):
+                # A client that a spare has just taken sees it end before any work, and does that itself.
+                child.end(signal.SIGTERM)
+
+    def facts(self) -> dict[str, object]:
+        """What `tileiras-server status` shows; times in seconds, memory in KiB."""
+        own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+        running = sum(child.state == WORKING for child in self._children.values())
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "socket": os.path.join(protocol.runtime_directory(), self._name),
+            "since": self._began,
+            "idle_limit": self._idle,
+            "requests": self._requests,
+            "running": running,
+            "ending": self._ending,
+            "processor_seconds": sum((own.ru_utime, own.ru_stime, children.ru_utime, children.ru_stime)),
+            "memory": own.ru_maxrss,
+        }
+
+
+def _serve_trees(control: socket.socket) -> None:
+    from tileiras.server import trees
+
+    trees.serve(Inbox(control))
+
+
+def remove(directory: int, name: str, inode: int) -> None:
+    """Removes a socket, if it is still that one, and its lock."""
+    with contextlib.suppress(OSError):
+        if os.stat(name, dir_fd=directory).st_ino == inode:
+            os.unlink(name, dir_fd=directory)
+            os.unlink(f"{name}.lock", dir_fd=directory)
+
+
+# ---- start -----------------------------------------------------------------------------------------------------------
+
+
+def main(name: str, idle: float = protocol.IDLE) -> int:
+    """Becomes the service `name`, until it ends; the exit code.
+
+    0 also where another process is that service or is becoming it; 1 with a line on standard error where it cannot be.
+    """
+    identity = protocol.identity()
+    if protocol.name_of(identity) != name:
+        print(f"the service of this Python is {protocol.name_of(identity)}, not {name}", file=sys.stderr)
+        return 1
+    try:
+        directory = protocol.open_directory(create=True)
+        lock = _locked(directory, name)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if lock is None:
+        return 0
+    os.chdir("/")
+    try:
+        loaded.wait_until_settled()
+        state = loaded.snapshot()
+        loaded.preload()
+        if loaded.snapshot() != state:
+            return 0  # edited meanwhile: the next command starts another
+        if loaded.threads() != 1:
+            print("a library has started a thread: this process cannot fork safely", file=sys.stderr)
+            return 1
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.setblocking(False)
+            draft = f"{name}.new"
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft, dir_fd=directory)
+            listener.bind(protocol.address(directory, draft))
+            listener.listen(BACKLOG)
+            os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
+            zygote = Zygote(directory, name, listener, state, identity, idle)
+            gc.collect()
+            # What is loaded stays: looking through it for garbage would copy it into every child.
+            gc.freeze()
+            gc.disable()
+            _hand_back_streams()
+            zygote.serve()
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        _unlock(directory, name, lock)
+    return 0
+
+
+def _locked(directory: int, name: str) -> int | None:
+    """The lock of a service, held until this process and its children end; None where another process has it."""
+    while True:
+        lock = os.open(f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(f"{name}.lock", dir_fd=directory).st_ino == os.fstat(lock).st_ino:
+                return lock
+        os.close(lock)  # that of a service which has ended since
+
+
+def _unlock(directory: int, name: str, lock: int) -> None:
+    """Removes a lock, unless another service has made one since."""
+    with contextlib.suppress(OSError):
+        if os.stat(f"{name}.lock", dir_fd=directory).st_ino == os.fstat(lock).st_ino:
+            os.unlink(f"{name}.lock", dir_fd=directory)
+
+
+def _hand_back_streams() -> None:
+    """Lets go of the standard error that whoever waits for the service to be ready reads."""
+    sys.stderr.flush()
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    os.close(null)
