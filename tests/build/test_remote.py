@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from delaying_server import DelayingServer
 from project import CHECKOUT, Project, axpy, module
 
 from tileiras.build import remote
@@ -367,6 +368,23 @@ def test_a_server_that_accepts_and_never_answers_costs_one_warning(monkeypatch):
         both.put("key", b"value")
         both.close()
     assert len(said) == 1 and "timed out" in said[0]
+
+
+def test_a_server_that_answers_slowly_three_times_is_done_without(monkeypatch):
+    monkeypatch.setattr(remote, "SLOW_SECONDS", 0.05)
+    server = DelayingServer(0.1)
+    said: list[str] = []
+    reader = Remote(server.url, said.append)
+    assert reader.get("key") is None and reader.get_many(["key", "other key"]) == {} and said == []
+    server.latency = 0.0
+    assert reader.get("key") is None  # not slow: it begins anew
+    server.latency = 0.1
+    for number in range(5):
+        assert reader.get(f"key {number}") is None
+    server.close()
+    assert said == [f"remote cache {server.url}: the last 3 replies took more than 0.05 s each; "
+                    "done without for this build"]  # fmt: skip
+    assert len(server.requests) == 7
 
 
 IMPATIENT = "import tileiras.build.remote as remote\nremote.READ_SECONDS = 1.0\n"

@@ -14,9 +14,11 @@ from collections.abc import Sequence
 import pytest
 from project import Project, axpy, module
 
+from tileiras.build import noticing
 from tileiras.build import watch as watch_module
 from tileiras.build.execute import Session
 from tileiras.build.history import History
+from tileiras.build.noticing import CLOSED, RENAMED, WRITING, Events, Seen, settled
 from tileiras.build.store import OFF, ArtifactStore
 from tileiras.build.watch import Restart, Single, Tree, Watch
 from tileiras.options import CompileOptions
@@ -301,18 +303,48 @@ def test_a_system_that_is_out_of_watches_is_told_and_files_are_looked_at(project
     assert watching.end() == 0
 
 
+class Known:
+    def __contains__(self, path) -> bool:
+        return path != "new"
+
+
+def pause(seconds: float, *states: str, paths: Sequence[str] = ("k.mlir",)) -> float:
+    """How long `settled` waits after events that are there at once."""
+    events: Events = queue.SimpleQueue()
+    for state in states:
+        for path in paths:
+            events.put(Seen(time.monotonic(), path, state))
+    start = time.monotonic()
+    assert settled(events, 5, Known()) == set(paths)
+    return time.monotonic() - start
+
+
+def test_what_was_renamed_is_looked_at_at_once_and_what_is_written_when_it_is_quiet(monkeypatch):
+    # Times far apart, so that no other work on the machine matters.
+    monkeypatch.setattr(noticing, "_QUIET_OF", {WRITING: 3.0, CLOSED: 1.0, RENAMED: 0.0})
+    monkeypatch.setattr(noticing, "QUIET", 3.0)
+    assert pause(0, RENAMED) < 0.9 and pause(0, WRITING, CLOSED, RENAMED) < 0.9
+    assert 0.9 < pause(0, WRITING, CLOSED) < 2.9
+    assert pause(0, RENAMED, WRITING) > 2.9
+    assert pause(0, RENAMED, paths=("new",)) > 2.9
+
+
+def test_no_event_is_an_answer_as_well():
+    assert settled(queue.SimpleQueue(), 0.01, Known()) is None
+
+
 def test_a_burst_is_one_batch_and_does_not_wait_for_ever():
-    events: queue.SimpleQueue[float] = queue.SimpleQueue()
+    events: Events = queue.SimpleQueue()
     stop = threading.Event()
 
     def save():
         while not stop.wait(0.005):
-            events.put(time.monotonic())
+            events.put(Seen(time.monotonic(), "new", WRITING))
 
     thread = threading.Thread(target=save)
     thread.start()
     start = time.monotonic()
-    Watch._settle(events, 5)
+    settled(events, 5, Known())
     taken = time.monotonic() - start
     stop.set()
     thread.join()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
+
+from tileiras.build.noticing import CLOSED, RENAMED, WRITING, Events, Seen
+from tileiras.units import SUFFIXES
 
 POLL = 0.5
 """The same where there are no events at all."""
@@ -35,11 +38,14 @@ def outermost(folders: Sequence[str]) -> list[str]:
 def observed(
     trees: Sequence[str],
     folders: Sequence[str],
-    events: queue.SimpleQueue[float],
+    events: Events,
     error: Callable[[str], None],
     poll: bool,
+    scripts: Container[str] = (),
 ) -> Iterator[bool]:
-    """Has every change below `trees` and in `folders` put the time into `events`; False where that is not to be had.
+    """Has every change below `trees` and in `folders` put into `events`; False where that is not to be had.
+
+    Files that by their names are neither sources nor one of `scripts` are left out: what editors keep beside a file.
 
     Folders, never files: what an editor renames over a file is another one.
     """
@@ -56,10 +62,17 @@ def observed(
 
     class Handler(FileSystemEventHandler):
         def on_any_event(self, event: Any) -> None:
-            if event.event_type not in ("opened", "closed_no_write"):
-                events.put(time.monotonic())
+            kind = event.event_type
+            # A folder is modified when an entry is, of which there is an event.
+            if kind in ("opened", "closed_no_write") or (event.is_directory and kind == "modified"):
+                return
+            state = CLOSED if kind == "closed" else RENAMED if kind == "moved" else WRITING
+            for path in filter(None, (event.src_path, getattr(event, "dest_path", ""))):
+                path = os.fsdecode(path)
+                if event.is_directory or path in scripts or _matters(path):
+                    events.put(Seen(time.monotonic(), path, state))
 
-    observer = Observer()
+    observer = _observer(Observer)
     try:
         for tree in trees:
             observer.schedule(Handler(), tree, recursive=True)
@@ -84,3 +97,18 @@ def observed(
     finally:
         observer.stop()
         observer.join()
+
+
+def _matters(path: str) -> bool:
+    """Whether a file is a source by its name, or may be an SConscript."""
+    suffix = os.path.splitext(path)[1].lower()
+    return not suffix or suffix in SUFFIXES
+
+
+def _observer(usual: Callable[[], Any]) -> Any:
+    """An observer; on Linux one that tells a file that was renamed from elsewhere from one that is being written."""
+    if sys.platform != "linux":
+        return usual()
+    from watchdog.observers.inotify import InotifyObserver
+
+    return InotifyObserver(generate_full_events=True)

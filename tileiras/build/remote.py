@@ -28,8 +28,15 @@ from tileiras.build.remote_messages import Damaged, action_result, output_file
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-CONNECT_SECONDS = 3.0
-READ_SECONDS = 10.0
+CONNECT_SECONDS = 1.0
+READ_SECONDS = 3.0
+"""How long one waits for a connection, and for the next bytes of a reply: what compiling a dozen kernels takes."""
+
+SLOW_SECONDS = 1.0
+SLOW_WAVES = 3
+"""Waves in a row that took longer to their first reply, after which a server is done without: a wave saves less than
+that of a build with a few kernels (`docs/scale.md`)."""
+
 DRAIN_SECONDS = 5.0
 """How long the end of a build waits for uploads."""
 
@@ -95,6 +102,8 @@ class Remote:
         self._local = threading.local()
         self._uploads: queue.Queue[tuple[str, bytes]] | None = None
         self._threads: ThreadPoolExecutor | None = None
+        self._slow = 0
+        """Waves in a row that were slow."""
         self.round_trip = 0.0
         """Seconds that the last look-up took to its first reply; 0 before one."""
 
@@ -118,6 +127,9 @@ class Remote:
                 if value is not None:  # it has gone since: a miss
                     self._check(key, f"/cas/{digest}", value, digest, size, found)
             self._sound |= len(found) > 0
+            self._slow = self._slow + 1 if self.round_trip > SLOW_SECONDS else 0
+            if self._slow == SLOW_WAVES:
+                self.turn_off(f"the last {SLOW_WAVES} replies took more than {SLOW_SECONDS:g} s each")
         except (OSError, BadReply) as error:
             self.turn_off(str(error) or type(error).__name__)
         return found

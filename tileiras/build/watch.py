@@ -7,12 +7,12 @@ its keys, its store and its artifacts, performed in this process, which keeps th
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import os
 import queue
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from tileiras import pipeline
@@ -22,6 +22,7 @@ from tileiras.build.fingerprint import tree_state
 from tileiras.build.follow import Follower
 from tileiras.build.leftovers import Evaluated, Leftovers, Removed
 from tileiras.build.lock import turn
+from tileiras.build.noticing import Events, settled
 from tileiras.build.observing import POLL, folders_in, observed, outermost
 from tileiras.build.step import Report, Step
 from tileiras.diagnostics import CompileError, counted
@@ -30,12 +31,6 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.targets import target as find_target
 from tileiras.units import Source
-
-QUIET = 0.030
-"""Seconds without an event after which what was saved is taken to be whole."""
-
-AT_MOST = 0.250
-"""Seconds after the first event at which a burst that does not end is looked at all the same."""
 
 SWEEP = 2.0
 """Seconds after which files are looked at without any event: some systems lose events, some file systems have none."""
@@ -106,6 +101,11 @@ class Watch:
         self._files: dict[str, tuple[tuple[int, int, int], str]] = {}
         self._imports: dict[str, tuple[str, list[str]]] = {}
         self._kernels: dict[tuple[str, str], tuple[Single, tuple[str, ...]]] = {}
+        """By stem and product, a kernel and the digests of the files that it is read from."""
+        self._readers: dict[str, list[tuple[str, str]]] = {}
+        """The kernels that are read from a file, by its real path."""
+        self._saved: dict[str, float] = {}
+        """When sources were saved, as far as this watch has seen it."""
         self._builds = {item.build for item in watched}
         self._leftovers = Leftovers(session) if session.history is not None else None
         self._plans: dict[tuple[str, str], tuple[str, plan.Plan, Sequence[str]]] = {}
@@ -126,18 +126,55 @@ class Watch:
             raise Restart(f"{os.path.relpath(path)} is {'new' if os.path.exists(path) else 'gone'}")
         if tree_state(self._package) != self._code:
             raise Restart("the compiler changed")
-        now: dict[tuple[str, str], tuple[Single, tuple[str, ...]]] = {}
+        before, self._kernels, self._readers = self._kernels, {}, {}
         changed = []
         for kernel in self._listed():
-            inputs = tuple(self._digest(path) for path in self._inputs(kernel.path))
             key = (self._stem(kernel), kernel.emit)
-            now[key] = (kernel, inputs)
-            before = self._kernels.get(key)
-            if before is None or before[1] != inputs:
+            inputs = self._note(key, kernel)
+            if key not in before or before[key][1] != inputs:
                 changed.append(kernel)
-        gone = [kernel for key, (kernel, _) in self._kernels.items() if key not in now]
-        self._kernels = now
+        gone = [kernel for key, (kernel, _) in before.items() if key not in self._kernels]
         return changed, gone
+
+    def look(self, paths: Collection[str] | None) -> tuple[list[Single], list[Single]]:
+        """As `scan`, where nothing but files of these real paths is known to have changed; None is anything.
+
+        What costs no look at every file is the change of sources, or modules, that kernels have been read from.
+        """
+        if paths is None or not all(path in self._readers and os.path.isfile(path) for path in paths):
+            return self.scan()
+        keys = dict.fromkeys(key for path in sorted(paths) for key in self._readers[path])
+        if not all(_is_for(self._kernels[key][0]) for key in keys):
+            return self.scan()
+        changed = []
+        for key in keys:
+            kernel, before = self._kernels[key]
+            if self._note(key, kernel) != before:
+                changed.append(kernel)
+        return changed, []
+
+    def _note(self, key: tuple[str, str], kernel: Single) -> tuple[str, ...]:
+        """Notes a kernel, and who reads what; the digests of what it is read from."""
+        paths = self._inputs(kernel.path)
+        inputs = tuple(map(self._digest, paths))
+        self._kernels[key] = (kernel, inputs)
+        for path in paths:
+            readers = self._readers.setdefault(_real(path), [])
+            if key not in readers:
+                readers.append(key)
+        return inputs
+
+    def _in_order(self, kernels: Sequence[Single]) -> list[Single]:
+        """Kernels with those first whose sources the user has saved last, and then the youngest sources."""
+
+        def age(kernel: Single) -> tuple[float, float]:
+            try:
+                changed = os.stat(kernel.path).st_mtime
+            except OSError:
+                changed = 0.0
+            return -self._saved.get(_real(kernel.path), 0.0), -changed
+
+        return sorted(kernels, key=age) if len(kernels) > 1 else list(kernels)
 
     def _find_scripts(self) -> set[str]:
         """SConscripts that a script may look for: in its own folder, one further down, and among the kernels."""
@@ -166,11 +203,10 @@ class Watch:
                     continue
                 path = os.path.join(item.directory, name)
                 full = os.path.join(item.prefix, name).replace(os.sep, "/")
-                least = discover.required_target(path) if name.endswith(".py") else None
                 for options, emit in item.variants:
-                    if least is not None and not find_target(options["gpu-name"]).meets(str(least)):
-                        continue
-                    yield Single(path, full, options, emit, item.build, item.entries)
+                    kernel = Single(path, full, options, emit, item.build, item.entries)
+                    if _is_for(kernel):
+                        yield kernel
 
     def _inputs(self, path: str) -> list[str]:
         """The files that a kernel is read from."""
@@ -209,7 +245,7 @@ class Watch:
         many = len(kernels) > TOGETHER
         reports: list[Report] = []
         failed = 0
-        for kernel, done in self._all(kernels):
+        for kernel, done in self._all(self._in_order(kernels)):
             failed += any(report.code for report in done.reports)
             reports += done.reports
             for report in done.reports:
@@ -299,11 +335,12 @@ class Watch:
 
     def run(self, poll: bool = False) -> None:
         """Builds what there is, then whatever changes, until it is interrupted; raises Restart."""
-        events: queue.SimpleQueue[float] = queue.SimpleQueue()
+        events: Events = queue.SimpleQueue()
         folders = [item.directory if isinstance(item, Tree) else os.path.dirname(item.path) for item in self._watched]
         folders = outermost([*folders, self._package])
-        scripts = {os.path.realpath(os.path.dirname(path)) for path in self._scripts}
-        with observed(folders, sorted(scripts), events, self._error, poll) as observing:
+        scripts = set(map(os.path.realpath, self._scripts))
+        around = sorted({os.path.dirname(path) for path in scripts})
+        with observed(folders, around, events, self._error, poll, scripts) as observing:
             with turn(self._builds, self._out):
                 changed, _ = self.scan()
                 self._expect_leftovers()
@@ -313,9 +350,11 @@ class Watch:
             self._load()
             self._out(f"watching {len(self._kernels)} kernels" + ("" if whole else ", of which some failed"))
             while True:
-                self._settle(events, SWEEP if observing else POLL)
+                paths = settled(events, SWEEP if observing else POLL, self._readers)
                 start = time.perf_counter()
-                changed, gone = self.scan()
+                changed, gone = self.look(paths)
+                for path in paths or ():
+                    self._saved[path] = time.time()
                 if not changed and not gone:
                     continue
                 with turn(self._builds, self._out):
@@ -384,14 +423,6 @@ class Watch:
                 importlib.import_module(module)
         pipeline.start_ahead(*lasts)
 
-    @staticmethod
-    def _settle(events: queue.SimpleQueue[float], sweep: float) -> None:
-        """Returns when there was an event and then quiet, or when it is time to look without one."""
-        with contextlib.suppress(queue.Empty):
-            first = events.get(timeout=sweep)
-            while time.monotonic() < first + AT_MOST:
-                events.get(timeout=QUIET)
-
 
 def forever(watch: Watch, folder: str, command: Sequence[str], poll: bool = False) -> int:
     """Runs a watch until it is interrupted.  What it cannot take in replaces this process with `command`."""
@@ -408,6 +439,18 @@ def forever(watch: Watch, folder: str, command: Sequence[str], poll: bool = Fals
         os.chdir(folder)
         os.execv(command[0], list(command))
     return 0
+
+
+@functools.lru_cache(1 << 16)
+def _real(path: str) -> str:
+    """A file's path as events have it; folders of a tree are not exchanged for links while it is watched."""
+    return os.path.realpath(path)
+
+
+def _is_for(kernel: Single) -> bool:
+    """Whether a kernel of a tree is compiled for its target: Python sources may ask for a newer one."""
+    least = discover.required_target(kernel.path) if kernel.path.endswith(".py") else None
+    return least is None or find_target(kernel.options["gpu-name"]).meets(str(least))
 
 
 def _named(kernel: Single) -> str:
