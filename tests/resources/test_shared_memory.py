@@ -12,7 +12,8 @@ from tileiras.ir import parse_module
 from tileiras.layout.encoding import is_in_shared
 from tileiras.options import CompileOptions
 from tileiras.passes import functions_of
-from tileiras.resources.shared_memory import conversion_bytes, scratch_bytes
+from tileiras.resources.shared_memory import SCRATCH_BYTES, conversion_bytes, scratch_beside, scratch_bytes
+from tileiras.targets import target as gpu
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -26,7 +27,7 @@ def test_planned_shared_memory_is_what_launches_give(tmp_path, monkeypatch):
     """Each example on one target: the bytes of conversions and reductions as planned are those of their scratch areas,
     and all areas and buffers lie in what the launch description asks for."""
     monkeypatch.chdir(ROOT)
-    conversions = reductions = 0
+    conversions = reductions = others = 0
     for kernel in collect(str(tmp_path)):
         target = TARGETS[crc32(kernel.name.encode()) % len(TARGETS)]
         if int(target[3:]) < kernel.lowest:
@@ -49,5 +50,49 @@ def test_planned_shared_memory_is_what_launches_give(tmp_path, monkeypatch):
                     if isinstance(op, tileas.ReduceOp) and areas:
                         reductions += 1
                         assert sum(area.bytes for area in areas) <= scratch_bytes(op, total), (name, target)
+                    elif areas and not isinstance(op, tileas.ConvertLayoutOp):
+                        others += 1
+                        planned = scratch_bytes(op, gpu(target).shared_per_cta)
+                        assert max(area.bytes for area in areas) <= planned, (op.name, name, target)
     assert conversions > 5
     assert reductions > 5
+    assert others > 5
+
+
+LOOP = """
+#layout = #nv_tileas.linear<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [256]]>
+nv_tileaa.func @k(%p: !nv_tileaa.ptr<f32>, %n: i32)
+    attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %x = arith.constant dense<1.0> : tensor<512xf32> as tensor<512xf32, #layout>
+  scf.for %i = %zero to %n step %one : i32 {
+BODY
+    scf.yield
+  }
+  nv_tileaa.return
+}
+"""
+
+SCAN = """    %s = nv_tileas.scan %x {dim = 0 : i64, identities = [0.0 : f32]}
+        : (tensor<512xf32, #layout>) -> (tensor<512xf32, #layout>) {
+    ^bb0(%a: f32, %b: f32):
+      %c = nv_tileas.addf %a, %b : f32
+      nv_tileas.yield %c : f32
+    }
+"""
+
+
+def beside(body: str) -> int:
+    (func,) = functions_of(parse_module(LOOP.replace("BODY", body), "loop"))
+    (loop,) = (op for op in func.walk() if op.name == "scf.for")
+    return scratch_beside(loop, ())
+
+
+def test_a_loop_leaves_to_exchanges_what_they_take():
+    """A scan hands one number of each warp to the others; two of them have an area each."""
+    assert beside("") == 0
+    one = beside(SCAN)
+    assert 0 < one <= 1024
+    assert beside(SCAN + SCAN.replace("%s", "%t")) == 2 * one
+    assert beside("".join(SCAN.replace("%s", f"%s{number}") for number in range(300))) == SCRATCH_BYTES[0]

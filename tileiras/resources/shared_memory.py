@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Operation
+from tileiras.ir import Block, Operation
 from tileiras.layout.arena import ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
 from tileiras.layout.encoding import is_in_shared
-from tileiras.layout.scratch import Warps, exchanges
+from tileiras.layout.scratch import EXCHANGING, Conversion, Warps, Whole, exchanges
+from tileiras.named_tuple import NamedTuple
 from tileiras.targets import Target
 
 if TYPE_CHECKING:
@@ -18,14 +19,8 @@ if TYPE_CHECKING:
     from tileiras.dialects import scf
 
 SCRATCH_BYTES = 16 * 1024, SCRATCH_LIMIT
-"""Least and most that is left to what needs shared memory for itself, which goes in rounds when it is little."""
-
-SCRATCH_USERS = (
-    tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp, tileas.ExtractSliceOp, tileas.InsertSliceOp,
-    tileas.AtomicRMWOp, tileas.AtomicCASOp, tileas.LoadOp, tileas.TiledLoadOp, tileas.PrintOp,
-)  # fmt: skip
-"""Operations that may need some: loads with an order are made once and spread."""
-
+"""Of what goes through shared memory in rounds when there is little: so much is left to all exchanges of a loop, if
+they take it, so that each has an area of its own; and so much at most to one conversion, to go at once."""
 
 def shared_budget(func: aa.FuncOp, target: Target) -> int:
     """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for."""
@@ -43,6 +38,17 @@ def buffer_bytes(op: Operation) -> int:
     return 0
 
 
+def bytes_in_use(block: Block, budget: int) -> int:
+    """Most bytes that the buffers of a block, and of the blocks in it, take at a time together with exchanges, of a
+    kernel that has `budget` in all."""
+    live = most = 0
+    for op in block.operations:
+        live += buffer_bytes(op)
+        nested = max((bytes_in_use(b, budget) for region in op.regions for b in region.blocks), default=0)
+        most = max(most, live + max(nested, scratch_bytes(op, budget)))
+    return most
+
+
 def ring_bytes(loop: scf.ForOp) -> int:
     """What the buffers take that live where a loop is."""
     total = 0
@@ -58,13 +64,38 @@ def ring_bytes(loop: scf.ForOp) -> int:
 
 def scratch_beside(loop: scf.ForOp, gone: Collection[Operation]) -> int:
     """Bytes left to operations of a loop that need shared memory for themselves, without those that are `gone`."""
-    users = [op for op in loop.walk() if isinstance(op, SCRATCH_USERS) and op not in gone and not _is_put_there(op)]
+    warps = _warps_around(loop)
+    users = (op for op in loop.walk() if type(op) in EXCHANGING and op not in gone and not _is_put_there(op))
+    needs = [need for op in users if (need := _scratch_need(op, warps)).bytes]
     residents = resident_bytes(loop, gone)
-    if not users:
+    if not needs:
         return residents
     least, most = SCRATCH_BYTES
-    converts = (op for op in users if isinstance(op, tileas.ConvertLayoutOp))
-    return residents + min(most, max(least, *map(conversion_bytes, converts), 0))
+    apart = min(least, sum(need.bytes for need in needs))
+    return residents + max(min(most, max(apart, *(need.bytes for need in needs))), *(need.at_once for need in needs))
+
+
+class _Need(NamedTuple):
+    """What an operation takes of scratch memory: `bytes` where that is there, `at_once` in any case."""
+
+    bytes: int
+    at_once: int
+
+
+def _scratch_need(op: Operation, warps: Warps) -> _Need:
+    """What one operation takes at a time.  A slice and a printed tile go in rounds of little memory, which cost next to
+    nothing; of a conversion each round has barriers."""
+    least, _ = SCRATCH_BYTES
+    bytes = at_once = together = 0
+    for exchange in exchanges(op, warps):
+        if isinstance(exchange, Conversion):
+            bytes = max(bytes, aligned(exchange.bytes))
+        elif isinstance(exchange, Whole):
+            together = (together if exchange.joins else 0) + aligned(exchange.bytes)
+            at_once = max(at_once, together)
+        else:
+            bytes = max(bytes, min(least, aligned(exchange.bytes)))
+    return _Need(max(bytes, at_once), at_once)
 
 
 def _is_put_there(op: Operation) -> bool:
@@ -120,11 +151,9 @@ def takes_rounds(op: tileas.ConvertLayoutOp) -> bool:
 
 def scratch_bytes(op: Operation, budget: int) -> int:
     """What is left for an operation while it runs, of a kernel that has so much in all."""
-    least, most = SCRATCH_BYTES
     if isinstance(op, tileas.ConvertLayoutOp):
-        return min(conversion_bytes(op), most, budget // 4)
-    if isinstance(op, tileas.ReduceOp):
-        return sum(aligned(exchange.bytes) for exchange in exchanges(op, _warps_around(op)))
-    if isinstance(op, (tileas.LoadOp, tileas.TiledLoadOp)) and op.mem_semantic.value == "weak":
+        return min(conversion_bytes(op), SCRATCH_BYTES[1], budget // 4)
+    if type(op) not in EXCHANGING:
         return 0
-    return least if isinstance(op, SCRATCH_USERS) else 0
+    need = _scratch_need(op, _warps_around(op))
+    return max(min(need.bytes, SCRATCH_BYTES[1], budget // 4), need.at_once)

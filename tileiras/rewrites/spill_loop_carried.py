@@ -21,10 +21,10 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.arith.build import integer
-from tileiras.ir import Builder, FloatType, IntegerType, Operation, Value
+from tileiras.ir import Builder, FloatType, IntegerType, Operation, TensorType, Value
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.registers import exceeds, words
-from tileiras.resources.shared_memory import ring_bytes, scratch_bytes, shared_budget
+from tileiras.resources.shared_memory import bytes_in_use, ring_bytes, shared_budget
 from tileiras.targets import Target
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def spill_loop_carried(func: aa.FuncOp, target: Target, engine: DiagnosticEngine
         if wanted <= 0:
             continue
         budget = shared_budget(func, target)
-        left = budget - ring_bytes(loop) - max((scratch_bytes(op, budget) for op in loop.walk()), default=0)
+        left = budget - ring_bytes(loop) - bytes_in_use(loop.body.block, budget)
         kept: list[Carried] = []
         for carried in sorted(_waiting(loop), key=lambda c: words(loop.iter_args[c.index])):
             value = loop.iter_args[carried.index]
@@ -71,7 +71,10 @@ def _waiting(loop: scf.ForOp) -> list[Carried]:
     found = []
     for index, (value, yielded) in enumerate(zip(loop.iter_args, loop.yield_op.operands)):
         source = yielded.defining_op
-        if not words(value) or not isinstance(value.type.element_type, (FloatType, IntegerType)):
+        type = value.type  # what is in flight is a dot's, which runs on
+        if not isinstance(type, TensorType) or not isinstance(type.element_type, (FloatType, IntegerType)):
+            continue
+        if not words(value):
             continue
         users = [block.find_ancestor_op(user) for user in value.users]
         if source is None or source.parent is not block or not users or loop.yield_op in users:
