@@ -232,6 +232,8 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("nested pipeline anchor must be IsolatedFromAbove", "a pipeline over `scf.for`", 2),
         Row("'tileir' has no option '<name>'", "an option of `tileir{...}` that there is not", 2),
         Row("between-pass verifier rejected IR after '<pass>'", "a pass that leaves invalid IR", 5),
+        Row("kernel '<kernel>' takes tensor maps, which a tile launch does not make",
+            "`tensor-maps=host` with `tile-launch`", 2),
         Row("Failed to pipeline loop", "a loop whose loads have no room to run ahead; a remark", 0),
         Row("warp-specialize (<variant>): the warps of this kernel are not specialized",
             "`pipeline-strategy=warp-specialize`; a remark", 0),

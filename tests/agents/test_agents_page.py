@@ -45,8 +45,8 @@ def test_the_commands_compile_the_example(tmp_path, monkeypatch):
     metadata = json.loads(kernel.artifacts[".json"])
     (described,) = metadata["kernels"]
     assert described["block"] == [160, 1, 1]
-    # Two stages of 256 numbers, and an mbarrier at each end of each.
-    assert described["shared_memory"] == 2 * 1024 + 4 * 8
+    # Mbarriers at both ends of two stages; then these, of 256 numbers each, at a multiple of 128 bytes.
+    assert described["shared_memory"] == 128 + 2 * 1024
     given, doubled = np.arange(512, dtype=np.float32), np.zeros(512, np.float32)
     emulate(artifact.text, "double", 1, [given, doubled, 512, 2], metadata=metadata, seed=0)
     np.testing.assert_array_equal(doubled, 2 * given)

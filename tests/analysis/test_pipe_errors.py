@@ -43,6 +43,8 @@ WRONG = {
         "tma_load' op expects a tile like tensor<64x64xf16|expects one bulk copy"),
     "boxes before the stage is acquired": (swapped(BOXES, "into %q buffer = 1", "into %p buffer = 1"),
         "writes to a stage that it has not acquired|expects one bulk copy"),
+    "a stage that is not fresh": (swapped(STORED, "producer_acquire %p, %i", "producer_acquire %p, %i {fresh}"),
+        "producer_acquire' op acquires a stage as fresh that has been filled before"),
     "no such buffer": (swapped(STORED, "producer_write %x into %q", "producer_write %x into %q buffer = 1"),
         "producer_write' op names buffer 1, on a pipe of 1"),
     "an iterator of the other end": (swapped(STORED, "create_iterator %p : !nv_tileas.producer_token",

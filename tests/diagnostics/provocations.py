@@ -13,6 +13,7 @@ import sys
 from building import TILE_I32, build, varint
 from invocations import object_file
 
+from tests.kernels import tensor_maps
 from tileiras import api
 from tileiras.cli import tileiras, tileiras_opt, tileiras_translate
 from tileiras.codegen import toolkit
@@ -268,6 +269,9 @@ def ptxas(body, *arguments):
 
 
 PROVOCATIONS = {
+    "kernel '<kernel>' takes tensor maps, which a tile launch does not make": lambda run: run.command(
+        tensor_maps.matmul(), "--tile-launch=true", "--tensor-maps=host"
+    ),
     # ---- command, library and C interface
     "failed to allocate memory for program": no_memory,
     "configuration is null": lambda run: run.library(lambda: Program.create(None)),

@@ -376,7 +376,10 @@ class Run:
         where = pipe, at.stage, side
         # The producer's first round waits for the phase before the first one, which counts as complete.
         turn = self._turn(("wait", where)) - produces
-        self._emit(Event(op, "wait", where, at.parity ^ produces, turn))
+        if getattr(op, "fresh", None) is None:
+            self._emit(Event(op, "wait", where, at.parity ^ produces, turn))
+        elif turn >= 0:
+            self.wrong = self.wrong or (op, "acquires a stage as fresh that has been filled before")
         self._held.setdefault((pipe, side), []).append(at.stage)
         return at.stage
 

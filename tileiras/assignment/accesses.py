@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileiras.analysis.alias import data_of
+from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -32,8 +33,13 @@ def _atom(op: Operation, target: Target) -> CopyAtom | None:
 _STORES = (*_WRITES, aa.TiledAtomicRMWOp)
 
 
-def assign_load_store_layouts(func: aa.FuncOp, target: Target, context: PassContext) -> None:
-    """Gives accesses of a function of nv_tileas their `atom`, and those of tiles a `layout`."""
+def assign_load_store_layouts(
+    func: aa.FuncOp, target: Target, context: PassContext, tensor_maps: str = "none"
+) -> None:
+    """Gives accesses of a function of nv_tileas their `atom`, and those of tiles a `layout`.
+
+    With `tensor_maps` other than `none`, loads that a tensor map can serve say so.
+    """
     engine = context.engine
     accesses = [op for op in func.walk() if isinstance(op, MEMORY_OPS)]
     if not accesses or all(op.attributes.get("atom") or op.attributes.get("layout") for op in accesses):
@@ -50,6 +56,23 @@ def assign_load_store_layouts(func: aa.FuncOp, target: Target, context: PassCont
             op.attributes["atom"] = tileas.CopyAtomAttr(atom.name, vector_size)
         if engine.remarks:
             _remark(op, atom, vector_size, layout, assignment, func.sym_name.value, engine)
+    if tensor_maps != "none" and target.has("tma"):
+        _choose_tensor_maps(func, [op for op in accesses if isinstance(op, _READS)], engine)
+
+
+def _choose_tensor_maps(func: aa.FuncOp, loads: list[Operation], engine: DiagnosticEngine) -> None:
+    """Marks the loads that a tensor map can serve when they run ahead of a loop, and says of the others why not."""
+    from tileiras.analysis.tensor_map_rules import load_refusal
+    from tileiras.targets.atoms.bulk_copies import BOX_LOAD
+
+    facts = DivisibilityAnalysis(func)
+    for load in loads:
+        refusal = load_refusal(load, facts)
+        if not refusal:
+            load.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(BOX_LOAD, 1)
+        elif engine.remarks and isinstance(data_of(load).type, TensorType):
+            name = func.sym_name.value
+            engine.emit(Remark("missed", "RemarkMemoryTensorMap", load.location, reason=refusal, function=name))
 
 
 UPDATE = "atom.global"

@@ -75,6 +75,8 @@ def _images(
     """Images and their descriptions in turn, by kernel and then target, and names of cuTile kernels' parameters."""
     found: list[Any] = []
     names: dict[Any, None] = {}
+    if not any("tensor_maps" in given or "tensor-maps" in given for given in (keywords, env["TILE_OPTIONS"])):
+        keywords = {**keywords, "tensor_maps": "host"}  # the loader makes maps, by the descriptions of the images
     for word in words("emit", emit or env["TILE_EMIT"] or "ptx", EMITS):
         for node in declare(env, sources, emit=word, **keywords):
             document = os.path.splitext(node.abspath)[0] + ".json"

@@ -37,6 +37,7 @@ from tileiras.cli.process import UsageError
 from tileiras.cli.run_arguments import Argument, file_of, parse_argument
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
+from tileiras.options import lookup
 from tileiras.sim.errors import ArgumentMismatch, SimulationError
 from tileiras.units import Source
 
@@ -152,6 +153,7 @@ def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
 
     artifact = tileiras.compile(
         options.input, gpu_name=options.gpu_name or gpu_name, opt_level=options.opt_level, entry=kernel.entry,
+        tensor_maps=options.tensor_maps,
         # Lines change no instruction, and tell where one that fails is from.
         lineinfo=options.backend in ("emulate", "estimate"),
     )  # fmt: skip
@@ -292,6 +294,10 @@ def build_parser():
     )
     parser.add_argument("--gpu", default=None, metavar="NAME", help="which GPU to estimate for (default H200)")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
+    parser.add_argument(
+        "--tensor-maps", default="host", choices=lookup("tensor-maps").choices,
+        help="whether tiles are copied by tensor maps, which are made for the launch (default host)",
+    )
     parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N")
     parser.add_argument("--save", action="append", default=[], metavar="N=FILE")
     parser.add_argument("--trace", metavar="FILE", help="write an estimate's trace")

@@ -340,7 +340,10 @@ inline Error fill(const TensorMap &map, unsigned char *parameters) {
     if (!cuda.cuTensorMapEncodeTiled)
         return {no_driver, "the CUDA driver has no cuTensorMapEncodeTiled: CUDA 12 or newer is needed"};
     std::uint64_t dims[5] = {}, strides[5] = {};
-    for (unsigned n = 0; n < map.rank; n++) dims[n] = value_of(map.dims[n], parameters);
+    for (unsigned n = 0; n < map.rank; n++) {
+        dims[n] = value_of(map.dims[n], parameters);
+        if (dims[n] == 0) dims[n] = 1;  // of such an array, a kernel asks for what lies behind the first element
+    }
     for (unsigned n = 0; n + 1 < map.rank; n++) strides[n] = value_of(map.strides[n], parameters) * map.element_size;
     void *address = reinterpret_cast<void *>(static_cast<std::uintptr_t>(value_of(map.address, parameters)));
     alignas(128) unsigned char made[128];

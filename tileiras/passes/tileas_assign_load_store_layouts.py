@@ -1,4 +1,7 @@
-"""`tileas-assign-load-store-layouts`: an atom for every movement of a tile, and the layout in which it moves."""
+"""`tileas-assign-load-store-layouts`: an atom for every movement of a tile, and the layout in which it moves.
+
+`tensor-maps` says who makes the maps by which tiles can be copied in boxes: the `host`, or nobody (`none`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ class AssignLoadStoreLayouts(FunctionPass):
     establishes = "`atom` and `layout` on every access"
     keeps = "types, other operations"
 
+    tensor_maps: str = "none"
+
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.assignment.accesses import assign_load_store_layouts
 
-        assign_load_store_layouts(func, gpu, context)
+        assign_load_store_layouts(func, gpu, context, self.tensor_maps)

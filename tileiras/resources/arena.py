@@ -95,6 +95,7 @@ def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
     """
     arena = _Arena(target, engine, Warps.of(func, target.name), func.kernel_spec.num_warps)
     try:
+        arena.mbarriers(func.body.blocks[0])
         arena.block(func.body.blocks[0])
     except _Exhausted as error:
         text = f"needs {error.size} bytes of shared memory, {target.name} has {target.shared_per_cta}"
@@ -131,12 +132,18 @@ class _Arena:
         """Conversions that have their area from one before them."""
         self.bytes = 0
 
+    def mbarriers(self, block: Block) -> None:
+        """Those of all pipes come first: behind buffers they would keep what follows from their place."""
+        for op in block.operations:
+            if op.name == CREATE_PIPELINE:
+                self._allocate(op, op.mbarrier_bytes)
+
     def block(self, block: Block) -> None:
         for op in block.operations:
             if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) and (size := shared_bytes(op)):
                 self._allocate(op, size)
             elif op.name == CREATE_PIPELINE:
-                self._allocate(op, op.mbarrier_bytes)
+                pass  # has its place already
             elif isinstance(op, (tileas.DeallocTensorOp, tileas.DeallocOp)):
                 self._release(op.operands[0])
             elif type(op) in EXCHANGING:

@@ -8,13 +8,11 @@ The host knows the kernel's own arguments, so a view can have a descriptor when 
 
 from __future__ import annotations
 
-from typing import Any
-
-from tileiras.dialects import arith
+from tileiras.analysis.tensor_map_rules import host_value, memref_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaDescType
-from tileiras.ir import ArrayAttr, BlockArgument, FunctionType, IntegerType, StringAttr, Value, VerifyError
+from tileiras.ir import ArrayAttr, FunctionType, IntegerType, StringAttr, Value, VerifyError
 
 _INTEGERS = {8: "i8", 16: "i16", 32: "i32", 64: "i64"}
 """Elements are moved as bits: their type matters where padding is NaN."""
@@ -69,13 +67,6 @@ def fill_of(view: Value, desc: TmaDescType) -> str:
     return " ".join(words)
 
 
-def memref_of(view: Value) -> Any:
-    """The operation that makes the memref of a view, where that is known."""
-    cut = view.defining_op
-    memref = cut.source.defining_op if isinstance(cut, aa.BlockTileOp) else None
-    return memref if isinstance(memref, aa.MakeMemRefOp) else None
-
-
 def _element(desc: TmaDescType) -> str:
     element = desc.view.element_type
     return _INTEGERS[element.width] if isinstance(element, IntegerType) else str(element)
@@ -87,17 +78,3 @@ def _spelled(extent: Value | int, what: str, dim: int) -> str:
         named = "the memref's base" if what == "base" else f"the {what} of dimension {dim}"
         raise VerifyError(f"expects {named} to be an argument of the kernel, or a constant")
     return found
-
-
-def host_value(extent: Value | int) -> str | None:
-    """A number or an argument of the kernel (`p3`) as the host is told of it; None for what only the kernel knows."""
-    if isinstance(extent, int):
-        return str(extent)
-    while isinstance(extent.defining_op, aa.AssumeOp):
-        extent = extent.defining_op.operand
-    op = extent.defining_op
-    if isinstance(op, arith.ConstantOp) and hasattr(op.value, "value"):
-        return str(op.value.value)
-    if isinstance(extent, BlockArgument) and isinstance(extent.block.parent_op, aa.FuncOp):
-        return f"p{extent.index}"
-    return None

@@ -285,4 +285,6 @@ def _hidden(
     if encode is None:
         raise ArgumentError(f"kernel '{kernel['name']}' has tensor maps, which nobody makes here")
     rank = len(made.dims)
-    return encode(made, address, numbers[:rank], [stride * made.element_size for stride in numbers[rank:]])
+    # No map has a dimension of no elements: of such an array, a kernel asks for what lies behind the first.
+    dims = [max(1, size) for size in numbers[:rank]]
+    return encode(made, address, dims, [stride * made.element_size for stride in numbers[rank:]])

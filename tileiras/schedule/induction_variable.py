@@ -56,6 +56,15 @@ class LoopCounter:
         """Whether there is a first iteration."""
         return compare(builder, "ult" if self.unsigned else "slt", self.lower, self.upper)
 
+    def is_later(self, builder: Builder, counter: Value, iterations: int) -> Value:
+        """Whether the existing iteration at `counter` is not one of the first `iterations`."""
+        if iterations == 1:
+            return compare(builder, "ne", counter, self.lower)
+        # Unsigned, the distance is right whatever the signs of the bounds.
+        passed = binary(builder, arith.SubIOp, counter, self.lower)
+        last = binary(builder, arith.MulIOp, self.step, integer(builder, iterations - 1, self.type))
+        return compare(builder, "ugt", passed, last)
+
     def later(self, builder: Builder, counter: Value, iterations: int) -> tuple[Value, Value]:
         """Whether the iteration `iterations` after the existing one at `counter` exists, and the distance to its value
         of the induction variable."""

@@ -27,6 +27,7 @@ from .induction_variable import can_look_ahead, trip_count
 from .materialize.register_prefetch import prefetched_loads
 from .remarks import ScheduleRemarks
 from .staging import StagedLoad, staged_load
+from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes
 
 DEFAULT_STAGES = 3
 MAX_STAGES = 8
@@ -155,10 +156,22 @@ class _Scheduler:
             return None
         return self._fit(loop, found, wanted, atom)
 
+    def _choose_boxes(self, loop: scf.ForOp, found: list[StagedLoad]) -> None:
+        """Leaves the mark of loads that a tensor map can serve where their stages can be filled by boxes."""
+        for staged in filter(comes_in_boxes, found):
+            refusal = box_refusal(staged, loop)
+            if refusal:
+                del staged.load.attributes[tileas.AHEAD_ATOM]
+                if self._remarks is not None:
+                    self._remarks.no_boxes(staged.load, refusal)
+
     def _fit(self, loop: scf.ForOp, found: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
         """Gives a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
         around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
         budget = shared_budget(self._func, self._target) - ring_bytes(loop) - around
+        self._choose_boxes(loop, found)
+        if any(map(comes_in_boxes, found)):
+            budget -= MBARRIER_BYTES
         staged, fitting = list(found), 0
         while staged:
             fitting = (budget - scratch_beside(loop, _gone(staged))) // sum(s.stage_bytes for s in staged)

@@ -10,10 +10,11 @@ from tileiras.remarks import Remark, supersede
 from tileiras.targets import CopyAtom
 
 from .staging import StagedLoad
+from .tensor_boxes import box_atom, comes_in_boxes, descriptor_type
 
 if TYPE_CHECKING:
     from tileiras.dialects import scf
-    from tileiras.ir import Location
+    from tileiras.ir import Location, Operation
 
 
 class ScheduleRemarks:
@@ -52,6 +53,10 @@ class ScheduleRemarks:
     def as_written(self, loop: scf.ForOp, reason: str) -> None:
         self._emit("missed", "RemarkLoopSchedule", loop.location, reason=reason)
 
+    def no_boxes(self, load: Operation, reason: str) -> None:
+        """A load that a tensor map could serve, and that does not run ahead by one."""
+        self._emit("missed", "RemarkMemoryTensorMap", load.location, reason=reason)
+
     def prefetched(self, loop: scf.ForOp, loads: Sequence[Any], reason: str) -> None:
         """A loop some of whose loads run one iteration ahead in registers."""
         arguments = {"Loads": len(loads), "Buffers": "registers"}
@@ -69,9 +74,14 @@ class ScheduleRemarks:
         )  # fmt: skip
         for each in staged:
             type = each.load.data.type
-            width = each.load.atom.vector_size * type.element_type.width // 8
-            arguments = {"Instruction": atom.instruction, "Width": f"{width} bytes", "Shape": list(type.shape)}
-            arguments |= {"Elements per access": each.load.atom.vector_size, "Stages": stages}
+            desc = descriptor_type(each) if comes_in_boxes(each) else None
+            if desc is not None:
+                arguments = {"Instruction": box_atom(each).instruction, "Box": list(desc.box)}
+                arguments |= {"Swizzle": f"{desc.swizzle} bytes", "Shape": list(type.shape), "Stages": stages}
+            else:
+                width = each.load.atom.vector_size * type.element_type.width // 8
+                arguments = {"Instruction": atom.instruction, "Width": f"{width} bytes", "Shape": list(type.shape)}
+                arguments |= {"Elements per access": each.load.atom.vector_size, "Stages": stages}
             supersede(
                 self._engine,
                 Remark("passed", "RemarkMemoryLoadInstructionSelected", each.load.location, arguments=arguments,

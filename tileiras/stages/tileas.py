@@ -108,6 +108,7 @@ GIVEN = {
     "compute_capability": "gpu-name",
     "num_warps": "num-warps",
     "num_stages": "unspecialized-pipeline-num-stages",
+    "tensor_maps": "tensor-maps",
 }
 """Options of passes that are options of the stage."""
 

@@ -60,6 +60,9 @@ def _arrivals(signal: Signal, warps: int) -> int:
     return {"thread": WARP_SIZE * warps, "warp": warps, "converged warp": warps, "agent": 1}[signal]
 
 
+THREADS, WARPGROUPS = "ld_shared", "wgmma"
+"""Consumers: threads that load from a stage, products of warpgroups that read it in place."""
+
 ARRIVE, NOINC, EXPECT = "mbarrier.arrive", "cp.async.mbarrier.arrive.noinc", "mbarrier.arrive.expect_tx"
 STORED = "cp.async.bulk.wait_group.read 0, then mbarrier.arrive"
 

@@ -40,7 +40,7 @@ LATENCY = "nv_tileaa.latency"
 """Of a load: how far ahead it should start, 1 to 10 (cuTile's hint)."""
 
 NO_TMA = "nv_tileaa.no_tma"
-"""Of an access: no TMA for it (cuTile's hint).  Nothing here makes TMA copies yet, so nobody asks."""
+"""Of an access: no TMA for it (cuTile's hint)."""
 
 FLUSH_TO_ZERO = "nv_tileaa.flush_to_zero"
 """Of an operation that does not declare flushing, for the instructions that can do it."""

@@ -31,6 +31,7 @@ from .buffers import (
     cut_axis,
 )
 from .ops import (
+    AHEAD_ATOM,
     BLOCK_WARPS,
     CLUSTER_CTAS,
     COUNTERPARTS,
@@ -149,6 +150,7 @@ __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 
 __all__ = [
+    "AHEAD_ATOM",
     "BLOCK_WARPS",
     "CLUSTER_CTAS",
     "COUNTERPARTS",

@@ -40,6 +40,7 @@ from tileiras.ir import (
     TensorType,
     Type,
     TypedAttribute,
+    UnitAttr,
     Value,
     VerifyError,
     attribute,
@@ -204,12 +205,13 @@ class _OnToken(Operation):
 
 
 class ProducerAcquireOp(_OnToken):
-    """Waits until a stage is empty."""
+    """Waits until a stage is empty; there is nothing to wait for where the stage is `fresh`, never filled before."""
 
     name = f"{PREFIX}producer_acquire"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ProducerTokenType)
     iterator = operand(PipelineIteratorType)
+    fresh = attribute(UnitAttr, optional=True)
     result = result(ProducerTokenType)
     assembly_format = "$token `,` $iterator attr-dict"
 

@@ -177,20 +177,22 @@ def _fence(here: str, pipe: Pipe, lowering: FunctionLowering) -> None:
 
 def producer_acquire(op: ProducerAcquireOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     pipe = pipe_on(op, lowering)
-    return _acquire(pipe, args[1], lowering)
+    return _acquire(pipe, args[1], lowering, op.fresh is not None)
 
 
-def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
+def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: bool = False) -> Value:
     emit = lowering.emit
     stage = _stage(iterator, lowering)
     # The first round finds the phase before the first one complete.
     parity = emit.value(emit.xor(_parity(iterator, lowering), 1))
     if pipe.protocol.full_signal != EXPECT:
-        _wait_for(pipe.empty(stage, lowering), parity, lowering)
+        if not fresh:
+            _wait_for(pipe.empty(stage, lowering), parity, lowering)
         return stage
     # Only who arrives may wait: nobody else is waited for, and could fall behind by a round.
     with elected(lowering, first_thread(lowering)):
-        _wait_for(pipe.empty(stage, lowering), parity, lowering)
+        if not fresh:
+            _wait_for(pipe.empty(stage, lowering), parity, lowering)
         emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), emit.integer(pipe.op.stage_bytes)))
     return stage
 

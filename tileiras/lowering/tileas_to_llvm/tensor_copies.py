@@ -12,7 +12,7 @@ from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp
 from tileiras.ir import StringAttr, TensorType, Value, VerifyError, i32, i64
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import Piece, tensor_boxes
-from tileiras.targets.atoms.bulk_copies import BULK_COPY_ATOMS
+from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BULK_COPY_ATOMS
 
 from .agents import elected
 from .builder import Number
@@ -34,7 +34,7 @@ def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
     pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
     buffer = pipe.op.buffers[number_of_buffer(op)]
     corners = _corners(op, lowering)
-    atom = BULK_COPY_ATOMS["tma_load"]
+    atom = BULK_COPY_ATOMS[BOX_LOAD]
     with elected(lowering, first_thread(lowering)):
         mbarrier = pipe.full(stage, lowering)
         place = stage_place(lowering.value(buffer), stage, lowering)

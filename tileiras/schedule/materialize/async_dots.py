@@ -28,6 +28,10 @@ from tileiras.named_tuple import NamedTuple
 MOST_PENDING = 7
 """PTX ISA, "wgmma.wait_group": what the counter of a warp tells apart."""
 
+_CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
+_FILLS_PIPES = ("nv_tileas.async.bulk_load", "nv_tileas.async.tma_load", "nv_tileas.async.pipeline.producer_write")
+"""By name: kernels without pipes do without the file that has them."""
+
 _FILLS = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 
 
@@ -257,7 +261,13 @@ def _ends(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list
 
 def _fills(buffer: Value, loop: Operation) -> list[Operation]:
     """What writes to a buffer in a loop."""
-    return [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
+    found = [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
+    if any(user.name == _CREATE_PIPELINE for user in buffer.users):
+        from tileiras.analysis.pipes import pipe_of
+
+        copies = [op for op in loop.walk() if op.name in _FILLS_PIPES]
+        found += [op for op in copies if buffer in getattr(pipe_of(op.token), "buffers", ())]  # type: ignore[attr-defined]
+    return found
 
 
 def _is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:

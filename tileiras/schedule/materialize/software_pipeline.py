@@ -24,12 +24,16 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, compare, integer
-from tileiras.ir import Block, Builder, IntegerAttr, Region, Value, i32
+from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
+from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.induction_variable import LoopCounter, end_no_earlier
 from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in, rematerialized, staged_load, start_copy
+from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.targets import CopyAtom
+
+from .box_ring import following, rings_of
 
 
 def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
@@ -42,6 +46,19 @@ def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: C
         return False
     _Pipeline(loop, staged, stages, atom).run()
     return True
+
+
+class _Places(NamedTuple):
+    """What an iteration knows of its stages.
+
+    `read`: the stage that it reads; of each ring the iterator of the stage that it fills and the token of the one that
+    it releases, `filled` and `held`; `behind`: the operation behind the waits for the rings.
+    """
+
+    read: Value
+    filled: list[Value]
+    held: list[Value]
+    behind: Operation | None
 
 
 class _Pipeline:
@@ -65,13 +82,15 @@ class _Pipeline:
         loop, outer = self.loop, self.outer
         types = [s.buffer_type(self.stages) for s in self.staged]
         self.buffers = [outer.insert(tileas.AllocTensorOp(result=type)).results[0] for type in types]
-        self.tokens = [joined(outer, s.tokens) for s in self.staged]
+        placed = list(zip(self.staged, self.buffers))
+        in_boxes = [(s, buffer) for s, buffer in placed if comes_in_boxes(s)]
+        self.copied = [(s, buffer, joined(outer, s.tokens)) for s, buffer in placed if not comes_in_boxes(s)]
+        self.rings = rings_of(outer, in_boxes, self.stages) if in_boxes else []
         numbers = [integer(outer, s) for s in range(self.stages)]
-        self._prologue(numbers)
-        new = self._extended(numbers[0])
-        read = new.body.block.arguments[-1]
-        wait = self._head(new, read)
-        self._read_stages(new, read, wait)
+        filled = self._prologue(numbers)
+        new, places = self._extended(numbers[0], filled)
+        wait = self._head(new, places)
+        self._read_stages(new, places.read, wait)
         after = Builder.before(new.next)
         after.location = loop.location
         for buffer in reversed(self.buffers):
@@ -79,8 +98,11 @@ class _Pipeline:
 
     # -- copies -------------------------------------------------------------------------------------------------------
 
-    def _start(self, builder: Builder, exists: Value, counter: Callable[[Builder], Value], stage: Value) -> None:
-        """If the iteration exists, its copies into `stage`; a group in any case.  `counter(builder)`: its number."""
+    def _start(
+        self, builder: Builder, exists: Value, counter: Callable[[Builder], Value], stage: Value, filled: list[Value]
+    ) -> None:
+        """If the iteration exists, its copies into `stage`, which the iterators `filled` of the rings are at; a group
+        in any case.  `counter(builder)`: its number."""
         body = Block()
         inner = Builder.at_end(body)
         inner.location = self.loop.location
@@ -89,18 +111,24 @@ class _Pipeline:
         def again(value: Value) -> Value:
             return rematerialized(value, values, self.loop.body.block, inner)
 
-        for staged, buffer, token in zip(self.staged, self.buffers, self.tokens):
+        for staged, buffer, token in self.copied:
             inner.location = staged.load.location
             start_copy(inner, staged.load, buffer, stage, token, self.atom, again)
+        for ring, iterator in zip(self.rings, filled):
+            ring.start(inner, iterator, again, builder is self.outer)
         inner.location = self.loop.location
         inner.insert(scf.YieldOp.create(()))
         builder.insert(scf.IfOp.create((exists,), (), {}, (Region([body]), Region())))
-        builder.insert(tileas.AsyncCommitGroupOp())
+        if self.copied:
+            builder.insert(tileas.AsyncCommitGroupOp())
 
-    def _prologue(self, numbers: list[Value]) -> None:
+    def _prologue(self, numbers: list[Value]) -> list[Value]:
+        """The copies of the first iterations; the iterators of the rings behind them."""
         loop, outer = self.loop, self.outer
         first = self.counter.runs(outer)
-        self._start(outer, first, lambda builder: loop.lower_bound, numbers[0])
+        filled = [ring.fill for ring in self.rings]
+        self._start(outer, first, lambda builder: loop.lower_bound, numbers[0], filled)
+        filled = [following(outer, each) for each in filled]
         for s in range(1, self.ahead):
             more, ahead = self.counter.later(outer, loop.lower_bound, s)
             exists = binary(outer, arith.AndIOp, first, more)
@@ -108,21 +136,31 @@ class _Pipeline:
             def counter(builder: Builder, ahead: Value = ahead) -> Value:
                 return binary(builder, arith.AddIOp, loop.lower_bound, ahead)
 
-            self._start(outer, exists, counter, numbers[s])
+            self._start(outer, exists, counter, numbers[s], filled)
+            filled = [following(outer, each) for each in filled]
+        return filled
 
-    def _head(self, new: scf.ForOp, read: Value) -> Any:
+    def _head(self, new: scf.ForOp, places: _Places) -> Any:
         """The wait and the copies for a later iteration, at the head of the body: what the iteration before has read,
         the one before stage `read`, is overwritten, or the one before that."""
-        head = Builder.at_start(new.body.block)
+        head = Builder.before(places.behind) if places.behind is not None else Builder.at_start(new.body.block)
         head.location = self.loop.location
-        pending = IntegerAttr(self.ahead - 1, i32)
-        wait = head.insert(tileas.AsyncWaitOp(pending=pending, result_token=aa.MemTokenType()))
-        if any(leaf.in_place for staged in self.staged for leaf in staged.leaves):
-            head.insert(tileas.FenceProxyOp())
+        wait = None
+        if self.copied:
+            pending = IntegerAttr(self.ahead - 1, i32)
+            wait = head.insert(tileas.AsyncWaitOp(pending=pending, result_token=aa.MemTokenType()))
+            if any(leaf.in_place for staged, _, _ in self.copied for leaf in staged.leaves):
+                head.insert(tileas.FenceProxyOp())
         counter = new.induction_variable
+        if self.rings:
+            is_later = self.counter.is_later(head, counter, self.held)
+            for ring, held in zip(self.rings, places.held):
+                ring.release(head, held, is_later)
         exists, ahead = self.counter.later(head, counter, self.ahead)
-        write = self._neighbour(head, read, -self.held)
-        self._start(head, exists, lambda builder: binary(builder, arith.AddIOp, counter, ahead), write)
+        write = self._neighbour(head, places.read, -self.held) if self.copied else places.read
+        self._start(
+            head, exists, lambda builder: binary(builder, arith.AddIOp, counter, ahead), write, places.filled
+        )
         return wait
 
     def _neighbour(self, builder: Builder, stage: Value, step: int) -> Value:
@@ -145,32 +183,58 @@ class _Pipeline:
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
-    def _extended(self, read: Value) -> Any:
-        """The loop with the stage that is read carried along, as its last value."""
+    def _extended(self, first: Value, filled: list[Value]) -> tuple[Any, _Places]:
+        """The loop with the stage that is read carried along, as its last value; or, of rings, the iterators of their
+        ends, and the tokens of the stages that are not released yet."""
         old = self.loop
         block = old.body.block
-        reading = block.add_argument(i32, old.location)
         end = block.last
         tail = Builder.before(end)
         tail.location = old.location
-        end.operands = (*end.operands, self._neighbour(tail, reading, 1))
-        self.loop = new = old.replace_with_additional_yields((read,))
-        return new
+        if not self.rings:
+            reading = block.add_argument(i32, old.location)
+            end.operands = (*end.operands, self._neighbour(tail, reading, 1))
+            self.loop = new = old.replace_with_additional_yields((first,))
+            return new, _Places(new.body.block.arguments[-1], [], [], None)
+        head = Builder.at_start(block)
+        head.location = old.location
+        initial: list[Value] = []
+        yielded: list[Value] = []
+        fills, tokens, read = [], [], None
 
-    def _read_stages(self, new: scf.ForOp, read: Value, wait: tileas.AsyncWaitOp) -> None:
+        def carried(value: Value) -> Value:
+            initial.append(value)
+            return block.add_argument(value.type, old.location)
+
+        for ring, fill in zip(self.rings, filled):
+            fills.append(carried(fill))
+            drain = carried(ring.drain)
+            held = [carried(ring.consumer) for _ in range(self.held)]
+            waited = ring.wait(head, drain)
+            if read is None:
+                read = head.insert(tileas.GetStageOp(drain, result=i32)).results[0]
+            # The oldest stage first.
+            tokens.append(held[0])
+            yielded += [following(tail, fills[-1]), following(tail, drain), *held[1:], waited]
+        behind = read.defining_op if len(self.rings) == 1 else waited.defining_op
+        end.operands = (*end.operands, *yielded)
+        self.loop = new = old.replace_with_additional_yields(tuple(initial))
+        return new, _Places(read, fills, tokens, behind.next)
+
+    def _read_stages(self, new: scf.ForOp, read: Value, wait: tileas.AsyncWaitOp | None) -> None:
         for staged, buffer in zip(self.staged, self.buffers):
             load = staged.load
-            made: dict[LinearLayout, Value] = {}
+            copies: dict[LinearLayout, Value] = {}
 
             def reading(
-                layout: LinearLayout, load: tileas.Load = load, buffer: Value = buffer, made: dict = made
+                layout: LinearLayout, load: tileas.Load = load, buffer: Value = buffer, copies: dict = copies
             ) -> Value:
-                if layout not in made:
+                if layout not in copies:
                     type = with_layout(load.data.type, layout)
                     copy = tileas.CopyOp(buffer, read, result=type, location=load.location)
                     load.parent.insert_before(copy, load)
-                    made[layout] = copy.results[0]
-                return made[layout]
+                    copies[layout] = copy.results[0]
+                return copies[layout]
 
             for leaf in staged.leaves:
                 value = read_in(leaf.convert.operand, layout_of(leaf.convert.result.type), load, reading)
@@ -179,11 +243,12 @@ class _Pipeline:
             erase_unused(load.data)
             if load.data.has_uses:
                 load.data.replace_all_uses_with(reading(staged.writer))
-            token = tileas.JoinMemTokenOp.create(
-                [v for v in (load.token, wait.result_token) if v is not None],
-                (wait.result_token.type,),
-                location=load.location,
-            )
+            # Behind the wait for a stage, boxes have landed for every thread: nothing has to wait for them.
+            landed = None if wait is None or comes_in_boxes(staged) else wait.result_token
+            waited = [v for v in (load.token, landed) if v is not None]
+            types = (load.result_token.type,)
+            made = tileas.JoinMemTokenOp if waited else tileas.CreateMemTokenOp
+            token = made.create(waited, types, location=load.location)
             load.parent.insert_before(token, load)
             load.result_token.replace_all_uses_with(token.results[0])
             load.erase()

@@ -36,10 +36,10 @@ _STORE = {
 
 _LOADS = (
     CopyAtom(
-        "tma_load", "global", "shared", (16,), "90", "", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
-        before=(_GENERIC_READ, _GLOBAL_WRITE),
+        "tma_load", "global", "shared", (16,), "90", "nvvm.cp.async.bulk.tensor.shared.cta.global",
+        "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX, before=(_GENERIC_READ, _GLOBAL_WRITE),
         syntax=".{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes [{to}], [{map}, {at}], [{barrier}]",
-        **_LOAD,
+        **{**_LOAD, "chosen": True},
     ),
     CopyAtom(
         "tma_load_multicast", "global", "shared", (16,), "90", "", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
@@ -107,5 +107,8 @@ _TENSOR = (
         syntax=".cta_group::1.128x256b [{to}], {descriptor}", chosen=False,
     ),
 )  # fmt: skip
+
+BOX_LOAD = "tma_load"
+"""The atom of a box of a tensor on its way to shared memory."""
 
 BULK_COPY_ATOMS: dict[str, CopyAtom] = {atom.name: atom for atom in (*_LOADS, *_STORES, *_TENSOR)}

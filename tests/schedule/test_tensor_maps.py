@@ -1,0 +1,155 @@
+"""Loads that run ahead of a loop in boxes of tensor maps: right in every order of warps that a seed gives, wrong
+without any of what orders them, and as before where a rule of maps does not hold."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tileiras
+from tests.agents.running import sites, survives
+from tests.kernels import tensor_maps as kernels
+from tests.kernels.dots import attention_like, matmul
+from tests.kernels.tensor_maps import Arrays
+from tileiras.codegen import ptxas
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.remarks import remarks_of
+from tileiras.targets import target
+
+SEEDS = (None, 0, 1, 2)
+BOX, RUN = "cp.async.bulk.tensor", "cp.async.cg"
+
+
+def compiled(text: str, gpu: str = "sm_90", **options):
+    return tileiras.compile(text, gpu_name=gpu, tensor_maps="host", **options)
+
+
+def assemble(code: str, gpu: str = "sm_90") -> None:
+    engine = DiagnosticEngine()
+    ptxas.assemble(code, gpu, engine=engine)
+    assert [d.message for d in engine.diagnostics] == []
+
+
+OPERANDS = {
+    "K of A, N of B": ((64, 64, 64), "f16", {}),
+    "K of both": ((64, 64, 64), "bf16", {"b_by_columns": True}),
+    "several boxes a stage": ((128, 128, 128), "f16", {"steps": 3}),
+    "rows of 32 bytes": ((64, 16, 16), "f16", {}),
+    "rows of 64 bytes": ((64, 32, 32), "f16", {}),
+    "f8": ((64, 64, 128), "f8E4M3FN", {"b_by_columns": True}),
+    "i8": ((64, 64, 64), "i8", {"b_by_columns": True}),
+    "more rows than a box": ((512, 16, 16), "f16", {"steps": 2}),
+    "A outside": ((64, 64, 64), "f16", {"a_outside": True}),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_operands_of_warpgroups_come_in_boxes(name, ptxas):
+    tiles, element, options = OPERANDS[name]
+    kernel = matmul(tiles, element, **{"steps": 5, **options})
+    artifact = compiled(kernel.text)
+    assert BOX in artifact.text and "wgmma" in artifact.text
+    assemble(artifact.text)
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 5])
+def test_every_number_of_iterations_in_rings_of_every_depth(stages):
+    artifact = compiled(kernels.matmul(), unspecialized_pipeline_num_stages=stages)
+    assert BOX in artifact.text and RUN not in artifact.text
+    for steps in (0, 1, 2, 3, 4, 9):
+        for seed in SEEDS[:2]:
+            Arrays(64, 64, 288).launch(artifact.text, artifact.kernels[0].metadata, seed, steps)
+
+
+@pytest.mark.parametrize("sizes", [(64, 64, 27), (9, 64, 64), (65, 130, 71), (1, 1, 1), (130, 8, 96)])
+def test_what_lies_outside_of_an_array_is_zero(sizes):
+    artifact = compiled(kernels.matmul())
+    for seed in SEEDS[:2]:
+        Arrays(*sizes).launch(artifact.text, artifact.kernels[0].metadata, seed)
+
+
+@pytest.mark.parametrize("sizes", [(64, 64, 0), (0, 64, 64), (64, 0, 64), (0, 0, 0)])
+def test_arrays_without_elements(sizes):
+    """Steps along K that an array does not have, too: all of these tiles is zero."""
+    artifact = compiled(kernels.matmul())
+    for steps in (0, 1, 3):
+        Arrays(*sizes).launch(artifact.text, artifact.kernels[0].metadata, 0, steps)
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_nothing_that_orders_the_ring_is_superfluous(stages):
+    """Two stages free the one that was read at once, three with a product under way a round later."""
+    kernel = matmul((64, 64, 64), "f16", steps=7)
+    artifact = compiled(kernel.text, unspecialized_pipeline_num_stages=stages)
+
+    def judge(code, seed):
+        kernel.emulated(artifact, seed, code)
+
+    found = sites(artifact.text)
+    assert len(found) >= 12 and survives(artifact.text, judge, SEEDS)
+    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+    without_bytes = re.sub(r"(expect_tx\S+\s+\S+ \[[^\]]*\], )%r\d+;", r"\g<1>16;", artifact.text)
+    assert without_bytes != artifact.text and not survives(without_bytes, judge, SEEDS)
+
+
+def test_what_goes_through_registers_comes_by_copies_of_all_threads_beside_the_boxes():
+    kernel = attention_like(1)
+    artifact = compiled(kernel.text)
+    assert BOX in artifact.text
+    assemble(artifact.text)
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+K, M = "64x32", kernels.view
+HINT = " optimization_hints = <sm_90 = {allow_tma = false}>"
+REFUSED = {
+    "alignment of the base": (kernels.matmul(M("a", K, aligned=8)), "base pointer not 16-byte aligned"),
+    "alignment of rows": (kernels.matmul(M("a", K, divisor=4)), "stride of dimension 0 not 16-byte aligned"),
+    "a hint": (kernels.matmul(hints=HINT), "its hint allow_tma is false"),
+    "an order": (kernels.matmul(order="relaxed device"), "it is ordered after accesses of other threads"),
+    "a computed size": (
+        kernels.matmul(M("a", K).replace("assume bounded<0, ?>, %s_a_0", "maxi %s_a_0, %s_a_1 signed")),
+        "the size of dimension 0 is computed",
+    ),
+    "a loop around": (
+        kernels.matmul(
+            around=(
+                "for %again in (%zero to %steps, step %one) : tile<i32> {",
+                "continue\n}",
+            )
+        ),
+        "its loop is inside of another operation: mbarriers are made for the whole kernel",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_rule_that_fails_is_named(name):
+    text, reason = REFUSED[name]
+    program = tileiras.compile(text, gpu_name="sm_90", tensor_maps="host", emit_remarks=True)
+    said = [remark.reason for remark in remarks_of(program.diagnostics) if remark.name == "RemarkMemoryTensorMap"]
+    assert reason in said
+    if name != "a loop around":
+        Arrays(64, 64, 96).launch(program.text, program.kernels[0].metadata)
+
+
+def test_nothing_changes_without_maps_or_without_the_instruction():
+    text = kernels.matmul()
+    plain = tileiras.compile(text, gpu_name="sm_90").text
+    assert tileiras.compile(text, gpu_name="sm_90", tensor_maps="none").text == plain and BOX not in plain
+    assert not target("sm_80").has("tma")
+    assert compiled(text, "sm_80").text == tileiras.compile(text, gpu_name="sm_80").text
+
+
+def test_the_description_says_how_maps_are_made():
+    metadata = compiled(kernels.matmul()).kernels[0].metadata
+    assert [each["fill"] for each in metadata["hidden_parameters"]] == [
+        "tensor_map element=f16 address=p0 dims=p2,p1 strides=p3 box=32,64 swizzle=64",
+        "tensor_map element=f16 address=p4 dims=p6,p5 strides=p7 box=64,32 swizzle=128",
+    ]

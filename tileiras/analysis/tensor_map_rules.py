@@ -1,0 +1,129 @@
+"""Which loads a tensor map can serve: the rules of maps (CUDA driver API, cuTensorMapEncodeTiled) and of the host,
+which knows the kernel's own arguments alone, against what is known of a load's view.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.incoming import incoming
+from tileiras.dialects import arith
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.tensor_maps import view_error
+from tileiras.ir import DYNAMIC, BlockArgument, IntegerType, MemoryWrite, Operation, TensorType, Value
+
+UNIT = 16
+"""Bytes that addresses and strides are multiples of."""
+
+MOST_INDEX_BITS = 32
+"""Of a size: coordinates of boxes are signed numbers of so many bits (PTX ISA, "Tensors")."""
+
+
+def load_refusal(load: Operation, facts: DivisibilityAnalysis) -> str:
+    """Which rule a load breaks so that no tensor map can serve it, or nothing."""
+    if not isinstance(load, tileas.TiledLoadOp) or not isinstance(load.data.type, TensorType):
+        return "it is not of a tile of a view"
+    if aa.NO_TMA in load.attributes:
+        return "its hint allow_tma is false"
+    if load.mem_semantic.value != "weak":
+        return "it is ordered after accesses of other threads"
+    wrong = view_error(load.view.type) or _memref_error(load.view, facts)
+    if wrong:
+        return wrong
+    if load.token is not None and follows_write(load.token):
+        return "it is ordered after a write of the kernel, which a copy by the asynchronous proxy might not see"
+    return ""
+
+
+def memref_of(view: Value) -> Any:
+    """The operation that makes the memref of a view, where that is known."""
+    cut = view.defining_op
+    memref = cut.source.defining_op if isinstance(cut, aa.BlockTileOp) else None
+    return memref if isinstance(memref, aa.MakeMemRefOp) else None
+
+
+def contiguous_dim(view: aa.TiledViewType) -> int | None:
+    """The dimension of a view's tiles along which the memref has stride 1, None where none is known to."""
+    found = [dim for dim, source in enumerate(view.dim_map) if view.source.strides[source] == 1]
+    # Of several, the others have one element.
+    return next((dim for dim in found if view.shape[dim] > 1), found[-1] if found else None)
+
+
+def host_value(extent: Value | int) -> str | None:
+    """A number or an argument of the kernel (`p3`) as the host is told of it; None for what only the kernel knows."""
+    if isinstance(extent, int):
+        return str(extent)
+    while isinstance(extent.defining_op, aa.AssumeOp):
+        extent = extent.defining_op.operand
+    op = extent.defining_op
+    if isinstance(op, arith.ConstantOp) and hasattr(op.value, "value"):
+        return str(op.value.value)
+    if isinstance(extent, BlockArgument) and isinstance(extent.block.parent_op, aa.FuncOp):
+        return f"p{extent.index}"
+    return None
+
+
+def _memref_error(view: Value, facts: DivisibilityAnalysis) -> str:
+    memref = memref_of(view)
+    if memref is None:
+        return "its memref is not known here"
+    if host_value(memref.base) is None:
+        return "its base pointer is computed, so the host cannot tell it"
+    if facts.divisor(memref.base) % UNIT:
+        return "base pointer not 16-byte aligned"
+    inner = contiguous_dim(view.type)
+    if inner is None:
+        return "no dimension is known to have stride 1"
+    size = view.type.element_type.width // 8
+    if view.type.shape[inner] * size % UNIT:
+        return "leading tile dimension not 16-byte aligned"
+    for dim in range(memref.result.type.rank):
+        wrong = _extent_error(memref, dim, dim == view.type.dim_map[inner], size, facts)
+        if wrong:
+            return wrong
+    return ""
+
+
+def _extent_error(memref: Any, dim: int, is_inner: bool, size: int, facts: DivisibilityAnalysis) -> str:
+    """What is wrong with the size or the stride of a dimension of a memref of elements of `size` bytes."""
+    extent, stride = memref.size(dim), memref.stride(dim)
+    if host_value(extent) is None or host_value(stride) is None:
+        return f"the {'size' if host_value(extent) is None else 'stride'} of dimension {dim} is computed"
+    type = getattr(extent, "type", None)
+    if isinstance(type, IntegerType) and type.width > MOST_INDEX_BITS:
+        return f"the size of dimension {dim} has {type.width} bits, coordinates of boxes {MOST_INDEX_BITS}"
+    if extent == 0:
+        return f"dimension {dim} has no elements"
+    if is_inner:
+        return ""
+    known = stride if isinstance(stride, int) and stride != DYNAMIC else facts.divisor(stride)
+    return f"stride of dimension {dim} not 16-byte aligned" if known * size % UNIT else ""
+
+
+def follows_write(token: Value) -> bool:
+    """Whether a token waits for a write of the kernel, or for what says when writes of others are there."""
+    seen = {token}
+    pending = [token]
+    while pending:
+        current = pending.pop()
+        handed_on = incoming(current)
+        op = current.defining_op
+        if handed_on is not None:
+            following = [each.value for each in handed_on]
+        elif op is None or _is_write(op):
+            return True
+        else:
+            following = [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]
+        for value in following:
+            if value not in seen:
+                seen.add(value)
+                pending.append(value)
+    return False
+
+
+def _is_write(op: Operation) -> bool:
+    semantic = getattr(op, "mem_semantic", None)
+    strong = semantic is not None and semantic.value != "weak"
+    return strong or op.has_trait(MemoryWrite) or isinstance(op, aa.GdcWaitOp) or bool(op.regions)

@@ -1,0 +1,118 @@
+"""The ring of a loop whose tiles come in boxes of tensor maps: a pipe that one agent, the kernel itself, fills and
+drains.
+
+    if iteration s exists: acquire stage s; its boxes; commit               for s in 0 .. ahead - 1
+    for i in ...:
+      wait for stage i
+      if i is not one of the first `held` iterations: release the stage of iteration i - held
+      if iteration i + ahead exists: acquire its stage; its boxes; commit
+      ... read stage i ...
+
+One thread acquires stages and issues boxes; each warp releases what it has read.  A stage is released an iteration or
+two after it was waited for, when the dots that read it are surely complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tileiras.analysis.ranges import RangeAnalysis
+from tileiras.analysis.tensor_map_rules import memref_of
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.arith.build import compare, integer
+from tileiras.ir import Block, Builder, IntegerAttr, Region, UnitAttr, Value, i32
+from tileiras.schedule.staging import StagedLoad
+from tileiras.schedule.tensor_boxes import consumer_kind, descriptor_type
+
+Again = Callable[[Value], Value]
+"""What stands for a value of the loop's body in the iteration that is asked for."""
+
+
+class BoxRing:
+    """The pipe of the loads of one loop whose stages are read in one way."""
+
+    def __init__(self, builder: Builder, staged: Sequence[StagedLoad], buffers: Sequence[Value], stages: int) -> None:
+        """`builder` stands before the loop."""
+        self._staged = staged
+        self._ranges = RangeAnalysis()
+        kind = consumer_kind(staged[0])
+        pipe = builder.insert(
+            tileas.CreatePipelineOp(
+                buffers,
+                num_stages=IntegerAttr(stages, i32),
+                producer_kind=tileas.ProducerKindAttr("bulk_load"),
+                consumer_kind=tileas.ConsumerKindAttr(kind),
+            )
+        )
+        self.producer, self.consumer = pipe.results
+        self._descriptors = [_descriptor(each) for each in staged]
+        self.fill = builder.insert(tileas.CreateIteratorOp(self.producer)).results[0]
+        """At the stage that is filled next."""
+        self.drain = builder.insert(tileas.CreateIteratorOp(self.consumer)).results[0]
+        """At the stage that is read next."""
+
+    # -- filling -------------------------------------------------------------------------------------------------------
+
+    def start(self, builder: Builder, iterator: Value, again: Again, fresh: bool) -> None:
+        """The boxes of an iteration that exists, into the stage that an iterator of the producer's end is at; `fresh`:
+        for the first time."""
+        unused = UnitAttr() if fresh else None
+        acquired = builder.insert(tileas.ProducerAcquireOp(self.producer, iterator, fresh=unused)).results[0]
+        for number, (staged, desc) in enumerate(zip(self._staged, self._descriptors)):
+            coords = self._coordinates(builder, staged, again)
+            buffer = IntegerAttr(number, i32) if number else None
+            builder.insert(tileas.TmaLoadOp(desc=desc, coords=coords, token=acquired, buffer=buffer))
+        builder.insert(tileas.ProducerCommitOp(acquired))
+
+    def _coordinates(self, builder: Builder, staged: StagedLoad, again: Again) -> list[Value]:
+        """The tile's coordinates; behind the first tile, where all is filled, along a dimension without elements: the
+        map has one element there, since a map of none cannot be made."""
+        view, memref = staged.load.view.type, memref_of(staged.load.view)
+        found = []
+        for dim, coordinate in enumerate(staged.load.coords):
+            value, size = again(coordinate), memref.size(view.dim_map[dim])
+            if not isinstance(size, int) and self._ranges.range(size).low < 1:
+                empty = compare(builder, "eq", size, integer(builder, 0, size.type))
+                value = builder.insert(arith.SelectOp(empty, integer(builder, 1, value.type), value)).results[0]
+            found.append(value)
+        return found
+
+    # -- draining ------------------------------------------------------------------------------------------------------
+
+    def wait(self, builder: Builder, iterator: Value) -> Value:
+        """Waits for the stage that an iterator of the consumer's end is at; the token of the stage."""
+        return builder.insert(tileas.ConsumerWaitOp(self.consumer, iterator)).results[0]
+
+    def release(self, builder: Builder, held: Value, condition: Value) -> None:
+        """Under a condition, gives back the stage of a token."""
+        body = Block()
+        inner = Builder.at_end(body)
+        inner.location = builder.location
+        inner.insert(tileas.ConsumerReleaseOp(held))
+        inner.insert(scf.YieldOp.create(()))
+        builder.insert(scf.IfOp.create((condition,), (), {}, (Region([body]), Region())))
+
+
+def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value]], stages: int) -> list[BoxRing]:
+    """A ring for each way in which stages of loads, each with its buffer, are read."""
+    found = []
+    for kind in dict.fromkeys(consumer_kind(each) for each, _ in staged):
+        chosen = [pair for pair in staged if consumer_kind(pair[0]) == kind]
+        found.append(BoxRing(builder, [each for each, _ in chosen], [buffer for _, buffer in chosen], stages))
+    return found
+
+
+def following(builder: Builder, iterator: Value) -> Value:
+    """The iterator at the next stage."""
+    return builder.insert(tileas.IncIterOp(iterator)).results[0]
+
+
+def _descriptor(staged: StagedLoad) -> Value:
+    """The descriptor of the view of a load, made where the view is."""
+    view = staged.load.view
+    type = descriptor_type(staged)
+    assert type is not None and view.defining_op is not None, "the schedule has looked at the boxes of the load"
+    builder = Builder.before(view.defining_op.next)
+    builder.location = staged.load.location
+    return builder.insert(tileas.MakeTmaDescOp(view, result=type)).results[0]

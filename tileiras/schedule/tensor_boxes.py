@@ -1,0 +1,75 @@
+"""Loads whose copies ahead of a loop are boxes of a tensor map, one thread's, instead of copies by all threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.analysis.copied_loads import moves_with_conversion
+from tileiras.analysis.tensor_map_rules import contiguous_dim
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
+from tileiras.ir import Value
+from tileiras.layout.encoding import layout_of
+from tileiras.layout.tensor_box import tensor_boxes
+from tileiras.targets import CopyAtom
+from tileiras.targets.atoms.bulk_copies import BULK_COPY_ATOMS
+from tileiras.targets.pipe_protocol import THREADS, WARPGROUPS
+
+from .staging import StagedLoad
+
+if TYPE_CHECKING:
+    from tileiras.dialects import scf
+
+MBARRIER_BYTES = 1024
+"""Of shared memory that the mbarriers of a loop's rings take at most, with what aligns the buffers behind them."""
+
+_LARGEST_STAGE = (1 << 20) - 1
+"""Bytes that an mbarrier counts in one phase (PTX ISA, "mbarrier": the range of tx-count)."""
+
+
+def comes_in_boxes(staged: StagedLoad) -> bool:
+    """Whether a load is marked as one that comes in boxes."""
+    return tileas.AHEAD_ATOM in staged.load.attributes
+
+
+def box_atom(staged: StagedLoad) -> CopyAtom:
+    """The atom of a load that comes in boxes."""
+    return BULK_COPY_ATOMS[staged.load.attributes[tileas.AHEAD_ATOM].atom]
+
+
+def box_refusal(staged: StagedLoad, loop: scf.ForOp) -> str:
+    """Why a load that a tensor map can serve does not come in boxes ahead of this loop, or nothing."""
+    if not isinstance(loop.parent_op, aa.FuncOp):
+        return "its loop is inside of another operation: mbarriers are made for the whole kernel"
+    if staged.load.view.defining_op is None or staged.load.view.defining_op.parent is not loop.parent:
+        return "its view is made inside of the loop"
+    if staged.stage_bytes > _LARGEST_STAGE:
+        return f"an mbarrier counts {_LARGEST_STAGE} bytes, not {staged.stage_bytes}"
+    if consumer_kind(staged) is None:
+        return "warpgroups read its tile in shared memory, and threads load it as well"
+    return "" if descriptor_type(staged) is not None else "no boxes lie as its stages do in shared memory"
+
+
+def descriptor_type(staged: StagedLoad) -> TmaDescType | None:
+    """The descriptor whose boxes make up a stage of a load; None where no boxes lie as the stage does."""
+    tile, view = staged.buffer_type(1).tile, staged.load.view.type
+    inner = contiguous_dim(view)
+    boxes = None if inner is None else tensor_boxes(layout_of(tile), inner, tile.element_type.width)
+    return None if boxes is None else TmaDescType(view, boxes.box, boxes.order, boxes.swizzle)
+
+
+def consumer_kind(staged: StagedLoad) -> str | None:
+    """How the stages of a load are read, as a pipe has it; None where in two ways."""
+    in_place = [leaf.in_place for leaf in staged.leaves]
+    if not any(in_place):
+        return THREADS
+    converts = {leaf.convert for leaf in staged.leaves}
+    return WARPGROUPS if all(in_place) and _only_for(staged.load.data, converts) else None
+
+
+def _only_for(value: Value, converts: set[object]) -> bool:
+    """Whether nothing but these conversions uses a value, perhaps under another shape."""
+    return all(
+        user in converts or moves_with_conversion(user) and _only_for(user.results[0], converts) for user in value.users
+    )
