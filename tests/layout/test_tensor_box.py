@@ -10,7 +10,7 @@ import pytest
 from tileiras.layout import LinearLayout
 from tileiras.layout.constructors import swizzled_shared
 from tileiras.layout.matrix_descriptor import matrix_layout
-from tileiras.layout.tensor_box import LONGEST, tensor_boxes
+from tileiras.layout.tensor_box import LONGEST, box_layout, tensor_boxes
 from tileiras.sim.emulator.tensor_map import swizzled
 
 OPERANDS = [
@@ -68,6 +68,17 @@ def test_rows_wider_than_the_swizzle_are_several_boxes():
     assert boxes.box == (64, 64) and boxes.swizzle == 128
     assert [piece.corner for piece in boxes.pieces] == [(0, 0), (0, 64), (0, 128), (0, 192)]
     assert [piece.offset for piece in boxes.pieces] == [0, 8192, 16384, 24576]
+
+
+@pytest.mark.parametrize("shape, contiguous", [((64, 64), 1), ((64, 64), 0), ((1, 2, 32, 64), 3), ((4, 64, 16), 1)])
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_a_tile_of_any_view_has_a_layout_of_boxes(shape, contiguous, bits):
+    layout = box_layout(shape, contiguous, bits)
+    found = placed(layout, contiguous, bits)
+    assert len(found) == layout.size
+    for offset, position in enumerate(map(layout.coordinates, positions(layout))):
+        assert found[tuple(position)] == offset * bits // 8
+    assert box_layout((64, 8), 1, 8) is None
 
 
 @pytest.mark.parametrize("span", [128, 64, 32, 16])

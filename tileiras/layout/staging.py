@@ -160,10 +160,16 @@ def buffer_offsets(
             candidates.append(optimal_offsets(writer.out_bits, vector, in_flight, lanes, element_bits))
 
     def cost(offsets: tuple[int, ...]) -> float:
-        reads = sum(_cost(load_access(reader, offsets, element_bits), element_bits) for reader in readers)
-        return reads + _cost(store_access(writer, offsets, element_bits, len(vector)), element_bits)
+        stores = _cost(store_access(writer, offsets, element_bits, len(vector)), element_bits)
+        return reading_cost(readers, offsets, element_bits) + stores
 
     return min((tuple(offsets) for offsets in candidates), key=cost)
+
+
+@functools.lru_cache(maxsize=1024)
+def reading_cost(readers: tuple[LinearLayout, ...], offsets: tuple[int, ...], element_bits: int) -> float:
+    """What it takes to read a buffer into each of these layouts, in wavefronts and instructions."""
+    return sum(_cost(load_access(reader, offsets, element_bits), element_bits) for reader in readers)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -174,8 +180,8 @@ def stored_offsets(
     `times` slices, of which it has the first."""
 
     def cost(offsets: tuple[int, ...]) -> float:
-        reads = sum(_cost(load_access(reader, offsets, element_bits), element_bits) for reader in readers)
-        return times * reads + _cost(store_access(writer, offsets, element_bits), element_bits)
+        stores = _cost(store_access(writer, offsets, element_bits), element_bits)
+        return times * reading_cost(readers, offsets, element_bits) + stores
 
     candidates = {}
     for reader in readers:

@@ -8,7 +8,9 @@ the swizzle, and no dimension is longer than 256, so a tile may take several box
 from __future__ import annotations
 
 import functools
+from math import prod
 
+from tileiras.layout.constructors import swizzled_shared
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.named_tuple import NamedTuple
 
@@ -56,6 +58,21 @@ class TensorBoxes(NamedTuple):
 def alignment_of(swizzle: int) -> int:
     """What the shared address of a box with this swizzle is a multiple of."""
     return max(PLAIN_ALIGNMENT, 8 * swizzle)
+
+
+@functools.lru_cache(maxsize=256)
+def box_layout(shape: tuple[int, ...], contiguous: int, element_bits: int) -> LinearLayout | None:
+    """The layout of shared memory in which boxes with the widest swizzle put a tile; None for a tile whose dimension
+    `contiguous` has less than the 16 bytes that stay together."""
+    row = shape[contiguous] * element_bits // 8
+    if row < UNIT:
+        return None
+    others = [dim for dim in range(len(shape)) if dim != contiguous]
+    rows = prod(shape[dim] for dim in others)
+    span = next(span for span in (128, 64, 32, UNIT) if row >= span)
+    layout = swizzled_shared((rows, shape[contiguous]), element_bits, span)
+    order = [*others, contiguous]
+    return layout.reshape(tuple(shape[dim] for dim in order)).permute(tuple(map(order.index, range(len(shape)))))
 
 
 @functools.lru_cache(maxsize=256)

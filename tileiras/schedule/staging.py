@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import Leaf, copied_vector, feeds_dot, leaves_of, operand_layout, refused
 from tileiras.analysis.incoming import incoming
+from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
@@ -28,7 +29,8 @@ from tileiras.ir import (
 )
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
-from tileiras.layout.staging import buffer_offsets
+from tileiras.layout.staging import buffer_offsets, reading_cost
+from tileiras.layout.tensor_box import box_layout
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
@@ -77,7 +79,25 @@ def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[st
     offsets = stage_offsets(writer, vector, leaves, element.width)
     if offsets is None:
         return refused(why, "dots read its tile in shared memory in different layouts")
+    if tileas.AHEAD_ATOM in load.attributes:
+        offsets = _offsets_of_boxes(load, leaves, offsets) or offsets
     return StagedLoad(load, writer, leaves, offsets, tokens)
+
+
+def _offsets_of_boxes(load: tileas.Load, leaves: Sequence[Leaf], otherwise: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The layout in which boxes put a tile, None where threads that read it would take longer than `otherwise`, or
+    where dots read it in place, which say the layout."""
+    view, type = load.view.type, load.data.type
+    readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves)) or (layout_of(type),)
+    inner = contiguous_dim(view)
+    if inner is None or any(leaf.in_place for leaf in leaves):
+        return None
+    width = type.element_type.width
+    layout = box_layout(type.shape, inner, width)
+    if layout is None:
+        return None
+    found = layout.bases("offset")
+    return found if reading_cost(readers, found, width) <= reading_cost(readers, otherwise, width) else None
 
 
 def stage_offsets(
