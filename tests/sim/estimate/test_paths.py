@@ -60,7 +60,7 @@ def walked(ptx: str, args: list, on: str = "H200", grid=1):
     """(recording, walker, steps by warp) of the first CTA."""
     image = load(ptx, "k", gpu(on))
     recording = record(ptx, "k", grid, args, blocks=[0])
-    walker = Walker(image.code, recording.blocks)
+    walker = Walker(image.code, recording.blocks, recording.skipped)
     return recording, walker, [walker.follow(trace) for trace in recording.clusters[0].warps]
 
 
@@ -125,3 +125,94 @@ def test_warps_that_part():
     )  # fmt: skip
     assert even["SIN"] == 1 and odd["SIN"] == 2
     assert even["EX2"] == 1 and odd["LG2"] == 1 and not even["LG2"] and not odd["EX2"]
+
+
+#: A loop of four iterations at a time, which no thread has work for, and one for the rest.
+REST = kernel(
+    f"""cvt.rn.f32.u32 %f0, %r1;
+    mov.u32 %r2, %nctaid.x;
+    add.u32 %r2, %r2, 2;
+    mov.u32 %r3, 0;
+    setp.lt.u32 %p1, %r2, 4;
+    mov.f32 %f2, 0f00000000;
+    mov.f32 %f3, %f2;
+    @%p1 bra REST;
+    FOUR:
+    .pragma "nounroll";
+    mad.lo.u32 %r5, %r3, 64, %r1;
+    mad.wide.u32 %q1, %r5, 4, %a0;
+    setp.ge.u32 %p2, %r5, %r2;
+    mov.f32 %f1, 0f00000000;
+    mov.f32 %f4, %f1;
+    @%p2 bra NONE;
+    ld.global.v2.f32 {{%f1, %f4}}, [%q1];
+    ex2.approx.f32 %f1, %f1;
+    NONE:
+    fma.rn.f32 %f2, %f1, %f1, %f2;
+    fma.rn.f32 %f3, %f4, %f4, %f3;
+    add.f32 %f0, %f2, %f3;
+    add.u32 %r3, %r3, 4;
+    setp.lt.u32 %p3, %r3, %r2;
+    @%p3 bra FOUR;
+    REST:
+    .pragma "nounroll";
+    lg2.approx.f32 %f1, %f0;
+    add.f32 %f0, %f0, %f1;
+    add.u32 %r3, %r3, 1;
+    setp.lt.u32 %p4, %r3, %r2;
+    @%p4 bra REST;
+    {STORE}"""
+)
+
+
+def test_a_loop_that_no_warp_enters_is_passed_by():
+    _, walker, (path,) = walked(REST, [OUT])
+    functions = Counter(".".join(each.modifiers[:1]) for step in path for each in
+                        walker.blocks[step.block].instructions if each.opcode == "MUFU")  # fmt: skip
+    assert functions == {"LG2": 3}
+
+
+def test_lines_that_are_several_instructions_do_not_make_an_unrolled_loop():
+    wide = "mul.lo.u64 %q1, %q1, %q2;\nadd.u64 %q1, %q1, %q3;\n" * 4
+    ptx = kernel(
+        f"mov.u64 %q1, %a0;\nmov.u64 %q2, %a0;\nmov.u64 %q3, %a0;\n{loop(wide + 'bar.sync 0;', 12)}"
+        f"cvt.rn.f32.u64 %f0, %q1;\n{STORE}",
+        64,
+    )
+    _, walker, paths = walked(ptx, [OUT])
+    assert [executed(walker, path)["BAR"] for path in paths] == [12, 12]
+
+
+def test_a_branch_behind_a_wait_does_not_lead_into_its_next_turn():
+    """ptxas gives a branch the line of the one before, and waits that fail go around code put aside."""
+    body = loop(
+        """mbarrier.arrive.shared.b64 _, [%r10];
+        mbarrier.arrive.shared.b64 _, [%r10+8];
+        xor.b32 %r13, %r12, 1;
+        LOOK:
+        mbarrier.try_wait.parity.shared.b64 %p4, [%r10], %r12, 10000000;
+        @!%p4 bra LOOK;
+        @%p6 bra SKIP;
+        AGAIN_LOOK:
+        mbarrier.try_wait.parity.shared.b64 %p5, [%r10+8], %r12, 10000000;
+        @!%p5 bra AGAIN_LOOK;
+        SKIP:
+        mov.u32 %r12, %r13;
+        st.shared.f32 [%r10+64], %f0;""", 6,
+    )  # fmt: skip
+    found = walked(kernel(
+        f"""mov.u32 %r10, data;
+        mov.f32 %f0, 0f00000000;
+        mov.u32 %r12, 0;
+        setp.eq.u32 %p1, %r1, 0;
+        setp.gt.u32 %p6, %r1, 31;
+        @%p1 mbarrier.init.shared.b64 [%r10], 64;
+        @%p1 mbarrier.init.shared.b64 [%r10+8], 64;
+        bar.sync 0;
+        {body}
+        {STORE}""",
+        64, shared=1024,
+    ), [OUT])  # fmt: skip
+    assert everything_is_given_once_and_in_order(*found)
+    _, walker, paths = found
+    assert [executed(walker, path)["STS"] for path in paths] == [6, 6]

@@ -504,8 +504,9 @@ class Simulation:
             return at, at + self.gpu.latency["shared"]
         served = sm.take("lsu", 0, at, max(1.0, copy.element / 4)) + 1
         sectors = sectors_of(copy.addresses, copy.element)
-        missing = sm.shares.miss(int(copy.addresses[0]))
-        start, done = sm.l2_transfer(served, sectors.size * SECTOR, missing)
+        size = sectors.size * SECTOR
+        missing = sm.shares.missing(copy, size)
+        start, done = sm.l2_transfer(served, size, missing)
         return start, done + sm.latency(missing)
 
     def _bulk(self, warp: Warp, copy: Copy, at: float) -> tuple[float, float]:
@@ -520,8 +521,9 @@ class Simulation:
             return start, start + cycles + latency.get("dsmem", latency["l2"])
         if not copy.addresses.size:
             return start, start + cycles + latency["tma"]  # nothing of the box exists
-        missing = sm.shares.miss(int(copy.addresses[0]))
-        _, done = sm.l2_transfer(start, copy.addresses.size * copy.element, missing)
+        size = copy.addresses.size * copy.element
+        missing = sm.shares.missing(copy, size)
+        _, done = sm.l2_transfer(start, size, missing)
         return start, done + latency.get("tma", 0) + (
             sm.latency(missing) if copy.direction == "load" else latency["l2"]
         )

@@ -143,3 +143,5 @@ class Recording(NamedTuple):
     """Instructions that the emulator executed, of all warps."""
     products: dict[int, Multiply]
     """PTX line -> the `mma` there."""
+    skipped: frozenset[int] = frozenset()
+    """PTX lines of the blocks that no warp has executed."""

@@ -22,7 +22,7 @@ from tileiras.sim.estimate.machine import Machine, compile_blocks
 from tileiras.sim.estimate.paths import Walker
 from tileiras.sim.estimate.recorder import record
 from tileiras.sim.estimate.result import Estimate, Link, Occupied, Phase, Stall, SteadyLoop
-from tileiras.sim.estimate.traffic import miss_shares, traffic
+from tileiras.sim.estimate.traffic import traffic
 from tileiras.sim.estimate.units import BIN, L1_AND_SHARED, TITLES, Shares
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
@@ -41,6 +41,8 @@ _SIMULATED_AT_ONCE = 150_000
 """Instructions up to which CTAs that follow each other on an SM are simulated one after the other; otherwise their
 times are added."""
 _PHASES = 32
+_TAIL = 0.02
+"""Share of a grid's time that its end may have for its own times not to matter."""
 
 
 class Run(NamedTuple):
@@ -91,17 +93,16 @@ class Model:
         self.slots = min(self.held.ctas, self.each)
         self.warps = -(-threads // WARP_SIZE)
         self.moved = traffic(self.recording, self.clusters)
-        self.walker = Walker(image.code, self.recording.blocks)
+        self.walker = Walker(image.code, self.recording.blocks, self.recording.skipped)
         self.machine: Machine = compile_blocks(self.walker.blocks, gpu)
         self.active = min(gpu.sms, self.clusters * self.members)
-        self.miss = miss_shares(self.moved)
         whole = L1_AND_SHARED[gpu.target.name] << 10
         self.cache = max(0, whole - self.slots * (image.shared + gpu.target.shared_reserved))
 
     def shares(self, active: int) -> Shares:
         """What each of `active` SMs gets of the memories."""
         l2 = min(L2_PORT, self.gpu.l2_bytes_per_cycle / active)
-        return Shares(l2, min(l2, self.gpu.dram_bytes_per_cycle / active), self.miss)
+        return Shares(l2, min(l2, self.gpu.dram_bytes_per_cycle / active), self.moved.dram_bytes)
 
     def _number(self, axis: int, at: int) -> int:
         """The number of the cluster at a place of one axis and the start of the others; x comes first."""
@@ -234,7 +235,8 @@ class Model:
             f"clusters do different work: of {self.clusters} the times of {len(spent)} were simulated, those of the "
             "others follow by interpolation along the axes of the grid"
         )
-        return self._scheduled(self._durations(spent)), longest
+        kind = next(key for key, run in runs.items() if run is longest)
+        return self._scheduled(self._durations(spent), self.recording.clusters[kinds[kind]], longest), longest
 
     def _even(self, cluster: ClusterTrace) -> tuple[float, Run]:
         rounds, rest = divmod(self.each, self.slots)
@@ -274,12 +276,27 @@ class Model:
             total = total + along.reshape(shape)
         return total
 
-    def _scheduled(self, durations: np.ndarray) -> float:
-        """When the last cluster ends, each beginning in its turn as soon as there is room."""
-        free = [0.0] * (self.sets * self.slots)
+    def _scheduled(self, durations: np.ndarray, cluster: ClusterTrace, run: Run) -> float:
+        """When the last cluster ends, each beginning in its turn as soon as there is room.
+
+        ``durations`` are of a full grid.  Towards its end SMs run out of work, and the others have more of L2 and DRAM:
+        ``cluster``, which takes ``run``, is simulated once more on as many SMs as then have work on average.
+        """
+        room = self.sets * self.slots
+        free = [0.0] * room
         for cycles in durations.transpose(2, 1, 0).reshape(-1).tolist():
             heapq.heappush(free, heapq.heappop(free) + cycles)
-        return max(free)
+        free.sort()
+        first, last = free[0], free[-1]
+        if last - first <= _TAIL * last:
+            return last
+        work = sum(end - first for end in free)
+        active = max(1, round(work / (last - first) / self.slots))
+        alone = self.run(cluster, self.slots, self.slots, min(self.active, active * self.members))
+        faster = min(1.0, alone.cycles / run.cycles)
+        self.note(f"on average {active * self.members} of {self.active} SMs have work in the last {last - first:.0f} "
+                  f"cycles, which takes {faster:.0%} of the time that it would on all")  # fmt: skip
+        return first + (last - first) * faster
 
     # -- what it says ----------------------------------------------------------------------------------------------
 

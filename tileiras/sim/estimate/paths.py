@@ -8,7 +8,8 @@ come first in what is left of the PTX trace.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection
 from statistics import median_low
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES, Instruction, MachineCode
@@ -73,6 +74,8 @@ _FAR = 1 << 60
 _ALWAYS = ("", "PT", "UPT")
 _LOOKED_AT = 8
 _LOOKED_THROUGH = 24
+_JUMP = 2
+"""Instructions of a block that only branches."""
 _MOST_REPEATS = 64
 """How often a block may follow without the trace moving on, before the two are said not to belong together."""
 
@@ -115,6 +118,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int]) -> list[Mach
     """The blocks of an entry; ``known`` are the lines of the PTX that traces have, ``branches`` those that branch."""
     numbers = {block.start: number for number, block in enumerate(code.blocks)}
     found = []
+    jumps: set[int] = set()  # line of the branch that ends the block before
     for block in code.blocks:
         instructions = code.instructions[block.start // INSTRUCTION_BYTES : block.end // INSTRUCTION_BYTES]
         anchors: dict[int, None] = {}
@@ -130,12 +134,15 @@ def prepare(code: MachineCode, known: set[int], branches: set[int]) -> list[Mach
                 continue
             # A branch is there whether it is taken or not.  ptxas puts some on the line behind the PTX's branch.
             branches_here = opcode in BRANCHES and line in branches
+            if branches_here and line in jumps and len(instructions) <= _JUMP:
+                continue  # of the next branch of the PTX, which has this one's line
             if branches_here or opcode in _EFFECTS and instruction.predicate in _ALWAYS:
                 anchors[line] = None
             elif opcode in _EFFECTS or opcode in _LOADS:
                 guarded[line] = None
         for line in anchors:
             guarded.pop(line, None)
+        jumps = {each.ptx_line for each in instructions[-1:] if each.opcode in BRANCHES}
         plain = (each.ptx_line for each in instructions if each.opcode not in BRANCHES)
         lines = dict.fromkeys((*anchors, *(line for line in plain if line in known)))
         found.append(MachineBlock(
@@ -150,18 +157,27 @@ def prepare(code: MachineCode, known: set[int], branches: set[int]) -> list[Mach
 
 def _copies(instructions: tuple[Instruction, ...], known: set[int]) -> int:
     """How many iterations of a PTX loop the block holds, when ptxas has unrolled it: how often most of its lines occur
-    with the same machine instruction."""
+    with the same machine instruction.
+
+    Lines of memory and barriers are asked first, of which the machine has one instruction each; products may be several
+    instructions, and what else a line stands for (addresses, constants) often is.
+    """
     if instructions[-1].target is None or instructions[-1].target > instructions[-1].address:
         return 1
-    counts: dict[tuple[int, str], int] = {}
+    counts: tuple[dict[tuple[int, str], int], ...] = ({}, {}, {})
     for instruction in instructions:
-        if instruction.ptx_line in known:
-            key = (instruction.ptx_line, instruction.name)
-            counts[key] = counts.get(key, 0) + 1
-    most: dict[int, int] = {}
-    for (line, _), count in counts.items():
-        most[line] = max(most.get(line, 0), count)
-    return median_low(most.values()) if most else 1
+        line, opcode = instruction.ptx_line, instruction.opcode
+        if line in known:
+            moves = opcode in _EFFECTS or opcode in _LOADS
+            kind = 2 if not moves else 1 if "mma" in FAMILIES_OF.get(opcode, ()) else 0
+            counts[kind][line, instruction.name] = counts[kind].get((line, instruction.name), 0) + 1
+    for each in counts:
+        most: dict[int, int] = {}
+        for (line, _), count in each.items():
+            most[line] = max(most.get(line, 0), count)
+        if most:
+            return median_low(most.values())
+    return 1
 
 
 class _Trace:
@@ -179,6 +195,14 @@ class _Trace:
                 self.visits[line] = positions if known is None else sorted({*known, *positions})
         self.consumed: dict[int, int] = {}
         self.cursor = 0
+
+    def visited(self, line: int, until: int) -> bool:
+        """Whether the line is executed between where the walk is and a later position."""
+        positions = self.visits.get(line)
+        if positions is None:
+            return False
+        at = bisect_left(positions, self.cursor - 1)
+        return at < len(positions) and positions[at] <= until
 
     def following(self, line: int) -> int:
         """Where the line comes next that has not been executed yet."""
@@ -224,10 +248,13 @@ class Walk(NamedTuple):
 class Walker:
     """Walks of the warps of one recording, of which many take the same path."""
 
-    def __init__(self, code: MachineCode, ptx: dict[int, PtxBlock]) -> None:
+    def __init__(self, code: MachineCode, ptx: dict[int, PtxBlock], skipped: Collection[int] = ()) -> None:
+        """``ptx``: the blocks that warps have executed; ``skipped``: lines of those that none has."""
         self.ptx = ptx
         known = {line for block in ptx.values() for line in block.lines}
         self.blocks = prepare(code, known, {block.branch for block in ptx.values()})
+        told = known | set(skipped)
+        self._lines = [self._lines_from(number, told) for number in range(len(self.blocks))]
         self.known = {key for block in self.blocks for key in block.places}
         self._walks: dict[tuple[int, ...], Walk] = {}
         self.told = self.crowded = 0
@@ -291,10 +318,33 @@ class Walker:
             return None
         if len(block.successors) == 1 and not leaves:
             return block.successors[0]
-        choices = [(self._first(successor, view), order) for order, successor in enumerate(block.successors)]
-        # Where both come equally soon, what follows in the code is more likely than a branch to code put aside.
-        best, order = min(choices, key=lambda choice: (choice[0], -choice[1]))
-        return None if best == _FAR and leaves else block.successors[order]
+        choices = []
+        for order, successor in enumerate(block.successors):
+            first = self._first(successor, view)
+            # Where both come equally soon, it is not the one of which other PTX would have come before, and what
+            # follows in the code is more likely than a branch to code put aside.
+            foreign, between = (self._foreign(successor, view, until) for until in (_FAR, first))
+            choices.append((foreign, first, between, -order))
+        _, best, _, order = min(choices)
+        return None if best == _FAR and leaves else block.successors[-order]
+
+    def _lines_from(self, number: int, told: Collection[int]) -> tuple[int, ...]:
+        """PTX lines of the instructions of a block, and of what it runs into where it only prepares that: there ptxas
+        puts what it has moved out of a loop."""
+        found: list[int] = []
+        while True:
+            block = self.blocks[number]
+            found += [each.ptx_line for each in block.instructions if each.ptx_line in told]
+            prepares = not block.anchors and block.successors == (number + 1,) and len(block.instructions) > _JUMP
+            if not prepares or len(found) >= _LOOKED_AT:
+                return tuple(found)
+            number += 1
+
+    def _foreign(self, number: int, view: _Trace, until: int) -> bool:
+        """Whether a block is made of PTX that the warp does not execute before a position of its trace.  ptxas moves
+        instructions to where they are not always needed, so some of a block say nothing."""
+        lines = self._lines[number]
+        return len(lines) > 2 * sum(view.visited(line, until) for line in lines)
 
     def _first(self, number: int, view: _Trace) -> int:
         """Where in the trace a block takes up: at its first instruction with effects, else at those of the blocks it

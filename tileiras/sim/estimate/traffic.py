@@ -8,7 +8,7 @@ of CTAs asks again is not looked at.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,7 +24,8 @@ class Traffic(NamedTuple):
     address: int
     size: int
     requested: float
-    """Through L2, without what L1 holds."""
+    """By all clusters, each byte once a cluster: what L1 or L2 still hold of it when the cluster asks again is not
+    DRAM's."""
     footprint: float
     """Of different bytes."""
 
@@ -33,26 +34,43 @@ class Traffic(NamedTuple):
         return min(1.0, self.footprint / self.requested) if self.requested else 0.0
 
 
-def traffic(recording: Recording, clusters: int) -> list[Traffic]:
+class Moved(NamedTuple):
+    """What the grid moves, and what of it each recorded access is the first in its cluster to touch."""
+
+    allocations: tuple[Traffic, ...]
+    fresh: dict[int, float]
+    """id of an `Access` or `Copy` of global memory -> DRAM's bytes of it."""
+
+    def dram_bytes(self, what: Access | Copy) -> float:
+        """What DRAM gives or takes for an access of the recording.  The rest is in L2."""
+        return self.fresh.get(id(what), 0.0)
+
+
+def traffic(recording: Recording, clusters: int) -> Moved:
     """What a grid of `clusters` clusters moves, by allocation, from those that were recorded."""
     bases = [each.address for each in recording.allocations]
-    requested = [0.0] * len(bases)
     unique = [0.0] * len(bases)
+    first: list[tuple[int, int, int]] = []  # (id of the access, allocation, bytes that it is the first to touch)
     for cluster in recording.clusters:
-        for number, parts in _sectors(cluster, bases).items():
-            total = np.concatenate(parts)
-            requested[number] += total.size * SECTOR
-            unique[number] += np.unique(total).size * SECTOR
+        for number, (parts, asked) in _sectors(cluster, bases).items():
+            every = np.concatenate(parts)
+            owner = np.repeat(np.arange(len(parts)), [part.size for part in parts])
+            new = np.bincount(owner[np.unique(every, return_index=True)[1]], minlength=len(parts)) * SECTOR
+            unique[number] += float(new.sum())
+            first += [(access, number, count) for access, count in zip(asked, new.tolist()) if count]
     scale = clusters / max(1, len(recording.clusters))
-    return [
-        Traffic(each.name, each.address, each.size, requested[number] * scale,
-                min(float(each.size), unique[number] * scale))
-        for number, each in enumerate(recording.allocations) if requested[number]
-    ]  # fmt: skip
+    allocations = [
+        Traffic(each.name, each.address, each.size, total * scale, min(float(each.size), total * scale))
+        for each, total in zip(recording.allocations, unique)
+    ]
+    fresh = {access: count * allocations[number].miss for access, number, count in first}
+    return Moved(tuple(each for each in allocations if each.requested), fresh)
 
 
-def _sectors(cluster: ClusterTrace, bases: Sequence[int]) -> dict[int, list[np.ndarray]]:
-    found: dict[int, list[np.ndarray]] = {}
+def _sectors(cluster: ClusterTrace, bases: Sequence[int]) -> dict[int, tuple[list[np.ndarray], list[int]]]:
+    """By allocation the sectors of each access to it, and the ids of the accesses; those of one warp come in order, and
+    warps by number."""
+    found: dict[int, tuple[list[np.ndarray], list[int]]] = {}
     for trace in cluster.warps:
         for events in trace.events.values():
             for event in events:
@@ -67,17 +85,7 @@ def _sectors(cluster: ClusterTrace, bases: Sequence[int]) -> dict[int, list[np.n
                     continue
                 number = bisect_right(bases, int(sectors[0]) * SECTOR + SECTOR - 1) - 1
                 if number >= 0:
-                    found.setdefault(number, []).append(sectors)
+                    parts, asked = found.setdefault(number, ([], []))
+                    parts.append(sectors)
+                    asked.append(id(what))
     return found
-
-
-def miss_shares(moved: Sequence[Traffic]) -> Callable[[int], float]:
-    """Address -> share of what is moved there that is DRAM's."""
-    ordered = sorted(moved, key=lambda each: each.address)
-    bases = [each.address for each in ordered]
-
-    def share(address: int) -> float:
-        at = bisect_right(bases, address + SECTOR - 1) - 1
-        return ordered[at].miss if at >= 0 else 1.0
-
-    return share

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tileiras.named_tuple import NamedTuple
+from tileiras.sim.emulator.recording import Copy
 from tileiras.sim.estimate.events import LINE, SECTOR, Access
 from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 
@@ -52,8 +53,12 @@ class Shares(NamedTuple):
     l2: float
     """Bytes a cycle."""
     dram: float
-    miss: Callable[[int], float]
-    """Global address -> share of the bytes there that L2 has to get from DRAM, or bring there."""
+    dram_bytes: Callable[[Access | Copy], float]
+    """Bytes of an access of the recording that L2 has to get from DRAM, or bring there."""
+
+    def missing(self, what: Access | Copy, size: float) -> float:
+        """The same as a share of the ``size`` bytes that go through L2."""
+        return min(1.0, self.dram_bytes(what) / size)
 
 
 _OWNER = 48
@@ -169,7 +174,7 @@ class Multiprocessor:
         misses = self.cache.misses(sectors.tolist(), owner) if cached else sectors.size
         if not misses:
             return served, served + self.gpu.latency["l1"]
-        missing = self.shares.miss(int(sectors[0]) * SECTOR)
+        missing = self.shares.missing(access, misses * SECTOR)
         start, done = self.l2_transfer(served, misses * SECTOR, missing)
         return start, done + self.latency(missing)
 
