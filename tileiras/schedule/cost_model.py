@@ -1,0 +1,319 @@
+"""How long an iteration of a loop of nv_tileas keeps the units of an SM: a static model for choices of a schedule.
+
+    cost = loop_cost(loop, target, warps)
+    cost.busy[Unit.TENSOR]            cycles of an iteration's products
+    cost.mii                          the least initiation interval: a unit's or a recurrence's
+
+A function of the operations, their layouts and the target alone, for one CTA on an SM.  An operation has *reservations*
+(cycles that it keeps each unit) and a *latency* (cycles until what depends on it can begin).  Rates are those of
+`targets.rates`; the estimate (`sim.estimate`) judges what comes of the choice by the same.
+
+Fusion into one instruction (an addition into an FMA, a conversion into a packed one), addresses and masks are not seen:
+figures compare schedules of one loop and are no times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tileiras.analysis.copied_loads import LOADS
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Block, FloatType, Operation, TensorType, Type, Value
+from tileiras.layout.encoding import layout_of
+from tileiras.named_tuple import NamedTuple
+from tileiras.resources.live_values import is_elementwise, register_tile, width_of
+from tileiras.targets import UNIVERSAL_FMA, Target, known_mma_atom
+
+from .induction_variable import trip_count
+from .resource_table import Resources, Unit, resources
+
+WARP = 32
+FIXED_LATENCY = 4.0
+"""Cycles from an instruction of a fixed-latency pipe to one that reads its result: what ptxas writes into stall
+counts."""
+
+FUNCTIONS: dict[str, dict[Unit, float]] = {
+    "math.exp2": {Unit.MUFU: 1},
+    "math.exp": {Unit.MUFU: 1, Unit.FMA: 1},
+    "math.log2": {Unit.MUFU: 1},
+    "math.log": {Unit.MUFU: 1, Unit.FMA: 1},
+    "math.rsqrt": {Unit.MUFU: 1},
+    "math.sin": {Unit.MUFU: 1, Unit.FMA: 1},
+    "math.cos": {Unit.MUFU: 1, Unit.FMA: 1},
+    "math.tanh": {Unit.MUFU: 2, Unit.FMA: 6},
+    "nv_tileas.sqrt": {Unit.MUFU: 1, Unit.FMA: 4},
+    "nv_tileas.divf": {Unit.MUFU: 1, Unit.FMA: 6},
+}
+"""Of f32 elements: instructions of each pipe (PTX ISA, `.approx` forms; square root and division have a step of Newton
+and its correction)."""
+_EXPONENTIALS = ("math.exp", "math.exp2")
+_OTHER_FUNCTION = {Unit.MUFU: 1, Unit.FMA: 10}
+"""Of what is a series or several of the above."""
+_F64_FUNCTION = 12
+"""Results of FP64 that a function of f64 is: a seed and steps of Newton, or a polynomial."""
+_CONVERSIONS = ("arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui", "nv_tileas.fp_to_fp")
+
+_OPERANDS = {
+    "f16": "f16", "bf16": "f16", "f32": "tf32", "tf32": "tf32", "f64": "f64", "i8": "i8", "f8E4M3FN": "f8",
+    "f8E5M2": "f8", "f4E2M1FN": "f4",
+}  # fmt: skip
+"""Element type of a dot's operands -> its rate in the tables."""
+
+Busy = Mapping[Unit, float]
+
+
+class OperationCost(NamedTuple):
+    """What one operation takes of an SM, for all warps of its CTA."""
+
+    busy: dict[Unit, float]
+    """Unit -> cycles; units that it does not use are absent."""
+    latency: float
+    """Cycles from its first instruction until its whole result is there."""
+    carried: float
+    """The same for an operation that only adds to its accumulator, from one such to the next: tensor cores of
+    warpgroups and of tensor memory take the next product when they have done this one."""
+
+
+class LoopCost(NamedTuple):
+    """What one iteration takes."""
+
+    busy: dict[Unit, float]
+    resource_mii: float
+    """Cycles of the busiest unit but DRAM, of which L2 keeps away what nobody can tell from a loop."""
+    recurrence_mii: float
+    """Cycles of the longest cycle of values that iterations hand on, by iteration."""
+    bound: str
+    """The unit of `resource_mii`, or `recurrence`."""
+
+    @property
+    def mii(self) -> float:
+        """The least initiation interval, in cycles: no schedule of the loop begins iterations faster."""
+        return max(self.resource_mii, self.recurrence_mii)
+
+
+def stages(latency: float, hold: float, interval: float) -> int:
+    """Stages of a ring whose producer takes ``latency`` cycles until a stage is full and whose consumer holds it for
+    ``hold``, when iterations begin ``interval`` cycles apart: as many as are filled or held at a time, and one to fill
+    next; two at least."""
+    return max(2, math.ceil((latency + hold) / interval) + 1)
+
+
+def operation_cost(op: Operation, warps: int, table: Resources) -> OperationCost:
+    """The cost of one operation without regions; nothing for what makes no instructions of note."""
+    if isinstance(op, (*tileas.DOTS, tileas.AsyncDotOp)):
+        return _dot(op, warps, table)
+    if isinstance(op, LOADS) and isinstance(op.data.type, TensorType):
+        return _moved(_bytes(op.data.type), table, global_memory=True, shared=0, latency="dram", warps=warps)
+    if isinstance(op, (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)):
+        return _moved(_bytes(op.buffer.type.tile), table, global_memory=True, shared=1, latency="dram", warps=warps)
+    if isinstance(op, (tileas.BulkLoadOp, tileas.TmaLoadOp)):
+        view = op.view.type if isinstance(op, tileas.BulkLoadOp) else op.desc.type.view
+        return _moved(_bytes(view), table, global_memory=True, shared=1, latency="tma", warps=0)
+    if isinstance(op, (tileas.TiledStoreOp, tileas.StoreOp)):
+        stored = op.operands[0 if isinstance(op, tileas.TiledStoreOp) else 1].type
+        return _moved(_bytes(stored), table, global_memory=True, shared=0, latency="l2", warps=warps)
+    if isinstance(op, tileas.ConvertLayoutOp):
+        return _moved(_bytes(op.result.type), table, global_memory=False, shared=2, latency="shared", warps=warps)
+    if isinstance(op, (tileas.CopyOp, tileas.StoreTensorOp)):
+        return _moved(_bytes(op.buffer.type.tile), table, global_memory=False, shared=1, latency="shared", warps=warps)
+    if isinstance(op, (tileas.ReduceOp, tileas.ScanOp)):
+        return _reduction(op, warps, table)
+    if is_elementwise(op):
+        return _elementwise(op, warps, table)
+    return OperationCost({}, 0.0, 0.0)
+
+
+def loop_cost(loop: scf.ForOp, target: Target, warps: int) -> LoopCost | None:
+    """The cost of one iteration of a loop for a CTA of `warps` warps.
+
+    A loop inside of it counts as often as it runs, and a branch as its longer side.  None where a loop inside has no
+    known trip count.
+    """
+    table = resources(target)
+    found = _block(loop.body.block, warps, table)
+    if found is None:
+        return None
+    unit = max((each for each in found if each is not Unit.DRAM), key=lambda each: found[each], default=Unit.ISSUE)
+    busiest = found.get(unit, 0.0)
+    recurrence = _recurrence(loop, warps, table)
+    return LoopCost(found, busiest, recurrence, "recurrence" if recurrence > busiest else unit.value)
+
+
+# ---- operations --------------------------------------------------------------------------------------------------
+
+
+def _elements(type: Type, warps: int) -> float:
+    """Elements that threads compute: those of the layout, which holds some more than once, else of the tile."""
+    if not isinstance(type, TensorType):
+        return WARP * warps
+    tile = layout_of(type).registers * WARP * warps if type.encoding is not None else 0
+    return float(max(tile, _count(type.shape)))
+
+
+def _count(shape: Sequence[int]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def _bytes(type: Type) -> float:
+    """Of a tile or the tiles of a view; a scalar is a sector of 32."""
+    shape = getattr(type, "shape", None)
+    return 32.0 if shape is None else _count(shape) * max(8, width_of(type)) / 8
+
+
+def _cost(amounts: Busy, table: Resources, latency: float) -> OperationCost:
+    """``amounts``: in what units count; `TENSOR` in cycles."""
+    busy = {unit: amount if unit is Unit.TENSOR else table.cycles(unit, amount)
+            for unit, amount in amounts.items() if amount}  # fmt: skip
+    total = max(busy.values(), default=0.0) + latency
+    return OperationCost(busy, total, total)
+
+
+def _elementwise(op: Operation, warps: int, table: Resources) -> OperationCost:
+    type = op.results[0].type
+    elements = _elements(type, warps)
+    width = max(width_of(type), *(width_of(value.type) for value in op.operands)) if op.operands else width_of(type)
+    element = type.element_type if isinstance(type, TensorType) else type
+    floats = isinstance(element, FloatType)
+    latency = FIXED_LATENCY
+    if op.dialect == "math" or op.name in FUNCTIONS:
+        each = {Unit.FP64: _F64_FUNCTION} if floats and width == 64 else FUNCTIONS.get(op.name, _OTHER_FUNCTION)
+        latency = table.latency["mufu"]
+    elif op.name in _CONVERSIONS:
+        each = {Unit.FP64 if width == 64 else Unit.CONVERSION: 1}
+        latency = table.latency["conversion"]
+    elif floats and op.name not in ("arith.select", "arith.bitcast"):
+        each = {Unit.FP64: 1} if width == 64 else {Unit.FMA: 0.5 if width == 16 else 1}
+    else:
+        each = {Unit.ALU: 2 if width == 64 else 1}
+    amounts = {unit: count * elements for unit, count in each.items()}
+    amounts[Unit.ISSUE] = sum(amounts.values()) / WARP
+    if op.name in _EXPONENTIALS and Unit.MUFU in amounts:
+        amounts[Unit.MUFU] *= table.exponential
+    return _cost(amounts, table, latency)
+
+
+def _reduction(op: Operation, warps: int, table: Resources) -> OperationCost:
+    """Each element is combined once; threads exchange what is left by shuffles, and warps through shared memory."""
+    combined = sum(len(list(region.block.operations)) - 1 for region in op.regions) or 1
+    elements = sum(_elements(value.type, warps) for value in op.operands)
+    floats = isinstance(op.operands[0].type.element_type, FloatType)
+    left = sum(_elements(value.type, warps) for value in op.results)
+    exchanges = 5 * min(left, WARP * warps)
+    amounts = {
+        Unit.FMA if floats else Unit.ALU: combined * elements,
+        Unit.ISSUE: (combined * elements + exchanges) / WARP,
+        Unit.SHARED: 4.0 * left,
+    }
+    return _cost(amounts, table, 5 * table.latency["shuffle"] + table.latency["barrier"])
+
+
+def _moved(size: float, table: Resources, global_memory: bool, shared: int, latency: str, warps: int) -> OperationCost:
+    """``shared``: how often the bytes pass the port of shared memory; ``warps``: 0 where no thread issues accesses."""
+    amounts = {Unit.SHARED: size * shared, Unit.ISSUE: size / (16 * WARP) * max(1, shared) if warps else 1.0}
+    if global_memory:
+        amounts[Unit.L2] = amounts[Unit.DRAM] = size
+    cycles = table.latency["l2"] + table.latency.get("tma", 0.0) if latency == "tma" else table.latency[latency]
+    return _cost(amounts, table, cycles)
+
+
+def _dot(op: Operation, warps: int, table: Resources) -> OperationCost:
+    a: TensorType = op.a_tile if isinstance(op, tileas.AsyncDotOp) else op.a.type
+    *batch, m, k = a.shape
+    n = op.b.type.shape[-1]
+    products = float(_count(batch)) * m * n * k
+    name = op.atom.atom if op.atom is not None else UNIVERSAL_FMA
+    atom = known_mma_atom(name)
+    if atom is None and not isinstance(op, tileas.BlockScaledMmaOp):
+        unit = Unit.FP64 if width_of(a) == 64 else Unit.FMA
+        return _cost({unit: products, Unit.ISSUE: products / WARP}, table, FIXED_LATENCY)
+    wide = atom is not None and atom.executor != "warp"
+    element = str(a.element_type)
+    cycles = table.tensor_cycles(2 * products, _OPERANDS.get(element, "f8"), wide)
+    rows, columns, depth = atom.shape if atom is not None else (16, 8, 32)
+    instructions = products / (rows * columns * depth) * (4 if wide else 1)  # one of a warpgroup is one of each warp
+    amounts: dict[Unit, float] = {Unit.TENSOR: cycles, Unit.ISSUE: instructions}
+    if wide:
+        # Every instruction reads its B, and A unless that is in registers (PTX ISA, wgmma.mma_async).
+        tiles = products / (rows * columns * depth)
+        read = columns * depth * width_of(op.b.type) / 8
+        if register_tile(op.a) is None:
+            read += rows * depth * width_of(a) / 8
+        amounts[Unit.SHARED] = tiles * read
+    found = _cost(amounts, table, table.latency["wgmma"] if wide and "wgmma" in table.latency
+                  else table.latency["mma_sync"])  # fmt: skip
+    return found._replace(carried=found.busy[Unit.TENSOR] if wide else found.latency)
+
+
+# ---- loops -------------------------------------------------------------------------------------------------------
+
+
+def _block(block: Block, warps: int, table: Resources) -> dict[Unit, float] | None:
+    total: dict[Unit, float] = {}
+    for op in block.operations:
+        busy: Busy | None
+        if isinstance(op, scf.ForOp):
+            trips, inner = trip_count(op), _block(op.body.block, warps, table)
+            busy = None if trips is None or inner is None else {unit: trips * each for unit, each in inner.items()}
+        elif isinstance(op, scf.IfOp):
+            sides = [_block(region.block, warps, table) for region in op.regions if region.blocks]
+            known = [side for side in sides if side is not None]
+            busy = None if len(known) < len(sides) else max(
+                known, key=lambda side: max(side.values(), default=0.0), default={}
+            )  # fmt: skip
+        else:
+            busy = operation_cost(op, warps, table).busy
+        if busy is None:
+            return None
+        for unit, cycles in busy.items():
+            total[unit] = total.get(unit, 0.0) + cycles
+    return {unit: total[unit] for unit in Unit if unit in total}
+
+
+def _recurrence(loop: scf.ForOp, warps: int, table: Resources) -> float:
+    """The largest mean, by iteration, of latencies along a cycle of carried values.  Memory tokens order accesses and
+    carry no result."""
+    block = loop.body.block
+    carried = block.arguments[1:]
+    later = [
+        {} if isinstance(argument.type, aa.MemTokenType) else _latencies(block, argument, warps, table)
+        for argument in carried
+    ]
+    count = len(carried)
+    best = 0.0
+    # Walks of up to `count` steps from any value back to itself: few values are carried.
+    for start in range(count):
+        reach = {start: 0.0}
+        for steps in range(1, count + 1):
+            following: dict[int, float] = {}
+            for source, cycles in reach.items():
+                for target, latency in later[source].items():
+                    following[target] = max(following.get(target, -1.0), cycles + latency)
+            reach = following
+            if start in reach:
+                best = max(best, reach[start] / steps)
+    return best
+
+
+def _latencies(block: Block, argument: Value, warps: int, table: Resources) -> dict[int, float]:
+    """Yielded value -> cycles after a carried one at the earliest, for those that depend on it."""
+    ready: dict[Value, float] = {argument: 0.0}
+    found: dict[int, float] = {}
+    for op in block.operations:
+        if isinstance(op, scf.YieldOp):
+            found.update((number, ready[value]) for number, value in enumerate(op.operands) if value in ready)
+            continue
+        waits = [(ready[value], value) for value in op.operands if value in ready]
+        if not waits or op.regions:
+            continue  # what a loop or a branch inside hands on is its own recurrence
+        cost = operation_cost(op, warps, table)
+        accumulates = isinstance(op, (*tileas.DOTS, tileas.AsyncDotOp))
+        ends = [at + (cost.carried if accumulates and value is op.c else cost.latency) for at, value in waits]
+        tokens = aa.MemTokenType
+        ready.update((result, max(ends)) for result in op.results if not isinstance(result.type, tokens))
+    return found

@@ -1,0 +1,99 @@
+"""What an SM of a target has for the operations of a loop: a table a target, made of `targets.rates`.
+
+Amounts are of one SM and one cycle.  A target is a family of chips of which products differ; the product that stands
+for it is that of the chip whose number is the nearest at or below the target's, of the same major number where there is
+one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from enum import Enum
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets import Target, rates
+
+
+class Unit(Enum):
+    """What operations compete for.  Values are the names that diagnostics and reports have for them."""
+
+    ISSUE = "issue"
+    """Warp instructions."""
+    TENSOR = "tensor"
+    """FLOP, at a rate by element type and path."""
+    FMA = "FMA"
+    """Results of f32 additions, multiplications and both; those of f16 as well."""
+    ALU = "ALU"
+    """Results of integer, logic, comparison, selection."""
+    MUFU = "MUFU"
+    """Results of reciprocals, square roots, exponentials, logarithms, sines."""
+    CONVERSION = "conversion"
+    FP64 = "FP64"
+    SHARED = "shared memory"
+    """Bytes through the port of shared memory, without conflicts."""
+    L2 = "L2"
+    """Bytes between the SM and L2, at the SM's share when all work."""
+    DRAM = "DRAM"
+    """Bytes, as if no SM found in L2 what another had asked for."""
+
+
+_LANES = {
+    Unit.FMA: "fma", Unit.ALU: "alu", Unit.MUFU: "mufu", Unit.CONVERSION: "conversion", Unit.FP64: "fp64",
+}  # fmt: skip
+
+STANDS_FOR = {
+    75: "T4", 80: "A100", 86: "A10", 89: "L4", 90: "H200", 100: "B200", 103: "B300", 120: "RTX PRO 6000",
+}  # fmt: skip
+"""Number of a chip -> the product whose clock and memories a target of it is judged by."""
+
+
+class Resources(NamedTuple):
+    """What one SM does in a cycle, and how many cycles things take."""
+
+    gpu: str
+    """The product that stands for the target."""
+    rate: Mapping[Unit, float]
+    """Amounts of a cycle, in what the unit counts; `TENSOR` is absent."""
+    tensor: Mapping[str, float]
+    """FLOP a cycle by operands (`f16`, `tf32`, `f8`, `i8`, `f4`, `f64`) through the widest path."""
+    mma_sync: Mapping[str, float]
+    """The same by mma.sync."""
+    exponential: float
+    """What an exponential takes of the MUFU, of what others take."""
+    latency: Mapping[str, float]
+    """Cycles, by the keys of `rates.Gpu.latency`."""
+
+    def cycles(self, unit: Unit, amount: float) -> float:
+        """How long the unit takes for an amount of what it counts; not for `TENSOR`, whose rate depends on the type."""
+        return amount / self.rate[unit]
+
+    def tensor_cycles(self, flops: float, operands: str, wide: bool) -> float:
+        """How long tensor cores take.  Raises KeyError for operands that they do not have."""
+        table = self.tensor if wide else self.mma_sync
+        return flops / (table.get(operands) or self.tensor[operands])
+
+
+def product_of(target: Target) -> str:
+    """The product that stands for a target."""
+    own = [number for number in STANDS_FOR if number <= target.number]
+    family = [number for number in own if number // 10 == target.number // 10]
+    return STANDS_FOR[max(family or own)]
+
+
+def resources(target: Target) -> Resources:
+    """The table of a target: the same for all that have its chip."""
+    return _of_product(product_of(target))
+
+
+@functools.cache
+def _of_product(name: str) -> Resources:
+    gpu = rates.gpu(name)
+    rate = {
+        Unit.ISSUE: gpu.issue,
+        **{unit: gpu.lanes[lanes] for unit, lanes in _LANES.items()},
+        Unit.SHARED: gpu.bytes_per_cycle["shared"],
+        Unit.L2: gpu.l2_bytes_per_cycle / gpu.sms,
+        Unit.DRAM: gpu.dram_bytes_per_cycle / gpu.sms,
+    }
+    return Resources(gpu.name, rate, gpu.tensor, gpu.mma_sync, gpu.lanes["mufu"] / gpu.lanes["ex2"], gpu.latency)
