@@ -1,0 +1,298 @@
+"""In every case in which the service cannot be used the command does its work itself; nothing of either stays."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from serving import CHECKOUT, Service, processes, until
+
+from tileiras.server import messages, protocol
+
+PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
+
+
+def works(service: Service, folder: Path) -> None:
+    """One command, which says nothing besides its product."""
+    answer = service.run(PTX, folder)
+    assert (answer.code, answer.output, answer.error) == (0, b"", b"")
+    assert b".entry k" in answer.files["k.ptx"][1]
+
+
+@pytest.fixture
+def name(own_service) -> str:
+    """What the socket for commands of `own_service` is called."""
+    code = "from tileiras.server import protocol; print(protocol.name_of(protocol.identity()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=own_service.environment(), capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def private(service: Service, mode: int = 0o700) -> Path:
+    path = service.runtime / "tileiras"
+    path.mkdir()
+    path.chmod(mode)
+    return path
+
+
+def clear(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def test_the_first_command_starts_the_service_and_idle_time_ends_it(own_service, folder):
+    works(own_service, folder)
+    until(own_service.sockets, "no service was started")
+    before = own_service.facts()["requests"]
+    works(own_service, folder)
+    assert own_service.facts()["requests"] == before + 1
+    own_service.stop()
+    own_service.start("--idle=0.5")
+    works(own_service, folder)
+    until(lambda: not processes(own_service.runtime), "the service does not end")
+    assert own_service.files() == []
+
+
+def test_many_first_commands_start_one_service(own_service, folder):
+    running = [
+        subprocess.Popen([*own_service.command(), "--version"], env=own_service.environment(), cwd=folder,
+                         stdout=subprocess.DEVNULL)
+        for _ in range(4)
+    ]  # fmt: skip
+    assert [process.wait() for process in running] == [0] * 4
+    until(own_service.sockets, "no service was started")
+    number = own_service.facts()["pid"]
+    until(lambda: {n for n in processes(own_service.runtime) if parent(n) in (1, number, os.getpid())} and
+          all(parent(n) == number or n == number for n in processes(own_service.runtime)), "a second service goes on")
+
+
+def parent(number: int) -> int:
+    try:
+        return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
+def test_a_directory_that_others_can_use_is_not_used(own_service, name, folder, mode):
+    path = private(own_service, mode)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path / name))
+        listener.listen()
+        listener.settimeout(0.05)
+        works(own_service, folder)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+    assert "not a directory of this user alone" in own_service.control("start").stderr
+    clear(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a privileged user can give a directory away")
+def test_a_directory_of_another_user_is_not_used(own_service, folder):
+    path = private(own_service)
+    os.chown(path, 12345, 12345)
+    works(own_service, folder)
+    assert os.listdir(path) == []
+    clear(path)
+
+
+def test_a_symbolic_link_is_no_private_directory(own_service, folder, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    elsewhere.chmod(0o700)
+    (own_service.runtime / "tileiras").symlink_to(elsewhere)
+    works(own_service, folder)
+    assert os.listdir(elsewhere) == []
+    (own_service.runtime / "tileiras").unlink()
+
+
+def test_a_stale_socket_is_replaced(own_service, name, folder):
+    path = private(own_service)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path / name))
+    works(own_service, folder)
+    until(lambda: own_service.facts().get("pid"), "nobody listens at a socket that was stale")
+
+
+@pytest.mark.parametrize("backlog, taken", [(0, 8), (8, 0)])
+def test_a_socket_that_is_full_and_one_that_nobody_serves(own_service, name, folder, backlog, taken):
+    path = private(own_service)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path / name))
+        listener.listen(backlog)
+        waiting = [socket.socket(socket.AF_UNIX) for _ in range(taken)]
+        for connection in waiting:
+            connection.setblocking(False)
+            connection.connect_ex(str(path / name))
+        works(own_service, folder)
+        for connection in waiting:
+            connection.close()
+    clear(path)
+
+
+NONSENSE = (b"", b"-", b"+", b"+nonsense without end", b"+" + protocol.MAGIC + b"x\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize("answer", NONSENSE)
+def test_nonsense_from_a_socket_is_no_answer(own_service, name, folder, answer):
+    path = private(own_service)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path / name))
+        listener.listen()
+        process = subprocess.Popen([*own_service.command(), *PTX], env=own_service.environment(), cwd=folder)
+        connection, _ = listener.accept()
+        connection.sendall(answer)
+        connection.shutdown(socket.SHUT_WR)
+        assert process.wait() == 0
+        connection.close()
+    assert b".entry k" in (folder / "k.ptx").read_bytes()
+    clear(path)
+
+
+def test_no_runtime_directory(own_service, folder):
+    shutil.rmtree(own_service.runtime)
+    works(own_service, folder)
+    own_service.runtime.write_text("a file")
+    works(own_service, folder)
+    own_service.runtime.unlink()
+    own_service.runtime.mkdir()
+
+
+def test_nonsense_from_a_client_harms_nobody(service, folder):
+    (name,) = service.sockets()
+    path = str(service.runtime / "tileiras" / name)
+    chance = __import__("random").Random(1)
+    for length in (0, 1, 8, 9, 40, 4000):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            assert connection.recv(1) == protocol.GREETING
+            connection.sendall(chance.randbytes(length))
+    for kind in (protocol.RUN, protocol.STATUS, b"?"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            assert connection.recv(1) == protocol.GREETING
+            messages.send(connection, kind, b"another identity")
+            assert messages.receive(connection)[0] == protocol.REFUSED
+    works(service, folder)
+
+
+def test_a_killed_service_leaves_its_socket_to_nobody(own_service, folder):
+    own_service.start()
+    os.kill(own_service.facts()["pid"], signal.SIGKILL)
+    until(lambda: not processes(own_service.runtime), "a spare outlives the service")
+    assert own_service.files() == []
+    works(own_service, folder)
+
+
+# ---- killed in the middle --------------------------------------------------------------------------------------------
+
+FAKE = """\
+#!/bin/sh
+test "$1" = --version && exit
+echo >> {started}
+test -e {go} || exec sleep 100
+exec {ptxas} "$@"
+"""
+
+
+@pytest.fixture
+def slow(own_service, folder, ptxas):
+    """Starts a command that waits in ptxas until the file `go` is there; gives its process once it does."""
+    program = folder / "ptxas"
+    program.write_text(FAKE.format(started=folder / "started", go=folder / "go", ptxas=ptxas))
+    program.chmod(0o755)
+    (folder / "temporary").mkdir()
+    own_service.start()
+
+    def start(*words: str) -> subprocess.Popen:
+        (folder / "started").unlink(missing_ok=True)
+        process = subprocess.Popen(
+            [*own_service.command(), "k.mlir", "--gpu-name=sm_90", f"--ptxas={program}", *words], cwd=folder,
+            env=own_service.environment(TMPDIR=str(folder / "temporary")), start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        until((folder / "started").exists, "it does not get that far")
+        # Whoever started ptxas has by then said so to its helper, which is what ends it.
+        time.sleep(0.5)
+        return process
+
+    return start
+
+
+def workers(service: Service) -> list[int]:
+    """The child that works on a request: the one below which something runs."""
+    zygote = service.facts()["pid"]
+    alive = processes(service.runtime)
+    return [n for n in alive if parent(n) == zygote and any(parent(m) == n for m in alive)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_request_ends_with_its_client(own_service, slow, folder, number):
+    process = slow("-o", "k.cubin")
+    os.killpg(process.pid, number)
+    assert process.communicate() == (b"", b"") and process.returncode == -number
+    zygote = own_service.facts()["pid"]
+    until(lambda: not workers(own_service), "the request goes on")
+    until(lambda: all(parent(n) in (0, zygote) or n == zygote for n in processes(own_service.runtime)), "ptxas goes on")
+    until(lambda: not os.listdir(folder / "temporary"), "a temporary folder stays")
+    assert not (folder / "k.cubin").exists() and own_service.facts()["pid"] == zygote
+
+
+def test_a_command_whose_child_is_killed_does_the_work_itself(own_service, slow, folder):
+    process = slow("-o", "k.cubin")
+    (folder / "go").touch()
+    (number,) = workers(own_service)
+    os.kill(number, signal.SIGKILL)
+    assert process.communicate() == (b"", b"") and process.returncode == 0
+    assert (folder / "k.cubin").read_bytes().startswith(b"\x7fELF")
+    until(lambda: not os.listdir(folder / "temporary"), "a temporary folder stays")
+
+
+def test_a_request_outlives_the_service(own_service, slow, folder):
+    process = slow("-o", "k.cubin")
+    (folder / "go").touch()
+    before = set(folder.iterdir())
+    for number in processes(own_service.runtime) - {process.pid}:
+        os.kill(number, signal.SIGKILL)
+    assert process.communicate() == (b"", b"") and process.returncode == 0
+    assert set(folder.iterdir()) - before == {folder / "k.cubin"}
+    clear(own_service.runtime / "tileiras")
+
+
+def test_what_was_written_to_a_pipe_is_not_written_again(own_service, slow, folder):
+    """The remarks of earlier passes are out when ptxas runs: the command ends as if it had been killed itself."""
+    process = slow("-o", "k.cubin", "--mlir-print-ir-after-all")
+    (folder / "go").touch()
+    (number,) = workers(own_service)
+    os.kill(number, signal.SIGKILL)
+    _, said = process.communicate()
+    assert process.returncode == -signal.SIGKILL and said and not (folder / "k.cubin").exists()
+
+
+# ---- another compiler ------------------------------------------------------------------------------------------------
+
+
+def test_an_edited_module_is_another_service_at_once(tmp_path_factory, folder):
+    tree = tmp_path_factory.mktemp("tree")
+    shutil.copytree(
+        os.path.join(CHECKOUT, "tileiras"), tree / "tileiras", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    service = Service(tmp_path_factory.mktemp("edited"), str(tree))
+    try:
+        service.start()
+        first = service.facts()["pid"]
+        assert service.run(("--list-versions",), folder).output == b"13.1\n13.2\n13.3\n13.4\n13.5\n"
+        assert service.facts()["requests"] == 1
+        edited = tree / "tileiras" / "cli" / "tileiras.py"
+        text = edited.read_text()
+        edited.write_text(text.replace('f"{version}\\n" for version', 'f"edited {version}\\n" for version'))
+        assert service.run(("--list-versions",), folder).output.startswith(b"edited 13.1\n")
+        until(lambda: service.facts().get("pid") not in (None, first), "no other service")
+        assert service.run(("--list-versions",), folder).output.startswith(b"edited 13.1\n")
+        assert service.facts()["requests"] == 1
+    finally:
+        service.stop()
