@@ -281,7 +281,7 @@ class Session:
                 path = step.stem + suffix
                 if self.keep_equal and read_if_there(path) == record.artifacts[suffix]:
                     continue
-                write_atomically(path, record.artifacts[suffix], self._temporary(path))
+                write_atomically(path, record.artifacts[suffix], self._temporary(path), checked=True)
         except OSError as error:
             message = f"unable to write '{error.filename or path}': {error.strerror}"
             return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), said)

@@ -183,7 +183,7 @@ class History:
         if not self._noting:
             return
         try:
-            write_atomically(path, json.dumps(row, sort_keys=True).encode())
+            write_atomically(path, json.dumps(row, sort_keys=True).encode(), checked=True)
         except OSError:
             pass  # A build directory that cannot be written is told of by the stage itself.
 

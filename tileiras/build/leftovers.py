@@ -104,7 +104,8 @@ class Leftovers:
 
     def _save(self, notes: Mapping[str, Any]) -> None:
         try:
-            write_atomically(os.path.join(self._history.build, TREES), json.dumps(notes, sort_keys=True).encode())
+            path = os.path.join(self._history.build, TREES)
+            write_atomically(path, json.dumps(notes, sort_keys=True).encode(), checked=True)
         except OSError:
             pass  # looked for again by the next build
 

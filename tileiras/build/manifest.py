@@ -159,7 +159,7 @@ class Manifest:
                 rows[key] = row
         stored = {"format": FORMAT, "time": time.time_ns(), "rows": rows}
         try:
-            write_atomically(self.path, json.dumps(stored, separators=(",", ":")).encode())
+            write_atomically(self.path, json.dumps(stored, separators=(",", ":")).encode(), checked=True)
         except OSError:
             pass  # the next build declares everything
 
