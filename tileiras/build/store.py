@@ -8,10 +8,11 @@ to must not be able to run code here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
@@ -151,6 +152,7 @@ class ArtifactStore:
         self._rows: Rows | None = None
         self._cache: Any = None
         self._usable = directory != OFF and mode != OFF
+        self._later: list[tuple[str, bytes]] | None = None
         self._ahead: dict[str, bytes] = {}
         """What a server has, where nothing is kept here."""
         self._absent: set[str] = set()
@@ -173,9 +175,23 @@ class ArtifactStore:
 
         return self._tried(key, read, self._readable)
 
+    @contextlib.contextmanager
+    def writing_later(self) -> Iterator[None]:
+        """Has what its block puts be written at its end, when nobody waits; it must not look any of it up."""
+        self._later = []
+        try:
+            yield
+        finally:
+            rows, self._later = self._later, None
+            for key, value in rows:
+                self.put(key, value)
+
     def put(self, key: str, value: bytes) -> None:
         import xxhash
 
+        if self._later is not None:
+            self._later.append((key, value))
+            return
         if self.mode != READ_ONLY:
             row = _MAGIC + xxhash.xxh3_128_digest(value) + value
             self._tried(key, lambda cache: cache.set(key, row), self._writable)

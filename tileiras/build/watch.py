@@ -271,7 +271,9 @@ class Watch:
         """Every kernel as soon as it and those before it are built."""
         if len(kernels) < TOGETHER or self._jobs < 2:
             for kernel in kernels:
-                yield kernel, self._tried(kernel, 1)
+                with self._session.store.writing_later():
+                    done = self._tried(kernel, 1)
+                    yield kernel, done
             return
         from concurrent.futures import ThreadPoolExecutor
 
