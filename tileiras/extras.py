@@ -6,8 +6,10 @@ EXTRAS = {
     "cuda": ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-nvdisasm"),
     "cutile": ("cuda-tile",),
     "dask": ("distributed",),
+    "report": ("jinja2", "pygments"),
 }
-"""As in pyproject.toml: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client."""
+"""As in pyproject.toml: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client; templates and
+highlighting of HTML reports."""
 
 
 def install(package: str) -> str:

@@ -261,7 +261,7 @@ class Session:
             return made
         self.history.add(
             step.stem, step.stage.name, step.source_name, step.source_path, self.variant(step.stage, step.options),
-            outcome, parts, made,
+            outcome, parts, made, record.seconds if record is not None else None,
         )  # fmt: skip
         if not self.history.knows_code(parts["code"]):
             self.history.add_code(parts["code"], self.code.digests(step.stage))

@@ -77,8 +77,10 @@ class History:
         outcome: str,
         parts: Mapping[str, Any],
         made: Mapping[str, str],
+        seconds: float | None = None,
     ) -> None:
-        """Notes a run, in the row of the run before it.  `stem` and `path` may be relative to the working directory."""
+        """Notes a run, in the row of the run before it.  `stem` and `path` may be relative to the working directory,
+        `seconds` is what the stage takes."""
         file = self._row_path(stem, stage)
         last = read_json_object(file)
         row = {
@@ -92,6 +94,7 @@ class History:
             "before": last.get("parts"),
             "made": made,
             "earlier": _earlier(last, made),
+            "seconds": seconds,
         }
         self._write(file, row)
 
@@ -131,6 +134,18 @@ class History:
                 entry = _entry(os.path.join(folder, name)) if name.endswith(".json") else None
                 if entry is not None:
                     yield entry
+
+    def noted(self, entry: Entry) -> float:
+        """When the step was last performed, in seconds since the epoch; 0 without its row."""
+        try:
+            return os.stat(self._row_path(self.absolute(entry.stem), entry.stage)).st_mtime
+        except OSError:
+            return 0.0
+
+    def seconds(self, entry: Entry) -> float | None:
+        """What running the stage took when what lies there was made; None where that was not noted."""
+        found = read_json_object(self._row_path(self.absolute(entry.stem), entry.stage)).get("seconds")
+        return found if isinstance(found, float) else None
 
     def entry(self, stem: str, stage: str) -> Entry | None:
         """The last run of one step, when it is known."""

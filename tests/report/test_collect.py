@@ -1,0 +1,205 @@
+"""What a report says is what the compiler's own tools say: lines, remarks, resources, registers, banks, time."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from reports import EXAMPLES, options
+
+import tileiras
+from tileiras.layout.linear_layout import LinearLayout
+from tileiras.report import collect, decisions
+from tileiras.report.figures import answers, differences, figures
+from tileiras.report.model import LEVELS, as_json
+
+
+def lines_with(kernel, level, text):
+    return [n for n, line in enumerate(kernel.levels[level].text.split("\n")) if text in line]
+
+
+def places_of(kernel, level, number):
+    return [kernel.places[place] for place in kernel.levels[level].places[number]]
+
+
+def test_every_level_of_a_python_kernel_leads_to_the_lines_of_its_source(matmul):
+    (kernel,) = matmul.kernels
+    assert tuple(kernel.levels) == ("cuda_tile", "tileaa", "tileas", "llvm", "ptx", "sass", "source")
+    (dot,) = lines_with(kernel, "source", "ct.mma(")
+    line = dot + 1
+    for level, text in (("cuda_tile", "mmaf"), ("tileas", "async.dot"), ("ptx", "wgmma.mma_async"), ("sass", "HGMMA")):
+        found = lines_with(kernel, level, text)
+        assert found, level
+        for number in found:
+            innermost = places_of(kernel, level, number)[0]
+            shown = level, kernel.levels[level].text.split("\n")[number]
+            assert (innermost.file, innermost.line) == (kernel.source, line), shown
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_line_of_a_level_has_its_row_of_places(matmul, level):
+    (kernel,) = matmul.kernels
+    found = kernel.levels[level]
+    assert len(found.places) == len(found.text.split("\n"))
+    assert any(found.places)
+    assert all(0 <= place < len(kernel.places) for row in found.places for place in row)
+
+
+def test_loads_and_stores_of_text_lead_to_their_operations(saxpy):
+    (kernel,) = saxpy.kernels
+    for source, machine in (("store", "STG"), ("load", "LDG")):
+        lines = {n + 1 for n in lines_with(kernel, "source", source)}
+        found = lines_with(kernel, "sass", machine)
+        assert found
+        assert {places_of(kernel, "sass", number)[0].line for number in found} <= lines
+
+
+def test_machine_instructions_of_a_report_are_those_of_the_cubin(matmul):
+    from tileiras.codegen import machine_code
+
+    (kernel,) = matmul.kernels
+    cubin = tileiras.compile(EXAMPLES / "matmul_f16.py", gpu_name="sm_90", emit="cubin").data
+    code = machine_code.read(cubin, "matmul_f16")
+    # A build's cubin has no tile launch: what begins and ends it is another instruction or two.
+    assert abs(len(kernel.memory.registers) - len(code.instructions)) < 0.05 * len(code.instructions)
+    assert max(count for _, count in kernel.memory.registers) <= kernel.memory.allocated
+
+
+def test_figures_are_those_of_the_artifacts(matmul, saxpy):
+    for report in (matmul, saxpy):
+        for kernel in report.kernels:
+            found = {each.name: each.value for each in figures(kernel)}
+            assert found["registers of a thread"] == kernel.resources["registers"]
+            assert found["CTAs on an SM"] == kernel.resources["occupancy"]["ctas"]
+            assert found["shared memory of a CTA"] == kernel.resources["shared"]
+            assert found["machine instructions"] == len(
+                [line for line in kernel.levels["sass"].text.split("\n") if "/*" in line and "NOP" not in line]
+            )
+
+
+def test_the_time_is_that_of_the_estimate(saxpy):
+    (kernel,) = saxpy.kernels
+    args = [np.ones(3000, np.float32), np.ones(3000, np.float32), np.float32(2), 3000]
+    ptx = kernel.levels["ptx"].text
+    found = tileiras.sim.estimate(ptx, "saxpy", 3, args, gpu="H200", metadata=kernel.launch)
+    assert kernel.timing.estimate == found.to_json()
+    assert {(each.line, each.share) for each in kernel.timing.stalls} == {
+        (row.line, row.share) for row in found.by_source()
+    }
+    assert sum(len(track["spans"]) for track in kernel.timing.tracks) > 0
+
+
+def test_remarks_of_a_report_are_those_of_the_compiler(matmul):
+    (kernel,) = matmul.kernels
+    from tileiras.remarks import Remark
+
+    said = tileiras.api.compile(
+        EXAMPLES / "matmul_f16.py", gpu_name="sm_90", emit="llvm", emit_remarks=True
+    ).diagnostics
+    texts = {(each.text, each.position.line) for each in said if isinstance(each, Remark)}
+    shown = {(each.message, kernel.places[each.places[0]].line) for each in kernel.choices if each.places}
+    assert texts <= shown
+
+
+def test_the_arena_is_what_tileas_says(matmul):
+    (kernel,) = matmul.kernels
+    rings = [area for area in kernel.memory.areas if area.kind == "ring"]
+    assert [area.offset for area in rings] == [0, 65536]
+    text = kernel.levels["tileas"].text.split("\n")
+    for area in rings:
+        assert "alloc_tensor" in text[area.first - 1] and f"offset = {area.offset} :" in text[area.first - 1]
+        assert "dealloc_tensor" in text[area.last - 1]
+    assert kernel.memory.total == max(area.offset + area.bytes for area in kernel.memory.areas)
+
+
+def test_layouts_are_those_that_the_types_name(matmul):
+    (kernel,) = matmul.kernels
+    text = kernel.levels["tileas"].text
+    for layout in kernel.layouts:
+        name, _, type = layout.name.partition(", ")
+        assert f"tensor<{type}, {name}>" in text
+        whole = LinearLayout.from_coordinates(layout.bases, layout.shape)
+        assert whole.is_surjective
+    assert {layout.kind for layout in kernel.layouts} == {"registers", "shared memory"}
+
+
+def test_conflicts_of_a_buffer_are_counted_as_the_emulator_counts_them(matmul):
+    """The swizzles of this kernel have none, in the report and in what the emulator sees."""
+    (kernel,) = matmul.kernels
+    assert kernel.shared_uses and all(each.wavefronts == each.least for each in kernel.shared_uses)
+    arrays = [np.zeros((128, 128), np.float16) for _ in range(3)]
+    args = [slot for array in arrays for slot in (array, *array.shape, *(s // 2 for s in array.strides))]
+    metadata = {name: value for name, value in kernel.launch.items() if name != "hidden_parameters"}
+    result = tileiras.sim.emulate(kernel.levels["ptx"].text, "matmul_f16", (1, 1), args, metadata=metadata, seed=None,
+                                  count_bank_conflicts=True)  # fmt: skip
+    copies = [number + 1 for number in lines_with(kernel, "ptx", "cp.async.cg")]
+    counted = {line: result.bank_wavefronts[line] for line in copies if line in result.bank_wavefronts}
+    assert all(found == least for found, least in counted.values())
+
+
+def test_answers_name_what_limits_ctas_and_which_access_is_narrow(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (EXAMPLES / "saxpy.mlir").read_text().replace("assume div_by<16>", "assume div_by<4>")
+    assert text != (EXAMPLES / "saxpy.mlir").read_text()
+    (tmp_path / "narrow.mlir").write_text(text)
+    (kernel,) = collect.of_source("narrow.mlir", options()).kernels
+    found = {each.question: each for each in answers(kernel)}
+    assert "limited by" in found["Why not more CTAs on an SM?"].answer
+    narrow = found["Which access is not vectorised?"]
+    assert "moves 4 bytes at once" in narrow.answer and "div_by<16>" in narrow.answer
+    assert kernel.places[narrow.places[0]].file == "narrow.mlir"
+
+
+def test_every_reason_for_a_narrow_access_has_a_remedy():
+    """The words are those of `assignment/anchors.py`: a new reason there wants a remedy here."""
+    import re
+
+    text = (EXAMPLES.parent / "tileiras/assignment/anchors.py").read_text()
+    words = "known to|gathered|nothing is known|in a row|lie between|may be"
+    reasons = re.findall(rf'f?"([^"\n]*(?:{words})[^"\n]*)"', text)
+    reasons = [each.replace("{what}", "the tile's extent") for each in reasons if not each.endswith(".")]
+    reasons = [re.sub(r"\{[^}]*\}", "4", each) for each in reasons]
+    assert len(reasons) > 6
+    assert [reason for reason in reasons if not decisions.remedy(reason)] == []
+
+
+def test_passes_say_what_they_changed(matmul):
+    (kernel,) = matmul.kernels
+    from tileiras.stages import tileas
+
+    changed = {each.name: each for each in kernel.passes}
+    assert [each.name for each in kernel.passes] == [row.made.name for row in tileas.DECISIONS]
+    assert changed["tileas-unspecialized-pipeline"].operations["nv_tileas.async.commit_group"] > 0
+    assert "+" in changed["tileas-unspecialized-pipeline"].difference
+    assert changed["tileas-slicing"].changed is False
+
+
+def test_a_report_is_json_and_the_same_each_time(saxpy):
+    args = [np.ones(3000, np.float32), np.ones(3000, np.float32), np.float32(2), 3000]
+    from tileiras.report.timing import Launch
+
+    again = collect.of_source(str(EXAMPLES / "saxpy.mlir"), options(), launch=Launch(None, (3,), args, "H200"))
+
+    def stable(report):
+        found = json.loads(json.dumps(as_json(report)))
+        for kernel in found["kernels"]:
+            for row in (*kernel["stages"], *kernel["passes"]):
+                row["seconds"] = 0  # what differs from run to run
+        return found
+
+    assert stable(again) == stable(saxpy)
+
+
+def test_another_build_is_compared_figure_by_figure(matmul):
+    other = collect.of_source(str(EXAMPLES / "matmul_f16.py"), options(**{"pipeline-strategy": "none"}))
+    (found,) = differences(matmul, other)
+    rows = {each.name: each for each in found.figures}
+    (before,), (after,) = other.kernels, matmul.kernels
+    assert rows["shared memory of a CTA"].before == f"{before.resources['shared']} bytes"
+    assert rows["shared memory of a CTA"].after == f"{after.resources['shared']} bytes"
+    assert rows["shared memory of a CTA"].change == after.resources["shared"] / before.resources["shared"] - 1
+    assert [(each.name, each.before, each.after) for each in found.options] == [
+        ("pipeline-strategy", "none", "default")
+    ]
+    assert {each.level for each in found.texts} == {"tileas", "llvm", "ptx", "sass"}

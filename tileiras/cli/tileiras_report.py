@@ -1,0 +1,213 @@
+"""tileiras-report: what the compiler made of kernels and why, as one file to look at.
+
+    tileiras-report kernel.py --gpu-name sm_90 -o kernel.html
+    tileiras-report saxpy.mlir --grid 3 --gpu H200 -o saxpy.html 'f32[3000]=ones' 'f32[3000]=ones' f32=2 i32=3000
+    tileiras-report build --against ../before/build -o build.html
+
+IN is Tile IR text, bytecode or a cuTile Python file, which is compiled for the report, or a build directory, of which
+the artifacts are read as they lie there.  With --grid and the arguments of a launch, as tileiras-run takes them, the
+time of the launch on --gpu is estimated.  The format is what the output's name ends in: .html, .md or .json.
+
+Exit status: 0; 1 bad command line; 2 configuration, or a file that cannot be written; 3 the input does not parse or
+verify; 5 a kernel does not compile (the report is written, and says which stage failed); 6 the launch failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tileiras.cli import compile_options, process
+from tileiras.cli.outputs import STANDARD, Output, Outputs
+from tileiras.cli.process import UsageError
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.options import CompileOptions
+
+if TYPE_CHECKING:
+    from tileiras.report.model import Report
+    from tileiras.report.timing import Launch
+    from tileiras.report.units import Progress
+
+PROGRAM = "tileiras-report"
+KERNEL_FAILED = 6
+FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
+DEFAULT_GPU = "H200"
+_OWN = ("gpu-name", "opt-level", "lineinfo", "emit-remarks", "bytecode-version")
+"""Options of the compiler that are spelled in another way here, or that a report sets itself."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):  # type: ignore[override]
+        raise UsageError(message)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("input", metavar="IN", help="a source or a build directory")
+    parser.add_argument("arguments", metavar="ARG", nargs="*", help="arguments of the launch that is estimated")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the report; - for standard output")
+    parser.add_argument("--format", choices=sorted(set(FORMATS.values())), help="html unless the name says otherwise")
+    parser.add_argument("--against", metavar="OTHER", help="another source or build directory to compare with")
+    parser.add_argument("--entry", action="append", help="only this kernel; may be given again")
+    parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="number of tile blocks of the launch that is estimated")
+    parser.add_argument("--gpu", metavar="NAME", help=f"which GPU to estimate for (default {DEFAULT_GPU})")
+    parser.add_argument("--gpu-name", help="what to compile for; the estimated GPU's own, or sm_90, unless given")
+    parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
+    compile_options.add(parser, _OWN)
+    parser.epilog = "Options of the compiler are taken as `tileiras` has them: --num-warps 8, --pipeline-strategy none."
+    return parser
+
+
+def run(argv: Sequence[str]) -> int:
+    """Writes the report; returns the exit status.  Raises UsageError and CompileError."""
+    from tileiras.progress import Progress as Line
+
+    given = build_parser().parse_intermixed_args(argv)
+    outputs = Outputs()
+    for path in (given.input, given.against):
+        if path is not None and os.path.isfile(path):
+            outputs.reads(path, "the input" if path == given.input else "--against")
+    output = outputs.writes(given.output, "the report")
+    format = given.format or _format_of(output)
+    launch = _launch(given)
+    gpu_name = given.gpu_name or (_target_of(launch) if launch is not None else "sm_90")
+    options = CompileOptions({"gpu-name": gpu_name, "opt-level": given.opt_level, **compile_options.given(given, _OWN)})
+    _check_extra(format)
+    with Line("report") as line:
+        report = _report(given.input, options, given.entry, launch, line.say)
+        other = _report(given.against, options, given.entry, None, line.say) if given.against is not None else None
+        text = _rendered(report, other, format)
+    outputs.publish([(output, text.encode("utf-8", "backslashreplace"))])
+    return _told_failures(report)
+
+
+def _format_of(output: Output) -> str:
+    suffix = os.path.splitext(output.path)[1].lower()
+    if output.path == STANDARD:
+        return "html"
+    if suffix not in FORMATS:
+        raise UsageError(f"'{output.path}' ends in none of {', '.join(FORMATS)}: say --format")
+    return FORMATS[suffix]
+
+
+def _launch(given: argparse.Namespace) -> Launch | None:
+    """The launch that is to be estimated; raises UsageError where half of one is given."""
+    from tileiras.cli.run_arguments import Argument, parse_argument
+    from tileiras.cli.tileiras_run import parse_grid
+
+    if given.grid is None:
+        if given.arguments or given.gpu is not None:
+            raise UsageError("arguments and --gpu are for an estimate, which needs --grid")
+        return None
+    if os.path.isdir(given.input):
+        raise UsageError("a launch is estimated of a source, not of a build directory")
+    from tileiras.report.timing import Launch
+
+    arguments: list[Argument] = []
+    for text in given.arguments:
+        arguments.append(parse_argument(text, arguments))
+    entry = given.entry[0] if given.entry else None
+    values = [value for argument in arguments for value in argument.parameters]
+    return Launch(entry, parse_grid(given.grid), values, given.gpu or DEFAULT_GPU)
+
+
+def _target_of(launch: Launch) -> str:
+    from tileiras.targets import rates
+
+    return rates.gpu(launch.gpu).target.name
+
+
+def _check_extra(format: str) -> None:
+    """Raises CompileError where what makes HTML is not installed."""
+    if format != "html":
+        return
+    import importlib.util
+
+    from tileiras import extras
+    from tileiras.diagnostics import Diagnostic
+
+    for name, package in (("jinja2", "jinja2"), ("pygments", "pygments")):
+        if importlib.util.find_spec(name) is None:
+            note = Diagnostic.note(None, f"to write HTML, {extras.install(package)}; --format markdown takes neither")
+            raise CompileError.at(None, f"{package} is not installed", ExitCode.CONFIGURATION, [note])
+
+
+def _report(
+    path: str, options: CompileOptions, entries: Sequence[str] | None, launch: Launch | None, progress: Progress
+) -> Report:
+    from tileiras.report import collect
+
+    if os.path.isdir(path):
+        return collect.of_build(path, entries=entries, progress=progress)
+    if launch is not None and launch.entry is None:
+        from tileiras.build import discover
+        from tileiras.units import Source
+
+        names = discover.entry_names(Source.read(path))
+        if len(names) > 1:
+            raise UsageError(f"a launch is one kernel's: --entry must be one of {', '.join(names)}")
+    return collect.of_source(path, options, entries=entries, launch=launch, progress=progress)
+
+
+def _rendered(report: Report, other: Report | None, format: str) -> str:
+    from tileiras.report.figures import differences
+
+    against = differences(report, other) if other is not None else ()
+    if format == "json":
+        import json
+
+        from tileiras.report.model import as_json
+
+        return json.dumps({**as_json(report), "against": as_json(against)}, indent=1) + "\n"
+    if format == "markdown":
+        from tileiras.report.markdown import markdown
+
+        return markdown(report, against)
+    from tileiras.report.page import page
+
+    return page(report, against)
+
+
+def _told_failures(report: Report) -> int:
+    """Says which kernels do not compile; the exit status."""
+    failed = [
+        f"error: {kernel.name}: {text}" for kernel in report.kernels for text in kernel.missing
+        if text.startswith("stage ") and " failed: " in text
+    ]  # fmt: skip
+    for text in failed:
+        process.complain(text)
+    return ExitCode.COMPILE_FAILURE if failed else ExitCode.SUCCESS
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The program; returns its exit status."""
+    from tileiras.sim.errors import ArgumentMismatch, SimulationError
+
+    try:
+        return run(sys.argv[1:] if argv is None else argv)
+    except SystemExit as stopped:  # of --help
+        return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
+    except UsageError as problem:
+        process.tell(f"{PROGRAM}: error", problem)
+        return ExitCode.USAGE
+    except ArgumentMismatch as problem:
+        process.tell(f"{PROGRAM}: error", UsageError(str(problem)))
+        return ExitCode.USAGE
+    except CompileError as problem:
+        process.complain(problem.render())
+        return problem.code
+    except SimulationError as problem:
+        process.complain(f"error: {problem}")
+        return KERNEL_FAILED
+
+
+def program() -> int:
+    """`main` as a process of its own."""
+    return process.run(main)
+
+
+if __name__ == "__main__":
+    sys.exit(program())

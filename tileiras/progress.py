@@ -1,0 +1,80 @@
+"""A line on a terminal that says how far long work is; nothing anywhere else.
+
+    with Progress("compiling", total=len(kernels)) as progress:
+        for kernel in kernels:
+            progress.step(kernel)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import TracebackType
+from typing import TextIO
+
+EVERY = 0.1
+"""Seconds between two drawings."""
+
+_ERASE = "\r\x1b[K"
+
+
+class Progress:
+    """Work of `total` steps, or of nobody knows how many.
+
+    Draws on standard error when that is a terminal that knows escapes; the line is gone at the end.
+    """
+
+    def __init__(self, what: str, total: int | None = None, stream: TextIO | None = None) -> None:
+        self._what = what
+        self._total = total
+        self._done = 0
+        self._stream = sys.stderr if stream is None else stream
+        self._shown = _is_terminal(self._stream)
+        self._drawn = 0.0
+        self._started = time.monotonic()
+
+    def step(self, what: str = "") -> None:
+        """One step has begun, which is `what`."""
+        self._done += 1
+        self.say(what)
+
+    def say(self, what: str) -> None:
+        """The step that runs does `what` now."""
+        now = time.monotonic()
+        if not self._shown or now < self._drawn + EVERY:
+            return
+        self._drawn = now
+        count = f"[{self._done}/{self._total}] " if self._total else ""
+        text = f"{count}{self._what}{': ' if what else ''}{what}  {now - self._started:.0f} s"
+        width = _width() - 1
+        self._stream.write(_ERASE + text.replace("\n", " ")[:width])
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Removes the line."""
+        if self._shown and self._drawn:
+            self._stream.write(_ERASE)
+            self._stream.flush()
+        self._drawn = 0.0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+    except ValueError:  # closed
+        return False
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns

@@ -1,0 +1,159 @@
+"""The drawings of a report: the arena, registers along the code, the timeline, the roofline, waiting by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tileiras.report.model import Area, Kernel, Memory, Roofline, StallAt, Timing
+from tileiras.report.svg import Drawing
+
+WIDTH = 960.0
+LEFT = 90.0
+"""Room for what stands beside the drawing."""
+LEGEND, LEGEND_ROW = 5, 16.0
+"""Names of a legend beside each other, and the height of a row of them."""
+COLOURS = 8
+"""Classes `c0` to `c7` of the page's style."""
+KINDS = {"ring": "c0", "buffer": "c1", "scratch": "c2", "mbarriers": "c3"}
+
+
+def attribute(places: Sequence[int]) -> str:
+    """Places as elements of the page name them."""
+    return " ".join(map(str, places))
+
+
+def arena(memory: Memory) -> str:
+    """Bytes of shared memory downwards, lines of `tileas` to the right."""
+    height, bottom = 240.0, 30.0
+    last = max((area.last for area in memory.areas), default=1)
+    top = max(memory.total, 1)
+    label = f"Arena of shared memory: {memory.total} bytes over {last} lines of tileas"
+    drawing = Drawing(WIDTH, height + bottom, label)
+    across, down = (WIDTH - LEFT - 10) / max(last, 1), (height - 10) / top
+    for step in range(5):
+        y = 5 + step * (height - 10) / 4
+        drawing.line(LEFT, y, WIDTH - 10, y, "grid")
+        drawing.text(LEFT - 6, y + 4, f"{top * step // 4} B", "end")
+    for area in memory.areas:
+        drawing.rect(
+            LEFT + (area.first - 1) * across, 5 + area.offset * down, max(2.0, (area.last - area.first + 1) * across),
+            max(1.0, area.bytes * down), KINDS[area.kind], title_of(area), attribute(area.places),
+        )  # fmt: skip
+    drawing.text(LEFT, height + 18, "line 1 of tileas")
+    drawing.text(WIDTH - 10, height + 18, f"line {last}", "end")
+    return drawing.markup()
+
+
+def title_of(area: Area) -> str:
+    where = f"bytes {area.offset} to {area.offset + area.bytes}; lines {area.first} to {area.last}"
+    return f"{area.kind}: {area.what}; {where}"
+
+
+def registers(kernel: Kernel) -> str:
+    """General registers in use at each instruction, with what a thread has."""
+    assert kernel.memory is not None
+    found, height, bottom = kernel.memory.registers, 160.0, 24.0
+    most = max([count for _, count in found] + [kernel.memory.allocated, 1])
+    peak = max((count for _, count in found), default=0)
+    drawing = Drawing(WIDTH, height + bottom, f"Registers in use along the machine code: at most {peak} of "
+                      f"{kernel.memory.allocated}")  # fmt: skip
+    across, down = (WIDTH - LEFT - 10) / max(len(found), 1), (height - 10) / most
+    level = kernel.levels.get("sass")
+    for number, (line, count) in enumerate(found):
+        text = level.text.split("\n", line)[line - 1].strip() if level is not None and number % 8 == 0 else ""
+        places = level.places[line - 1] if level is not None else ()
+        drawing.rect(LEFT + number * across, height - 5 - count * down, across, count * down, "c4",
+                     f"line {line}: {count} registers {text}".rstrip(), attribute(places))  # fmt: skip
+    y = height - 5 - kernel.memory.allocated * down
+    drawing.line(LEFT, y, WIDTH - 10, y, "limit")
+    drawing.text(LEFT - 6, y + 4, f"{kernel.memory.allocated} allocated", "end")
+    drawing.text(LEFT - 6, height - 2, "0", "end")
+    drawing.text(LEFT, height + 16, "first instruction")
+    drawing.text(WIDTH - 10, height + 16, f"{len(found)} instructions", "end")
+    return drawing.markup()
+
+
+def _legend(drawing: Drawing, kinds: dict[str, str], left: float, y: float) -> None:
+    """What the colours stand for, in rows of LEGEND."""
+    for number, (what, kind) in enumerate(kinds.items()):
+        x, row = left + number % LEGEND * (WIDTH - left) / LEGEND, y + number // LEGEND * LEGEND_ROW
+        drawing.rect(x, row, 10, 10, kind)
+        drawing.text(x + 14, row + 9, what)
+
+
+def _kinds(names: Iterable[str]) -> dict[str, str]:
+    """A colour for each name, in the order in which they come."""
+    return {name: f"c{number % COLOURS}" for number, name in enumerate(dict.fromkeys(names))}
+
+
+def timeline(timing: Timing) -> str:
+    """Tracks below each other, time to the right."""
+    row, left = 18.0, 240.0
+    kinds = _kinds(span[2] for track in timing.tracks for span in track["spans"])
+    ends = [span[0] + span[1] for track in timing.tracks for span in track["spans"]]
+    end = max(ends, default=1.0)
+    bottom = row * len(timing.tracks)
+    height = bottom + 28 + LEGEND_ROW * (len(kinds) // LEGEND + 1)
+    drawing = Drawing(WIDTH, height, f"Timeline of the simulated time, {end:.4g} microseconds")
+    across = (WIDTH - left - 10) / max(end, 1e-9)
+    for number, track in enumerate(timing.tracks):
+        y = number * row
+        drawing.text(left - 6, y + 13, track["name"][:38], "end")
+        for start, length, what in track["spans"]:
+            drawing.rect(left + start * across, y + 2, length * across, row - 4, kinds[what],
+                         f"{track['name']}: {what}, {start:.4g} to {start + length:.4g} us")  # fmt: skip
+    drawing.text(left, bottom + 14, "0 us")
+    drawing.text(WIDTH - 10, bottom + 14, f"{end:.4g} us", "end")
+    _legend(drawing, kinds, left, bottom + 22)
+    return drawing.markup()
+
+
+def roofline(found: Roofline) -> str:
+    """Work for a byte of DRAM to the right, from a thousandth of the ridge point to a thousand times, throughput
+    upwards, both logarithmic and in shares of the peaks."""
+    from math import log10
+
+    size, height, left, decades = 420.0, 260.0, 60.0, 3
+
+    def x_of(ratio: float) -> float:
+        power = min(max(log10(max(ratio, 1e-9)), -decades), decades)
+        return left + (power + decades) / (2 * decades) * (size - left - 10)
+
+    def y_of(share: float) -> float:
+        return 10 + -max(log10(max(share, 1e-9)), -decades) / decades * (height - 50)
+
+    label = f"Roofline: {found.compute:.0%} of the peak of {found.unit}, {found.dram:.0%} of DRAM's"
+    drawing = Drawing(size, height, label)
+    for decade in range(decades + 1):
+        y = y_of(10.0**-decade)
+        drawing.line(left, y, size - 10, y, "grid")
+        drawing.text(left - 6, y + 4, f"{100 * 10.0**-decade:g}%", "end")
+    drawing.polyline([(x_of(10.0**-decades), y_of(10.0**-decades)), (x_of(1), y_of(1)), (x_of(10.0**decades), y_of(1))],
+                     "roof")  # fmt: skip
+    if found.compute and found.dram:
+        drawing.circle(x_of(found.compute / found.dram), y_of(found.compute), 5, "point", label)
+    drawing.text(left, height - 24, "bound by memory")
+    drawing.text(size - 10, height - 24, "bound by " + found.unit, "end")
+    drawing.text(left, height - 8, "work for a byte of DRAM, ridge point in the middle")
+    return drawing.markup()
+
+
+def stalls(rows: Sequence[StallAt], most: int = 20) -> str:
+    """Waiting by line of the source, a bar a line with its reasons."""
+    row, left = 20.0, 200.0
+    shown = rows[:most]
+    kinds = _kinds(reason for each in shown for reason in each.reasons)
+    height = row * len(shown) + 8 + LEGEND_ROW * (len(kinds) // LEGEND + 1)
+    drawing = Drawing(WIDTH, height, "Waiting by line of the source")
+    largest = max((each.share for each in shown), default=1.0)
+    for number, each in enumerate(shown):
+        x, y = left, number * row
+        drawing.text(left - 6, y + 14, f"{each.file.rpartition('/')[2]}:{each.line}"[:30], "end")
+        for reason, share in each.reasons.items():
+            width = share / largest * (WIDTH - left - 60)
+            drawing.rect(x, y + 3, width, row - 6, kinds[reason], f"{reason}: {share:.1%} of the warps' time",
+                         attribute(each.places))  # fmt: skip
+            x += width
+        drawing.text(x + 4, y + 14, f"{each.share:.1%}")
+    _legend(drawing, kinds, left, row * len(shown) + 6)
+    return drawing.markup()

@@ -1,0 +1,324 @@
+"""From artifacts to the data of a report."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+
+import tileiras
+from tileiras import units as compiler_units
+from tileiras.build.produce import location_table
+from tileiras.diagnostics import CompileError
+from tileiras.files import read_if_there
+from tileiras.ir import Operation, parse_module
+from tileiras.locations import LocationTable
+from tileiras.options import CompileOptions
+from tileiras.remarks import Remark, read_remarks
+from tileiras.report import alignment, decisions, layouts, machine, memory, timing
+from tileiras.report.alignment import Lines, Places
+from tileiras.report.model import Kernel, Level, Memory, PassChange, Report
+from tileiras.report.timing import Launch
+from tileiras.report.units import Progress, Unit, build_source, units_of_build
+
+MLIR_LEVELS = {
+    "cuda_tile": (".cuda_tile.mlir", (".cuda_tile.loc",)),
+    "tileaa": (".tileaa.mlir", (".tileaa.loc", ".cuda_tile.loc")),
+    "tileas": (".tileas.mlir", (".tileas.loc", ".tileaa.loc", ".cuda_tile.loc")),
+}
+"""Level -> the suffix of its artifact, and those of the location tables from it to the source."""
+
+REMARK_STAGES = ("tileas", "llvm", "cubin")
+
+
+def silent(what: str) -> None:
+    """Progress that nobody looks at."""
+
+
+def of_source(
+    path: str,
+    options: CompileOptions,
+    *,
+    entries: Sequence[str] | None = None,
+    launch: Launch | None = None,
+    progress: Progress = silent,
+) -> Report:
+    """The report of a source file for one target.
+
+    path: `.mlir`, `.tileirbc` or cuTile Python.  entries: only these kernels.  launch: what is to be estimated.
+    Raises CompileError for a source that cannot be read, and for a launch that does not fit.
+    """
+    name = os.path.relpath(path).replace(os.sep, "/")
+    if name.startswith("../"):
+        name = os.path.basename(path)
+    options = options.replace(**{"lineinfo": not options["device-debug"], "emit-remarks": True})
+    with tempfile.TemporaryDirectory(prefix="tileiras-report-") as folder:
+        found = build_source(path, name, options, folder, entries, progress)
+        kernels = [_as_asked(collected(unit, launch, progress)) for unit in found]
+    return Report(name, tileiras.__version__, tuple(kernels), ())
+
+
+def _as_asked(kernel: Kernel) -> Kernel:
+    """A kernel without the options that only the report needed, which change no instruction."""
+    asked = {name: value for name, value in kernel.options.items() if name not in ("lineinfo", "emit-remarks")}
+    return kernel._replace(options=asked)
+
+
+def of_build(
+    build: str, *, entries: Sequence[str] | None = None, most: int = 8, progress: Progress = silent
+) -> Report:
+    """The report of the artifacts in a build directory: of `most` kernels at most, the others are named.
+
+    Raises CompileError where there are none.
+    """
+    found = units_of_build(build, entries)
+    kernels = [collected(unit, None, progress) for unit in found[:most]]
+    left = [f"{unit.name} ({unit.source_name}, {unit.target})" for unit in found[most:]]
+    missing = (f"{len(left)} further kernels, which --entry shows: {', '.join(left)}",) if left else ()
+    return Report(os.path.basename(os.path.abspath(build)), tileiras.__version__, tuple(kernels), missing)
+
+
+def collected(unit: Unit, launch: Launch | None = None, progress: Progress = silent) -> Kernel:
+    """Everything that a kernel's artifacts say."""
+    return _Collector(unit, launch, progress).kernel()
+
+
+class _Collector:
+    """One kernel on the way from files to data; `missing` gets what is not there."""
+
+    def __init__(self, unit: Unit, launch: Launch | None, progress: Progress) -> None:
+        self.unit = unit
+        self.launch = launch
+        self.progress = progress
+        self.missing: list[str] = list(unit.failures)
+        self.places = Places(unit.source_name, unit.source_path)
+        self.levels: dict[str, Level] = {}
+        self.modules: dict[str, tuple[Operation, list[int]]] = {}
+        self.machine: machine.MachineText | None = None
+
+    def kernel(self) -> Kernel:
+        unit = self.unit
+        for level in MLIR_LEVELS:
+            self._mlir(level)
+        self._llvm()
+        self._ptx()
+        self._sass()
+        launch, resources = self._row(".json"), self._row(".resources.json")
+        target = unit.target or self._target_of_ptx()
+        choices = decisions.choices(self._remarks(), self.places)
+        found = self._layouts(target)
+        remembered = self._memory(target, resources)
+        passes = self._passes()
+        time = self._timing(launch)
+        sources = self._sources()
+        return Kernel(
+            name=unit.name, source=unit.source_name, target=target, opt_level=unit.opt_level,
+            options=decisions.differing(unit.options) if unit.options is not None else {},
+            places=tuple(self.places.found), levels=self.levels, sources=sources, launch=launch, resources=resources,
+            layouts=found[0], conversions=found[1], shared_uses=found[2], memory=remembered, choices=choices,
+            obstacles=decisions.obstacles(choices), passes=passes, stages=unit.stages, timing=time,
+            missing=tuple(self.missing),
+        )  # fmt: skip
+
+    # ---- levels ------------------------------------------------------------------------------------------------------
+
+    def _text(self, suffix: str, what: str) -> str | None:
+        """An artifact's text; notes when it is not there, or is none."""
+        data = read_if_there(self.unit.stem + suffix)
+        if data is None:
+            self.missing.append(f"{what}: there is no {os.path.basename(self.unit.stem)}{suffix}")
+            return None
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            self.missing.append(f"{what}: {os.path.basename(self.unit.stem)}{suffix} is damaged: it is no text")
+            return None
+
+    def _mlir(self, level: str) -> None:
+        suffix, tables = MLIR_LEVELS[level]
+        text = self._text(suffix, level)
+        if text is None:
+            return
+        name = os.path.basename(self.unit.stem) + suffix
+        lines: Lines = tuple(() for _ in text.split("\n"))
+        try:
+            module = parse_module(text, name)
+            numbers = alignment.operation_lines(module)
+            self.modules[level] = module, numbers
+            lines = alignment.of_module(text, numbers, self._table(tables), self.places)
+        except CompileError as error:
+            self.missing.append(f"{level}: {name} is damaged: {error.diagnostics[0].message}")
+        self.levels[level] = Level(level, name, text, lines)
+
+    def _table(self, suffixes: Sequence[str]) -> LocationTable | None:
+        contents = [read_if_there(self.unit.stem + suffix) for suffix in suffixes]
+        table = location_table(contents, self.unit.source_name)
+        if table is None:
+            text = "no lines of the source for MLIR: location files lie beside the artifacts of builds only"
+            if text not in self.missing:
+                self.missing.append(text)
+        return table
+
+    def _llvm(self) -> None:
+        text = self._text(".ll", "llvm")
+        if text is not None:
+            lines = alignment.of_llvm(text, self.places)
+            self.levels["llvm"] = Level("llvm", os.path.basename(self.unit.stem) + ".ll", text, lines)
+            self._needs_lineinfo(lines)
+
+    def _ptx(self) -> None:
+        text = self._text(".ptx", "ptx")
+        if text is not None:
+            lines = alignment.of_ptx(text, self.places)
+            self.levels["ptx"] = Level("ptx", os.path.basename(self.unit.stem) + ".ptx", text, lines)
+            self._needs_lineinfo(lines)
+
+    def _needs_lineinfo(self, lines: Lines) -> None:
+        text = "no lines of the source for LLVM IR, PTX and machine code: build with lineinfo=1"
+        if not any(lines) and text not in self.missing:
+            self.missing.append(text)
+
+    def _sass(self) -> None:
+        ptx = self.levels.get("ptx")
+        if ptx is None:
+            return
+        self.progress(f"{self.unit.name}: machine code")
+        cubin = read_if_there(self.unit.stem + ".cubin")
+        try:
+            level = 3 if self.unit.opt_level is None else self.unit.opt_level
+            try:
+                with_lines = machine.with_lines(ptx.text, cubin, level)
+            except CompileError as error:
+                if cubin is None:
+                    raise
+                self.missing.append(f"sass: {self.unit.name}.cubin is damaged: {error.diagnostics[0].message}")
+                with_lines = machine.with_lines(ptx.text, None, level)
+            self.machine = machine.listing(with_lines, self._entry(ptx.text))
+        except CompileError as error:
+            self.missing.append(f"sass: {error.diagnostics[0].message}")
+            return
+        if cubin is None:
+            self.missing.append("sass: there is no cubin; shown is what ptxas makes of the PTX here (emit=cubin)")
+        lines = alignment.of_machine_code(self.machine.ptx_lines, ptx.places)
+        name = os.path.basename(self.unit.stem) + ".sass"
+        self.levels["sass"] = Level("sass", name, self.machine.text, lines, self.machine.ptx_lines)
+
+    def _entry(self, ptx: str) -> str:
+        """The entry's symbol, which its files may not be called by."""
+        import re
+
+        names = re.findall(r"\.entry\s+([\w$]+)", ptx)
+        fitting = [name for name in names if compiler_units.file_stem(name) == self.unit.name]
+        return (fitting or names or [self.unit.name])[0]
+
+    def _target_of_ptx(self) -> str:
+        import re
+
+        ptx = self.levels.get("ptx")
+        found = re.search(r"^\s*\.target\s+(sm_\d+)", ptx.text, re.MULTILINE) if ptx is not None else None
+        return found.group(1) if found is not None else ""
+
+    def _sources(self) -> tuple[str, ...]:
+        """The level of the source: the files that places name, as far as they can be read, one after the other."""
+        self.places.number(self.unit.source_name, 0)
+        files = dict.fromkeys([self.unit.source_name, *(place.file for place in self.places.found)])
+        shown, text, rows = [], [], []
+        numbers: dict[tuple[str, int], int] = {(p.file, p.line): n for n, p in enumerate(self.places.found)}
+        for file in files:
+            data = read_if_there(self.places.paths.get(file) or self.unit.source_path or "") if (
+                file in self.places.paths or file == self.unit.source_name
+            ) else None  # fmt: skip
+            if data is None:
+                self.missing.append(f"source: {file} is not there")
+                continue
+            if compiler_units.is_bytecode(data):
+                self.missing.append(f"source: {file} is bytecode; cuda_tile shows what it says")
+                continue
+            shown.append(file)
+            lines = data.decode(errors="replace").rstrip("\n").split("\n")
+            text += lines
+            rows += [(numbers[file, line],) if (file, line) in numbers else () for line in range(1, len(lines) + 1)]
+        if text:
+            self.levels["source"] = Level("source", ", ".join(shown), "\n".join(text) + "\n", (*rows, ()))
+        return tuple(shown)
+
+    # ---- what follows from them --------------------------------------------------------------------------------------
+
+    def _row(self, suffix: str) -> dict | None:
+        """The entry's row of NAME.json or NAME.resources.json."""
+        import json
+
+        data = read_if_there(self.unit.stem + suffix)
+        if data is None:
+            self.missing.append(f"there is no {os.path.basename(self.unit.stem)}{suffix}")
+            return None
+        try:
+            kernels = json.loads(data)["kernels"]
+            if isinstance(kernels, dict):
+                return dict(next(iter(kernels.values())))
+            return dict(kernels[0])
+        except (ValueError, KeyError, TypeError, IndexError, StopIteration):
+            self.missing.append(f"{os.path.basename(self.unit.stem)}{suffix} is damaged")
+            return None
+
+    def _remarks(self) -> list[Remark]:
+        found: list[Remark] = []
+        seen = 0
+        for stage in REMARK_STAGES:
+            data = read_if_there(f"{self.unit.stem}.{stage}.remarks.json")
+            if data is None:
+                continue
+            seen += 1
+            try:
+                found += read_remarks(data)
+            except ValueError:
+                self.missing.append(f"decisions: {self.unit.name}.{stage}.remarks.json is damaged")
+        if not seen:
+            self.missing.append("decisions: there are no remarks: build with emit-remarks=1")
+        return found
+
+    def _layouts(self, target: str) -> tuple[tuple, tuple, tuple]:
+        if "tileas" not in self.modules:
+            return (), (), ()
+        module, lines = self.modules["tileas"]
+        level = self.levels["tileas"]
+        names = layouts.Names(level.text)
+        where = self._where(level)
+        return (
+            layouts.layouts(module, lines, names),
+            layouts.conversions(module, lines, names, where, target),
+            layouts.shared_uses(module, lines, names, where),
+        )
+
+    def _memory(self, target: str, resources: dict | None) -> Memory | None:
+        if "tileas" not in self.modules:
+            return None
+        module, lines = self.modules["tileas"]
+        level = self.levels["tileas"]
+        names = layouts.Names(level.text)
+        return memory.memory(module, lines, names, self._where(level), target, resources, self.machine)
+
+    @staticmethod
+    def _where(level: Level) -> dict[int, tuple[int, ...]]:
+        return {number: found for number, found in enumerate(level.places, 1) if found}
+
+    def _passes(self) -> tuple[PassChange, ...]:
+        level, options = self.levels.get("tileaa"), self.unit.options
+        if level is None or options is None or options["gpu-name"] is None:
+            return ()
+        self.progress(f"{self.unit.name}: passes")
+        try:
+            return decisions.pass_changes(level.text, level.file, options)
+        except CompileError as error:
+            self.missing.append(f"passes: {error.diagnostics[0].message}")
+            return ()
+
+    def _timing(self, row: dict | None) -> timing.Timing | None:
+        if self.launch is None:
+            self.missing.append("time: give the launch: --grid and the arguments of tileiras-run")
+            return None
+        ptx = self.levels.get("ptx")
+        if ptx is None or self.launch.entry not in (None, self.unit.name):
+            return None
+        self.progress(f"{self.unit.name}: estimate")
+        return timing.estimated(ptx.text, self._entry(ptx.text), row, self.launch, self.places)

@@ -1,0 +1,230 @@
+"""The numbers of a kernel that are told first, that are compared between builds, and the answers they give."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.report.model import LEVELS, Kernel, Report
+
+
+class Figure(NamedTuple):
+    """A number with its unit, and what it depends on."""
+
+    name: str
+    value: float | int | None
+    """None where it is not known."""
+    unit: str
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        if self.value is None:
+            return "not known"
+        number = f"{self.value:.4g}" if isinstance(self.value, float) else str(self.value)
+        return f"{number} {self.unit}".rstrip()
+
+
+def figures(kernel: Kernel) -> list[Figure]:
+    """All of them, in the order in which they are shown."""
+    used = kernel.resources or {}
+    held = used.get("occupancy") or {}
+    launch = kernel.launch or {}
+    block = launch.get("block")
+    time = kernel.timing.estimate if kernel.timing is not None else {}
+    found = [
+        Figure("CTAs on an SM", held.get("ctas"), "", f"limited by {held['limit']}" if held.get("limit") else ""),
+        Figure("warps on an SM", held.get("warps"), f"of {held['most_warps']}" if held.get("most_warps") else ""),
+        Figure("registers of a thread", used.get("registers"), ""),
+        Figure("shared memory of a CTA", used.get("shared"), "bytes"),
+        Figure("stack of a thread", used.get("stack"), "bytes"),
+        Figure("spills stored", used.get("spill_stores"), "bytes"),
+        Figure("spills loaded", used.get("spill_loads"), "bytes"),
+        Figure("threads of a CTA", block[0] * block[1] * block[2] if block else None, ""),
+        Figure("machine instructions", _instructions(kernel), ""),
+        Figure("layout conversions", len(kernel.conversions) if "tileas" in kernel.levels else None, "",
+               _through_memory(kernel)),
+        Figure("obstacles", len(kernel.obstacles) if kernel.choices else None, ""),
+    ]  # fmt: skip
+    if time:
+        held_by = time["occupancy"]
+        found += [
+            Figure(f"time on {time['gpu']}", float(time["microseconds"]), "us", f"estimated, bound by {time['bound']}"),
+            Figure("waves", float(held_by["waves"]), "", _tail(float(held_by["waves"]))),
+        ]
+    return found
+
+
+def _instructions(kernel: Kernel) -> int | None:
+    if kernel.memory is not None and kernel.memory.registers:
+        return len(kernel.memory.registers)
+    return None
+
+
+def _through_memory(kernel: Kernel) -> str:
+    count = sum(each.kind == "shared memory" for each in kernel.conversions)
+    return f"{count} through shared memory" if count else ""
+
+
+def _tail(waves: float) -> str:
+    """What the last wave leaves idle."""
+    part = waves % 1
+    return f"the last one fills {part:.0%} of the GPU" if part else "no tail"
+
+
+# ---- answers -----------------------------------------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """A question that a kernel's author has, and what the report knows of it."""
+
+    question: str
+    answer: str
+    places: tuple[int, ...] = ()
+
+
+def answers(kernel: Kernel) -> list[Answer]:
+    """What limits the CTAs of an SM, which accesses are narrow and what would widen them, where warps wait."""
+    found = []
+    held = (kernel.resources or {}).get("occupancy")
+    if held:
+        ctas = f"{held['ctas']} CTA{'s' * (held['ctas'] != 1)} run on an SM at once, limited by {held['limit']}."
+        fix = next((each.remedy for each in kernel.obstacles if each.kind == "occupancy"), "")
+        found.append(Answer("Why not more CTAs on an SM?", f"{ctas} {_sentence(fix)}".strip()))
+    narrow = [each for each in kernel.obstacles if each.kind == "access"]
+    for each in narrow:
+        text = f"{each.what}, because {each.why}. {_sentence(each.remedy)}".strip()
+        found.append(Answer("Which access is not vectorised?", text, each.places))
+    if kernel.choices and not narrow:
+        found.append(Answer("Which access is not vectorised?", "None: all of them move 16 bytes at once, or their "
+                            "whole share of a tile."))  # fmt: skip
+    if kernel.timing is not None:
+        found.append(_waiting(kernel, ("barrier", "mbarrier", "cluster barrier"), "Which barrier costs most?"))
+        found.append(_waiting(kernel, (), "Where do warps wait longest?"))
+    return found
+
+
+def _waiting(kernel: Kernel, reasons: Sequence[str], question: str) -> Answer:
+    """The line at which warps wait longest, for any reason or for some."""
+    assert kernel.timing is not None
+    most, best = 0.0, None
+    for each in kernel.timing.stalls:
+        share = sum(part for reason, part in each.reasons.items() if not reasons or reason in reasons)
+        if share > most:
+            most, best = share, each
+    if best is None:
+        return Answer(question, "None of the lines of the source has any.")
+    of = f" ({max(best.reasons, key=lambda reason: best.reasons[reason])})" if not reasons else ""
+    return Answer(question, f"{best.file}:{best.line}: {most:.1%} of the warps' time{of}.", best.places)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "." if text else ""
+
+
+# ---- against another report --------------------------------------------------------------------------------------
+
+DIFFERENCE_LINES = 400
+
+
+class Compared(NamedTuple):
+    """One figure of two reports."""
+
+    name: str
+    before: str
+    after: str
+    change: float | None
+    """Of `after` to `before`, None where one is not a number or `before` is 0."""
+
+
+class TextChange(NamedTuple):
+    """What is different in the text of a level."""
+
+    level: str
+    added: int
+    removed: int
+    difference: str
+    """A unified diff, cut off after DIFFERENCE_LINES."""
+
+
+class Difference(NamedTuple):
+    """A kernel of a report against the same one of another."""
+
+    kernel: str
+    """`Kernel.key`."""
+    other: str
+    figures: tuple[Compared, ...]
+    options: tuple[Compared, ...]
+    texts: tuple[TextChange, ...]
+    gone: tuple[str, ...]
+    """Obstacles that only the other one has."""
+    new: tuple[str, ...]
+    """Obstacles that only this one has."""
+    stages: tuple[Compared, ...]
+    """What stages take, in seconds."""
+
+
+def differences(report: Report, other: Report) -> tuple[Difference, ...]:
+    """The kernels of `report` against those of `other`: of the same source, name and target, else of the same name and
+    target, else of the same name."""
+    found = []
+    for kernel in report.kernels:
+        same = _counterpart(kernel, other)
+        if same is not None:
+            found.append(_difference(kernel, same))
+    return tuple(found)
+
+
+def _counterpart(kernel: Kernel, other: Report) -> Kernel | None:
+    named = [each for each in other.kernels if each.name == kernel.name]
+    order = sorted(named, key=lambda each: (each.key != kernel.key, each.target != kernel.target))
+    return order[0] if order else None
+
+
+def _difference(kernel: Kernel, other: Kernel) -> Difference:
+    before = {figure.name: figure for figure in figures(other)}
+    after = {figure.name: figure for figure in figures(kernel)}
+    rows = [_compared(name, before.get(name), after.get(name)) for name in dict.fromkeys([*after, *before])]
+    names = sorted({*kernel.options, *other.options})
+    options = [
+        Compared(name, str(other.options.get(name, "default")), str(kernel.options.get(name, "default")), None)
+        for name in names if kernel.options.get(name) != other.options.get(name)
+    ]  # fmt: skip
+    if (kernel.target, kernel.opt_level) != (other.target, other.opt_level):
+        levels = [f"{each.target} O{each.opt_level}" for each in (other, kernel)]
+        options.insert(0, Compared("target", levels[0], levels[1], None))
+    texts = [_text_change(level, kernel, other) for level in LEVELS if level in kernel.levels and level in other.levels]
+    mine, theirs = ({f"{each.what}: {each.why}" for each in one.obstacles} for one in (kernel, other))
+    return Difference(
+        kernel.key, other.key, tuple(rows), tuple(options), tuple(each for each in texts if each is not None),
+        tuple(sorted(theirs - mine)), tuple(sorted(mine - theirs)), tuple(_stage_times(kernel, other)),
+    )  # fmt: skip
+
+
+def _compared(name: str, before: Figure | None, after: Figure | None) -> Compared:
+    old, new = (each.value if each is not None else None for each in (before, after))
+    change = new / old - 1 if old and new is not None else None
+    return Compared(name, before.text if before else "not known", after.text if after else "not known", change)
+
+
+def _text_change(level: str, kernel: Kernel, other: Kernel) -> TextChange | None:
+    before, after = other.levels[level].text.splitlines(), kernel.levels[level].text.splitlines()
+    if before == after:
+        return None
+    rows = list(difflib.unified_diff(before, after, "before", "after", lineterm="", n=2))
+    added = sum(row.startswith("+") for row in rows[2:])
+    removed = sum(row.startswith("-") for row in rows[2:])
+    if len(rows) > DIFFERENCE_LINES:
+        rows = [*rows[:DIFFERENCE_LINES], f"... {len(rows) - DIFFERENCE_LINES} further lines"]
+    return TextChange(level, added, removed, "\n".join(rows))
+
+
+def _stage_times(kernel: Kernel, other: Kernel) -> list[Compared]:
+    before = {stage.name: stage.seconds for stage in other.stages}
+    rows = []
+    for stage in kernel.stages:
+        old, new = before.get(stage.name), stage.seconds
+        shown = ["not known" if each is None else f"{1000 * each:.0f} ms" for each in (old, new)]
+        rows.append(Compared(stage.name, shown[0], shown[1], new / old - 1 if old and new is not None else None))
+    return rows

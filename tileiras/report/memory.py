@@ -1,0 +1,73 @@
+"""What a kernel takes of an SM's memories: the arena of shared memory over the program, registers along its code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import IntegerAttr, Operation
+from tileiras.report.layouts import Names
+from tileiras.report.machine import MachineText
+from tileiras.report.model import Area, Memory
+from tileiras.resources.arena import shared_bytes
+from tileiras.targets.sm import TARGETS
+
+
+def memory(
+    module: Operation,
+    lines: Sequence[int],
+    names: Names,
+    places: Mapping[int, tuple[int, ...]],
+    gpu: str,
+    resources: Mapping[str, Any] | None,
+    machine: MachineText | None,
+) -> Memory:
+    """`lines`: line of each operation of `module` in its text; `places`: line -> where it is from; `resources`: the
+    entry's row of NAME.resources.json."""
+    areas = _areas(module, lines, names, places)
+    total = max((area.offset + area.bytes for area in areas), default=0)
+    if resources is not None and resources.get("shared") is not None:
+        total = max(total, resources["shared"])
+    target = TARGETS.get(gpu)
+    registers = machine.registers if machine is not None else ()
+    allocated = machine.code.registers if machine is not None else (resources or {}).get("registers") or 0
+    return Memory(areas, total, target.shared_per_cta if target is not None else 0, registers, allocated)
+
+
+def _areas(
+    module: Operation, lines: Sequence[int], names: Names, places: Mapping[int, tuple[int, ...]]
+) -> tuple[Area, ...]:
+    operations = list(module.walk())
+    line_of = dict(zip(operations, lines))
+    last = max(lines, default=0)
+    found: list[Area] = []
+    for op in operations:
+        line = line_of[op]
+        where = places.get(line, ())
+        if isinstance(op, tileas.AllocTensorOp) and isinstance(op.offset, IntegerAttr):
+            type = op.result.type
+            ring = type.stages > 1
+            what = f"{type.stages} stages of {names.typed(type.tile)}" if ring else names.typed(type.tile)
+            size = shared_bytes(op)
+            found.append(Area("ring" if ring else "buffer", what, op.offset.value, size, line, _end(op, line_of, last),
+                              where))  # fmt: skip
+        elif isinstance(op, tileas.CreatePipelineOp) and isinstance(op.attributes.get("offset"), IntegerAttr):
+            offset = op.attributes["offset"].value
+            found.append(Area("mbarriers", "mbarriers of a pipe", offset, op.mbarrier_bytes, line, last, where))
+        for area in tileas.scratch_areas(op):
+            what = op.name.removeprefix("nv_tileas.") + (f" in {area.rounds} rounds" if area.rounds > 1 else "")
+            end = _region_end(op, line_of, line)
+            found.append(Area("scratch", what, area.offset, area.bytes, line, end, where))
+    return tuple(sorted(found, key=lambda area: (area.first, area.offset)))
+
+
+def _end(op: tileas.AllocTensorOp, line_of: Mapping[Operation, int], last: int) -> int:
+    """The line on which a buffer's life ends."""
+    ends = [line_of[user] for user in op.result.users if isinstance(user, tileas.DeallocTensorOp)]
+    return max(ends, default=last)
+
+
+def _region_end(op: Operation, line_of: Mapping[Operation, int], line: int) -> int:
+    """The last line of an operation, its regions included."""
+    return max((line_of.get(inner, line) for inner in op.walk()), default=line)

@@ -1,0 +1,83 @@
+"""The estimate of a launch, as the panel of time shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.report.alignment import Places
+from tileiras.report.model import Roofline, StallAt, Timing
+
+MOST_SPANS = 400
+"""Spans of one track of the timeline: shorter neighbours become one."""
+MOST_TRACKS = 40
+
+
+class Launch(NamedTuple):
+    """What is to be estimated."""
+
+    entry: str | None
+    """None for a source of one kernel."""
+    grid: tuple[int, ...]
+    args: Sequence[Any]
+    gpu: str
+
+
+def estimated(ptx: str, entry: str, metadata: Mapping[str, Any] | None, launch: Launch, places: Places) -> Timing:
+    """Raises what `tileiras.sim.estimate` raises."""
+    from tileiras.sim import estimate
+
+    found = estimate(ptx, entry, launch.grid, launch.args, gpu=launch.gpu, metadata=metadata)
+    stalls = tuple(
+        StallAt((places.number(row.file or "", row.line),), row.file or "", row.line, row.share, dict(row.reasons))
+        for row in found.by_source()
+    )
+    data = found.to_json()
+    return Timing(
+        launch.gpu, launch.grid, str(found), data, stalls, tuple(tracks(found.trace)),
+        roofline(found.utilization),
+    )
+
+
+def tracks(trace: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tracks of Chrome's trace events as spans, in the order of their names in the trace; short neighbours that do
+    the same become one span."""
+    names: dict[tuple[int, int], str] = {}
+    spans: dict[tuple[int, int], list[list[Any]]] = {}
+    for event in trace.get("traceEvents", ()):
+        key = (event.get("pid", 0), event.get("tid", 0))
+        if event.get("ph") == "M" and event.get("name") == "thread_name":
+            names[key] = str(event["args"]["name"])
+        elif event.get("ph") == "X":
+            spans.setdefault(key, []).append([event["ts"], event["dur"], str(event["name"])])
+    order = [key for key in names if key in spans] + [key for key in spans if key not in names]
+    found = []
+    for key in order[:MOST_TRACKS]:
+        found.append({"name": names.get(key, f"{key[0]}.{key[1]}"), "spans": _merged(sorted(spans[key]))})
+    return found
+
+
+def _merged(spans: list[list[Any]]) -> list[list[Any]]:
+    """At most about MOST_SPANS spans: gaps below the resolution of a drawing are closed."""
+    if len(spans) <= MOST_SPANS:
+        return spans
+    least = (spans[-1][0] + spans[-1][1] - spans[0][0]) / MOST_SPANS
+    found: list[list[Any]] = []
+    for start, length, what in spans:
+        last = found[-1] if found else None
+        if last is not None and start - (last[0] + last[1]) < least and (last[1] < least or last[2] == what):
+            last[1] = start + length - last[0]
+        else:
+            found.append([start, length, what])
+    return found
+
+
+COMPUTING = ("tensor", "FMA", "FP16", "FP64", "MUFU", "IMAD", "ALU")
+"""Units that compute, of which the busiest is what the roofline is drawn for."""
+
+
+def roofline(utilization: Mapping[str, float]) -> Roofline:
+    """How near the launch comes to the peaks; units that it does not use have the share 0."""
+    unit = max(COMPUTING, key=lambda name: utilization.get(name, 0.0))
+    return Roofline(unit, utilization.get(unit, 0.0), utilization.get("L2", 0.0), utilization.get("DRAM", 0.0))
