@@ -19,6 +19,10 @@ Each ARG is one parameter of the entry, in order:
 `--backend estimate` prints the time of the launch on `--gpu NAME`, what bounds it, and the lines at which warps wait;
 `--trace FILE.json` writes the simulated time for Perfetto or Chrome, `--json FILE.json` all that is known but that.
 
+`--profile` prints a table by line of the source: instructions, accesses with their widths, sectors and wavefronts (and
+the least that they could be), and with the estimate, which it implies unless `--backend emulate` is given, how long
+warps wait; `--json` writes it as data.
+
 Exit status: 0; 1 bad command line, or arguments that do not fit the entry; 2 configuration, or a file that cannot be
 written; 3 the input does not parse or verify; 5 it does not compile; 6 the kernel failed while it ran.
 """
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tileiras.sim import Memory
+    from tileiras.sim.estimate.result import Estimate
 
 KERNEL_FAILED = 6
 BACKENDS = ("interpret", "emulate", "estimate", "cuda")
@@ -177,6 +182,8 @@ def _emulate(kernel: KernelRun) -> None:
     options = kernel.options
     _check_arguments(kernel)
     compiled = compile_for(kernel, "sm_80")
+    if options.profile:
+        options.outputs.publish(_profiled(kernel, compiled, None))
     memory = kernel.memory()
     try:
         result = emulate(compiled.ptx, compiled.entry, options.grid, kernel.parameters, metadata=compiled.metadata)
@@ -196,7 +203,8 @@ def _estimate(kernel: KernelRun) -> None:
     gpu = rates.gpu(options.gpu)
     _check_arguments(kernel)
     ptx, image, metadata = "", options.input, None
-    if kernel.module is not None:
+    compiled = None
+    if kernel.module is not None or options.input.endswith(PTX):
         compiled = compile_for(kernel, gpu.target.name)
         ptx, image, metadata = compiled.ptx, compiled.ptx, compiled.metadata
     memory = kernel.memory()
@@ -207,6 +215,9 @@ def _estimate(kernel: KernelRun) -> None:
     finally:
         del memory  # the emulator finds arrays in it
     print(found)
+    if options.profile:
+        options.outputs.publish(_estimated(options, found) + _profiled(kernel, compiled, found))
+        return
     for place in found.by_source()[:STALLED_LINES]:
         reasons = ", ".join(f"{name} {share:.1%}" for name, share in place.reasons.items())
         print(f"  {place.file}:{place.line}: {place.share:.1%} of the warps' time: {reasons}")
@@ -217,12 +228,43 @@ def _estimated(options: Any, found: Any) -> list[tuple[Output, Callable[[IO[byte
     """The files that are asked for, with what writes them."""
     import json
 
-    wanted = [(options.trace, lambda: found.trace), (options.json, found.to_json)]
+    wanted = [(options.trace, lambda: found.trace), (None if options.profile else options.json, found.to_json)]
     return [
         (output, lambda file, make=make: file.write(json.dumps(make()).encode() + b"\n"))
         for output, make in wanted
         if output is not None
     ]
+
+
+def _profiled(
+    kernel: KernelRun, compiled: Compiled, found: Estimate | None
+) -> list[tuple[Output, Callable[[IO[bytes]], None]]]:
+    """Prints the profile of the launch; the file that it is to be written to, with what writes it."""
+    import json
+    import shutil
+
+    from tileiras.report.profile import profile, table
+    from tileiras.sim.emulator.errors import EmulationError
+
+    options = kernel.options
+    folder = os.path.dirname(options.input)
+    try:
+        made = profile(compiled.ptx, compiled.entry, options.grid, kernel.parameters, compiled.metadata, found)
+    except EmulationError as error:
+        raise KernelFailed(_with_source(error, compiled.ptx, folder)) from None
+    sources: dict[str, list[str]] = {}
+    for name in {line.file for line in made.lines}:
+        paths = [options.input] if name == options.input else []
+        for path in (*paths, os.path.join(folder, name)):
+            if os.path.isfile(path) and name not in sources:
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    sources[name] = file.read().split("\n")
+    columns = shutil.get_terminal_size((120, 24)).columns
+    print(table(made, columns, sources))
+    if options.json is None:
+        return []
+    data = {**made.to_json(), "estimate": None if found is None else found.to_json()}
+    return [(options.json, lambda file: file.write(json.dumps(data).encode() + b"\n"))]
 
 
 def _with_source(error: Any, ptx: str, folder: str) -> str:
@@ -287,7 +329,7 @@ def build_parser():
     parser.add_argument("arguments", metavar="ARG", nargs="*")
     parser.add_argument("--entry", help="the kernel to run; may be left out when there is only one")
     parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="number of tile blocks (default 1)")
-    parser.add_argument("--backend", default="interpret", choices=BACKENDS)
+    parser.add_argument("--backend", choices=BACKENDS, help="default interpret, estimate with --profile")
     parser.add_argument(
         "--gpu-name",
         help="what to compile for: emulate sm_80, estimate and cuda their GPU unless given",
@@ -301,7 +343,8 @@ def build_parser():
     parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N")
     parser.add_argument("--save", action="append", default=[], metavar="N=FILE")
     parser.add_argument("--trace", metavar="FILE", help="write an estimate's trace")
-    parser.add_argument("--json", metavar="FILE", help="write an estimate as data")
+    parser.add_argument("--json", metavar="FILE", help="write an estimate, or a profile, as data")
+    parser.add_argument("--profile", action="store_true", help="say by line of the source what the launch does")
     return parser
 
 
@@ -369,13 +412,17 @@ def _check_backend(options: Any) -> None:
         raise UsageError("PTX is run with --backend emulate, estimate or cuda")
     if options.input.endswith(CUBIN) and options.backend != "estimate":
         raise UsageError("a cubin is estimated only: --backend estimate")
+    if options.profile and options.input.endswith(CUBIN):
+        raise UsageError("--profile takes a source or PTX")
+    if options.profile and options.backend not in ("estimate", "emulate"):
+        raise UsageError("--profile is for --backend emulate and estimate")
     if options.backend == "estimate":
         if options.shown or options.save:
             raise UsageError("--backend estimate leaves arrays as they are: nothing to print or save")
         options.gpu = options.gpu or DEFAULT_GPU
     else:
         for name in ("gpu", "trace", "json"):
-            if getattr(options, name) is not None:
+            if getattr(options, name) is not None and not (name == "json" and options.profile):
                 raise UsageError(f"--{name} is for --backend estimate")
 
 
@@ -385,6 +432,7 @@ def run(argv: list[str]) -> None:
 
     options = build_parser().parse_intermixed_args(argv)
     options.grid = parse_grid(options.grid)
+    options.backend = options.backend or ("estimate" if options.profile else "interpret")
     _check_backend(options)
     outputs = options.outputs = Outputs()
     outputs.reads(options.input, "the input")

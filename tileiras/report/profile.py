@@ -1,0 +1,230 @@
+"""What a launch does, by line of the source: instructions, accesses with their sectors and wavefronts, waiting.
+
+The emulator executes some CTAs of the grid, or all of a small one, and tells of every access; waiting is the clock's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.report.alignment import Places, of_ptx
+from tileiras.sim.emulator.launch import launch_shapes
+from tileiras.sim.emulator.recording import Copy
+from tileiras.sim.estimate.arguments import preserved
+from tileiras.sim.estimate.events import BANKS, SECTOR, Access, Recording, sectors_of
+from tileiras.sim.estimate.recorder import record
+from tileiras.sim.estimate.result import Estimate
+
+FORMAT = 1
+"""Of a profile's JSON."""
+
+NOWHERE = ("", 0)
+"""The place of instructions that the PTX gives no line of the source."""
+
+MOST_CTAS = 16
+"""CTAs that are executed: of a larger grid the first, the last, and some between."""
+
+
+class Accesses(NamedTuple):
+    """Accesses of warps to one memory."""
+
+    count: int
+    widths: dict[int, int]
+    """Bytes of a thread -> how many of the accesses."""
+    units: int
+    """Sectors of 32 bytes of global memory, wavefronts of shared memory."""
+    least: int
+    """The units that the same bytes would take in a row, and without conflicts."""
+
+
+class LineProfile(NamedTuple):
+    """What the warps that were looked at do at a line."""
+
+    file: str
+    """`PTX` where the PTX has no lines of a source; empty for all that is of no line."""
+    line: int
+    instructions: int
+    """Of PTX, that warps execute."""
+    memory: Accesses
+    """Global memory, asynchronous copies of threads and of the TMA unit included."""
+    shared: Accesses
+    """Shared memory, without what asynchronous copies write there."""
+    stalls: float | None
+    """Share of all the time of all warps, of an estimate; None without one."""
+    reasons: dict[str, float]
+
+
+class Profile(NamedTuple):
+    """A launch by line, the most instructions first; with an estimate the longest waiting."""
+
+    entry: str
+    grid: tuple[int, ...]
+    ctas: int
+    """Of the grid."""
+    recorded: int
+    """CTAs that were executed."""
+    lines: tuple[LineProfile, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        lines = [
+            {**line._asdict(), "memory": line.memory._asdict(), "shared": line.shared._asdict()} for line in self.lines
+        ]
+        return {"format": FORMAT, **self._asdict(), "grid": list(self.grid), "lines": lines}
+
+
+class _Row:
+    """A line on the way."""
+
+    def __init__(self) -> None:
+        self.instructions = 0
+        self.widths: dict[str, Counter[int]] = {"memory": Counter(), "shared": Counter()}
+        self.units: Counter[str] = Counter()
+        self.least: Counter[str] = Counter()
+
+    def add(self, memory: str, width: int, units: int, least: int) -> None:
+        self.widths[memory][width] += 1
+        self.units[memory] += units
+        self.least[memory] += least
+
+    def accesses(self, memory: str) -> Accesses:
+        widths = self.widths[memory]
+        return Accesses(sum(widths.values()), dict(sorted(widths.items())), self.units[memory], self.least[memory])
+
+
+def profile(
+    ptx: str,
+    entry: str,
+    grid: int | Sequence[int],
+    args: Sequence[Any],
+    metadata: Mapping[str, Any] | None = None,
+    estimate: Estimate | None = None,
+) -> Profile:
+    """The profile of a launch; arguments are those of `tileiras.sim.emulate`, and arrays keep their contents.
+
+    Raises what `tileiras.sim.emulate` raises.
+    """
+    axes = (grid,) if isinstance(grid, int) else tuple(grid)
+    shape, _, cluster = launch_shapes(ptx, entry, axes, metadata)
+    members = int(np.prod(cluster))
+    clusters = int(np.prod(shape)) // members
+    chosen = _spread(clusters, max(1, MOST_CTAS // members))
+    blocks = [each * members + member for each in chosen for member in range(members)]
+    known = {key: value for key, value in (metadata or {}).items() if key != "hidden_parameters"}
+    with preserved(args):
+        recording = record(ptx, entry, axes, args, known or None, blocks=blocks, multiply=True)
+    rows = _rows(recording, _source_of(ptx))
+    waiting = {(row.file, row.line): row for row in estimate.by_source()} if estimate is not None else {}
+    for place in waiting:
+        rows.setdefault((place[0] or "", place[1]), _Row())
+    lines = []
+    for (file, line), row in rows.items():
+        stall = waiting.get((file, line))
+        share = None if estimate is None else stall.share if stall is not None else 0.0
+        lines.append(
+            LineProfile(file, line, row.instructions, row.accesses("memory"), row.accesses("shared"), share,
+                        dict(stall.reasons) if stall is not None else {})
+        )  # fmt: skip
+    lines.sort(key=lambda each: (-(each.stalls or 0.0), -each.instructions, each.file, each.line))
+    return Profile(entry, axes, clusters * members, len(blocks), tuple(lines))
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """At most `most` of `count`, from the first to the last."""
+    if count <= most:
+        return list(range(count))
+    if most == 1:
+        return [0]
+    return sorted({number * (count - 1) // (most - 1) for number in range(most)})
+
+
+def _source_of(ptx: str) -> dict[int, tuple[str, int]]:
+    """Line of the PTX -> innermost line of the source; the line itself where the PTX names none at all."""
+    places = Places("", None)
+    rows = of_ptx(ptx, places)
+    if not places.found:
+        return {number: ("PTX", number) for number, _ in enumerate(rows, 1)}
+    found = {number: places.found[row[0]] for number, row in enumerate(rows, 1) if row}
+    return {number: (place.file, place.line) for number, place in found.items()}
+
+
+def _rows(recording: Recording, source: Mapping[int, tuple[str, int]]) -> dict[tuple[str, int], _Row]:
+    rows: dict[tuple[str, int], _Row] = {}
+    visits: Counter[int] = Counter()
+    for cluster in recording.clusters:
+        for warp in cluster.warps:
+            visits.update(warp.visits)
+            for events in warp.events.values():
+                for event in events:
+                    _count(rows.setdefault(source.get(event.line, NOWHERE), _Row()), event.what)
+    for number, count in visits.items():
+        for line in recording.blocks[number].lines:
+            rows.setdefault(source.get(line, NOWHERE), _Row()).instructions += count
+    return rows
+
+
+def _count(row: _Row, what: object) -> None:
+    """Adds what a warp did at a line."""
+    if isinstance(what, Access):
+        if what.space == "global":
+            unique = np.unique(what.addresses).size * what.size
+            row.add("memory", what.size, what.sectors.size, -(-unique // SECTOR))
+        elif what.space == "shared":
+            phases = what.lanes // (BANKS * 4 // max(4, what.size))
+            row.add("shared", what.size, what.wavefronts, np.unique(phases).size)
+    elif isinstance(what, Copy) and what.addresses is not None and what.addresses.size:
+        addresses = what.addresses.view(np.int64)
+        unique = np.unique(addresses).size * what.element
+        row.add("memory", what.element, sectors_of(addresses, what.element).size, -(-unique // SECTOR))
+
+
+# ---- the table ---------------------------------------------------------------------------------------------------
+
+_HEAD = ("line", "instr", "waits", "global", "sectors", "shared", "wavefr.", "source")
+
+
+def table(found: Profile, width: int, sources: Mapping[str, Sequence[str]], most: int = 40) -> str:
+    """The profile as text of at most `width` columns; `sources`: lines of the files, as far as they can be read."""
+    total = sum(line.instructions for line in found.lines) or 1
+    rows = [_HEAD]
+    for each in found.lines[:most]:
+        text = sources.get(each.file, ())
+        where = f"{each.file.rpartition('/')[2]}:{each.line}" if each.line else "no line"
+        rows.append((
+            where, f"{each.instructions / total:.1%}",
+            "" if each.stalls is None else f"{each.stalls:.1%}", _widths(each.memory), _units(each.memory),
+            _widths(each.shared), _units(each.shared),
+            text[each.line - 1].strip() if 0 < each.line <= len(text) else "",
+        ))  # fmt: skip
+    kept = [column for column in range(len(_HEAD)) if column == 0 or any(row[column] for row in rows[1:])]
+    widths = {column: max(len(row[column]) for row in rows) for column in kept}
+    last = len(_HEAD) - 1
+    # What does not fit is left out from the right, the source's text first.
+    while kept[1:] and sum(widths[column] + 2 for column in kept if column != last) - 2 > width:
+        kept.remove(next(column for column in reversed(kept) if column != 0))
+    lines = []
+    for row in rows:
+        cells = [row[column].ljust(widths[column]) if column in (0, last) else row[column].rjust(widths[column])
+                 for column in kept]  # fmt: skip
+        lines.append("  ".join(cells)[:width].rstrip())
+    of = "" if found.recorded == found.ctas else f", {found.recorded} of {found.ctas} CTAs"
+    lines.insert(0, f"{found.entry}: {total} warp instructions{of}"[:width])
+    if len(found.lines) > most:
+        lines.append(f"and {len(found.lines) - most} further lines")
+    return "\n".join(lines)
+
+
+def _widths(accesses: Accesses) -> str:
+    """`64x16B 8x4B`."""
+    return " ".join(f"{count}x{width}B" for width, count in sorted(accesses.widths.items(), reverse=True))
+
+
+def _units(accesses: Accesses) -> str:
+    """`512`, or `1024/512` where the least are fewer."""
+    if not accesses.count:
+        return ""
+    return str(accesses.units) if accesses.units <= accesses.least else f"{accesses.units}/{accesses.least}"
