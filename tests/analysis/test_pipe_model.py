@@ -10,7 +10,8 @@ import pytest
 from tests.agents.running import ptx, run, verify
 from tests.kernels import agents as kernels
 from tests.kernels.agents import PIPE, kernel, rounds
-from tileiras.diagnostics import CompileError
+from tileiras.analysis import pipe_model
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, Severity
 from tileiras.ir import parse_module
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.passes.tileas_generate_schedule import GenerateSchedule
@@ -175,6 +176,31 @@ def test_every_check_of_operations_looks_at_the_order_of_agents():
         module = parse_module(text)
         with pytest.raises(CompileError, match=said):
             PassManager([run_pass], verify_each=True).run(module, PassContext(None))
+
+
+def remarks_of(text: str) -> list[Diagnostic]:
+    engine = DiagnosticEngine()
+    PassManager([VerifyOpsAnalysis()], verify_each=False).run(parse_module(text), PassContext(engine))
+    return engine.diagnostics
+
+
+def test_programs_too_long_to_look_at_are_said():
+    """A ring of 3,000 rounds has a wait and an arrival in each; of 20, all orders are looked at."""
+    rows = "%zero to %many step %one"
+    for trips, said in ((20, 0), (3000, 1)):
+        text = ring(fills(rows), drains(rows), before=f"%many = arith.constant {trips} : i32")
+        found = remarks_of(text)
+        assert [(d.severity, d.location.resolve().line > 1) for d in found] == [(Severity.REMARK, True)] * said
+    wrong = ring(fills(rows), drains("%one to %many step %one"), before="%many = arith.constant 3000 : i32")
+    assert len(remarks_of(wrong)) == 1  # which nobody has found
+
+
+def test_more_orders_than_are_looked_at_are_said(monkeypatch):
+    text = ring(fills(), drains(), depth=8)
+    assert not remarks_of(text)
+    monkeypatch.setattr(pipe_model, "MOST_STATES", 10)
+    (remark,) = remarks_of(text)
+    assert remark.severity is Severity.REMARK
 
 
 def test_iterators_from_outside_of_the_agents():

@@ -26,7 +26,7 @@ from tileiras.targets.sm import (
     register_pool,
 )
 
-from .pipe_model import order_errors
+from .pipe_model import Unchecked, order_errors
 from .pipes import PipeUses, agent_of, pipe_errors, warpgroup_errors
 
 Finding = tuple[Operation, str]
@@ -36,17 +36,18 @@ INCONSISTENT = (
 )
 
 
-def agent_errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
+def agent_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None) -> Iterator[Finding]:
     """What is wrong with the agents of a function: operations, and texts that start behind their names.
 
-    The order of what they do (`pipe_model`) is looked at when nothing else is wrong.
+    The order of what they do (`pipe_model`) is looked at when nothing else is wrong; `unchecked` hears where that ends
+    before all orders have been looked at.
     """
     wrong = False
     for finding in _errors(func, gpu):
         wrong = True
         yield finding
     if not wrong:
-        yield from order_errors(func, PipeUses(func))
+        yield from order_errors(func, PipeUses(func), unchecked)
 
 
 def _errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:

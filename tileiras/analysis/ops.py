@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
     from tileiras.targets.atoms.rows import Fragment
 
+    from .pipe_model import Unchecked
+
 LANE_BITS = 5
 """A warp has 32 lanes."""
 
@@ -50,8 +52,9 @@ CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
 Finding = tuple[Operation, str]
 
 
-def ops_errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
-    """What is wrong with a function of nv_tileas: operations, and texts that start behind their names."""
+def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None) -> Iterator[Finding]:
+    """What is wrong with a function of nv_tileas: operations, and texts that start behind their names.  `unchecked`
+    hears of agents whose orders are too many to look at."""
     if func.target_spec.value != gpu.name:
         # What was chosen for one GPU may be wrong for another.
         yield func, f"is for {func.target_spec.value}, the compilation for {gpu.name}"
@@ -98,7 +101,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
     if specialized or piped:
         from .agents import agent_errors
 
-        yield from agent_errors(func, gpu)
+        yield from agent_errors(func, gpu, unchecked)
 
 
 # ---- layouts ---------------------------------------------------------------------------------------------------------

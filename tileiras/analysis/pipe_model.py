@@ -10,13 +10,14 @@ for has to be the current or the preceding one; an earlier or a later one of the
 
 Bounds: a number that is not known, such as the trip count that an argument gives, is each of a few ones, up to one that
 has every stage used twice; of several, as many combinations as `MOST_ASSUMPTIONS`.  Copies land some time, so arrivals
-count at once.  Programs of more than `MOST_EVENTS` events are not looked at.
+count at once.  Programs of more than `MOST_EVENTS` events are not looked at, and no more than `MOST_STATES` states of
+one assumption; `unchecked` hears of either.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
@@ -25,6 +26,7 @@ from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import Block, BlockArgument, Operation
 
 from .pipe_programs import (
+    MOST_EVENTS,
     Assumption,
     Decisive,
     Event,
@@ -44,10 +46,13 @@ from .ranges import RangeAnalysis
 MOST_STATES = 50_000
 """Of one assumption; further ones are not looked at."""
 
+Unchecked = Callable[[Operation, str], None]
+"""Told which operation's agents are not checked to the end, and why."""
+
 MOST_ASSUMPTIONS = 27
 
 
-def order_errors(func: aa.FuncOp, uses: PipeUses) -> Iterator[Finding]:
+def order_errors(func: aa.FuncOp, uses: PipeUses, unchecked: Unchecked | None = None) -> Iterator[Finding]:
     """The first state that is wrong, as the operation of an agent and what is wrong with it."""
     if not uses.pipes:
         return
@@ -55,11 +60,31 @@ def order_errors(func: aa.FuncOp, uses: PipeUses) -> Iterator[Finding]:
     for programs in groups(func):
         decisive = Decisive(programs)
         decisive.note_steps()
+        beyond: set[str] = set()
         for assumption in _assumptions(_choices(programs, decisive, depth)):
-            wrong = _check(programs, decisive, assumption, uses)
+            try:
+                wrong = _check(programs, decisive, assumption, uses)
+            except (TooLong, _TooMany) as error:
+                reason = f"{MOST_EVENTS} events" if isinstance(error, TooLong) else f"{MOST_STATES} states"
+                if unchecked is not None and reason not in beyond:
+                    beyond.add(reason)
+                    text = "deadlocks are not looked for in all orders of its agents"
+                    unchecked(_around(programs), f"{text}: more than {reason}{_spelled(assumption, decisive)}")
+                continue
             if wrong:
                 yield wrong[0], wrong[1] + _spelled(assumption, decisive)
                 return
+
+
+class _TooMany(Exception):
+    """More states than are looked at."""
+
+
+def _around(programs: list[Block]) -> Operation:
+    """The operation that has the programs of agents in it."""
+    found = programs[0].parent_op
+    assert found is not None
+    return found
 
 
 def _choices(programs: list[Block], decisive: Decisive, depth: int) -> dict[Key, list[int]]:
@@ -102,9 +127,10 @@ def _line(op: Operation) -> str:
 
 
 def _check(programs: list[Block], decisive: Decisive, assumption: Assumption, uses: PipeUses) -> Finding | None:
+    """Raises TooLong and _TooMany."""
     try:
         runs = [Run(program, number, decisive, assumption) for number, program in enumerate(programs)]
-    except (Impossible, TooLong):
+    except Impossible:
         return None
     for run in runs:
         if run.wrong:
@@ -145,13 +171,15 @@ def _needed(event: Event, uses: PipeUses) -> int:
 
 
 def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
-    """What is wrong in the first state that is."""
+    """What is wrong in the first state that is.  Raises _TooMany."""
     counts = _Counts(runs, uses)
     start = tuple(0 for _ in runs)
     ends = tuple(len(run.events) for run in runs)
     seen = {start}
     pending = [start]
-    while pending and len(seen) < MOST_STATES:
+    while pending:
+        if len(seen) >= MOST_STATES:
+            raise _TooMany
         state = pending.pop()
         moved = False
         for number, run in enumerate(runs):

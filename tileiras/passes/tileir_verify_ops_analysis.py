@@ -24,11 +24,15 @@ class VerifyOpsAnalysis(Pass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = gpu_of(self.compute_capability)
+
+        def unchecked(place: Operation, why: str) -> None:
+            context.engine.remark(place.location, why)
+
         functions = [func for func in op.regions[0].operations if isinstance(func, aa.FuncOp)]
         chip = module_chip(op)
         # A function says it with a better place.
         if chip not in ("", gpu.name) and all(func.target_spec.value == gpu.name for func in functions):
             context.engine.error(op.location, f"module is for {chip}, the compilation for {gpu.name}")
         for func in functions:
-            for place, wrong in ops_errors(func, gpu):
+            for place, wrong in ops_errors(func, gpu, unchecked):
                 context.engine.error(place.location, f"'{place.name}' op {wrong}")
