@@ -77,8 +77,10 @@ class Arrays:
         self.a = whole_numbers((m, k + extra + -k % 8), "f16", 1)
         self.b = whole_numbers((k, n + extra + -n % 8), "f16", 2)
 
-    def launch(self, code: str, metadata: dict[str, Any], seed: int | None = 0, steps: int | None = None) -> None:
-        """Runs the kernel and compares what it leaves, C's padding included."""
+    def launch(
+        self, code: str, metadata: dict[str, Any], seed: int | None = 0, steps: int | None = None, times: int = 1
+    ) -> None:
+        """Runs the kernel and compares what it leaves, C's padding included; `times`: how often A B is added."""
         m, n, k = self.sizes
         c = np.full((m, n + 4 + -n % 4), -7, np.float32)
         a, b = self.a.copy(), self.b.copy()
@@ -89,5 +91,13 @@ class Arrays:
         assert found.searched_races
         deep = min(k, count * TILES[2])
         wanted = np.full_like(c, -7)
-        wanted[:, :n] = self.a[:, :deep].astype(np.float32) @ self.b[:deep, :n].astype(np.float32)
+        wanted[:, :n] = times * self.a[:, :deep].astype(np.float32) @ self.b[:deep, :n].astype(np.float32)
         np.testing.assert_array_equal(c, wanted)
+
+
+def twice() -> str:
+    """C = A B + A B, by two loops one after the other."""
+    text = matmul()
+    begin, end = text.index("    %sum = for"), text.index("    %end = store")
+    again = text[begin:end].replace("%sum", "%total").replace("%acc = %none", "%acc = %sum")
+    return text[:end] + again + text[end:].replace("weak %sum", "weak %total")

@@ -119,6 +119,20 @@ def test_nothing_that_orders_the_ring_is_superfluous(gpu, stages):
     assert without_bytes != artifact.text and not survives(without_bytes, judge, SEEDS)
 
 
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
+def test_a_ring_in_the_place_of_another_one(gpu):
+    """What threads have loaded from there they have fenced before boxes come."""
+    artifact = compiled(kernels.twice(), gpu)
+    arrays = Arrays(64, 64, 224)
+
+    def judge(code, seed):
+        arrays.launch(code, artifact.kernels[0].metadata, seed, times=2)
+
+    assert survives(artifact.text, judge, SEEDS)
+    fences = [(line, broken) for line, broken in sites(artifact.text) if line.startswith("fence.proxy")]
+    assert [line for line, broken in fences if survives(broken, judge, SEEDS)] == []
+
+
 def test_what_goes_through_registers_comes_by_copies_of_all_threads_beside_the_boxes():
     kernel = attention_like(1)
     artifact = compiled(kernel.text)

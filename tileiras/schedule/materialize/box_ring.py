@@ -15,13 +15,16 @@ two after it was waited for, when the dots that read it are surely complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import compare, integer
-from tileiras.ir import Block, Builder, IntegerAttr, Region, UnitAttr, Value, i32
+from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, UnitAttr, Value, i32
+from tileiras.layout.encoding import is_in_shared
+from tileiras.layout.scratch import Warps, exchanges
 from tileiras.schedule.staging import StagedLoad
 from tileiras.schedule.tensor_boxes import consumer_kind, descriptor_type
 
@@ -97,10 +100,31 @@ class BoxRing:
 def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value]], stages: int) -> list[BoxRing]:
     """A ring for each way in which stages of loads, each with its buffer, are read."""
     found = []
+    if _shared_memory_was_used(staged[0][1].defining_op):
+        # The boxes may come to the place of it: accesses by threads are fenced before the barrier behind the pipe.
+        builder.insert(tileas.FenceProxyOp())
     for kind in dict.fromkeys(consumer_kind(each) for each, _ in staged):
         chosen = [pair for pair in staged if consumer_kind(pair[0]) == kind]
         found.append(BoxRing(builder, [each for each, _ in chosen], [buffer for _, buffer in chosen], stages))
     return found
+
+
+def _shared_memory_was_used(buffer: Operation) -> bool:
+    """Whether an operation before the first buffer of a ring has threads access shared memory."""
+    func: Any = buffer.parent_op
+    warps = Warps.of(func, func.target_spec.value)
+    before = buffer.prev
+    while before is not None:
+        if any(_is_of_threads(op) or bool(exchanges(op, warps)) for op in before.walk()):
+            return True
+        before = before.prev
+    return False
+
+
+def _is_of_threads(op: Operation) -> bool:
+    if isinstance(op, tileas.CopyOp):
+        return not is_in_shared(op.result.type)
+    return isinstance(op, (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp))
 
 
 def following(builder: Builder, iterator: Value) -> Value:
