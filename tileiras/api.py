@@ -81,6 +81,18 @@ class Artifact:
             raise ValueError(f"{self!r} is no text")
         return self.data.decode()
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the kernels with what a launch needs of each."""
+        from tileiras.html_table import table
+
+        rows = []
+        for kernel in self.kernels:
+            launch = kernel.metadata or {}
+            block = "x".join(map(str, launch["block"])) if "block" in launch else ""
+            rows.append((kernel.name, block, launch.get("shared_memory", ""), len(launch.get("parameters", ()))))
+        head = ("kernel", "block", "shared memory, bytes", "parameters")
+        return table(f"{self.suffix.lstrip('.')}, {len(self.data)} bytes", rows, head)
+
     def __repr__(self) -> str:
         return f"<{self.suffix} of {', '.join(kernel.name for kernel in self.kernels)}: {len(self.data)} bytes>"
 

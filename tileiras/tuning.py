@@ -73,6 +73,8 @@ def tune(
     entry: str | None = None,
     signature: Any = None,
     check: Launch | None = None,
+    jobs: int = 1,
+    progress: Callable[[Mapping[str, Any]], None] | None = None,
     **options: Any,
 ) -> Tuned:
     """The options, of ``candidates``, with which a launch takes least time on a GPU by the estimate.
@@ -81,6 +83,9 @@ def tune(
     grid, args: the launch that is to be fast, as `tileiras.sim.estimate` takes it; arrays keep their contents.
     candidates: options of `tileiras.compile`, one mapping each.  `gpu_name` is the GPU's own unless one names another.
     check: a smaller launch on which results are compared with the interpreter's; the launch itself without one.
+    jobs: how many candidates are judged at once, more than one in processes of their own, which import the program's
+        main module as `multiprocessing` does.
+    progress: is given each candidate as soon as it is judged.
 
     Raises CompileError for a source that does not parse, an unknown GPU, and when no candidate is left, with the reason
     of each in a note; ValueError without candidates.
@@ -96,8 +101,8 @@ def tune(
     entry = entry or _only_entry(exported)
     small = check or (grid, args)
     expected = _interpreted(exported.data, entry, small)
-    rows = [_try(exported.data, entry, {**common, **each}, dict(each), (grid, args), small, expected, gpu)
-            for each in candidates]  # fmt: skip
+    judge = Judge(exported.data, entry, common, (grid, args), small, expected, gpu)
+    rows = _judged(judge, candidates, jobs, progress or (lambda options: None))
     ranked = sorted(rows, key=lambda row: (row.estimate is None, row.microseconds or 0.0))
     best = ranked[0]
     if best.estimate is None:
@@ -121,25 +126,122 @@ def _said(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in options.items()) or "no options"
 
 
-def _try(
-    source: bytes, entry: str, values: dict[str, Any], options: dict[str, Any], launch: Launch, small: Launch,
-    expected: list[np.ndarray], gpu: str,
-) -> Candidate:  # fmt: skip
-    from tileiras.build.library import compile
-    from tileiras.sim import SimulationError
-    from tileiras.sim.estimate import estimate, images
-    from tileiras.targets import rates
+class Judge(NamedTuple):
+    """What a candidate is judged by."""
 
-    try:
-        artifact = compile(source, entry=entry, **values)
-        wrong = _difference(images.load(artifact, entry, rates.gpu(gpu)), small, expected)
-        if wrong:
-            return Candidate(options, None, wrong)
-        return Candidate(options, estimate(artifact, entry, *launch, gpu=gpu), "")
-    except CompileError as error:
-        return Candidate(options, None, error.diagnostics[0].message if error.diagnostics else str(error))
-    except SimulationError as error:
-        return Candidate(options, None, str(error).split("\n")[0])
+    source: bytes
+    """Bytecode."""
+    entry: str
+    common: dict[str, Any]
+    """Options of all candidates."""
+    launch: Launch
+    small: Launch
+    """On which results are compared."""
+    expected: list[np.ndarray]
+    gpu: str
+
+    def of(self, options: Mapping[str, Any]) -> Candidate:
+        """What comes of a candidate."""
+        from tileiras.build.library import compile
+        from tileiras.sim import SimulationError
+        from tileiras.sim.estimate import estimate, images
+        from tileiras.targets import rates
+
+        own = dict(options)
+        try:
+            artifact = compile(self.source, entry=self.entry, **{**self.common, **own})
+            wrong = _difference(images.load(artifact, self.entry, rates.gpu(self.gpu)), self.small, self.expected)
+            if wrong:
+                return Candidate(own, None, wrong)
+            return Candidate(own, estimate(artifact, self.entry, *self.launch, gpu=self.gpu), "")
+        except CompileError as error:
+            return Candidate(own, None, error.diagnostics[0].message if error.diagnostics else str(error))
+        except SimulationError as error:
+            return Candidate(own, None, str(error).split("\n")[0])
+
+
+def _judged(
+    judge: Judge, candidates: Sequence[Mapping[str, Any]], jobs: int, progress: Callable[[Mapping[str, Any]], None]
+) -> list[Candidate]:
+    """The candidates in the order given."""
+    rows: list[Candidate] = []
+    if jobs < 2 or len(candidates) < 2:
+        for each in candidates:
+            rows.append(judge.of(each))
+            progress(each)
+        return rows
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    # Not forked: LLVM works in a child of this process, whose pipes a copy of it would share.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(candidates)), context, _begin, (_packed(judge),)) as pool:
+        waiting = {pool.submit(_in_worker, dict(each)): each for each in candidates}
+        for future in as_completed(waiting):
+            progress(waiting[future])
+        return [future.result() for future in waiting]
+
+
+_judge: Judge | None = None
+"""Of a worker process."""
+
+
+def _begin(packed: tuple[Judge, list[Any]]) -> None:
+    global _judge
+    _judge = _unpacked(packed)
+
+
+def _in_worker(options: dict[str, Any]) -> Candidate:
+    assert _judge is not None
+    found = _judge.of(options)
+    # Nobody looks at the timeline of a candidate, which is most of what there is to send.
+    estimate = found.estimate._replace(trace={}) if found.estimate is not None else None
+    return found._replace(estimate=estimate)
+
+
+class _View(NamedTuple):
+    """An array as a part of one of the arrays that others may be parts of as well: which, where, and its form."""
+
+    root: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+
+
+def _packed(judge: Judge) -> tuple[Judge, list[np.ndarray]]:
+    """A judge for another process, in which arrays that share memory have to do so as well."""
+    roots: list[np.ndarray] = []
+
+    def packed(argument: Any) -> Any:
+        if not isinstance(argument, np.ndarray):
+            return argument
+        root = argument
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        number = next((n for n, each in enumerate(roots) if each is root), None)
+        if number is None:
+            number = len(roots)
+            roots.append(root)
+        offset = argument.ctypes.data - root.ctypes.data
+        return _View(number, offset, argument.shape, argument.strides, argument.dtype)
+
+    launches = [(grid, [packed(each) for each in args]) for grid, args in (judge.launch, judge.small)]
+    return judge._replace(launch=launches[0], small=launches[1]), roots
+
+
+def _unpacked(given: tuple[Judge, list[np.ndarray]]) -> Judge:
+    judge, roots = given
+
+    def whole(argument: Any) -> Any:
+        if not isinstance(argument, _View):
+            return argument
+        # By bytes: Python's buffers do not have every type of element.
+        memory = roots[argument.root].reshape(-1).view(np.uint8)
+        return np.ndarray(argument.shape, argument.dtype, memory, argument.offset, argument.strides)
+
+    launches = [(grid, [whole(each) for each in args]) for grid, args in (judge.launch, judge.small)]
+    return judge._replace(launch=launches[0], small=launches[1])
 
 
 def _interpreted(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:

@@ -10,8 +10,8 @@ from tileiras.build.fingerprint import CodeBase
 
 LAYERS = [
     {
-        "diagnostics", "expected_diagnostics", "extras", "files", "gf2", "lazy", "named_tuple", "progress", "remarks",
-        "requirements", "",
+        "diagnostics", "expected_diagnostics", "extras", "files", "gf2", "html_table", "lazy", "named_tuple",
+        "progress", "remarks", "requirements", "",
     },
     {"ir"},
     {"dialects"},
@@ -39,7 +39,7 @@ SIM_ALLOWED = {
     # The timing model sits above the emulator and what knows targets and machine code; only images compile anything.
     "estimate": {
         "sim.estimate", "sim.emulator", "targets", "codegen", "diagnostics", "named_tuple", "requirements", "options",
-        "ir", "dialects", *SIM_SHARED,
+        "ir", "dialects", "html_table", *SIM_SHARED,
     },
 }
 

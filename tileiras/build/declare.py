@@ -18,6 +18,7 @@ from tileiras.build.places import absolute_path, from_top, named_from_top, sourc
 from tileiras.build.sessions import builds_nothing, session
 from tileiras.build.stage_action import BUILDERS, declared_steps, display, is_done
 from tileiras.build.step import Step
+from tileiras.build.tuned import tuned
 from tileiras.diagnostics import CompileError
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
@@ -117,7 +118,8 @@ def declare_tree(
                 left_out.too_old.setdefault(values["gpu-name"], []).append(f"{top.File(path)} (sm_{least})")
                 listing.add(full, absolute, None)
                 continue
-            kernel = gating.Kernel(full, stem, values, product, entries)
+            own_options = tuned(values, full)
+            kernel = gating.Kernel(full, stem, own_options, product, entries)
             clean = gate.clean(kernel) if gate is not None else None
             if clean is not None and not clean.declared:
                 products = gating.settled(root, clean.products)
@@ -125,7 +127,7 @@ def declare_tree(
                 listing.add(full, absolute, clean.entries if entries is None else None, products)
                 continue
             before = gate.observe(kernel) if gate is not None else None
-            declared = declare(env, top.File(path), values, product, entries, settled=clean is not None)
+            declared = declare(env, top.File(path), own_options, product, entries, settled=clean is not None)
             nodes += declared.products
             if gate is not None:
                 listing.has_new_entries |= gate.entries(kernel) != declared.entries

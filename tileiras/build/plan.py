@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tileiras import pipeline, units
 from tileiras.build import discover
 from tileiras.build.step import Step
+from tileiras.build.tuned import tuned
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 
@@ -33,9 +34,12 @@ def plan(
 ) -> Plan:
     """The steps from a source to the product of `emit`.
 
-    path: the user's file.  source: the same as the first step opens it.  name: as messages have it.
-    Raises CompileError (code 2) for an `emit` that does not exist or does not follow from the source.
+    path: the user's file.  source: the same as the first step opens it.  name: as messages have it.  The options are
+    those of the build, to which those of KERNEL.tune.json are added.
+    Raises CompileError (code 2) for an `emit` that does not exist or does not follow from the source, and for a
+    KERNEL.tune.json that is damaged.
     """
+    options = tuned(options, path)
     last, _ = pipeline.emit_stage(emit)
     steps: list[Step] = []
     chain: list[Step] = []

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from tileiras import pipeline
-from tileiras.build import discover, dispatch, plan, remark_files
+from tileiras.build import discover, dispatch, plan, remark_files, tuned
 from tileiras.build.execute import Session, perform_here
 from tileiras.build.fingerprint import tree_state
 from tileiras.build.follow import Follower
@@ -209,13 +209,13 @@ class Watch:
                         yield kernel
 
     def _inputs(self, path: str) -> list[str]:
-        """The files that a kernel is read from."""
+        """The files that a kernel is read from, and the one with its options, which may not be there."""
         if not path.endswith(".py"):
-            return [path]
+            return [path, tuned.path_of(path)]
         known = self._imports.get(path)
         if known is not None and known[0] == "".join(map(self._digest, known[1])):
             return known[1]
-        found = [path, *discover.imported_files(path)]
+        found = [path, tuned.path_of(path), *discover.imported_files(path)]
         self._imports[path] = ("".join(map(self._digest, found)), found)
         return found
 
@@ -311,7 +311,7 @@ class Watch:
 
     def _plan(self, kernel: Single) -> plan.Plan:
         stem = self._stem(kernel)
-        digest = self._digest(kernel.path)
+        digest = self._digest(kernel.path) + self._digest(tuned.path_of(kernel.path))
         known = self._plans.get((stem, kernel.emit))
         if known is not None and known[0] == digest:
             return known[1]

@@ -21,6 +21,10 @@ class Drawing:
             "aria-label": label, "width": _number(width), "height": _number(height),
         })  # fmt: skip
 
+    def style(self, text: str) -> None:
+        """The style of a drawing that is a file by itself."""
+        ElementTree.SubElement(self.root, "style").text = text
+
     def rect(
         self, x: float, y: float, width: float, height: float, kind: str, title: str = "", places: str = ""
     ) -> None:

@@ -13,6 +13,7 @@ from tileiras.build import NOTES, discover, library, plan
 from tileiras.build.execute import Session
 from tileiras.build.history import Entry, History
 from tileiras.build.step import Outcome
+from tileiras.build.tuned import tuned
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import OPTIONS, CompileOptions
@@ -72,6 +73,7 @@ def build_source(
     session = Session(given.store, given.code, History(folder))
     stem = plan.stem(plan.folder(folder, options), path, os.path.basename(name))
     chosen = list(wanted or entries) if entries else []
+    options = tuned(options, path)
     # Without entries only the stages of the file run, which say what is wrong with it.
     made = plan.plan(path, name, path, stem, options, "sass", chosen)
     outcomes: dict[tuple[str, str], Outcome] = {}

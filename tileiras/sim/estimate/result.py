@@ -130,6 +130,21 @@ class Estimate(NamedTuple):
             del found["trace"]
         return found
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from tileiras.html_table import table
+
+        busy = sorted(self.utilization.items(), key=lambda each: (-each[1], each[0]))[:6]
+        held = self.occupancy
+        rows = [
+            ("time", f"{self.microseconds:.4g} us"), ("bound by", self.bound),
+            ("units", ", ".join(f"{name} {share:.0%}" for name, share in busy)),
+            ("warps wait for", ", ".join(f"{name} {share:.0%}" for name, share in list(self.by_reason().items())[:6])),
+            ("occupancy", f"{held.ctas} CTAs, {held.warps} warps an SM ({held.limit})"),
+            ("waves", f"{held.waves:.3g}"),
+        ]  # fmt: skip
+        return table(f"{self.entry} on {self.gpu}", rows)
+
     def __str__(self) -> str:
         lines = [f"{self.entry} on {self.gpu}: {self.microseconds:.4g} us, bound by {self.bound}"]
         busy = sorted(self.utilization.items(), key=lambda each: (-each[1], each[0]))

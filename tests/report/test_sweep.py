@@ -1,0 +1,172 @@
+"""Sweeps: all combinations, judged side by side as one after the other, and what builds do with the winner."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from reports import EXAMPLES, options
+
+import tileiras
+from tileiras.build import plan, tuned
+from tileiras.cli import tileiras_sweep
+from tileiras.diagnostics import CompileError
+from tileiras.report import sweep
+
+LAUNCH = ["--grid", "4", "f32[4096]=arange", "f32[4096]=ones", "f32=2", "i32=4096"]
+
+
+def arguments():
+    return [np.arange(4096, dtype=np.float32), np.ones(4096, np.float32), np.float32(2), 4096]
+
+
+@pytest.mark.parametrize(
+    "name, text, values",
+    [
+        ("num-warps", "4,8", [4, 8]),
+        ("num-warps", "1..8", [1, 2, 4, 8]),
+        ("unspecialized-pipeline-num-stages", "2..5", [2, 3, 4, 5]),
+        ("pipeline-strategy", "none,unspecialize,none", ["none", "unspecialize"]),
+        ("ftz", "true,false", [True, False]),
+    ],
+)
+def test_values_are_lists_and_ranges(name, text, values):
+    assert tileiras_sweep.values_of(name, text) == values
+
+
+def test_candidates_are_all_combinations():
+    given = tileiras_sweep.build_parser().parse_args(["k.mlir", "--num-warps", "4,8", "--stages", "2..3"])
+    found = tileiras_sweep.candidates(given)
+    assert len(found) == 4 and {"num_warps": 8, "unspecialized_pipeline_num_stages": 3} in found
+
+
+def test_side_by_side_gives_what_one_after_the_other_gives():
+    """Also where two arguments are parts of one array, which the kernel writes."""
+    both = np.arange(8192, dtype=np.float32)
+    args = [both[:4096], both[4096:], np.float32(2), 4096]
+    rows = [{"num_warps": 1}, {"num_warps": 4}, {"num_warps": 64}]
+    source = str(EXAMPLES / "saxpy.mlir")
+    told: list[dict] = []
+    alone = tileiras.tune(source, 4, args, rows, "A100")
+    beside = tileiras.tune(source, 4, args, rows, "A100", jobs=2, progress=told.append)
+    assert [each.options for each in beside.candidates] == [each.options for each in alone.candidates]
+    assert [each.microseconds for each in beside.candidates] == [each.microseconds for each in alone.candidates]
+    assert [each.why for each in beside.candidates] == [each.why for each in alone.candidates]
+    assert sorted(each["num_warps"] for each in told) == [1, 4, 64]
+    assert (both == np.arange(8192)).all()
+
+
+def test_arrays_that_share_memory_do_so_in_another_process():
+    import pickle
+
+    from tileiras.tuning import Judge, _packed, _unpacked
+
+    base = np.arange(64, dtype=np.int32).reshape(8, 8)
+    args = [base[::-1], base[:, 2:5], base, 3]
+    judge = Judge(b"", "k", {}, (1, args), (1, args), [], "A100")
+    found = _unpacked(pickle.loads(pickle.dumps(_packed(judge)))).launch[1]
+    assert all((one == other).all() for one, other in zip(found[:3], args[:3]))
+    found[2][0, 2] = -1
+    assert found[0][-1, 2] == -1 and found[1][0, 0] == -1 and base[0, 2] == 2
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    shutil.copy(EXAMPLES / "saxpy.mlir", folder / "saxpy.mlir")
+    return folder
+
+
+def test_the_command_ranks_plots_and_writes_the_winner(project, capsys, monkeypatch):
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("COLUMNS", "90")
+    files = ["--json", "s.json", "--plot", "s.svg", "--write"]
+    assert tileiras_sweep.main(["saxpy.mlir", "--num-warps", "1,8", "--gpu", "A100", "-j", "1", *files, *LAUNCH]) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.split("\n"))) <= 90
+    found = json.loads((project / "s.json").read_text())
+    times = {row["options"]["num_warps"]: row["microseconds"] for row in found["candidates"]}
+    artifact = tileiras.compile("saxpy.mlir", gpu_name="sm_80", num_warps=8)
+    again = tileiras.sim.estimate(artifact, "saxpy", 4, arguments(), "A100").microseconds
+    assert times[8] == again and found["best"] == {"num_warps": min(times, key=times.get)}
+    assert f"{again:.4g} us" in printed
+    svg = (project / "s.svg").read_text()
+    widths = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', svg)]
+    assert widths[1] / widths[0] == pytest.approx(max(times.values()) / min(times.values()), rel=1e-3)
+    written = json.loads((project / "saxpy.tune.json").read_text())
+    assert written["options"] == {"sm_80": {"num-warps": found["best"]["num_warps"]}}
+    assert written["found"]["sm_80"]["gpu"] == "A100"
+
+
+def test_a_sweep_without_a_candidate_left_says_why_of_each(project, capsys, monkeypatch):
+    monkeypatch.chdir(project)
+    monkeypatch.setattr("tileiras.tuning._difference", lambda *_: "its results differ")
+    assert tileiras_sweep.main(["saxpy.mlir", "--num-warps", "4", "--gpu", "A100", "-j", "1", *LAUNCH]) == 5
+    said = capsys.readouterr().err
+    assert "no candidate" in said and "num_warps=4: its results differ" in said
+
+
+@pytest.mark.parametrize(
+    "words, code, said",
+    [
+        (["--num-warps", "3"], 2, "num-warps"),
+        (["--stages", "5..2"], 1, "is no range"),
+        (["--stages", "50..60"], 1, "no value"),
+        (["--gpu", "NONE"], 2, "unknown GPU"),
+        (["--json", "saxpy.mlir"], 1, "one file"),
+        (["--grid", "0"], 1, "positive"),
+        (["--entry", "other"], 1, "other"),
+    ],
+)
+def test_mistakes_have_their_codes(project, capsys, monkeypatch, words, code, said):
+    monkeypatch.chdir(project)
+    assert tileiras_sweep.main(["saxpy.mlir", *LAUNCH, *words]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_notebooks_show_results_as_tables():
+    artifact = tileiras.compile(str(EXAMPLES / "saxpy.mlir"), gpu_name="sm_80")
+    assert "<th>kernel</th>" in artifact._repr_html_() and "<td>saxpy</td>" in artifact._repr_html_()
+    found = tileiras.tune(str(EXAMPLES / "saxpy.mlir"), 4, arguments(), [{"num_warps": 4}], "A100")
+    assert f"{found.estimate.microseconds:.4g} us" in found.estimate._repr_html_()
+    shown = sweep.Sweep("<k>", "<b>saxpy</b>", "A100", "sm_80", (4,), found)._repr_html_()
+    assert "num-warps=4" in shown and "&lt;b&gt;saxpy" in shown and "<b>" not in shown
+
+
+# ---- KERNEL.tune.json ------------------------------------------------------------------------------------------------
+
+
+def test_builds_take_the_options_of_the_file_where_theirs_are_defaults(tmp_path):
+    source = tmp_path / "k.mlir"
+    shutil.copy(EXAMPLES / "saxpy.mlir", source)
+    (tmp_path / "k.tune.json").write_text(json.dumps({"format": 1, "options": {"sm_90": {"num-warps": 8}}}))
+
+    def warps(**given):
+        made = plan.plan(str(source), "k.mlir", str(source), "build/k", options(**given), "ptx", ["saxpy"])
+        return {step.options["num-warps"] for step in made.steps}
+
+    assert warps() == {8}
+    assert warps(**{"num-warps": 2}) == {2}
+    assert warps(**{"gpu-name": "sm_80"}) == {None}
+    # The same object each time: builds know options again by that.
+    assert tuned.tuned(options(), str(source)) is tuned.tuned(options(), str(source))
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("{", "not a file of tuned options"), ("[]", "not a file of tuned options"),
+        ('{"format": 7, "options": {}}', "format 7"), ('{"format": 1, "options": {"sm_90": 3}}', "not a file of tuned"),
+        ('{"format": 1, "options": {"sm_90": {"warps": 3}}}', "unknown option 'warps'"),
+        ('{"format": 1, "options": {"sm_90": {"num-warps": 3}}}', "num-warps"),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_a_located_error(tmp_path, text, said):
+    (tmp_path / "k.tune.json").write_text(text)
+    with pytest.raises(CompileError) as caught:
+        tuned.tuned(options(), str(tmp_path / "k.mlir"))
+    assert caught.value.code == 2
+    assert said in caught.value.render() and "k.tune.json:1:1" in caught.value.render()

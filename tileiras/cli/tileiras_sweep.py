@@ -1,0 +1,214 @@
+"""tileiras-sweep: the options with which a kernel is fastest, by the clock's estimate.
+
+    tileiras-sweep matmul.py --grid 8,8 --num-warps 4,8 --stages 2..5 --gpu H200 'array:f16[1024,1024]=ones' ...
+
+Every option of the compiler takes several values, with commas or as a range: all their combinations are candidates.
+Each is compiled through the artifact store, run in the emulator, and left out where its results differ from the
+interpreter's; the others are ranked by `tileiras.sim.estimate`.  `--check-grid` names a smaller grid for the
+comparison.  The arguments are those of tileiras-run.
+
+`--write` keeps the winner beside the source, in KERNEL.tune.json, which builds read; `--json FILE` and
+`--plot FILE.svg` write all that was found.
+
+Exit status: 0; 1 bad command line; 2 configuration, a file that cannot be written; 3 the input does not parse or
+verify; 5 no candidate is left; 6 the kernel failed while it ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tileiras.cli import process
+from tileiras.cli.outputs import Outputs
+from tileiras.cli.process import UsageError
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.files import read_if_there
+from tileiras.options import OPTIONS, CompileOptions, parse_value
+
+if TYPE_CHECKING:
+    from tileiras.report.sweep import Sweep
+
+PROGRAM = "tileiras-sweep"
+KERNEL_FAILED = 6
+DEFAULT_GPU = "H200"
+SHORT = {"unspecialized-pipeline-num-stages": "--stages", "pipeline-strategy": "--strategy"}
+"""Further names of options that sweeps are mostly about."""
+_NOT_SWEPT = ("gpu-name", "opt-level")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):  # type: ignore[override]
+        raise UsageError(message)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("input", metavar="IN")
+    parser.add_argument("arguments", metavar="ARG", nargs="*")
+    parser.add_argument("--entry", help="the kernel; may be left out when there is only one")
+    parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="number of tile blocks (default 1)")
+    parser.add_argument("--check-grid", metavar="X[,Y[,Z]]", help="of the launch on which results are compared")
+    parser.add_argument("--gpu", default=DEFAULT_GPU, metavar="NAME", help=f"default {DEFAULT_GPU}")
+    parser.add_argument("--gpu-name", help="what to compile for; the GPU's own unless given")
+    parser.add_argument("-O", "--opt-level", metavar="LEVELS", help="0 to 3, or several of them")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="candidates judged at once")
+    parser.add_argument("--write", action="store_true", help="write the winner to KERNEL.tune.json")
+    parser.add_argument("--json", metavar="FILE", help="write what was found as data")
+    parser.add_argument("--plot", metavar="FILE", help="write what was found as bars, in SVG")
+    for name, option in OPTIONS.items():
+        if name not in _NOT_SWEPT:
+            names = [f"--{name}", *([SHORT[name]] if name in SHORT else [])]
+            parser.add_argument(*names, metavar="VALUES", dest=option.attribute, help=argparse.SUPPRESS)
+    parser.epilog = "Options: " + ", ".join(f"--{name}" for name in OPTIONS if name not in _NOT_SWEPT)
+    return parser
+
+
+def values_of(name: str, text: str) -> list[Any]:
+    """`4,8` or `2..5` as values of an option, each once.  Raises UsageError and CompileError for what it does not
+    take."""
+    words: list[str] = []
+    for word in text.split(","):
+        match = _RANGE.fullmatch(word.strip())
+        if match is None:
+            words.append(word.strip())
+            continue
+        first, last = int(match.group(1)), int(match.group(2))
+        if last < first or last - first > 1000:
+            raise UsageError(f"--{name} {text}: {word} is no range")
+        accepted = OPTIONS[name].choices
+        words += [str(each) for each in range(first, last + 1) if not accepted or each in accepted]
+    found = [parse_value(OPTIONS[name], word) for word in dict.fromkeys(words) if word]
+    if not found:
+        raise UsageError(f"--{name} {text}: no value that it accepts")
+    for value in found:
+        CompileOptions({name: value, "opt-level": 0 if name == "device-debug" else 3})
+    return found
+
+
+def candidates(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """All combinations of the values of the options that a command line names, the last named changing fastest."""
+    axes: dict[str, list[Any]] = {}
+    for name, option in OPTIONS.items():
+        text = getattr(given, option.attribute, None) if name != "gpu-name" else None
+        if text is not None:
+            axes[option.attribute] = values_of(name, text)
+    return [dict(zip(axes, each)) for each in itertools.product(*axes.values())]
+
+
+def run(argv: Sequence[str]) -> None:
+    """Raises UsageError, CompileError and what the simulators raise."""
+    from tileiras.cli.run_arguments import Argument, file_of, parse_argument
+    from tileiras.cli.tileiras_run import parse_grid
+
+    given = build_parser().parse_intermixed_args(argv)
+    grid = parse_grid(given.grid)
+    rows = candidates(given)
+    outputs = Outputs()
+    outputs.reads(given.input, "the input")
+    for path in filter(None, map(file_of, given.arguments)):
+        outputs.reads(path, "an argument's file")
+    data = outputs.writes(given.json, "--json") if given.json is not None else None
+    bars = outputs.writes(given.plot, "--plot") if given.plot is not None else None
+    arguments: list[Argument] = []
+    for text in given.arguments:
+        arguments.append(parse_argument(text, arguments))
+    values = [value for argument in arguments for value in argument.parameters]
+    check = (parse_grid(given.check_grid), values) if given.check_grid is not None else None
+    found = _swept(given, grid, values, rows, check)
+    from tileiras.report import sweep
+
+    print(sweep.table(found, shutil.get_terminal_size((120, 24)).columns))
+    contents = []
+    if data is not None:
+        contents.append((data, json.dumps(found.to_json(), indent=1).encode() + b"\n"))
+    if bars is not None:
+        contents.append((bars, sweep.plot(found).encode()))
+    if given.write:
+        contents.append(_tune_file(given.input, found, outputs))
+    outputs.publish(contents)
+
+
+def _swept(
+    given: argparse.Namespace, grid: tuple[int, ...], values: Sequence[Any], rows: Sequence[Mapping[str, Any]],
+    check: Any,
+) -> Sweep:  # fmt: skip
+    from tileiras.progress import Progress
+    from tileiras.report.sweep import Sweep, said
+    from tileiras.targets import rates
+    from tileiras.tuning import tune
+
+    gpu = rates.gpu(given.gpu)
+    entry = given.entry or _only_entry(given.input)
+    target = given.gpu_name or gpu.target.name
+    common = {"gpu_name": target}
+    with Progress("sweep", total=len(rows)) as line:
+        tuned = tune(
+            given.input, grid, values, rows, gpu.name, entry=entry, check=check, jobs=given.jobs,
+            progress=lambda options: line.step(said(options)), **common,
+        )  # fmt: skip
+    return Sweep(os.path.basename(given.input), entry, gpu.name, target, grid, tuned)
+
+
+def _only_entry(path: str) -> str:
+    from tileiras.build import discover
+    from tileiras.units import Source
+
+    names = discover.entry_names(Source.read(path))
+    if len(names) > 1:
+        raise UsageError(f"--entry must be one of {', '.join(names)}")
+    if not names:
+        import tileiras
+
+        tileiras.parse(path)  # says what is wrong with it
+        raise UsageError(f"{path} has no kernels")
+    return names[0]
+
+
+def _tune_file(path: str, found: Sweep, outputs: Outputs) -> tuple[Any, bytes]:
+    """KERNEL.tune.json with the winner, and what it was found by."""
+    from tileiras.build import tuned
+
+    file = tuned.path_of(path)
+    told = {"entry": found.entry, "gpu": found.gpu, "grid": list(found.grid),
+            "microseconds": round(found.tuned.estimate.microseconds, 3)}  # fmt: skip
+    options = {name: value for name, value in found.tuned.options.items() if name != "opt_level"}
+    text = tuned.text(read_if_there(file), found.target, options, told)
+    return outputs.writes(file, "--write"), text
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The program; returns its exit status."""
+    from tileiras.sim.errors import ArgumentMismatch, SimulationError
+
+    try:
+        run(sys.argv[1:] if argv is None else argv)
+    except SystemExit as stopped:  # of --help
+        return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
+    except (UsageError, ArgumentMismatch) as problem:
+        process.tell(f"{PROGRAM}: error", problem if isinstance(problem, UsageError) else UsageError(str(problem)))
+        return ExitCode.USAGE
+    except CompileError as problem:
+        process.complain(problem.render())
+        return problem.code
+    except SimulationError as problem:
+        process.complain(f"error: {problem}")
+        return KERNEL_FAILED
+    return ExitCode.SUCCESS
+
+
+def program() -> int:
+    """`main` as a process of its own."""
+    return process.run(main)
+
+
+if __name__ == "__main__":
+    sys.exit(program())

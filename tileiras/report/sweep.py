@@ -1,0 +1,104 @@
+"""What a sweep over options found: as a table, as bars, as data, and in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.report.svg import Drawing
+from tileiras.tuning import Candidate, Tuned
+
+FORMAT = 1
+"""Of a sweep's JSON."""
+
+_BAR = "█"
+_STYLE = (
+    "text{font:12px system-ui,sans-serif;fill:#57606a}.c0{fill:#4c78a8}.c2{fill:#54a24b}"
+    "@media(prefers-color-scheme:dark){text{fill:#9198a1}}"
+)
+
+
+class Sweep(NamedTuple):
+    """Candidates of one kernel, judged for one launch."""
+
+    kernel: str
+    entry: str
+    gpu: str
+    target: str
+    grid: tuple[int, ...]
+    tuned: Tuned
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT, "kernel": self.kernel, "entry": self.entry, "gpu": self.gpu, "target": self.target,
+            "grid": list(self.grid), "best": dict(self.tuned.options), "ties": [dict(each) for each in self.tuned.ties],
+            "candidates": [_row(each) for each in self.tuned.candidates],
+        }  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        from tileiras.html_table import table
+
+        rows = [(said(each.options), _time(each), _bound(each) or each.why) for each in self.tuned.candidates]
+        return table(f"{self.entry} on {self.gpu}", rows, ("options", "time", ""))
+
+
+def _row(candidate: Candidate) -> dict[str, Any]:
+    estimate = candidate.estimate
+    return {
+        "options": dict(candidate.options), "microseconds": candidate.microseconds, "why": candidate.why,
+        "bound": estimate.bound if estimate is not None else None,
+        "utilization": dict(estimate.utilization) if estimate is not None else None,
+        "ctas": estimate.occupancy.ctas if estimate is not None else None,
+    }  # fmt: skip
+
+
+def said(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', '-')}={value}" for name, value in options.items()) or "defaults"
+
+
+def _time(candidate: Candidate) -> str:
+    return "" if candidate.microseconds is None else f"{candidate.microseconds:.4g} us"
+
+
+def _bound(candidate: Candidate) -> str:
+    return f"bound by {candidate.estimate.bound}" if candidate.estimate is not None else ""
+
+
+def table(found: Sweep, width: int) -> str:
+    """The candidates as lines of at most `width` columns, the fastest first, with a bar each."""
+    rows = found.tuned.candidates
+    least = found.tuned.estimate.microseconds
+    longest = max((row.microseconds or 0.0 for row in rows), default=1.0)
+    names = max(len(said(row.options)) for row in rows)
+    lines = [f"{found.entry} on {found.gpu}, grid {','.join(map(str, found.grid))}"]
+    for row in rows:
+        line = said(row.options).ljust(names)
+        if row.microseconds is None:
+            lines.append(f"{line}  left out: {row.why}")
+            continue
+        line += f"  {_time(row):>10}  {row.microseconds / least - 1:+7.1%}  "
+        room = width - len(line) - len(_bound(row)) - 1
+        bar = _BAR * max(1, round(row.microseconds / longest * min(room, 30))) if room > 4 else ""
+        lines.append(f"{line}{_bound(row)} {bar}")
+    ties = len(found.tuned.ties) - 1
+    if ties:
+        lines.append(f"{ties} more within a tenth of the best, which the model cannot tell apart")
+    return "\n".join(line[:width].rstrip() for line in lines)
+
+
+def plot(found: Sweep) -> str:
+    """The candidates as bars, as a file of SVG."""
+    rows: Sequence[Candidate] = [row for row in found.tuned.candidates if row.microseconds is not None]
+    row_height, left, width = 24.0, 380.0, 900.0
+    drawing = Drawing(width, row_height * (len(rows) + 1) + 8, f"{found.entry} on {found.gpu}: time by options")
+    drawing.style(_STYLE)
+    drawing.text(4, 16, f"{found.entry} on {found.gpu}, grid {','.join(map(str, found.grid))}")
+    longest = max(row.microseconds or 0.0 for row in rows)
+    for number, row in enumerate(rows, 1):
+        y, time = number * row_height, row.microseconds or 0.0
+        drawing.text(left - 8, y + 16, said(row.options)[-60:], "end")
+        kind = "c2" if row.options == found.tuned.options else "c0"
+        drawing.rect(left, y + 3, time / longest * (width - left - 100), row_height - 6, kind, said(row.options))
+        drawing.text(left + time / longest * (width - left - 100) + 6, y + 16, _time(row))
+    return drawing.markup() + "\n"
