@@ -203,13 +203,15 @@ def test_every_operation_of_every_level_has_a_place():
 
 def test_warp_specialization_is_chosen_as_documented_and_says_what_it_is(capsys, source):
     for threshold, variant in ((0, "light"), (4096, "heavy")):
-        _, text, errors = opt(
-            capsys, source, f"--tileir=compute-capability=sm_90 pipeline-strategy=warp-specialize"
-            f" rrt-size-threshold={threshold}",
-        )  # fmt: skip
+        asked = f"pipeline-strategy=warp-specialize rrt-size-threshold={threshold}"
+        _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_90 {asked}")
+        said = f"k.mlir:2:3: remark: warp-specialize ({variant}): the loads of 1 loop go to an agent of their own"
+        assert said in errors
+        assert "setmaxnreg" in text or "mbarrier.init" in text
+        _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_80 {asked}")
         said = f"k.mlir:2:3: remark: warp-specialize ({variant}): the warps of this kernel are not specialized"
         assert said in errors
-    plain = opt(capsys, source, "--tileir=compute-capability=sm_90 pipeline-strategy=unspecialize")
+    plain = opt(capsys, source, "--tileir=compute-capability=sm_80 pipeline-strategy=unspecialize")
     assert plain == (0, text, "")
 
 
@@ -251,7 +253,9 @@ def test_the_trace_has_an_event_for_every_pass_and_remark(capsys, source, tmp_pa
     events = json.loads(file.read_text())["traceEvents"]
     passes = [event["name"] for event in events if event["ph"] == "X"]
     assert passes[0] == "convert-cudatile-to-tileaa" and "tileas-unspecialized-pipeline" in passes
-    assert [event["args"]["line"] for event in events if event["ph"] == "i"] == [2]
+    remarked = [event["args"]["line"] for event in events if event["ph"] == "i"]
+    loop = 1 + KERNEL.splitlines().index(next(line for line in KERNEL.splitlines() if "for %i" in line))
+    assert remarked == [2, loop]
     code, _, errors = opt(capsys, source, f"--tileir={options}/no/such/folder")
     assert code == 0 and "error" not in errors
 

@@ -44,12 +44,12 @@ def pipelined(text: str, stages: int | None = None, gpu: str = "sm_80") -> Opera
     return through(parse_module(text, "test.mlir"), PIPELINED, gpu, num_stages=stages)
 
 
-def lower(text: str, gpu: str = "sm_90", stages: int = 1, **options: Any) -> Operation:
+def lower(text: str, gpu: str = "sm_90", stages: int = 1, strategy: str | None = None, **options: Any) -> Operation:
     """The module, of nv_tileaa or of nv_tileas with layouts, in the llvm dialect and verified: after all rows of TileAS
-    that follow its state, with at most `stages` of the loads that run ahead."""
+    that follow its state, with at most `stages` of the loads that run ahead, as the pipeline strategy says."""
     module = parse_module(text, "test.mlir")
     rest = {"from_": AFTER_LAYOUTS} if "tensor<" not in text or "nv_tileas.linear" in text else {}
-    through(module, gpu=gpu, num_stages=stages, **rest)
+    through(module, gpu=gpu, num_stages=stages, pipeline_strategy=strategy, **rest)
     convert_tileas_to_llvm(module, target(gpu), **options)
     verify(module)
     return module

@@ -122,7 +122,8 @@ ROWS: tuple[Row, ...] = (
     Row(3, "cse", (), "LLVM does that to its own IR"),
     Row(3, "unspecialized-pipeline", (
         "tileas-lower-occupancy", "tileas-sink-loads", "tileas-mark-short-loops", "tileas-smem-operands",
-        "tileas-generate-schedule", "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
+        "tileas-generate-schedule", "tileas-materialize-schedule", "tileas-resolve-agent-boundary",
+        "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
         "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "tileas-materialize-async", "tileas-rematerialize"),
         "on nv_tileas, from level 2 on"),
     Row(3, "test-convert-to-llvm", (), "a test pass"),

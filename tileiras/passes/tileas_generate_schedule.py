@@ -3,8 +3,8 @@
 Serial: what is written, in its order.  Plain: loads run ahead, through shared memory, of the dots that consume them,
 all warps alike.  Prefetch: one iteration ahead in registers, on targets without asynchronous copies.  `num-stages` says
 how many iterations' tiles there are at a time, the one that is computed included; 0 chooses by the hints of the loads
-and by what fits.  `instead-of` names the variant of warp specialization, `light` or `heavy`, whose place this schedule
-takes.  `serial` leaves all loops as they are.
+and by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: loads that run ahead are left to an agent
+of their own where they can be; both variants are the light one.  `serial` leaves all loops as they are.
 
 Fails softly when loads could have run ahead and no loop has the room.
 """
@@ -32,7 +32,7 @@ class GenerateSchedule(FunctionPass):
     accepts = {"num_stages": range(9)}
 
     num_stages: int = 0
-    instead_of: str = ""
+    agents: str = ""
     serial: bool = False
 
     def run(self, op: Operation, context: PassContext) -> None:
@@ -44,12 +44,6 @@ class GenerateSchedule(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.dialects import scf
 
-        if self.instead_of:
-            context.engine.remark(
-                func.location,
-                f"warp-specialize ({self.instead_of}): the warps of this kernel are not specialized, its loops get "
-                "the unspecialized pipeline",
-            )
         if any(isinstance(inner, scf.ForOp) for inner in func.walk()):
             # A dozen modules, for kernels with loops only.
             from tileiras.schedule.plain import generate_schedule, leave_serial
@@ -60,3 +54,7 @@ class GenerateSchedule(FunctionPass):
             done = generate_schedule(func, gpu, self.num_stages or None, context.engine)
             self._pipelined += done.pipelined
             self._refused += done.refused
+        if self.agents:
+            from tileiras.schedule.warp_specialize import specialize_loops
+
+            specialize_loops(func, gpu, self.agents, context.engine)

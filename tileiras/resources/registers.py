@@ -5,7 +5,7 @@ What ptxas is likely to take altogether, to choose by, is `expected_registers`. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS, copied_vector
@@ -116,7 +116,12 @@ def loop_registers(loop: scf.ForOp) -> int:
 
 def tile_registers(func: aa.FuncOp) -> int:
     """Most registers of a thread that the tiles of a kernel take at a time."""
-    return LiveRegisters().of_block(func.body.blocks[0])
+    return block_registers(func.body.blocks[0])
+
+
+def block_registers(block: Block, apart: Collection[Operation] = ()) -> int:
+    """The same of the tiles of a block that begins with none, without what operations `apart` give."""
+    return LiveRegisters(lambda value: 0 if value.defining_op in apart else words(value)).of_block(block)
 
 
 def _blocks(op: Operation) -> Iterator[Block]:

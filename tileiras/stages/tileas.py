@@ -31,10 +31,12 @@ from tileiras.passes.tileas_lower_occupancy import LowerOccupancy
 from tileiras.passes.tileas_mark_short_loops import MarkShortLoops
 from tileiras.passes.tileas_materialize_async import MaterializeAsync
 from tileiras.passes.tileas_materialize_convert_layout import MaterializeConvertLayout
+from tileiras.passes.tileas_materialize_schedule import MaterializeSchedule
 from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
 from tileiras.passes.tileas_plan_cta import PlanCta
 from tileiras.passes.tileas_rematerialize import Rematerialize
 from tileiras.passes.tileas_remove_layout_conversions import RemoveLayoutConversions
+from tileiras.passes.tileas_resolve_agent_boundary import ResolveAgentBoundary
 from tileiras.passes.tileas_roll_mma_dot import RollMmaDot
 from tileiras.passes.tileas_sink_loads import SinkLoads
 from tileiras.passes.tileas_slice_dots import SliceDots
@@ -85,6 +87,8 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(SharedMemoryOperands, "operands that stay get shared memory before rings", INVARIANT, True, True),
     # Schedules.
     Decision(GenerateSchedule, "spends the registers and the shared memory that are left"),
+    Decision(MaterializeSchedule, "makes agents first: the loops that are left belong to one of them", {}, True, True),
+    Decision(ResolveAgentBoundary, "agents have their warps before anything counts threads", {}, True, True),
     Decision(UnspecializedPipeline, "makes of every loop what its schedule says", {}, True, True),
     # What may use only what schedules have left over.
     Decision(SharedMemoryOperands, "operands whose loads found no room in a ring", IN_LOOPS, True, True),
@@ -147,7 +151,7 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
     if row.made is GenerateSchedule and not _schedules(options):
         given["serial"] = True
     elif row.made is GenerateSchedule and options.pipeline_strategy == "warp-specialize":
-        given["instead_of"] = "light" if options.rrt_size_threshold == 0 else "heavy"
+        given["agents"] = "light" if options.rrt_size_threshold == 0 else "heavy"
     item = row.made(**given)
     return item.after(row.after) if row.after else item
 

@@ -197,9 +197,11 @@ class ScratchAttr(Attribute):
         return cls(**found)
 
 
-SERIAL, PLAIN, PREFETCH = "serial", "plain", "prefetch"
+SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE = "serial", "plain", "prefetch", "warp_specialize"
 """What a loop does with its loads: what is written; run them ahead through a ring in shared memory; load the tiles of
-the next iteration into registers."""
+the next iteration into registers; leave them to another agent, which hands the tiles over through pipes."""
+
+KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE)
 
 
 class LoopScheduleAttr(_KeywordAndInteger):
@@ -211,7 +213,7 @@ class LoopScheduleAttr(_KeywordAndInteger):
     stages: int
 
     def verify(self) -> None:
-        if self.kind not in (SERIAL, PLAIN, PREFETCH):
-            raise VerifyError(f"expected serial, plain or prefetch, got {self.kind}", prefix=False)
+        if self.kind not in KINDS:
+            raise VerifyError(f"expected {', '.join(KINDS[:-1])} or {KINDS[-1]}, got {self.kind}", prefix=False)
         if self.stages < 1 or (self.stages == 1) != (self.kind == SERIAL):
             raise VerifyError(f"{self.stages} stages are none of a {self.kind} schedule", prefix=False)

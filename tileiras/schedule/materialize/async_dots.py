@@ -182,7 +182,8 @@ class _Rewriting:
         for number, dot in carried.items():
             value = block.arguments[1 + number]
             tail = committed[-1] - committed[places[dot]]
-            yield _Future(value, value, 0, tail, (last,) if _reads_ring(dot, loop) else ())
+            ends = (last,) if _reads_ring(dot, loop) else tuple(_released(dot, block, places))
+            yield _Future(value, value, 0, tail, ends)
         for op in places:
             if op in self._old:
                 future, start = self._futures[op], places[op]
@@ -192,6 +193,10 @@ class _Rewriting:
                 value = op.results[number]
                 yield _Future(value, value, places[op] + 1, _tail(dot), (*_ends(dot, block, places), last))
 
+
+CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
+CONSUMER_RELEASE = "nv_tileas.async.pipeline.consumer_release"
+"""By name: kernels without agents do without the file that has them."""
 
 _KEPT = ("atom", "signedness_a", "signedness_b", "exchanged")
 
@@ -254,9 +259,36 @@ def _buffers(dot: tileas.DotOp) -> list[Value]:
 
 
 def _ends(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
-    """Where the buffers that a dot reads end, in a block around it."""
+    """Where the buffers that a dot reads end, or their stage is released, in a block around it and behind it."""
     ends = (user for buffer in _buffers(dot) for user in buffer.users if isinstance(user, tileas.DeallocTensorOp))
-    return [places[end] for end in ends if end.parent is block]
+    found = [places[end] for end in ends if end.parent is block]
+    around = block.find_ancestor_op(dot)
+    assert around is not None
+    return found + [place for place in _released(dot, block, places) if place > places[around]]
+
+
+def _released(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
+    """Where an operation of a block, or of a branch in it, releases a stage of a pipe through which a dot's operands
+    come."""
+    pipes = _pipes(dot)
+    return [
+        places[op]
+        for op in (places if pipes else ())
+        if not isinstance(op, scf.ForOp) and any(_releases(inner, pipes) for inner in op.walk())
+    ]
+
+
+def _pipes(dot: tileas.DotOp) -> set[Operation]:
+    users = (user for buffer in _buffers(dot) for user in buffer.users)
+    return {user for user in users if user.name == CREATE_PIPELINE}
+
+
+def _releases(op: Operation, pipes: set[Operation]) -> bool:
+    if op.name != CONSUMER_RELEASE:
+        return False
+    from tileiras.analysis.pipes import pipe_of
+
+    return pipe_of(op.operands[0]) in pipes
 
 
 def _fills(buffer: Value, loop: Operation) -> list[Operation]:
@@ -271,7 +303,10 @@ def _fills(buffer: Value, loop: Operation) -> list[Operation]:
 
 
 def _is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
-    """Whether the next iteration writes to nothing that a dot reads before the dot is complete."""
+    """Whether nothing that a dot reads is written to before the dot of the next iteration has begun."""
+    pipes = _pipes(dot)
+    if pipes and any(_releases(op, pipes) for op in loop.body.block.operations):
+        return False
     for buffer in _buffers(dot):
         if loop.is_ancestor_of(buffer.defining_op):
             return False

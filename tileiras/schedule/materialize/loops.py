@@ -17,9 +17,16 @@ from .software_pipeline import pipeline
 
 Rewrite = Callable[[scf.ForOp, Sequence[tileas.Load], int, "CopyAtom | None"], bool]
 
-REWRITES: Mapping[str, Rewrite] = {tileas.PLAIN: pipeline, tileas.PREFETCH: prefetch_loads}
+REWRITES: Mapping[str, Rewrite] = {
+    tileas.PLAIN: pipeline, tileas.PREFETCH: prefetch_loads, tileas.WARP_SPECIALIZE: pipeline
+}  # fmt: skip
 """Kind of schedule -> `rewrite(loop, loads, stages, atom)`, which moves the loads that run ahead, in place, and says
-whether it could; `atom` copies asynchronously to shared memory, and is None where the target has none that does."""
+whether it could; `atom` copies asynchronously to shared memory, and is None where the target has none that does.
+Loads that were to go to an agent of their own have gone there, or run ahead in a ring."""
+
+
+CONSUMER_WAIT = "nv_tileas.async.pipeline.consumer_wait"
+"""By name: kernels without agents do without the file that has it."""
 
 
 def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
@@ -57,4 +64,6 @@ def _is_rewritten(loop: scf.ForOp, kind: str) -> bool:
     body = loop.body.block.operations
     if kind == tileas.PLAIN:
         return any(isinstance(op, tileas.AsyncWaitOp) for op in body)
+    if kind == tileas.WARP_SPECIALIZE:
+        return any(op.name == CONSUMER_WAIT for op in body)
     return any(isinstance(inner, LOADS) for op in body if isinstance(op, scf.IfOp) for inner in op.walk())

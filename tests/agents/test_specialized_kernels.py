@@ -1,0 +1,139 @@
+"""Kernels whose loads go to an agent of their own: right whoever is ahead, and nothing in them that they could miss."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.agents.running import SEEDS, sites, survives
+from tests.kernels.dots import attention_like, matmul
+from tests.kernels.pipelined import K, check, through_pointers
+from tests.kernels.pipelined import matmul as with_run_time_bounds
+from tests.kernels.tile_rounds import after_a_store, rounds
+from tests.kernels.views import Kernel, names
+from tests.tileas_stage import ptx
+from tileiras.codegen import ptxas as assembler
+
+SPECIALIZED = {"pipeline_strategy": "warp-specialize"}
+
+KERNELS = {
+    "warpgroups": lambda: matmul((64, 32, 64), steps=7),
+    "two warpgroups": lambda: matmul((128, 32, 64), steps=3, hints="sm_90 = {num_worker_warps_per_cta = 8}"),
+    "warps": lambda: matmul((32, 32, 32), steps=6),
+    "edges": lambda: matmul((64, 32, 64), steps=3, sizes=(60, 24, 168)),
+    "tf32": lambda: matmul((64, 32, 32), "tf32", steps=3),
+    "eight bits": lambda: matmul((64, 32, 64), "i8", steps=3, b_by_columns=True),
+    "A outside": lambda: matmul((64, 32, 32), steps=5, a_outside=True),
+    "attention": lambda: attention_like(1, rows=64, columns=64, depth=32, steps=3),
+    "rounds": rounds,
+    "rounds of warps": lambda: rounds((32, 32, 32)),
+    "guarded rounds": lambda: rounds(count=6, guarded=True),
+    "once": lambda: matmul((64, 32, 64), steps=2),
+}
+
+
+def is_specialized(code: str) -> bool:
+    return "mbarrier.init" in code
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [*((name, "sm_90") for name in KERNELS), ("warps", "sm_100"), ("rounds", "sm_120"), ("attention", "sm_120")],
+)
+def test_kernels_in_any_order_of_their_agents(name, gpu, assemble):
+    kernel: Kernel = KERNELS[name]()
+    artifact = kernel.compiled(gpu, emit="ptx", **SPECIALIZED)
+    assert is_specialized(artifact.text)
+    assert assemble(artifact.text, gpu).stack == 0
+    for seed in SEEDS if gpu == "sm_90" else SEEDS[1:2]:
+        kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("through", [with_run_time_bounds, through_pointers])
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_any_number_of_iterations(stages, through, assemble):
+    code = ptx(through(), "sm_90", stages=stages, strategy="warp-specialize")
+    assert is_specialized(code)
+    assemble(code, "sm_90", "matmul")
+    for steps in (-1, 0, 1, 2, 3, 7):
+        for seed in SEEDS[:2]:
+            check(code, 32, max(1, steps) * K, max(1, steps) * K, steps, seed)
+    check(code, 9, 64, 64, 2)
+
+
+@pytest.mark.parametrize("name", ["warpgroups", "warps", "rounds", "guarded rounds"])
+def test_nothing_that_orders_agents_is_superfluous(name):
+    kernel = KERNELS[name]()
+    artifact = kernel.compiled("sm_90", emit="ptx", **SPECIALIZED)
+    found = sites(artifact.text)
+    assert len(found) >= 10
+
+    def judge(code, seed):
+        kernel.emulated(artifact, seed, code)
+
+    assert [line for line, broken in found if survives(broken, judge)] == []
+
+
+def test_a_dot_is_under_way_when_the_next_one_begins():
+    code = KERNELS["warpgroups"]().compiled("sm_90", emit="ptx", **SPECIALIZED).text
+    assert re.findall(r"wgmma\.wait_group\.sync\.aligned (\d)", code) == ["1", "0"]
+
+
+@pytest.mark.parametrize(("depth", "columns", "given"), [(128, 128, []), (256, 64, ["dec 40", "inc 232"])])
+def test_registers_follow_from_what_is_in_flight(depth, columns, given, assemble):
+    """Three warpgroups start with 168 registers a thread, which 64 accumulators and as many scores leave room in;
+    128 accumulators and 32 scores do not."""
+    kernel = attention_like(1, rows=128, columns=columns, depth=depth)
+    code = kernel.compiled("sm_90", emit="ptx", **SPECIALIZED).text
+    assert sorted({" ".join(found) for found in re.findall(r"setmaxnreg\.(\w+)\S* (\d+);", code)}) == given
+    assert assemble(code, "sm_90").stack == 0
+    without = code.replace("setmaxnreg.inc", "// ").replace("setmaxnreg.dec", "// ")
+    complaints = str(assembler.assemble(without, "sm_90").messages)
+    assert ("serialized due to insufficient register resources" in complaints) == bool(given)
+
+
+def test_loads_behind_a_store_stay_with_it():
+    """Of A, or of C, which may be the same memory."""
+    for aliased in (True, False):
+        kernel = after_a_store(aliased=aliased)
+        artifact = kernel.compiled("sm_90", emit="ptx", **SPECIALIZED)
+        assert not is_specialized(artifact.text)
+        assert "it is ordered after 'nv_tileas.tiled_store', which another agent does" in said(artifact)
+        kernel.emulated(artifact)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "gpu", "reason"),
+    [
+        (KERNELS["warps"], "sm_80", "sm_80 has no registers by agent"),
+        (lambda: matmul((64, 64, 64)), "sm_90", "no loads run ahead of a loop"),
+        (lambda: matmul((128, 128, 64), steps=4, hints="sm_90 = {occupancy = 2}"), "sm_90", "a thread needs"),
+    ],
+)
+def test_what_cannot_be_split_gets_the_plain_schedule(kernel, gpu, reason):
+    made = kernel()
+    artifact = made.compiled(gpu, emit="ptx", **SPECIALIZED)
+    assert reason in said(artifact)
+    assert artifact.text == made.compiled(gpu, emit="ptx").text
+    made.emulated(artifact)
+
+
+def test_without_optimization_all_warps_do_the_same():
+    kernel = KERNELS["warps"]()
+    artifact = kernel.compiled("sm_90", emit="ptx", opt_level=0, **SPECIALIZED)
+    assert not is_specialized(artifact.text)
+    kernel.emulated(artifact)
+
+
+def said(artifact) -> str:
+    return "\n".join(str(each.message) for each in artifact.diagnostics)
+
+
+def test_the_copies_are_in_the_agent_that_loads_only():
+    module = KERNELS["rounds"]().tileas("sm_90", **SPECIALIZED)
+    (switch,) = (op for op in module.walk() if op.name.endswith("agent_switch"))
+    computing, loading = ({inner.name for op in region.operations for inner in op.walk()} for region in switch.agents)
+    assert "nv_tileas.async.tiled_load" in loading - computing
+    assert {"nv_tileas.async.dot", "nv_tileas.tiled_store"} <= computing - loading
+    assert "nv_tileas.async.wait" not in names(module)

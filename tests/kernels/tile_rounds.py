@@ -1,0 +1,72 @@
+"""Products of several tiles by one block: loops around the loop over K, whose trip count is another one each round."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .dots import dot
+from .views import ONE, Kernel, View, entry, tile_type, whole_numbers, zeros
+
+
+def rounds(
+    tiles: tuple[int, int, int] = (64, 32, 32), count: int = 4, *, guarded: bool = False, element: str = "f16"
+) -> Kernel:
+    """Round t stores the product of row tile t of A with B, over the first t tiles of K: none in the first round.
+
+    `guarded`: within a branch that rounds of an even number pass by.
+    """
+    m, n, k = tiles
+    a = View("a", (m, k), element, (m * count, k * count), padding="zero")
+    b = View("b", (k, n), element, (k * count, n), padding="zero")
+    c = View("c", (m, n), "f32", (m * count, n), padding="zero")
+    types = a.tile, b.tile, c.tile
+    product = [
+        f"%sum = for %i in (%zero to %t, step %one) : tile<i32> iter_values(%acc = %none) -> ({c.tile}) {{",
+        a.load("a", "%t, %i"), b.load("b", "%i, %zero"), dot("next", "a", "b", "acc", types),
+        f"continue %next : {c.tile}", "}", c.store("sum", "%t, %zero"),
+    ]  # fmt: skip
+    if guarded:
+        product = ["if %runs {", *product, "yield", "}"]
+    body = [
+        ONE, zeros("none", c.tile),
+        f"%count = constant <i32: {count}> : tile<i32>", "%two = constant <i32: 2> : tile<i32>",
+        "for %t in (%zero to %count, step %one) : tile<i32> {",
+        "%rest = remi %t, %two signed : tile<i32>",
+        "%runs = cmpi equal %rest, %one, signed : tile<i32> -> tile<i1>",
+        *product, "continue", "}",
+    ]  # fmt: skip
+    left, right = whole_numbers(a.shape, element, 1, 3), whole_numbers(b.shape, element, 2, 3)
+    before = np.full(c.shape, -1, np.float32)
+    wanted = before.copy()
+    for t in range(count):
+        if t % 2 or not guarded:
+            rows, depth = slice(t * m, (t + 1) * m), t * k
+            wanted[rows] = left[rows, :depth].astype(np.float32) @ right[:depth].astype(np.float32)
+    return Kernel(entry([a, b, c], body), (left, right), (before,), (wanted,))
+
+
+def after_a_store(tiles: tuple[int, int, int] = (64, 32, 32), steps: int = 3, *, aliased: bool = True) -> Kernel:
+    """A product whose loads of A are ordered behind a store, of twos, to A's first tile, or to C."""
+    m, n, k = tiles
+    a = View("a", (m, k), "f16", (m, k * steps), padding="zero")
+    b = View("b", (k, n), "f16", (k * steps, n), padding="zero")
+    c = View("c", (m, n), "f32", padding="zero")
+    first = a.store("twos", "%zero, %zero") if aliased else c.store("none")
+    token = "%end_a" if aliased else "%end_c"
+    body = [
+        ONE, zeros("none", c.tile),
+        f"%twos = constant <f16: 2.0> : {tile_type((m, k), 'f16')}",
+        f"%steps = constant <i32: {steps}> : tile<i32>",
+        first,
+        f"%sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> ({c.tile}) {{",
+        a.load("a", "%zero, %i", token=token), b.load("b", "%i, %zero"),
+        dot("next", "a", "b", "acc", (a.tile, b.tile, c.tile)),
+        f"continue %next : {c.tile}", "}",
+        c.store("sum").replace("%end_c", "%stored"),
+    ]  # fmt: skip
+    left, right = whole_numbers(a.shape, "f16", 1, 3), whole_numbers(b.shape, "f16", 2, 3)
+    changed = left.copy()
+    if aliased:
+        changed[:, :k] = 2
+    wanted = changed.astype(np.float32) @ right.astype(np.float32)
+    return Kernel(entry([b, a, c], body), (right,), (left, np.zeros_like(wanted)), (changed, wanted))

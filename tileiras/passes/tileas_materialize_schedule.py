@@ -1,0 +1,30 @@
+"""`tileas-materialize-schedule`: agents and pipes, where the schedules of loops say that another agent loads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class MaterializeSchedule(FunctionPass):
+    name = "tileas-materialize-schedule"
+    requires = "SCHEDULED"
+    needs = "schedules"
+    establishes = "agents, and pipes between them, where a loop's loads go to an agent of their own"
+    keeps = "values, token order, other functions"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects import nv_tileas as tileas
+
+        schedules = (op.attributes.get(tileas.LOOP_SCHEDULE) for op in func.walk())
+        if any(each is not None and each.kind == tileas.WARP_SPECIALIZE for each in schedules):
+            # Loaded for such kernels only.
+            from tileiras.schedule.materialize.agents import specialize
+
+            specialize(func, gpu, context.engine)

@@ -1,0 +1,32 @@
+"""`tileas-resolve-agent-boundary`: how many warps and registers each agent has, and layouts for that many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class ResolveAgentBoundary(FunctionPass):
+    name = "tileas-resolve-agent-boundary"
+    requires = "SCHEDULED"
+    needs = "agents with as many warps as the kernel has"
+    establishes = "warps and registers of agents, layouts of what an agent of fewer warps does"
+    keeps = "operations, other functions"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        switches = [op for op in func.body.blocks[0].operations if op.name == AGENT_SWITCH]
+        if switches:
+            # Loaded for such kernels only.
+            from tileiras.rewrites.agent_boundary import resolve_boundary
+
+            for switch in switches:
+                resolve_boundary(switch, func, gpu, context.engine)
+
+
+AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"

@@ -1,0 +1,54 @@
+"""How the registers of a CTA are shared out among its agents.
+
+Threads of a kernel start with equal shares.  Where the tiles of the agent that computes take more than one, the other
+agents give some of theirs up with `setmaxnreg`, in whole warpgroups.
+"""
+
+from __future__ import annotations
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets.sm import SETMAXNREG, WARP_SIZE, WARPGROUP, entry_registers, register_pool
+
+from .limits import LEAST_RESERVE
+
+TILED_COPIES, POINTER_COPIES = 40, 56
+"""Registers of a thread that starts asynchronous copies.  40 is what CUTLASS and FlashAttention-3 leave to producers
+that copy by `cp.async`; each address that comes from a tile of pointers takes two more."""
+
+MOST = 240
+"""Of a thread that computes, with `setmaxnreg`: 240 beside 24 is the most that FlashAttention-3 and TileLang give."""
+
+BESIDE_ACCUMULATORS = 26
+"""Registers without which ptxas 13.5 does not compile a `wgmma`, beside those of the one instruction's accumulators:
+its message C7602 asks for 90 where these are 64.  They have to be there when the kernel starts."""
+
+
+def loading_warps(compute: int) -> int:
+    """Warps of an agent that copies tiles for one of `compute` warps: a warpgroup, whose registers are set as one."""
+    return min(compute, WARPGROUP)
+
+
+class RegisterShares(NamedTuple):
+    """Registers of a thread: that all start with, and that each agent sets, 0 for none; `compute` is of the agent that
+    computes."""
+
+    entry: int
+    compute: int = 0
+    service: int = 0
+
+    @property
+    def most(self) -> int:
+        """What a thread that computes can have."""
+        return max(self.entry, self.compute)
+
+
+def register_shares(tiles: int, compute: int, others: int, service: int, ctas: int = 1) -> RegisterShares:
+    """The shares where an agent of `compute` warps has tiles of `tiles` registers a thread, and `others` further warps
+    need `service`: they set none where equal shares suffice, or where what can be given up does not help."""
+    entry = entry_registers(WARP_SIZE * (compute + others), ctas)
+    whole = compute % WARPGROUP == others % WARPGROUP == 0
+    if not whole or tiles + LEAST_RESERVE <= entry or service >= entry:
+        return RegisterShares(entry)
+    left = register_pool(WARP_SIZE * (compute + others), ctas) - WARP_SIZE * others * service
+    share = min(MOST, left // (WARP_SIZE * compute) // SETMAXNREG.step * SETMAXNREG.step)
+    return RegisterShares(entry, share, service) if share > entry else RegisterShares(entry)

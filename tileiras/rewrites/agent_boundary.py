@@ -1,0 +1,93 @@
+"""How many warps each agent of a kernel has, with which registers; and what an agent of fewer warps than the kernel's
+does, in layouts for that many: what other warps would hold, its threads hold in further registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tileiras.analysis.agents import least_ctas_of
+from tileiras.diagnostics import DiagnosticEngine, counted
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.ir import DenseArrayAttr, IntegerAttr, Operation, Region, TensorType, Value, i32
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import encode, layout_of, with_layout
+from tileiras.resources.agent_registers import POINTER_COPIES, TILED_COPIES, loading_warps, register_shares
+from tileiras.resources.registers import block_registers
+from tileiras.targets import Target
+
+CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
+
+
+def resolve_boundary(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None
+) -> None:
+    """Gives the agents of a switch, whose first one computes, their warps and registers, in place; a remark says how
+    many.
+
+    Does nothing to a switch that says how many warps its agents have.
+    """
+    if switch.num_warps is not None:
+        return
+    compute = func.kernel_spec.num_warps
+    counts = [compute, *(loading_warps(compute) for _ in switch.agents[1:])]
+    for region, warps in zip(switch.agents[1:], counts[1:]):
+        if warps < compute:
+            _narrow(region, warps)
+    switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
+    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(sum(counts), i32)
+    if target.has("setmaxnreg"):
+        others = counts[1:]
+        service = max(POINTER_COPIES if _has_pointers(region) else TILED_COPIES for region in switch.agents[1:])
+        tiles = block_registers(switch.agents[0].block)
+        shares = register_shares(tiles, compute, sum(others), service, least_ctas_of(func))
+        if shares.compute:
+            switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(others)])
+    if engine is not None:
+        pipes = sum(op.name == CREATE_PIPELINE for op in func.body.blocks[0].operations)
+        loading = counted(sum(counts[1:]), "warp")
+        engine.remark(
+            switch.location, f"{counted(compute, 'warp')} compute, {loading} load through {counted(pipes, 'pipe')}"
+        )
+
+
+def _operations(region: Region) -> Iterator[Operation]:
+    for op in region.operations:
+        yield from op.walk()
+
+
+def _has_pointers(region: Region) -> bool:
+    return any(isinstance(op, tileas.AsyncLoadOp) for op in _operations(region))
+
+
+def _narrow(region: Region, warps: int) -> None:
+    """Has `warps` warps hold what the kernel's would."""
+    for op in _operations(region):
+        values: list[Value] = [*op.results]
+        for inner in op.regions:
+            for block in inner.blocks:
+                values += block.arguments
+        for value in values:
+            if isinstance(value.type, TensorType) and isinstance(value.type.encoding, tileas.LinearLayoutAttr):
+                value.type = with_layout(value.type, _narrowed(layout_of(value.type), warps))
+        if isinstance(op, tileas.AsyncTiledLoadOp):
+            _narrow_copy(op, warps)
+
+
+def _narrow_copy(op: Any, warps: int) -> None:
+    layout = LinearLayout.from_coordinates(
+        {dim: getattr(op.layout, dim) for dim in ("register", "lane", "warp")}, op.view.type.shape
+    )
+    op.attributes["layout"] = encode(_narrowed(layout, warps))
+
+
+def _narrowed(layout: LinearLayout, warps: int) -> LinearLayout:
+    """The layout with the bits of a warp's number beyond `warps` warps among those of registers; copies of elements
+    that only other warps would have are left out."""
+    kept = (warps - 1).bit_length()
+    bases = layout.bases("warp")
+    moved = tuple(basis for basis in bases[kept:] if basis)
+    registers = (*layout.bases("register"), *moved)
+    return layout.with_bases("register", registers).with_bases("warp", bases[:kept])

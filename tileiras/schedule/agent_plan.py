@@ -1,0 +1,212 @@
+"""Which loops of a kernel can leave their loads to another agent, through which pipes, and with how many stages.
+
+The producer runs the control flow around the loads of these loops again, with nothing in it but what their addresses
+are computed from (`producer_slice.py`).  Loads whose tiles the same dots read share a pipe.  All loops whose loads run
+ahead are specialized, or none is: a function with agents has no ring beside its pipes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tileiras.analysis.agents import least_ctas_of
+from tileiras.analysis.copied_loads import Leaf, moves_with_conversion
+from tileiras.analysis.dots_in_flight import carried_in_flight, is_of_warpgroups
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Operation, Value
+from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
+from tileiras.layout.encoding import is_in_shared
+from tileiras.named_tuple import NamedTuple
+from tileiras.resources.agent_registers import (
+    BESIDE_ACCUMULATORS,
+    POINTER_COPIES,
+    TILED_COPIES,
+    loading_warps,
+    register_shares,
+)
+from tileiras.resources.limits import LEAST_RESERVE
+from tileiras.resources.registers import block_registers
+from tileiras.resources.shared_memory import resident_size, scratch_bytes, shared_budget
+from tileiras.targets import CopyAtom, Target, find_copy_atom, mma_atom, registers_per_thread
+from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
+from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
+
+from .producer_slice import NotSeparable, ProducerSlice
+from .staging import StagedLoad, staged_load
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+
+PRODUCER = "cp_async"
+"""How stages are filled (`targets/pipe_protocol.py`)."""
+
+LEAST_STAGES = 2
+
+MBARRIER_BYTES = 16
+"""Of a stage: one that says that it is full, one that it is empty."""
+
+
+class PipePlan:
+    """A pipe of a loop: its loads, how their tiles are read, and whether a stage is held while the next iteration's
+    dots begin."""
+
+    __slots__ = ("consumer", "held", "loads", "stages")
+
+    def __init__(self, loads: list[StagedLoad], consumer: str, held: bool, stages: int) -> None:
+        self.loads = loads
+        self.consumer = consumer
+        self.held = held
+        self.stages = stages
+
+    @property
+    def bytes(self) -> int:
+        """Of the rings and the mbarriers, each ring where instructions of warpgroups could read it."""
+        rings = (aligned_to(self.stages * each.stage_bytes, ARENA_ALIGNMENT) for each in self.loads)
+        return sum(rings) + self.stages * MBARRIER_BYTES
+
+
+class LoopPlan(NamedTuple):
+    """A loop, and its pipes in the order of their first loads."""
+
+    loop: scf.ForOp
+    pipes: list[PipePlan]
+
+    @property
+    def stages(self) -> int:
+        return self.pipes[0].stages
+
+
+class AgentPlan(NamedTuple):
+    """How a kernel is split into an agent that loads and one that computes."""
+
+    loops: list[LoopPlan]
+    slice: ProducerSlice
+    atom: CopyAtom
+
+
+def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> AgentPlan:
+    """The plan for loops of a function whose loads marked `nv_tileas.runs_ahead` go to an agent of their own.
+
+    Raises NotSeparable, with the reason.
+    """
+    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
+    if atom is None or not target.has("setmaxnreg"):
+        raise NotSeparable(func, f"{target.name} has no registers by agent")
+    # Agents have as many warps as the kernel has until `tileas-resolve-agent-boundary` says how many each needs.
+    warps = 2 * func.kernel_spec.num_warps
+    if warps * WARP_SIZE > MAX_THREADS_PER_CTA:
+        raise NotSeparable(func, f"{warps} warps are more than a CTA has")
+    plans = [_loop_plan(loop, atom, target) for loop in loops]
+    _fit(func, plans, target)
+    staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]
+    _check_registers(func, staged)
+    loads = [each.load for each in staged]
+    return AgentPlan(plans, ProducerSlice(func, loads), atom)
+
+
+def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
+    loads = [op for op in loop.body.block.operations if tileas.RUNS_AHEAD in op.attributes]
+    stages = loop.attributes[tileas.LOOP_SCHEDULE].stages
+    flying = set(carried_in_flight(loop).values()) if tileas.DOTS_IN_FLIGHT in loop.attributes else set()
+    groups: dict[tuple[str, frozenset[Operation]], list[StagedLoad]] = {}
+    for load in loads:
+        why: list[str] = []
+        staged = staged_load(load, loop, atom, why)
+        if staged is None:
+            raise NotSeparable(load, why[-1] if why else "no asynchronous copy brings it")
+        consumer = _consumer(staged)
+        if not target.meets(PIPE_PROTOCOLS[PRODUCER, consumer].requires):
+            raise NotSeparable(load, f"{target.name} has no pipe from '{PRODUCER}' to '{consumer}'")
+        dots = frozenset(dot for leaf in staged.leaves for dot in _dots(leaf.convert))
+        groups.setdefault((consumer, dots), []).append(staged)
+    return LoopPlan(
+        loop,
+        [
+            PipePlan(found, consumer, consumer == "wgmma" and bool(dots & flying), stages)
+            for (consumer, dots), found in groups.items()
+        ],
+    )
+
+
+def _consumer(staged: StagedLoad) -> str:
+    """How the tile of a load is read; raises NotSeparable where it is read in two ways."""
+    in_place = [leaf for leaf in staged.leaves if leaf.in_place]
+    if not in_place:
+        return "ld_shared"
+    if len(in_place) < len(staged.leaves) or _read_otherwise(staged.load.data, staged.leaves):
+        raise NotSeparable(staged.load, "its tile is read in registers and in shared memory")
+    return "wgmma"
+
+
+def _read_otherwise(value: Value, leaves: tuple[Leaf, ...]) -> bool:
+    """Whether anything but conversions among `leaves` uses a tile."""
+    converts = {leaf.convert for leaf in leaves}
+    for user in value.users:
+        if user in converts:
+            continue
+        if not moves_with_conversion(user) or _read_otherwise(user.results[0], leaves):
+            return True
+    return False
+
+
+def _dots(op: Operation) -> list[Operation]:
+    """The dots that read what an operation gives, as it is or element by element."""
+    found: list[Operation] = []
+    for user in op.results[0].users:
+        if isinstance(user, tileas.DOTS):
+            found.append(user)
+        elif moves_with_conversion(user):
+            found += _dots(user)
+    return found
+
+
+def _check_registers(func: aa.FuncOp, staged: list[StagedLoad]) -> None:
+    """Raises NotSeparable where warps that load leave those that compute too few registers."""
+    compute = func.kernel_spec.num_warps
+    gone = {each.load for each in staged} | {leaf.convert for each in staged for leaf in each.leaves}
+    tiles = block_registers(func.body.blocks[0], gone)
+    pointers = any(isinstance(each.load, tileas.LoadOp) for each in staged)
+    shares = register_shares(
+        tiles, compute, loading_warps(compute), POINTER_COPIES if pointers else TILED_COPIES, least_ctas_of(func)
+    )
+    atoms = [mma_atom(op.atom.atom) for op in func.walk() if is_of_warpgroups(op)]
+    least = max((BESIDE_ACCUMULATORS + atom.shape[1] // 2 for atom in atoms), default=0)
+    # What takes more than a thread can have spills as much with one agent.
+    needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * compute, least_ctas_of(func)))
+    if needed > shares.most or least > shares.entry:
+        most = shares.most if needed > shares.most else shares.entry
+        wanted = max(needed, least)
+        raise NotSeparable(func, f"a thread needs {wanted} registers and gets {most} beside warps that load")
+
+
+def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> None:
+    """Gives pipes fewer stages until all fit into shared memory, where they live as long as the kernel runs.
+
+    Raises NotSeparable where two stages of each do not fit.
+    """
+    pipes = [pipe for plan in plans for pipe in plan.pipes]
+    budget = shared_budget(func, target)
+    left = budget - _beside(func, pipes, budget)
+    while sum(pipe.bytes for pipe in pipes) > left:
+        deepest = max(plans, key=lambda plan: plan.stages)
+        if deepest.stages <= LEAST_STAGES:
+            raise NotSeparable(deepest.loop, "no shared memory is left for two stages of each pipe")
+        for pipe in deepest.pipes:
+            pipe.stages -= 1
+
+
+def _beside(func: aa.FuncOp, pipes: list[PipePlan], budget: int) -> int:
+    """What the rest of a function takes of shared memory at most while the pipes live."""
+    gone: set[Any] = {leaf.convert for pipe in pipes for staged in pipe.loads for leaf in staged.leaves}
+    residents = scratch = 0
+    for op in func.walk():
+        if op in gone:
+            continue
+        if isinstance(op, tileas.AllocTensorOp):
+            residents += aligned_to(op.result.type.bytes, ARENA_ALIGNMENT)
+        elif isinstance(op, tileas.ConvertLayoutOp) and is_in_shared(op.result.type):
+            residents += resident_size(op)
+        else:
+            scratch = max(scratch, scratch_bytes(op, budget))
+    return residents + scratch

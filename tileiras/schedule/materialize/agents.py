@@ -1,0 +1,84 @@
+"""A kernel whose loads run ahead becomes two agents: one that loads, and one that does everything else.
+
+    scf.for %i = ... {                     agent that computes                agent that loads
+      %a = load ...                          scf.for %i = ... {                 scf.for %i = ... {
+      %b = load ...              ->            consumer_wait                      producer_acquire
+      %d = dot %a, %b, ...                     dot of the stage                   copies into the stage
+      ...                                      consumer_release                   producer_commit
+    }                                        }                                  }
+
+Where a dot may be under way when the next iteration begins, the stage that it reads is released behind the next
+iteration's dot.  Pipes run on through the loops around: iterators are handed from one run of a loop to the next.
+"""
+
+from __future__ import annotations
+
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
+from tileiras.ir import Block, Builder, DenseArrayAttr, IntegerAttr, Region, i32
+from tileiras.schedule.agent_plan import AgentPlan, plan_agents
+from tileiras.schedule.producer_slice import NotSeparable
+from tileiras.targets import Target
+
+from .consumer_program import Consumer
+from .pipes import Pipes
+from .producer_program import Producer
+
+
+def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Splits a function of nv_tileas into agents, in place, where the schedules of its loops say so.
+
+    Where that cannot be, these loops are left to the plain schedule, with a remark.
+    """
+    loops = [op for op in func.walk() if isinstance(op, scf.ForOp) and _is_to_be_specialized(op)]
+    if not loops:
+        return
+    try:
+        plan = plan_agents(func, target, loops)
+    except NotSeparable as found:
+        for loop in loops:
+            stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
+            loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.PLAIN, stages)
+        if engine is not None:
+            engine.remark(found.op.location, f"Failed to specialize warps: {found.reason}")
+        return
+    for loop in loops:
+        for op in loop.body.block.operations:
+            op.attributes.pop(tileas.RUNS_AHEAD, None)
+    _split(func, plan)
+
+
+def _is_to_be_specialized(loop: scf.ForOp) -> bool:
+    schedule = loop.attributes.get(tileas.LOOP_SCHEDULE)
+    if not isinstance(schedule, tileas.LoopScheduleAttr) or schedule.kind != tileas.WARP_SPECIALIZE:
+        return False
+    return any(tileas.RUNS_AHEAD in op.attributes for op in loop.body.block.operations)
+
+
+def _split(func: aa.FuncOp, plan: AgentPlan) -> None:
+    """Makes the agents, which have as many warps as the kernel has."""
+    entry = func.body.blocks[0]
+    end = entry.last
+    assert end is not None
+    work = Block()
+    for op in entry.operations:
+        if op is not end and op not in plan.slice.outside:
+            work.append(op.detach())
+    location = plan.loops[0].loop.location
+    builder = Builder.before(end)
+    pipes = Pipes(plan.loops, builder)
+    programs = [work, Producer(plan, pipes).program(work)]
+    Consumer(pipes).rewrite(work)
+    for block in programs:
+        Builder.at_end(block, location).insert(YieldOp.create(()))
+    count = {"num_agents_per_group": DenseArrayAttr(i32, [1] * len(programs))}
+    regions = [Region([block]) for block in programs]
+    builder.location = location
+    builder.insert(AgentSwitchOp.create((), (), count, regions, location=location))
+    for pipe in reversed(pipes.all):
+        for buffer in reversed(pipe.buffers):
+            builder.insert(tileas.DeallocTensorOp(buffer))
+    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(len(programs) * func.kernel_spec.num_warps, i32)

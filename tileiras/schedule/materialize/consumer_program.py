@@ -1,0 +1,206 @@
+"""The program of the agent that computes: what the kernel does, with stages of pipes where loads were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.dialects.arith.build import compare
+from tileiras.ir import Block, Builder, Operation, Region, Value, i32
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import layout_of, with_layout
+from tileiras.schedule.induction_variable import LoopCounter
+from tileiras.schedule.staging import StagedLoad, erase_unused, read_in
+
+from .pipes import Pipe, Pipes
+
+Iterators = dict[Pipe, Value]
+
+
+class Consumer:
+    """Rewrites the program of a kernel, in place, to take its tiles from pipes."""
+
+    def __init__(self, pipes: Pipes) -> None:
+        self._pipes = pipes
+
+    def rewrite(self, work: Block) -> None:
+        builder = Builder.at_start(work)
+        at = {pipe: builder.insert(tileas.CreateIteratorOp(pipe.consumer)).results[0] for pipe in self._pipes.all}
+        self._block(work, at, runs_once=True)
+
+    def _block(self, block: Block, at: Iterators, runs_once: bool = False) -> None:
+        """Goes through the loops of a block; moves the iterators on."""
+        for op in block.operations:
+            if not self._pipes.inside(op):
+                continue
+            if isinstance(op, scf.ForOp):
+                self._loop(op, at, runs_once)
+            else:
+                self._branch(op, at, runs_once)
+
+    def _branch(self, branch: Any, at: Iterators, runs_once: bool) -> None:
+        pipes = self._pipes.inside(branch)
+        regions = []
+        for region in branch.regions:
+            inner = dict(at)
+            if not region.blocks:
+                region.append(Block())
+                Builder.at_end(region.block, branch.location).insert(scf.YieldOp.create(()))
+            self._block(region.block, inner, runs_once)
+            end = region.block.last
+            end.operands = (*end.operands, *(inner[pipe] for pipe in pipes))
+            regions.append(Region().take_blocks(region))
+        types = [*(result.type for result in branch.results), *(at[pipe].type for pipe in pipes)]
+        new = scf.IfOp.create(branch.operands, types, dict(branch.attributes), regions, location=branch.location)
+        branch.parent.insert_before(new, branch)
+        count = len(branch.results)
+        branch.replace_all_uses_with(new.results[:count])
+        branch.erase()
+        at.update(zip(pipes, new.results[count:]))
+
+    def _loop(self, loop: scf.ForOp, at: Iterators, runs_once: bool) -> None:
+        pipes, own = self._pipes.inside(loop), self._pipes.of(loop)
+        held = [pipe for pipe in own if pipe.plan.held]
+        block = loop.body.block
+        inner = {pipe: block.add_argument(at[pipe].type, loop.location) for pipe in pipes}
+        tokens = {pipe: block.add_argument(pipe.consumer.type, loop.location) for pipe in held}
+        self._block(block, inner)
+        waited = {pipe: _Stage(pipe, inner[pipe], loop) for pipe in own}
+        for pipe, stage in waited.items():
+            last = stage.read()
+            if pipe.plan.held:
+                _release_later(last, loop, tokens[pipe])
+            else:
+                _release(last, stage.token)
+        end: Any = block.last
+        tail = Builder.before(end)
+        tail.location = loop.location
+        for pipe in own:
+            inner[pipe] = tail.insert(tileas.IncIterOp(inner[pipe])).results[0]
+        end.operands = (*end.operands, *(inner[pipe] for pipe in pipes), *(waited[pipe].token for pipe in held))
+        count = len(loop.results)
+        new = loop.replace_with_additional_yields([*(at[pipe] for pipe in pipes), *(pipe.consumer for pipe in held)])
+        handed_on = new.results[count:]
+        at.update(zip(pipes, handed_on))
+        if not any(pipe.plan.held for pipe in own):
+            new.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
+        if held and not runs_once:
+            _release_last(new, handed_on[len(pipes) :])
+
+
+class _Stage:
+    """The stage of a pipe that an iteration of a loop reads: waited for before the first use of one of its tiles."""
+
+    def __init__(self, pipe: Pipe, iterator: Value, loop: scf.ForOp) -> None:
+        self._pipe = pipe
+        self._block = loop.body.block
+        first = self._first_use()
+        builder = Builder.before(first)
+        builder.location = first.location
+        self.token = builder.insert(tileas.ConsumerWaitOp(pipe.consumer, iterator)).results[0]
+        self._number = builder.insert(tileas.GetStageOp(iterator, result=i32)).results[0]
+        self._end: Operation = self._number.defining_op
+        """The last of the operations that give tiles."""
+
+    def _first_use(self) -> Operation:
+        users = (user for staged in self._pipe.plan.loads for user in staged.load.data.users)
+        found = [op for user in users if (op := self._block.find_ancestor_op(user)) is not None]
+        return _outermost(found, first=True)
+
+    def read(self) -> Operation:
+        """Puts copies of the stage in the place of the loads; the operation behind which all have been read."""
+        copies = []
+        for staged, buffer in zip(self._pipe.plan.loads, self._pipe.buffers):
+            copies += self._read(staged, buffer)
+        readers = (op for copy in copies for op in (copy, *_dots(copy.results[0])))
+        return _outermost([op for op in readers if op.parent is self._block])
+
+    def _read(self, staged: StagedLoad, buffer: Value) -> list[Operation]:
+        load = staged.load
+        made: dict[LinearLayout, Operation] = {}
+
+        def reading(layout: LinearLayout) -> Value:
+            if layout not in made:
+                type = with_layout(load.data.type, layout)
+                copy = tileas.CopyOp(buffer, self._number, result=type, location=load.location)
+                self._block.insert_before(copy, self._end.next)
+                self._end = made[layout] = copy
+            return made[layout].results[0]
+
+        for leaf in staged.leaves:
+            value = read_in(leaf.convert.operand, layout_of(leaf.convert.result.type), load, reading)
+            leaf.convert.replace_all_uses_with((value,))
+            leaf.convert.erase()
+        erase_unused(load.data)
+        if load.data.has_uses:
+            load.data.replace_all_uses_with(reading(staged.writer))
+        if load.result_token.has_uses:
+            # The stage is there once the copies into it have landed: what is ordered after the load needs no more.
+            load.result_token.replace_all_uses_with(self._order(load))
+        load.erase()
+        return list(made.values())
+
+    def _order(self, load: Any) -> Value:
+        if load.token is not None:
+            return load.token
+        builder = Builder.before(load)
+        builder.location = load.location
+        return builder.insert(tileas.CreateMemTokenOp(result=aa.MemTokenType())).results[0]
+
+
+def _outermost(operations: list[Operation], first: bool = False) -> Operation:
+    """The first or the last of operations of a block."""
+    found = operations[0]
+    for op in operations[1:]:
+        if op is not found and op.is_before_in_block(found) is first:
+            found = op
+    return found
+
+
+def _dots(tile: Value) -> list[Operation]:
+    """The dots that read a tile, perhaps under another shape."""
+    found: list[Operation] = []
+    for user in tile.users:
+        if isinstance(user, tileas.DOTS):
+            found.append(user)
+        elif isinstance(user, tileas.VIEW_LIKE):
+            found += _dots(user.results[0])
+    return found
+
+
+# ---- release ---------------------------------------------------------------------------------------------------------
+
+
+def _release(last: Operation, token: Value) -> None:
+    """Releases the stage of this iteration behind the operation that reads it last."""
+    builder = Builder.after(last)
+    builder.location = last.location
+    builder.insert(tileas.ConsumerReleaseOp(token))
+
+
+def _release_later(last: Operation, loop: scf.ForOp, token: Value) -> None:
+    """Releases the stage of the iteration before, if there was one, behind the operation that reads this one's."""
+    builder = Builder.after(last)
+    builder.location = last.location
+    later = compare(builder, "ne", loop.induction_variable, loop.lower_bound)
+    _release_if(builder, later, token)
+
+
+def _release_last(loop: scf.ForOp, tokens: Sequence[Value]) -> None:
+    """Releases the stages that the last iteration of a loop has held on to, if there was one."""
+    builder = Builder.after(loop)
+    builder.location = loop.location
+    ran = LoopCounter(loop).runs(builder)
+    for token in tokens:
+        _release_if(builder, ran, token)
+
+
+def _release_if(builder: Builder, condition: Value, token: Value) -> None:
+    body = Block()
+    inner = Builder.at_end(body, builder.location)
+    inner.insert(tileas.ConsumerReleaseOp(token))
+    inner.insert(scf.YieldOp.create(()))
+    builder.insert(scf.IfOp.create((condition,), (), {}, (Region([body]), Region())))

@@ -1,0 +1,50 @@
+"""The pipes of a kernel that is split into agents: what is created for each plan, and which loops they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Builder, IntegerAttr, Operation, i32
+from tileiras.schedule.agent_plan import PRODUCER, LoopPlan, PipePlan
+
+
+class Pipe:
+    """A pipe and its plan: the buffers of its loads, one each, and its two ends."""
+
+    __slots__ = ("buffers", "consumer", "plan", "producer")
+
+    def __init__(self, plan: PipePlan, builder: Builder) -> None:
+        self.plan = plan
+        self.buffers = []
+        for each in plan.loads:
+            builder.location = each.load.location
+            buffer = tileas.AllocTensorOp(result=each.buffer_type(plan.stages))
+            self.buffers.append(builder.insert(buffer).results[0])
+        made = tileas.CreatePipelineOp(
+            self.buffers,
+            num_stages=IntegerAttr(plan.stages, i32),
+            producer_kind=tileas.ProducerKindAttr(PRODUCER),
+            consumer_kind=tileas.ConsumerKindAttr(plan.consumer),
+        )
+        self.producer, self.consumer = builder.insert(made).results
+
+
+class Pipes:
+    """The pipes of a function, by the loops that use them."""
+
+    def __init__(self, loops: Sequence[LoopPlan], builder: Builder) -> None:
+        self._of_loops: Mapping[Operation, list[Pipe]] = {
+            plan.loop: [Pipe(pipe, builder) for pipe in plan.pipes] for plan in loops
+        }
+        self.all = [pipe for pipes in self._of_loops.values() for pipe in pipes]
+
+    def of(self, loop: Operation) -> Sequence[Pipe]:
+        """The pipes of a loop's own loads."""
+        return self._of_loops.get(loop, ())
+
+    def inside(self, op: Operation) -> list[Pipe]:
+        """The pipes of an operation that is a loop, and of those in it, in order."""
+        if not op.regions:
+            return []
+        return list(dict.fromkeys(pipe for inner in op.walk() for pipe in self.of(inner)))

@@ -1,0 +1,162 @@
+"""What an agent that loads tiles needs of a kernel: the addresses of its loads, and the loops and branches around them.
+
+It computes these itself.  What reads memory may be done by two agents unless it is ordered behind something that
+another one writes; what writes memory, prints or waits is left to the agent that computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tileiras.analysis.alias import AliasAnalysis, address_of
+from tileiras.analysis.incoming import incoming
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import BlockArgument, MemoryWrite, NoMemoryEffect, Operation, Pure, TensorType, Value
+
+if TYPE_CHECKING:
+    from tileiras.ir import Block
+
+READS = (tileas.TiledLoadOp, tileas.LoadOp)
+
+
+class NotSeparable(Exception):
+    """Why an operation keeps the loads of a kernel from being left to another agent."""
+
+    def __init__(self, op: Operation, reason: str) -> None:
+        super().__init__(reason)
+        self.op = op
+        self.reason = reason
+
+
+class ProducerSlice:
+    """The part of a function on which `loads` depend, the data of these loads apart.
+
+    `outside`: operations of the function's own block that stand before the agents, for all of them; `operations`:
+    those that the producer repeats; `around`: the loops and branches in which loads are, which it runs through, and
+    `handed_on` the numbers of their results that it needs.
+
+    Raises NotSeparable where something cannot be repeated, or a load has to wait for another agent.
+    """
+
+    def __init__(self, func: aa.FuncOp, loads: Iterable[tileas.Load]) -> None:
+        self._aliases = AliasAnalysis()
+        self.outside = _outside(func.body.blocks[0])
+        self.operations: set[Operation] = set()
+        self.around: set[Operation] = set()
+        self.handed_on: dict[Operation, set[int]] = {}
+        self._pending: list[Value] = []
+        self._seen: set[Value] = set()
+        for load in loads:
+            self._check_order(load)
+            self._pending += _address(load)
+            self._enter(load, func)
+        while self._pending:
+            value = self._pending.pop()
+            if value not in self._seen:
+                self._seen.add(value)
+                self._need(value)
+
+    def _enter(self, load: Operation, func: Operation) -> None:
+        """The loops and branches around a load."""
+        op = load.parent_op
+        while op is not None and op is not func:
+            if isinstance(op, scf.ForOp):
+                self._pending += [op.lower_bound, op.upper_bound, op.step]
+            elif isinstance(op, scf.IfOp):
+                self._pending.append(op.condition)
+            else:
+                raise NotSeparable(op, "it is in a loop without a counter")
+            self.around.add(op)
+            self.handed_on.setdefault(op, set())
+            op = op.parent_op
+
+    def _need(self, value: Value) -> None:
+        op: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
+        if isinstance(op, aa.FuncOp) or op in self.outside:
+            return
+        if op in self.around:
+            is_argument = isinstance(value, BlockArgument)
+            if is_argument and value.index == 0:
+                return  # the counter
+            self.handed_on[op].add(value.index - is_argument)
+            self._pending += [each.value for each in incoming(value) or ()]
+            return
+        if not isinstance(value, BlockArgument):
+            self._repeat(op)
+
+    def _repeat(self, op: Operation) -> None:
+        """An operation whose result is needed, with all that is in its regions."""
+        if op in self.operations:
+            return
+        self.operations.add(op)
+        for inner in op.walk():
+            if isinstance(inner, READS):
+                self._check_order(inner)
+            elif not (inner.regions or inner.has_trait(NoMemoryEffect) or inner.has_trait(Pure)):
+                raise NotSeparable(inner, f"addresses of loads depend on '{inner.name}', which happens once")
+            self._pending += [
+                value
+                for value in inner.operands
+                if not isinstance(value.type, aa.MemTokenType) and not is_inside(value, op)
+            ]
+
+    def _check_order(self, load: Any) -> None:
+        """That a load has to wait for nothing that another agent does."""
+        if load.mem_semantic.value != "weak":
+            raise NotSeparable(load, "it is ordered after other accesses")
+        seen: set[Value] = set()
+        pending = [] if load.token is None else [load.token]
+        while pending:
+            token = pending.pop()
+            if token in seen:
+                continue
+            seen.add(token)
+            handed_on = incoming(token)
+            if handed_on is not None:
+                pending += [each.value for each in handed_on]
+                continue
+            op = token.defining_op
+            if op is None:
+                continue
+            if self._comes_first(op, load):
+                raise NotSeparable(load, f"it is ordered after '{op.name}', which another agent does")
+            pending += [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]
+
+    def _comes_first(self, op: Any, load: Operation) -> bool:
+        """Whether a load that is ordered after an operation has to wait for it."""
+        semantic = getattr(op, "mem_semantic", None)
+        if semantic is not None and semantic.value != "weak":
+            return True
+        if not op.has_trait(MemoryWrite):
+            return False
+        known = hasattr(op, "view") or hasattr(op, "pointer")
+        return not known or self._aliases.may_alias(address_of(op), address_of(load))
+
+
+def _address(load: Any) -> list[Value]:
+    if isinstance(load, tileas.TiledLoadOp):
+        return [load.view, *load.coords]
+    return [load.pointer, *([] if load.mask is None else [load.mask])]
+
+
+def is_inside(value: Value, op: Operation) -> bool:
+    """Whether a value is made in an operation."""
+    block = value.parent_block
+    return block is not None and block.parent_op is not None and op.is_ancestor_of(block.parent_op)
+
+
+def _outside(entry: Block) -> set[Operation]:
+    """The operations of a function's own block that compute what is no tile of arguments and constants."""
+    found: set[Operation] = set()
+    for op in entry.operations:
+        if op.regions or not op.results or not op.has_trait(Pure):
+            continue
+        types = [value.type for value in (*op.results, *op.operands)]
+        if any(isinstance(type, (TensorType, aa.MemTokenType)) for type in types):
+            continue
+        if all(isinstance(value, BlockArgument) or value.defining_op in found for value in op.operands):
+            found.add(op)
+    return found
