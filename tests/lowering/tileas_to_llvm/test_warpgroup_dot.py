@@ -204,3 +204,10 @@ def _fails(kernel: Kernel, artifact, ptx: str) -> bool:
         except (EmulationError, AssertionError):
             return True
     return False
+
+
+def test_every_cta_of_a_cluster_reads_its_own_shared_memory():
+    """Whose addresses have the CTA's rank above the bits that a descriptor takes."""
+    kernel = Matmul((128, 128, 64), steps=2, hints="sm_90 = {num_cta_in_cga = 2}").kernel()
+    check(kernel, "m64n128k16.f32.f16.f16")
+    check(kernel, "m64n128k16.f32.f16.f16", pipeline_strategy="warp-specialize")

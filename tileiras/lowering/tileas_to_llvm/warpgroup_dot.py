@@ -27,6 +27,9 @@ from .types import count_of, element_of, in_flight_word, scalar_type, vector_of
 WARP_BITS = 2
 """Of a warp's number: its place in its warpgroup."""
 
+ADDRESS_MASK = 0x3FFFF
+"""Bits of an address of shared memory that a descriptor has (PTX ISA, "Matrix Descriptor Format")."""
+
 
 # ---- registers in flight --------------------------------------------------------------------------------------------
 
@@ -151,6 +154,9 @@ class _Shared:
         moved = self._of_warps(accumulator)
         if any(moved):
             address = emit.add(address, emit.image(moved, uniform_warp(lowering)))
+        if lowering.num_ctas > 1:
+            # In a cluster an address of the CTA's own memory may have its rank above these bits.
+            address = emit.and_(emit.value(address), ADDRESS_MASK)
         low = emit.lshr(emit.value(address), 4)
         return emit.value(emit.add(low, self.descriptor.constant & 0xFFFFFFFF))
 
