@@ -62,10 +62,33 @@ def test_any_number_of_iterations(stages, through, assemble):
     check(code, 9, 64, 64, 2)
 
 
+@pytest.mark.parametrize("name", ["warpgroups", "two warpgroups", "edges", "A outside", "attention", "guarded rounds"])
+def test_one_thread_copies_in_boxes(name, assemble):
+    """The agent that loads has one warp."""
+    kernel: Kernel = KERNELS[name]()
+    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", **SPECIALIZED)
+    assert "cp.async.bulk.tensor" in artifact.text
+    compute = artifact.kernels[0].metadata["block"][0] - 32
+    assert compute == (256 if name == "two warpgroups" else 128)
+    assert assemble(artifact.text, "sm_90").stack == 0
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("gpu", ["sm_100", "sm_120"])
+def test_boxes_that_warps_read(gpu, assemble):
+    kernel = rounds((32, 64, 32), count=3)
+    artifact = kernel.compiled(gpu, emit="ptx", tensor_maps="host", **SPECIALIZED)
+    assert is_specialized(artifact.text)
+    assemble(artifact.text, gpu)
+    kernel.emulated(artifact, 1)
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("name", ["warpgroups", "warps", "rounds", "guarded rounds"])
-def test_nothing_that_orders_agents_is_superfluous(name):
+def test_nothing_that_orders_agents_is_superfluous(name, maps):
     kernel = KERNELS[name]()
-    artifact = kernel.compiled("sm_90", emit="ptx", **SPECIALIZED)
+    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED)
     found = sites(artifact.text)
     assert len(found) >= 10
 
@@ -101,6 +124,21 @@ def test_loads_behind_a_store_stay_with_it():
         assert not is_specialized(artifact.text)
         assert "it is ordered after 'nv_tileas.tiled_store', which another agent does" in said(artifact)
         kernel.emulated(artifact)
+
+
+def test_a_loop_inside_of_another_has_boxes_with_agents_only():
+    """In a ring of its own mbarriers would be initialised in every round."""
+    for strategy, expected in (("warp-specialize", True), ("unspecialize", False)):
+        code = rounds().compiled("sm_90", emit="ptx", tensor_maps="host", pipeline_strategy=strategy).text
+        assert ("cp.async.bulk.tensor" in code) is expected
+
+
+def test_without_agents_such_a_loop_copies_by_all_threads():
+    kernel = rounds(guarded=True)
+    code = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", num_warps=32, **SPECIALIZED)
+    assert not is_specialized(code.text) and "more than a CTA has" in said(code)
+    assert "cp.async.bulk.tensor" not in code.text
+    kernel.emulated(code)
 
 
 @pytest.mark.parametrize(

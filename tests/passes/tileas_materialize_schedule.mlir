@@ -24,7 +24,7 @@
 // CHECK: loop_schedule<serial, 1>
 // CHECK-NOT: nv_tileas.tiled_store
 
-// WARPS: tileas_materialize_schedule.mlir:[[@LINE+28]]:{{[0-9]+}}: remark: 4 warps compute, 4 warps load through 1 pipe
+// WARPS: tileas_materialize_schedule.mlir:[[@LINE+28]]:{{[0-9]+}}: remark: warps by agent: 4 compute, 4 load through 1 pipe
 // WARPS: nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 4] {
 
 // What a text asks for and the target does not have: the plain schedule, for the row that follows.

@@ -51,7 +51,7 @@ class GenerateSchedule(FunctionPass):
             if self.serial:
                 leave_serial(func)
                 return
-            done = generate_schedule(func, gpu, self.num_stages or None, context.engine)
+            done = generate_schedule(func, gpu, self.num_stages or None, context.engine, bool(self.agents))
             self._pipelined += done.pipelined
             self._refused += done.refused
         if self.agents:

@@ -12,7 +12,7 @@ from tileiras.targets.sm import SETMAXNREG, WARP_SIZE, WARPGROUP, entry_register
 from .limits import LEAST_RESERVE
 
 TILED_COPIES, POINTER_COPIES = 40, 56
-"""Registers of a thread that starts asynchronous copies.  40 is what CUTLASS and FlashAttention-3 leave to producers
+"""Registers of a thread that starts copies.  40 is what CUTLASS and FlashAttention-3 leave to producers
 that copy by `cp.async`; each address that comes from a tile of pointers takes two more."""
 
 MOST = 240
@@ -23,15 +23,17 @@ BESIDE_ACCUMULATORS = 26
 its message C7602 asks for 90 where these are 64.  They have to be there when the kernel starts."""
 
 
-def loading_warps(compute: int) -> int:
-    """Warps of an agent that copies tiles for one of `compute` warps: a warpgroup, whose registers are set as one."""
-    return min(compute, WARPGROUP)
+def loading_warps(compute: int, in_boxes: bool) -> int:
+    """Warps of an agent that copies tiles for one of `compute` warps: one where a thread copies them `in_boxes`, else a
+    warpgroup."""
+    return 1 if in_boxes else min(compute, WARPGROUP)
 
 
 class RegisterShares(NamedTuple):
-    """Registers of a thread: that all start with, and that each agent sets, 0 for none; `compute` is of the agent that
-    computes."""
+    """Warps of a CTA; registers of a thread: that all start with, and that each agent sets, 0 for none; `compute` is of
+    the agent that computes."""
 
+    warps: int
     entry: int
     compute: int = 0
     service: int = 0
@@ -44,11 +46,18 @@ class RegisterShares(NamedTuple):
 
 def register_shares(tiles: int, compute: int, others: int, service: int, ctas: int = 1) -> RegisterShares:
     """The shares where an agent of `compute` warps has tiles of `tiles` registers a thread, and `others` further warps
-    need `service`: they set none where equal shares suffice, or where what can be given up does not help."""
+    need `service`: they set none where equal shares suffice, or where what can be given up does not help.  Only whole
+    warpgroups set registers: there are then warps that have nothing to do.
+    """
     entry = entry_registers(WARP_SIZE * (compute + others), ctas)
-    whole = compute % WARPGROUP == others % WARPGROUP == 0
-    if not whole or tiles + LEAST_RESERVE <= entry or service >= entry:
-        return RegisterShares(entry)
-    left = register_pool(WARP_SIZE * (compute + others), ctas) - WARP_SIZE * others * service
+    equal = RegisterShares(compute + others, entry)
+    if compute % WARPGROUP or tiles + LEAST_RESERVE <= entry:
+        return equal
+    padded = -(-others // WARPGROUP) * WARPGROUP
+    threads = WARP_SIZE * (compute + padded)
+    least = entry_registers(threads, ctas)
+    left = register_pool(threads, ctas) - WARP_SIZE * padded * service
     share = min(MOST, left // (WARP_SIZE * compute) // SETMAXNREG.step * SETMAXNREG.step)
-    return RegisterShares(entry, share, service) if share > entry else RegisterShares(entry)
+    if service >= least or share <= entry:
+        return equal
+    return RegisterShares(compute + padded, least, share, service)

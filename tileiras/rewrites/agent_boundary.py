@@ -20,6 +20,9 @@ from tileiras.targets import Target
 
 CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
 
+RUNS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
+"""Copies by all threads of an agent."""
+
 
 def resolve_boundary(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None
@@ -32,25 +35,23 @@ def resolve_boundary(
     if switch.num_warps is not None:
         return
     compute = func.kernel_spec.num_warps
-    counts = [compute, *(loading_warps(compute) for _ in switch.agents[1:])]
+    counts = [compute, *(loading_warps(compute, not _has(region, RUNS)) for region in switch.agents[1:])]
     for region, warps in zip(switch.agents[1:], counts[1:]):
         if warps < compute:
             _narrow(region, warps)
     switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
-    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(sum(counts), i32)
-    if target.has("setmaxnreg"):
-        others = counts[1:]
-        service = max(POINTER_COPIES if _has_pointers(region) else TILED_COPIES for region in switch.agents[1:])
-        tiles = block_registers(switch.agents[0].block)
-        shares = register_shares(tiles, compute, sum(others), service, least_ctas_of(func))
-        if shares.compute:
-            switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(others)])
+    others = counts[1:]
+    pointers = any(_has(region, (tileas.AsyncLoadOp,)) for region in switch.agents[1:])
+    service = POINTER_COPIES if pointers else TILED_COPIES
+    tiles = block_registers(switch.agents[0].block)
+    shares = register_shares(tiles, compute, sum(others), service, least_ctas_of(func))
+    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
+    if shares.compute and target.has("setmaxnreg"):
+        switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(others)])
     if engine is not None:
         pipes = sum(op.name == CREATE_PIPELINE for op in func.body.blocks[0].operations)
-        loading = counted(sum(counts[1:]), "warp")
-        engine.remark(
-            switch.location, f"{counted(compute, 'warp')} compute, {loading} load through {counted(pipes, 'pipe')}"
-        )
+        shared = f"{compute} compute, {sum(counts[1:])} load through {counted(pipes, 'pipe')}"
+        engine.remark(switch.location, f"warps by agent: {shared}")
 
 
 def _operations(region: Region) -> Iterator[Operation]:
@@ -58,8 +59,8 @@ def _operations(region: Region) -> Iterator[Operation]:
         yield from op.walk()
 
 
-def _has_pointers(region: Region) -> bool:
-    return any(isinstance(op, tileas.AsyncLoadOp) for op in _operations(region))
+def _has(region: Region, kinds: tuple[type[Operation], ...]) -> bool:
+    return any(isinstance(op, kinds) for op in _operations(region))
 
 
 def _narrow(region: Region, warps: int) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.agents import least_ctas_of
-from tileiras.analysis.copied_loads import Leaf, moves_with_conversion
+from tileiras.analysis.copied_loads import moves_with_conversion
 from tileiras.analysis.dots_in_flight import carried_in_flight, is_of_warpgroups
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Operation, Value
+from tileiras.ir import Operation
 from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
 from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
@@ -29,41 +29,39 @@ from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.registers import block_registers
 from tileiras.resources.shared_memory import resident_size, scratch_bytes, shared_budget
 from tileiras.targets import CopyAtom, Target, find_copy_atom, mma_atom, registers_per_thread
-from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
+from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS, WARPGROUPS
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
 
 from .producer_slice import NotSeparable, ProducerSlice
 from .staging import StagedLoad, staged_load
+from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes, consumer_kind
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
-PRODUCER = "cp_async"
-"""How stages are filled (`targets/pipe_protocol.py`)."""
+RUNS, BOXES = "cp_async", "bulk_load"
+"""How stages are filled (`targets/pipe_protocol.py`): by all threads of the agent, or in boxes by one."""
 
 LEAST_STAGES = 2
 
-MBARRIER_BYTES = 16
-"""Of a stage: one that says that it is full, one that it is empty."""
-
 
 class PipePlan:
-    """A pipe of a loop: its loads, how their tiles are read, and whether a stage is held while the next iteration's
-    dots begin."""
+    """A pipe of a loop: its loads, how they fill stages and how their tiles are read, and whether a stage is held while
+    the next iteration's dots begin."""
 
-    __slots__ = ("consumer", "held", "loads", "stages")
+    __slots__ = ("consumer", "held", "loads", "producer", "stages")
 
-    def __init__(self, loads: list[StagedLoad], consumer: str, held: bool, stages: int) -> None:
+    def __init__(self, loads: list[StagedLoad], producer: str, consumer: str, held: bool, stages: int) -> None:
         self.loads = loads
+        self.producer = producer
         self.consumer = consumer
         self.held = held
         self.stages = stages
 
     @property
     def bytes(self) -> int:
-        """Of the rings and the mbarriers, each ring where instructions of warpgroups could read it."""
-        rings = (aligned_to(self.stages * each.stage_bytes, ARENA_ALIGNMENT) for each in self.loads)
-        return sum(rings) + self.stages * MBARRIER_BYTES
+        """Of the rings, each where instructions of warpgroups could read it."""
+        return sum(aligned_to(self.stages * each.stage_bytes, ARENA_ALIGNMENT) for each in self.loads)
 
 
 class LoopPlan(NamedTuple):
@@ -101,53 +99,49 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     _fit(func, plans, target)
     staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]
     _check_registers(func, staged)
-    loads = [each.load for each in staged]
-    return AgentPlan(plans, ProducerSlice(func, loads), atom)
+    needed = ProducerSlice(func, [each.load for each in staged])
+    for each in staged:
+        if comes_in_boxes(each) and each.load.view.defining_op not in needed.outside:
+            raise NotSeparable(each.load, "the tensor map of its view is not known before the agents begin")
+    return AgentPlan(plans, needed, atom)
+
+
+def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
+    """Gives loops the plain schedule in the place of agents; loads that could have come in boxes to these only are
+    copied by all threads."""
+    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
+    for loop in loops:
+        stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
+        loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.PLAIN, stages)
+        for op in loop.body.block.operations:
+            if tileas.RUNS_AHEAD in op.attributes and tileas.AHEAD_ATOM in op.attributes and atom is not None:
+                staged = staged_load(op, loop, atom)  # type: ignore[arg-type]
+                if staged is None or box_refusal(staged, loop):
+                    del op.attributes[tileas.AHEAD_ATOM]
 
 
 def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
     loads = [op for op in loop.body.block.operations if tileas.RUNS_AHEAD in op.attributes]
     stages = loop.attributes[tileas.LOOP_SCHEDULE].stages
     flying = set(carried_in_flight(loop).values()) if tileas.DOTS_IN_FLIGHT in loop.attributes else set()
-    groups: dict[tuple[str, frozenset[Operation]], list[StagedLoad]] = {}
+    groups: dict[tuple[str, str, frozenset[Operation]], list[StagedLoad]] = {}
     for load in loads:
         why: list[str] = []
         staged = staged_load(load, loop, atom, why)
         if staged is None:
             raise NotSeparable(load, why[-1] if why else "no asynchronous copy brings it")
-        consumer = _consumer(staged)
-        if not target.meets(PIPE_PROTOCOLS[PRODUCER, consumer].requires):
-            raise NotSeparable(load, f"{target.name} has no pipe from '{PRODUCER}' to '{consumer}'")
+        producer, consumer = BOXES if comes_in_boxes(staged) else RUNS, consumer_kind(staged)
+        if consumer is None:
+            raise NotSeparable(load, "its tile is read in registers and in shared memory")
+        if not target.meets(PIPE_PROTOCOLS[producer, consumer].requires):
+            raise NotSeparable(load, f"{target.name} has no pipe from '{producer}' to '{consumer}'")
         dots = frozenset(dot for leaf in staged.leaves for dot in _dots(leaf.convert))
-        groups.setdefault((consumer, dots), []).append(staged)
-    return LoopPlan(
-        loop,
-        [
-            PipePlan(found, consumer, consumer == "wgmma" and bool(dots & flying), stages)
-            for (consumer, dots), found in groups.items()
-        ],
-    )
-
-
-def _consumer(staged: StagedLoad) -> str:
-    """How the tile of a load is read; raises NotSeparable where it is read in two ways."""
-    in_place = [leaf for leaf in staged.leaves if leaf.in_place]
-    if not in_place:
-        return "ld_shared"
-    if len(in_place) < len(staged.leaves) or _read_otherwise(staged.load.data, staged.leaves):
-        raise NotSeparable(staged.load, "its tile is read in registers and in shared memory")
-    return "wgmma"
-
-
-def _read_otherwise(value: Value, leaves: tuple[Leaf, ...]) -> bool:
-    """Whether anything but conversions among `leaves` uses a tile."""
-    converts = {leaf.convert for leaf in leaves}
-    for user in value.users:
-        if user in converts:
-            continue
-        if not moves_with_conversion(user) or _read_otherwise(user.results[0], leaves):
-            return True
-    return False
+        groups.setdefault((producer, consumer, dots), []).append(staged)
+    pipes = []
+    for (producer, consumer, dots), found in groups.items():
+        held = consumer == WARPGROUPS and bool(dots & flying)
+        pipes.append(PipePlan(found, producer, consumer, held, stages))
+    return LoopPlan(loop, pipes)
 
 
 def _dots(op: Operation) -> list[Operation]:
@@ -167,9 +161,8 @@ def _check_registers(func: aa.FuncOp, staged: list[StagedLoad]) -> None:
     gone = {each.load for each in staged} | {leaf.convert for each in staged for leaf in each.leaves}
     tiles = block_registers(func.body.blocks[0], gone)
     pointers = any(isinstance(each.load, tileas.LoadOp) for each in staged)
-    shares = register_shares(
-        tiles, compute, loading_warps(compute), POINTER_COPIES if pointers else TILED_COPIES, least_ctas_of(func)
-    )
+    others = loading_warps(compute, all(map(comes_in_boxes, staged)))
+    shares = register_shares(tiles, compute, others, POINTER_COPIES if pointers else TILED_COPIES, least_ctas_of(func))
     atoms = [mma_atom(op.atom.atom) for op in func.walk() if is_of_warpgroups(op)]
     least = max((BESIDE_ACCUMULATORS + atom.shape[1] // 2 for atom in atoms), default=0)
     # What takes more than a thread can have spills as much with one agent.
@@ -187,7 +180,7 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> None:
     """
     pipes = [pipe for plan in plans for pipe in plan.pipes]
     budget = shared_budget(func, target)
-    left = budget - _beside(func, pipes, budget)
+    left = budget - MBARRIER_BYTES - _beside(func, pipes, budget)
     while sum(pipe.bytes for pipe in pipes) > left:
         deepest = max(plans, key=lambda plan: plan.stages)
         if deepest.stages <= LEAST_STAGES:

@@ -44,10 +44,15 @@ class Outcome(NamedTuple):
 
 
 def generate_schedule(
-    func: aa.FuncOp, target: Target, stages: int | None = None, engine: DiagnosticEngine | None = None
+    func: aa.FuncOp,
+    target: Target,
+    stages: int | None = None,
+    engine: DiagnosticEngine | None = None,
+    agents: bool = False,
 ) -> Outcome:
-    """Chooses a schedule for every loop of a function of nv_tileas; `stages` overrides the number chosen for each."""
-    return _Scheduler(func, target, stages, engine).run()
+    """Chooses a schedule for every loop of a function of nv_tileas; `stages` overrides the number chosen for each;
+    `agents`: loads may be left to an agent later on, which can do what a loop's own ring cannot."""
+    return _Scheduler(func, target, stages, engine, agents).run()
 
 
 def leave_serial(func: Any) -> None:
@@ -92,7 +97,10 @@ def _wanted_stages(found: list[StagedLoad]) -> int:
 class _Scheduler:
     """Goes through the loops of a function, outer loops first: their rings take shared memory from inner ones."""
 
-    def __init__(self, func: aa.FuncOp, target: Target, stages: int | None, engine: DiagnosticEngine | None) -> None:
+    def __init__(
+        self, func: aa.FuncOp, target: Target, stages: int | None, engine: DiagnosticEngine | None, agents: bool
+    ) -> None:
+        self._agents = agents
         self._func = func
         self._target = target
         self._stages = stages
@@ -159,7 +167,7 @@ class _Scheduler:
     def _choose_boxes(self, loop: scf.ForOp, found: list[StagedLoad]) -> None:
         """Leaves the mark of loads that a tensor map can serve where their stages can be filled by boxes."""
         for staged in filter(comes_in_boxes, found):
-            refusal = box_refusal(staged, loop)
+            refusal = box_refusal(staged, loop, self._agents)
             if refusal:
                 del staged.load.attributes[tileas.AHEAD_ATOM]
                 if self._remarks is not None:

@@ -38,11 +38,13 @@ def box_atom(staged: StagedLoad) -> CopyAtom:
     return BULK_COPY_ATOMS[staged.load.attributes[tileas.AHEAD_ATOM].atom]
 
 
-def box_refusal(staged: StagedLoad, loop: scf.ForOp) -> str:
-    """Why a load that a tensor map can serve does not come in boxes ahead of this loop, or nothing."""
-    if not isinstance(loop.parent_op, aa.FuncOp):
+def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> str:
+    """Why a load that a tensor map can serve does not come in boxes ahead of this loop, or nothing; `by_agent`: into
+    pipes that are there for the whole kernel."""
+    if not by_agent and not isinstance(loop.parent_op, aa.FuncOp):
         return "its loop is inside of another operation: mbarriers are made for the whole kernel"
-    if staged.load.view.defining_op is None or staged.load.view.defining_op.parent is not loop.parent:
+    made = staged.load.view.defining_op
+    if made is None or not isinstance(made.parent_op, aa.FuncOp):
         return "its view is made inside of the loop"
     if staged.stage_bytes > _LARGEST_STAGE:
         return f"an mbarrier counts {_LARGEST_STAGE} bytes, not {staged.stage_bytes}"

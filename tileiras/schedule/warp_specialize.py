@@ -13,7 +13,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.targets import Target
 
-from .agent_plan import plan_agents
+from .agent_plan import leave_plain, plan_agents
 from .producer_slice import NotSeparable
 
 if TYPE_CHECKING:
@@ -29,7 +29,13 @@ def specialize_loops(func: aa.FuncOp, target: Target, variant: str, engine: Diag
             raise NotSeparable(func, "no loads run ahead of a loop")
         plan = plan_agents(func, target, loops)
     except NotSeparable as found:
-        say_why_not(func, variant, found, engine)
+        leave_plain(loops, target)
+        if engine is not None:
+            engine.remark(
+                found.op.location,
+                f"warp-specialize ({variant}): the warps of this kernel are not specialized, its loops get the "
+                f"unspecialized pipeline: {found.reason}",
+            )
         return False
     for each in plan.loops:
         each.loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.WARP_SPECIALIZE, each.stages)
@@ -37,16 +43,6 @@ def specialize_loops(func: aa.FuncOp, target: Target, variant: str, engine: Diag
         count = counted(len(plan.loops), "loop")
         engine.remark(func.location, f"warp-specialize ({variant}): the loads of {count} go to an agent of their own")
     return True
-
-
-def say_why_not(func: aa.FuncOp, variant: str, found: NotSeparable, engine: DiagnosticEngine | None) -> None:
-    """The remark about a function whose warps all do the same."""
-    if engine is not None:
-        engine.remark(
-            found.op.location,
-            f"warp-specialize ({variant}): the warps of this kernel are not specialized, its loops get the "
-            f"unspecialized pipeline: {found.reason}",
-        )
 
 
 def _is_plain(loop: scf.ForOp) -> bool:

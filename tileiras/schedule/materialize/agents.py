@@ -19,7 +19,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.ir import Block, Builder, DenseArrayAttr, IntegerAttr, Region, i32
-from tileiras.schedule.agent_plan import AgentPlan, plan_agents
+from tileiras.schedule.agent_plan import AgentPlan, leave_plain, plan_agents
 from tileiras.schedule.producer_slice import NotSeparable
 from tileiras.targets import Target
 
@@ -39,9 +39,7 @@ def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None 
     try:
         plan = plan_agents(func, target, loops)
     except NotSeparable as found:
-        for loop in loops:
-            stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
-            loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.PLAIN, stages)
+        leave_plain(loops, target)
         if engine is not None:
             engine.remark(found.op.location, f"Failed to specialize warps: {found.reason}")
         return

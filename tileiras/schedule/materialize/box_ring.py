@@ -63,23 +63,10 @@ class BoxRing:
         unused = UnitAttr() if fresh else None
         acquired = builder.insert(tileas.ProducerAcquireOp(self.producer, iterator, fresh=unused)).results[0]
         for number, (staged, desc) in enumerate(zip(self._staged, self._descriptors)):
-            coords = self._coordinates(builder, staged, again)
+            coords = box_coordinates(builder, staged, again, self._ranges)
             buffer = IntegerAttr(number, i32) if number else None
             builder.insert(tileas.TmaLoadOp(desc=desc, coords=coords, token=acquired, buffer=buffer))
         builder.insert(tileas.ProducerCommitOp(acquired))
-
-    def _coordinates(self, builder: Builder, staged: StagedLoad, again: Again) -> list[Value]:
-        """The tile's coordinates; behind the first tile, where all is filled, along a dimension without elements: the
-        map has one element there, since a map of none cannot be made."""
-        view, memref = staged.load.view.type, memref_of(staged.load.view)
-        found = []
-        for dim, coordinate in enumerate(staged.load.coords):
-            value, size = again(coordinate), memref.size(view.dim_map[dim])
-            if not isinstance(size, int) and self._ranges.range(size).low < 1:
-                empty = compare(builder, "eq", size, integer(builder, 0, size.type))
-                value = builder.insert(arith.SelectOp(empty, integer(builder, 1, value.type), value)).results[0]
-            found.append(value)
-        return found
 
     # -- draining ------------------------------------------------------------------------------------------------------
 
@@ -125,6 +112,20 @@ def _is_of_threads(op: Operation) -> bool:
     if isinstance(op, tileas.CopyOp):
         return not is_in_shared(op.result.type)
     return isinstance(op, (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp))
+
+
+def box_coordinates(builder: Builder, staged: StagedLoad, again: Again, ranges: RangeAnalysis) -> list[Value]:
+    """The coordinates of a tile that comes in boxes; behind the first tile, where all is filled, along a dimension
+    without elements: the map has one element there, since a map of none cannot be made."""
+    view, memref = staged.load.view.type, memref_of(staged.load.view)
+    found = []
+    for dim, coordinate in enumerate(staged.load.coords):
+        value, size = again(coordinate), memref.size(view.dim_map[dim])
+        if not isinstance(size, int) and ranges.range(size).low < 1:
+            empty = compare(builder, "eq", size, integer(builder, 0, size.type))
+            value = builder.insert(arith.SelectOp(empty, integer(builder, 1, value.type), value)).results[0]
+        found.append(value)
+    return found
 
 
 def following(builder: Builder, iterator: Value) -> Value:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Builder, IntegerAttr, Operation, i32
-from tileiras.schedule.agent_plan import PRODUCER, LoopPlan, PipePlan
+from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
+from tileiras.schedule.agent_plan import BOXES, LoopPlan, PipePlan
+from tileiras.schedule.staging import StagedLoad
+from tileiras.schedule.tensor_boxes import descriptor_type
 
 
 class Pipe:
-    """A pipe and its plan: the buffers of its loads, one each, and its two ends."""
+    """A pipe and its plan: the buffers of its loads, one each, its two ends, and the descriptors of loads in boxes."""
 
-    __slots__ = ("buffers", "consumer", "plan", "producer")
+    __slots__ = ("buffers", "consumer", "descriptors", "plan", "producer")
 
     def __init__(self, plan: PipePlan, builder: Builder) -> None:
         self.plan = plan
@@ -24,10 +26,18 @@ class Pipe:
         made = tileas.CreatePipelineOp(
             self.buffers,
             num_stages=IntegerAttr(plan.stages, i32),
-            producer_kind=tileas.ProducerKindAttr(PRODUCER),
+            producer_kind=tileas.ProducerKindAttr(plan.producer),
             consumer_kind=tileas.ConsumerKindAttr(plan.consumer),
         )
         self.producer, self.consumer = builder.insert(made).results
+        self.descriptors = [_descriptor(each, builder) for each in plan.loads if plan.producer == BOXES]
+
+
+def _descriptor(staged: StagedLoad, builder: Builder) -> Value:
+    type = descriptor_type(staged)
+    assert type is not None, "the schedule has looked at the boxes of the load"
+    builder.location = staged.load.location
+    return builder.insert(tileas.MakeTmaDescOp(staged.load.view, result=type)).results[0]
 
 
 class Pipes:

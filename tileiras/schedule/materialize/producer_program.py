@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Block, Builder, Operation, Region, Value, i32
+from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, Value, i32
 from tileiras.schedule.agent_plan import AgentPlan
 from tileiras.schedule.producer_slice import is_inside
 from tileiras.schedule.staging import StagedLoad, start_copy
 
+from .box_ring import box_coordinates
 from .pipes import Pipe, Pipes
 
 Iterators = dict[Pipe, Value]
@@ -34,6 +36,7 @@ class Producer:
                 self._loads[staged.load] = pipe, number, staged
         self._acquired: dict[Pipe, Value] = {}
         self._stages: dict[Pipe, Value] = {}
+        self._ranges = RangeAnalysis()
 
     def program(self, work: Block) -> Block:
         """What the agent does while `work` is done."""
@@ -78,8 +81,15 @@ class Producer:
         if number == 0:
             acquire = tileas.ProducerAcquireOp(pipe.producer, at[pipe])
             self._acquired[pipe] = builder.insert(acquire).results[0]
-            self._stages[pipe] = builder.insert(tileas.GetStageOp(at[pipe], result=i32)).results[0]
-        start_copy(builder, staged.load, pipe.buffers[number], self._stages[pipe], None, self._atom, self._of)
+            if not pipe.descriptors:
+                self._stages[pipe] = builder.insert(tileas.GetStageOp(at[pipe], result=i32)).results[0]
+        if pipe.descriptors:
+            coords = box_coordinates(builder, staged, self._of, self._ranges)
+            buffer = IntegerAttr(number, i32) if number else None
+            token = self._acquired[pipe]
+            builder.insert(tileas.TmaLoadOp(desc=pipe.descriptors[number], coords=coords, token=token, buffer=buffer))
+        else:
+            start_copy(builder, staged.load, pipe.buffers[number], self._stages[pipe], None, self._atom, self._of)
         if number + 1 == len(pipe.buffers):
             builder.insert(tileas.ProducerCommitOp(self._acquired.pop(pipe)))
             at[pipe] = builder.insert(tileas.IncIterOp(at[pipe])).results[0]
