@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import SETMAXNREG, WARP_SIZE, WARPGROUP, entry_registers, register_pool
 
-from .limits import LEAST_RESERVE
+from .limits import RESERVE
 
 TILED_COPIES, POINTER_COPIES = 40, 56
 """Registers of a thread that starts copies.  40 is what CUTLASS and FlashAttention-3 leave to producers
@@ -51,7 +51,7 @@ def register_shares(tiles: int, compute: int, others: int, service: int, ctas: i
     """
     entry = entry_registers(WARP_SIZE * (compute + others), ctas)
     equal = RegisterShares(compute + others, entry)
-    if compute % WARPGROUP or tiles + LEAST_RESERVE <= entry:
+    if compute % WARPGROUP or tiles + RESERVE <= entry:
         return equal
     padded = -(-others // WARPGROUP) * WARPGROUP
     threads = WARP_SIZE * (compute + padded)
