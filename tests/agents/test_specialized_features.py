@@ -1,0 +1,110 @@
+"""What a kernel may have besides loads and dots happens once, in the agent that computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.agents.test_specialized_kernels import SPECIALIZED, is_specialized
+from tests.kernels.dots import Matmul
+from tests.kernels.views import Kernel
+from tileiras.sim import EmulationError, emulate
+
+MAPS = ("none", "host")
+STEPS = 3
+
+
+def product(**options) -> Matmul:
+    return Matmul((64, 32, 32), steps=STEPS, **options)
+
+
+def in_each_step(made: Matmul, line: str) -> Kernel:
+    """The product with another operation in each step."""
+    return made.kernel(made.text(inner=f"{line}\n%s = addf %next, %c : {made.c.tile}"))
+
+
+@pytest.mark.parametrize("maps", MAPS)
+def test_prints_of_a_loop_come_once(maps):
+    kernel = in_each_step(product(), '%said = print_tko "step %d;", %i : tile<i32> -> token')
+    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    assert is_specialized(artifact.text)
+    given = [*(array.view(np.uint16) for array in kernel.inputs), kernel.outputs[0].copy()]
+    result = emulate(artifact.text, "k", 1, given, metadata=artifact.kernels[0].metadata, seed=1)
+    assert result.output == "".join(f"step {step};" for step in range(STEPS))
+
+
+@pytest.mark.parametrize("maps", MAPS)
+@pytest.mark.parametrize("limit", [STEPS, STEPS - 1])
+def test_assertions_of_a_loop_hold_or_end_the_kernel(limit, maps):
+    line = f'%limit = constant <i32: {limit}> : tile<i32>\n%holds = cmpi less_than %i, %limit, signed'
+    line += ' : tile<i32> -> tile<i1>\nassert %holds, "too far" : tile<i1>'
+    kernel = in_each_step(product(), line)
+    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    assert is_specialized(artifact.text)
+    if limit == STEPS:
+        kernel.emulated(artifact, 1)
+        return
+    with pytest.raises(EmulationError, match="too far"):
+        kernel.emulated(artifact, 1)
+
+
+def returning(condition: str) -> Kernel:
+    """The product, unless the block returns before it."""
+    made = product()
+    text = made.text()
+    start = text.index("%sum = for")
+    early = f"""%two = constant <i32: 2> : tile<i32>
+    %ends = cmpi {condition} %two, %two, signed : tile<i32> -> tile<i1>
+    if %ends {{
+      return
+    }}
+    """
+    kernel = made.kernel(text[:start] + early + text[start:])
+    return kernel if condition == "not_equal" else kernel._replace(expected=kernel.outputs)
+
+
+@pytest.mark.parametrize("maps", MAPS)
+@pytest.mark.parametrize("condition", ["equal", "not_equal"])
+def test_a_return_ahead_of_the_loop(condition, maps):
+    kernel = returning(condition)
+    kernel.emulated(kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED), 1)
+
+
+def test_checks_of_memory():
+    kernel = product(sizes=(60, 24, 88)).kernel()
+    artifact = kernel.compiled("sm_90", emit="ptx", sanitize="memcheck", **SPECIALIZED)
+    kernel.emulated(artifact, 1)
+
+
+def test_arrays_whose_alignment_nobody_knows():
+    kernel = product(aligned=None).kernel()
+    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", **SPECIALIZED)
+    assert not is_specialized(artifact.text)
+    kernel.emulated(artifact)
+
+
+@pytest.mark.parametrize("maps", MAPS)
+def test_lines_of_the_source_make_no_difference(maps):
+    """The agents have the lines of what they do."""
+    kernel = product().kernel()
+    with_lines = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, lineinfo=True, **SPECIALIZED)
+    assert is_specialized(with_lines.text)
+    assert with_lines.text.count(".loc") > 10
+    kernel.emulated(with_lines, 1)
+
+
+@pytest.mark.parametrize("maps", MAPS)
+def test_the_same_code_each_time(maps):
+    kernel = product().kernel()
+    codes = {kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED).text for _ in range(3)}
+    assert len(codes) == 1
+
+
+@pytest.mark.parametrize("warps", [1, 2, 4, 8, 16])
+def test_any_number_of_warps(warps):
+    kernel = Matmul((64, 64, 32), steps=STEPS).kernel()
+    for maps in MAPS:
+        artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, num_warps=warps, **SPECIALIZED)
+        assert is_specialized(artifact.text)
+        kernel.emulated(artifact, 1)
+
