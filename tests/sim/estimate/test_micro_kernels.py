@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from micro_kernels import (
     OUT,
+    STORE,
     chained_tcgen05,
     chained_wgmma,
     copy_kernel,
@@ -257,3 +258,42 @@ def test_all_of_it_is_json():
 
 def test_every_gpu_has_a_size_of_l1():
     assert {gpu(name).target.name for name in names()} <= set(L1_AND_SHARED)
+
+
+def test_registers_are_waited_for_until_others_give_theirs_back():
+    """The second warpgroup computes before it gives registers back, without which the first gets no more."""
+    chain = loop("\n".join(["fma.rn.f32 %f0, %f0, %f1, %f1;"] * 32), 20, "CHAIN")
+    ptx = kernel(
+        f"""cvt.rn.f32.u32 %f0, %r1;
+        mov.f32 %f1, 0f3F000000;
+        setp.ge.u32 %p1, %r1, 128;
+        @%p1 bra SERVICE;
+        setmaxnreg.inc.sync.aligned.u32 160;
+        bra DONE;
+        SERVICE:
+        {chain}
+        setmaxnreg.dec.sync.aligned.u32 40;
+        DONE:
+        {STORE}""",
+        256,
+    ).replace(".reqntid 256", ".reqntid 256\n.maxnreg 104")  # fmt: skip
+    found = estimate(ptx, [OUT])
+    # Four of eight warps wait for as long as the others compute: 32 FMAs of 4 cycles, 20 times.
+    assert found.stalls[0].reason == "registers" and found.stalls[0].share == pytest.approx(0.5, rel=0.1)
+    assert ptx.splitlines()[found.stalls[0].ptx_line - 1].startswith("setmaxnreg.inc")
+    assert found.cycles > 32 * 20 * 4
+
+
+@pytest.mark.parametrize("unrolled", [False, True])
+def test_products_outside_of_a_loop_count_as_those_in_it(unrolled):
+    """One instruction of m16n8k16 takes 4096 FLOP of its sub-core, wherever ptxas has put it."""
+    product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f2,%f3,%f4,%f5}, {%r40,%r41,%r42,%r43}, " \
+              "{%r44,%r45}, {%f2,%f3,%f4,%f5};"  # fmt: skip
+    words = "\n".join(f"mov.u32 %r{register}, %r1;" for register in range(40, 46))
+    zeros = "\n".join(f"mov.f32 %f{register}, 0f00000000;" for register in range(2, 6))
+    trips = 20
+    body = loop(product, trips).replace('.pragma "nounroll";\n', "" if unrolled else '.pragma "nounroll";\n')
+    ptx = kernel(f"{words}\n{zeros}\n{body}mov.f32 %f0, %f2;\n{STORE}", 32, "sm_80")
+    found = estimate(ptx, [OUT], on="A100")
+    work = 2 * 16 * 8 * 16 * trips / gpu("A100").mma_sync["f16"]
+    assert found.utilization["tensor"] * found.cycles == pytest.approx(work, rel=0.01)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tileiras.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
-    from tileiras.sim.estimate.engine import Warp
+    from tileiras.sim.estimate.in_flight import Warp
 
 
 class Cause(NamedTuple):

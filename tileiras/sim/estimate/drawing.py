@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.codegen.machine_code import Instruction
-from tileiras.sim.estimate.engine import Outcome, Wait, Warp
+from tileiras.sim.estimate.in_flight import Outcome, Wait, Warp
 from tileiras.sim.estimate.result import Link
 from tileiras.sim.estimate.units import TITLES
 

@@ -3,6 +3,8 @@ wait or asks something of a unit."""
 
 from __future__ import annotations
 
+import re
+
 from tileiras.codegen.machine_code import Instruction
 from tileiras.named_tuple import NamedTuple
 from tileiras.sim.estimate.paths import UNITS, MachineBlock
@@ -71,7 +73,20 @@ class Machine(NamedTuple):
     segments: tuple[tuple[Segment, ...], ...]
     instructions: tuple[Instruction, ...]
     parts: dict[int, float]
-    """Instruction of `mma` -> which part of the PTX's product it computes."""
+    """Instruction of `mma` whose shape its name does not say -> which part of the PTX's product it computes."""
+
+
+_SHAPE = re.compile(r"(8|16)(8)(4|8|16|32|64|128|256)")
+
+
+def mma_flops(instruction: Instruction) -> float | None:
+    """Of what one instruction of tensor cores multiplies, by its name: HMMA.16816 has m16n8k16.  A product of the PTX
+    may be several."""
+    for modifier in instruction.modifiers:
+        if (found := _SHAPE.fullmatch(modifier)) is not None:
+            m, n, k = map(int, found.groups())
+            return 2.0 * m * n * k
+    return None
 
 
 def pipe_cycles(pipe: str, gpu: Gpu) -> float:
@@ -116,7 +131,8 @@ def _parts(blocks: list[MachineBlock]) -> dict[int, float]:
         for (_, family), positions in block.places.items():
             if family == "mma":
                 part = min(1.0, block.copies / len(positions))
-                found.update((first + position, part) for position in positions)
+                unnamed = (at for at in positions if mma_flops(block.instructions[at]) is None)
+                found.update((first + position, part) for position in unnamed)
         first += len(block.instructions)
     return found
 

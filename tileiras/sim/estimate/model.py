@@ -15,9 +15,10 @@ from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate import drawing, steady_state
 from tileiras.sim.estimate.arguments import preserved
-from tileiras.sim.estimate.engine import Outcome, Simulation, StalledForever, WarpWork
+from tileiras.sim.estimate.engine import Simulation
 from tileiras.sim.estimate.events import ClusterTrace, Recording
 from tileiras.sim.estimate.images import Image
+from tileiras.sim.estimate.in_flight import Outcome, StalledForever, WarpWork
 from tileiras.sim.estimate.machine import Machine, compile_blocks
 from tileiras.sim.estimate.paths import Walker
 from tileiras.sim.estimate.recorder import record
@@ -153,7 +154,8 @@ class Model:
                 ]
             works.append(known[id(cluster)])
         simulation = Simulation(
-            self.machine, self.gpu, self.shares(active), self.members, self.cache, self.recording.products
+            self.machine, self.gpu, self.shares(active), self.members, self.cache, self.recording.products,
+            self.image.code.registers,
         )
         return simulation.run(works, slots)
 

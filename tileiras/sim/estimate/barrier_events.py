@@ -1,0 +1,139 @@
+"""Groups of asynchronous operations, barriers and registers that warps hand on, as the engine times them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.sim.emulator.recording import (
+    Arrive,
+    BarrierInit,
+    BlockBarrier,
+    ClusterBarrier,
+    Commit,
+    PhaseWait,
+    Place,
+    SetRegisters,
+    WaitGroup,
+)
+from tileiras.sim.estimate.barriers import BlockBarrierState, Cause, TransactionBarrier, Waiting
+from tileiras.sim.estimate.events import Event
+from tileiras.sim.estimate.in_flight import Cluster, Done, Signal, Warp
+from tileiras.targets.sm import WARP_SIZE
+
+if TYPE_CHECKING:
+    from tileiras.sim.estimate.engine import Simulation
+
+
+def key_of(engine: Simulation, place: Place) -> tuple[int, int]:
+    return place.cta % engine.members, place.offset
+
+def commit(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
+    commit: Commit = event.what  # type: ignore[assignment]
+    if commit.kind == "tcgen05":
+        done = (
+            max(at, warp.cluster.tensor_queue.get(warp.rank, 0.0)) + engine.gpu.latency.get("tcgen05_commit", 0.0) / 2
+        )
+        cause = Cause("tensor", warp.number, index, at, at, done)
+        for place in commit.barriers:
+            engine.push(done, Signal(warp.cluster, key_of(engine, place), 1, 0, cause))
+        return at + 1, "tensor core", cause
+    group = warp.groups[commit.kind]
+    if commit.barriers:
+        cause = group.cause or Cause("warp", warp.number, index, at, at, at)
+        for place in commit.barriers:
+            engine.push(max(at, group.open), Signal(warp.cluster, key_of(engine, place), 1, 0, cause))
+        return at + 1, "asynchronous copy", cause
+    group.committed.append((group.reads, group.open, group.cause))
+    return at + 1, "", None
+
+def wait_for_group(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
+    wait: WaitGroup = event.what  # type: ignore[assignment]
+    group = warp.groups[wait.kind]
+    due = group.committed[: len(group.committed) - wait.left] if wait.left else group.committed
+    done, cause = at, None
+    for reads, complete, by in due:
+        until = reads if wait.reads else complete
+        if until > done:
+            done, cause = until, by
+    if due:
+        del group.committed[: max(0, len(due) - 1)]
+    return done, "tensor core" if wait.kind == "wgmma" else "asynchronous copy", cause
+
+def _barrier(engine: Simulation, cluster: Cluster, key: tuple[int, int]) -> TransactionBarrier:
+    found = cluster.transactions.get(key)
+    if found is None:
+        found = cluster.transactions[key] = TransactionBarrier(1)
+    return found
+
+def init_barrier(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
+    init: BarrierInit = event.what  # type: ignore[assignment]
+    warp.cluster.transactions[key_of(engine, init.barrier)] = TransactionBarrier(init.count)
+    return at + engine.gpu.latency["shared"], "shared memory", None
+
+def arrive(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
+    arrive: Arrive = event.what  # type: ignore[assignment]
+    cause = Cause("warp", warp.number, index, at, at, at)
+    key = key_of(engine, arrive.barrier)
+    far = 0.0 if key[0] == warp.rank else engine.gpu.latency.get("dsmem", 0.0)
+    engine.push(at + far, Signal(warp.cluster, key, arrive.count, arrive.expected, cause))
+    return at + 4, "mbarrier", None
+
+def deliver(engine: Simulation, signal: Signal) -> None:
+    barrier = _barrier(engine, signal.cluster, signal.key)
+    free = barrier.change(signal.arrivals, signal.transactions, signal.cause)
+    engine.free(free, engine.now, "mbarrier", "mbarrier", signal.cause)
+
+def wait_for_phase(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
+    wait: PhaseWait = event.what  # type: ignore[assignment]
+    barrier = _barrier(engine, warp.cluster, key_of(engine, wait.barrier))
+    if not wait.blocking or barrier.passes(wait.parity):
+        return at + engine.gpu.latency.get("mbarrier", engine.gpu.latency["shared"]), "mbarrier", None
+    barrier.waiting.append((wait.parity, Waiting(warp, at, index)))
+    return None
+
+def meet_block(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
+    told: BlockBarrier = event.what  # type: ignore[assignment]
+    key = (warp.rank, told.number)
+    state = warp.cluster.block_barriers.setdefault(key, BlockBarrierState())
+    state.arrive(warp.number)
+    state.expected = told.threads
+    cause = Cause("warp", warp.number, index, at, at, at)
+    if told.waits:
+        state.waiting.append(Waiting(warp, at, index))
+    if state.complete(32 * warp.cluster.live[warp.rank]):
+        engine.free(state.release(), at, "barrier", "barrier", cause)
+    return None if told.waits else (at + 1, "barrier", None)
+
+def meet_cluster(
+    engine: Simulation, warp: Warp, event: Event, index: int, at: float
+) -> Done | None:
+    told: ClusterBarrier = event.what  # type: ignore[assignment]
+    state = warp.cluster.barrier
+    if not told.waits:
+        cause = Cause("warp", warp.number, index, at, at, at)
+        live = sum(warp.cluster.live.values())
+        engine.free(state.arrive(warp.number, live, cause), at, "cluster_barrier", "cluster barrier", cause)
+        return at + 1, "", None
+    if state.joined.get(warp.number, -1) < state.phase:
+        return at + engine.gpu.latency.get("barrier", 0.0), "cluster barrier", state.cause
+    state.waiting.append(Waiting(warp, at, index))
+    return None
+
+def set_registers(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
+    """`setmaxnreg`: registers go back to the CTA's pool, or come from it once it has enough, in the order in which
+    warps asked (PTX ISA, "setmaxnreg")."""
+    asked: SetRegisters = event.what  # type: ignore[assignment]
+    cluster, rank = warp.cluster, warp.rank
+    more = WARP_SIZE * (asked.count - (warp.registers or engine.registers))
+    waiting = cluster.waiting_for_registers.setdefault(rank, [])
+    warp.registers = asked.count
+    if more > 0 and (waiting or more > cluster.registers.get(rank, 0)):
+        waiting.append((more, Waiting(warp, at, index)))
+        return None
+    cluster.registers[rank] = cluster.registers.get(rank, 0) - more
+    cause = Cause("warp", warp.number, index, at, at, at)
+    while waiting and waiting[0][0] <= cluster.registers[rank]:
+        taken, first = waiting.pop(0)
+        cluster.registers[rank] -= taken
+        engine.free([first], at, "barrier", "registers", cause)
+    return at + engine.gpu.latency["barrier"], "registers", None

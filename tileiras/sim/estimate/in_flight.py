@@ -1,0 +1,138 @@
+"""What a simulation has in flight: warps and what they wait for, clusters and their barriers; and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.sim.errors import SimulationError
+from tileiras.sim.estimate.barriers import BlockBarrierState, Cause, ClusterBarrierState, TransactionBarrier, Waiting
+from tileiras.sim.estimate.paths import Step
+from tileiras.sim.estimate.units import Multiprocessor
+
+Done = tuple[float, str, Cause | None]
+"""When an operation is done with its warp, what the warp waits for until then, and by what it ends."""
+_COPY_GROUPS = ("cp.async", "bulk", "wgmma")
+
+
+class StalledForever(SimulationError):
+    """Warps wait for each other: what was replayed is not a whole execution."""
+
+
+class WarpWork(NamedTuple):
+    """What one warp of a cluster has to do."""
+
+    rank: int
+    warp: int
+    steps: Sequence[Step]
+
+
+class Span(NamedTuple):
+    """A stretch of time of a warp or a unit, for drawing; ``track`` is the warp's number or the unit's name."""
+
+    sm: int
+    track: int | str
+    name: str
+    start: float
+    end: float
+    instruction: int
+
+
+class Wait(NamedTuple):
+    """A wait of a warp that something else ended."""
+
+    start: float
+    end: float
+    reason: str
+    instruction: int
+    cause: Cause | None
+
+
+class Group:
+    """Asynchronous operations of one warp and kind: the latest completion of those not committed, and the committed."""
+
+    __slots__ = ("cause", "committed", "open", "reads", "read_done")
+
+    def __init__(self) -> None:
+        self.open = 0.0
+        self.reads = 0.0
+        self.cause: Cause | None = None
+        self.committed: list[tuple[float, float, Cause | None]] = []  # (sources read, done, by what)
+
+
+class Warp:
+    """A warp in flight."""
+
+    __slots__ = (
+        "causes", "cluster", "ended", "event", "groups", "held", "log", "marks", "number", "phase", "rank", "reasons",
+        "registers", "saved", "scoreboards", "segment", "sm", "start", "step", "sub_core", "tensor_loads", "warp",
+        "work",
+    )  # fmt: skip
+
+    def __init__(self, number: int, work: WarpWork, cluster: Cluster, sm: Multiprocessor, sub_core: int) -> None:
+        self.number = number
+        self.work = work.steps
+        self.rank = work.rank
+        self.warp = work.warp
+        self.cluster = cluster
+        self.sm = sm
+        self.sub_core = sub_core
+        self.start = self.ended = 0.0
+        self.step = self.segment = self.event = self.phase = 0
+        self.saved = 0.0
+        self.held = 0
+        self.registers = 0
+        """Of each of its threads; what it has been given last."""
+        self.scoreboards = [0.0] * 6
+        self.reasons = [""] * 6
+        self.causes: list[Cause | None] = [None] * 6
+        self.groups = {kind: Group() for kind in _COPY_GROUPS}
+        self.tensor_loads = 0.0
+        self.log: list[Wait] = []
+        self.marks: list[tuple[int, float]] = []  # (block of the loop's head, when it was gone back to)
+
+
+class Cluster:
+    """CTAs that run together, and their barriers."""
+
+    __slots__ = (
+        "barrier", "block_barriers", "live", "number", "registers", "slot", "tensor_queue", "transactions",
+        "waiting_for_registers",
+    )  # fmt: skip
+
+    def __init__(self, number: int, slot: int, live: dict[int, int]) -> None:
+        self.number = number
+        self.slot = slot
+        self.live = live  # rank -> warps that have not ended
+        self.transactions: dict[tuple[int, int], TransactionBarrier] = {}
+        self.block_barriers: dict[tuple[int, int], BlockBarrierState] = {}
+        self.barrier = ClusterBarrierState()
+        self.tensor_queue: dict[int, float] = {}  # rank -> when its products so far are complete
+        self.registers: dict[int, int] = {}  # rank -> those that its warps have given back
+        self.waiting_for_registers: dict[int, list[tuple[int, Waiting]]] = {}  # rank -> (how many, who), in order
+
+
+class Signal(NamedTuple):
+    """Arrivals or bytes that come to a transaction barrier."""
+
+    cluster: Cluster
+    key: tuple[int, int]
+    arrivals: int
+    transactions: int
+    cause: Cause
+
+
+class Outcome(NamedTuple):
+    """What was simulated; times are cycles."""
+
+    cycles: float
+    """Until the last warp had ended and memory had what was stored."""
+    ends: tuple[float, ...]
+    """When each cluster had ended, in the order in which they began."""
+    warps: tuple[Warp, ...]
+    sms: tuple[Multiprocessor, ...]
+    issued: dict[int, int]
+    """Machine instruction -> how often warps issued it."""
+    stalls: dict[tuple[int, str], float]
+    """(machine instruction, reason) -> cycles that warps waited there."""
+    spans: list[Span]

@@ -1,0 +1,92 @@
+"""Accesses to memory and asynchronous copies, as the engine times them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.sim.emulator.recording import Copy
+from tileiras.sim.estimate.barrier_events import key_of
+from tileiras.sim.estimate.barriers import Cause
+from tileiras.sim.estimate.events import SECTOR, Access, Event, sectors_of
+from tileiras.sim.estimate.in_flight import Done, Signal, Warp
+
+if TYPE_CHECKING:
+    from tileiras.sim.estimate.engine import Simulation
+
+STORE_QUEUE = 512.0
+"""Cycles of work that stores may be ahead of L2 and DRAM: nothing published says how deep these queues are; with less
+than a memory's latency, loads and stores could not overlap."""
+
+
+def access_memory(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
+    access: Access = event.what  # type: ignore[assignment]
+    sm, latency = warp.sm, engine.gpu.latency
+    if access.space == "shared":
+        done = sm.shared_access(at, access.wavefronts)
+        cause = Cause("shared", warp.number, index, at, done - access.wavefronts, done)
+        return done + (latency["shared"] if not access.write or access.atomic else 0), "shared memory", cause
+    if access.space == "local":
+        # Words of one register of all lanes lie side by side.
+        cycles = max(1.0, access.bytes / engine.gpu.bytes_per_cycle["l1"])
+        start = sm.take("l1", 0, at, cycles)
+        cause = Cause("l1", warp.number, index, at, start, start + cycles)
+        return start + cycles + (0 if access.write else latency["l1"]), "local memory", cause
+    start, done = sm.global_access(at, access, warp.cluster.number, cached=not access.write and not access.atomic)
+    cause = Cause("l2", warp.number, index, at, start, done)
+    if access.write and not access.atomic:
+        # Stores are posted, until those that L2 and DRAM have not taken fill the queues before them.
+        until = sm.backlog(at) - STORE_QUEUE
+        return (until, "store queue", cause) if until > at else (start, "global memory", cause)
+    return done, "global memory", cause
+
+def begin_copy(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
+    copy: Copy = event.what  # type: ignore[assignment]
+    if copy.kind == "cp.async":
+        start, done = _cp_async(engine, warp, copy, at)
+    else:
+        start, done = _bulk(engine, warp, copy, at)
+    cause = Cause("tma" if copy.kind != "cp.async" else "l2", warp.number, index, at, start, done)
+    engine.span(
+        warp, "tma" if copy.kind != "cp.async" else "cp.async", f"{copy.kind} {copy.direction}", start, done, index
+    )
+    for place in copy.barriers:
+        signal = Signal(warp.cluster, key_of(engine, place), 0, -copy.bytes, cause)
+        engine.push(
+            done + (0 if place.cta % engine.members == warp.rank else engine.gpu.latency.get("dsmem", 0)), signal
+        )
+    if not copy.barriers:
+        group = warp.groups["cp.async" if copy.kind == "cp.async" else "bulk"]
+        if done >= group.open:
+            group.open, group.cause = done, cause
+        group.reads = max(group.reads, start + copy.bytes / engine.gpu.bytes_per_cycle["shared"])
+    return at + 2, "asynchronous copy", cause
+
+def _cp_async(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float, float]:
+    sm = warp.sm
+    if copy.addresses is None or not copy.addresses.size:
+        return at, at + engine.gpu.latency["shared"]
+    served = sm.take("lsu", 0, at, max(1.0, copy.element / 4)) + 1
+    sectors = sectors_of(copy.addresses, copy.element)
+    size = sectors.size * SECTOR
+    missing = sm.shares.missing(copy, size)
+    start, done = sm.l2_transfer(served, size, missing)
+    return start, done + sm.latency(missing)
+
+def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float, float]:
+    """The engine takes a row of up to 128 bytes a cycle and moves them through L2's port."""
+    sm, latency = warp.sm, engine.gpu.latency
+    rate = engine.gpu.bytes_per_cycle["tma"]
+    cycles = max(copy.bytes / rate, float(copy.rows))
+    start = sm.take("tma", 0, at, cycles)
+    for target in {target % engine.members for target in copy.destinations} or {warp.rank}:
+        engine.sms[target].count("shared", start, copy.bytes / engine.gpu.bytes_per_cycle["shared"])
+    if copy.direction == "shared" or copy.addresses is None:
+        return start, start + cycles + latency.get("dsmem", latency["l2"])
+    if not copy.addresses.size:
+        return start, start + cycles + latency["tma"]  # nothing of the box exists
+    size = copy.addresses.size * copy.element
+    missing = sm.shares.missing(copy, size)
+    _, done = sm.l2_transfer(start, size, missing)
+    return start, done + latency.get("tma", 0) + (
+        sm.latency(missing) if copy.direction == "load" else latency["l2"]
+    )

@@ -1,0 +1,125 @@
+"""Products of tensor cores and transfers of tensor memory, as the engine times them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.sim.emulator.recording import Multiply, Transfer
+from tileiras.sim.errors import SimulationError
+from tileiras.sim.estimate.barriers import Cause
+from tileiras.sim.estimate.events import Event
+from tileiras.sim.estimate.in_flight import Done, Warp
+from tileiras.sim.estimate.machine import mma_flops
+from tileiras.targets.rates import SUB_CORES
+
+if TYPE_CHECKING:
+    from tileiras.sim.estimate.engine import Simulation
+
+LEAST_TCGEN05 = 42.0
+"""Cycles of the shortest product of 64 rows: m64n64k16 and m64n128k16 both take 54.5 with 12 of latency (microbenchmark
+"utcmma", B200), m64n256k16 takes what its work does."""
+_WARPGROUP = 4
+
+
+def tensor_rate(engine: Simulation, multiply: Multiply) -> float:
+    """FLOP of an SM in a cycle."""
+    name = multiply.type
+    key = {"bf16": "f16", "f16": "f16", "tf32": "tf32", "f64": "f64"}.get(name)
+    if key is None:
+        key = "i8" if name[0] in "sub" else "f4" if name == "e2m1" and multiply.k >= 64 else "f8"
+    if key == "f16" and multiply.accumulator == "f16":
+        key = "f16_f16"
+    table = engine.gpu.mma_sync if multiply.kind == "mma" else engine.gpu.tensor
+    rate = table.get(key) or engine.gpu.tensor.get(key)
+    if not rate:
+        raise SimulationError(f"{engine.gpu.name} has no tensor cores for {multiply.type}")
+    return rate
+
+def begin_product(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
+    multiply: Multiply = event.what  # type: ignore[assignment]
+    rate = tensor_rate(engine, multiply)
+    work = 2.0 * multiply.m * multiply.n * multiply.k
+    latency = engine.gpu.latency
+    sm = warp.sm
+    if multiply.kind == "wgmma":
+        # Each of the four warps multiplies 16 rows on its own sub-core; B is read once for all of them.
+        cycles = work / rate
+        free = sm.free["tensor"][warp.sub_core]
+        start = max(at, free)
+        size = multiply.a_bytes + multiply.b_bytes
+        if warp.warp % _WARPGROUP == 0:
+            sm.read_operands(start, cycles, size)
+        cycles = max(cycles, size / engine.gpu.bytes_per_cycle["shared"])
+        sm.take("tensor", warp.sub_core, at, cycles)
+        done = start + cycles + latency.get("wgmma", 0.0)
+        cause = Cause("tensor", warp.number, index, at, start, done)
+        group = warp.groups["wgmma"]
+        if done >= group.open:
+            group.open, group.cause = done, cause
+        if warp.warp % _WARPGROUP == 0:
+            engine.span(warp, "tensor", f"wgmma m{multiply.m}n{multiply.n}k{multiply.k}", start, done, index)
+        return at + 1, "tensor core", cause
+    return _tcgen05(engine, warp, multiply, work / rate, index, at)
+
+def multiply_in_registers(engine: Simulation, warp: Warp, index: int, at: float) -> Done:
+    """A machine instruction of an `mma`, or a part of one that the machine does in several."""
+    instruction = engine.machine.instructions[index]
+    multiply = engine.products.get(instruction.ptx_line)
+    if multiply is None:  # the line is that of something beside it
+        multiply = next(iter(engine.products.values()), None)
+        if multiply is None:
+            return at, "", None
+    work = mma_flops(instruction)
+    if work is None:
+        work = 2.0 * multiply.m * multiply.n * multiply.k * engine.machine.parts[index]
+    cycles = work * SUB_CORES / tensor_rate(engine, multiply)
+    start = warp.sm.take("tensor", warp.sub_core, at, cycles)
+    cause = Cause("tensor", warp.number, index, at, start, start + cycles)
+    if instruction.write_scoreboard is not None:
+        return start + max(cycles, engine.gpu.latency["mma_sync"]), "tensor core result", cause
+    # Stall counts cover the latency; the warp issues nothing before its tensor core has taken the product.
+    return start + max(1, instruction.stall), "tensor pipe", cause
+
+def _tcgen05(
+    engine: Simulation, warp: Warp, multiply: Multiply, cycles: float, index: int, at: float
+) -> Done:
+    """Products of one CTA, or of both of a pair."""
+    blocks = multiply.blocks
+    cycles /= blocks
+    if multiply.m <= 64 * blocks:
+        cycles = max(cycles, LEAST_TCGEN05)
+    first = warp.rank & ~1 if blocks == 2 else warp.rank
+    ranks = range(first, min(first + blocks, engine.members))
+    start = max(at, *(engine.sms[rank].free["tensor"][0] for rank in ranks))
+    # A is read ahead into a buffer of its own: m64n256k16 takes 64 cycles though both operands have 80 of the port.
+    cycles = max(cycles, multiply.b_bytes / engine.gpu.bytes_per_cycle["shared"])
+    for rank in ranks:
+        engine.sms[rank].read_operands(start, cycles, multiply.a_bytes + multiply.b_bytes)
+    for rank in ranks:
+        for sub_core in range(SUB_CORES):
+            engine.sms[rank].take("tensor", sub_core, start, cycles)
+    done = start + cycles + engine.gpu.latency.get("tcgen05", 0.0)
+    cause = Cause("tensor", warp.number, index, at, start, done)
+    queue = warp.cluster.tensor_queue
+    queue[warp.rank] = max(queue.get(warp.rank, 0.0), done)
+    engine.span(warp, "tensor", f"tcgen05 m{multiply.m}n{multiply.n}k{multiply.k}", start, done, index)
+    return at + engine.gpu.latency.get("tcgen05_issue", 1.0), "tensor core", cause
+
+def transfer_tensor_memory(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
+    transfer: Transfer = event.what  # type: ignore[assignment]
+    sm, latency = warp.sm, engine.gpu.latency
+    if transfer.kind == "wait":
+        return max(at, warp.tensor_loads), "tensor memory", None
+    if transfer.kind == "cp":
+        start = max(at, sm.free["tensor"][0])
+        done = start + latency.get("tcgen05_cp", 70.0)
+        for sub_core in range(SUB_CORES):
+            sm.take("tensor", sub_core, start, done - start)
+        queue = warp.cluster.tensor_queue
+        queue[warp.rank] = max(queue.get(warp.rank, 0.0), done)
+        return at + 1, "tensor memory", Cause("tensor", warp.number, index, at, start, done)
+    cycles = transfer.bytes / engine.gpu.bytes_per_cycle.get("tensor_memory", 512.0)
+    start = sm.take("tensor_memory", 0, at, cycles)
+    done = start + cycles + latency.get("tcgen05_ld", latency["shared"])
+    warp.tensor_loads = max(warp.tensor_loads, done)
+    return done, "tensor memory", Cause("tensor_memory", warp.number, index, at, start, done)
