@@ -6,10 +6,11 @@ EXTRAS = {
     "cuda": ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-nvdisasm"),
     "cutile": ("cuda-tile",),
     "dask": ("distributed",),
+    "nvjitlink": ("nvidia-nvjitlink",),
     "report": ("jinja2", "pygments"),
 }
-"""As in pyproject.toml: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client; templates and
-highlighting of HTML reports."""
+"""As in pyproject.toml: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client; the assembler as a
+library; templates and highlighting of HTML reports."""
 
 
 def install(package: str) -> str:

@@ -88,6 +88,8 @@ OPTIONS: dict[str, Option] = {
         Option("host-os", str, None, "operating system of a tile launch's host", ("linux", "windows")),
         Option("emit-remarks", bool, False, "say what was chosen for accesses, products, loops and kernels, and why"),
         Option("sanitize", str, None, "instrument memory accesses for the sanitizer tool named", ("memcheck",)),
+        Option("assembler", str, "ptxas", "what makes cubins: the program, or nvJitLink, a library",
+               ("ptxas", "nvjitlink")),
         Option("ptxas-options", list, (), "further arguments for ptxas"),
         Option("apply-controls", str, None, "file of compiler controls (ACF) for ptxas, 13.3 or newer", local=True),
         Option("ptxas", str, None, "the ptxas to run, instead of the one found", local=True),

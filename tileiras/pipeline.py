@@ -159,11 +159,11 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "cubin", ENTRY, ".cubin", (".resources.json",),
         (
-            "opt-level", "ptxas", "ptxas-options", "apply-controls", "sanitize", "emit-remarks", "child-timeout",
-            "tile-launch", "host-arch", "host-os", *DEBUG_OPTIONS,
+            "opt-level", "assembler", "ptxas", "ptxas-options", "apply-controls", "sanitize", "emit-remarks",
+            "child-timeout", "tile-launch", "host-arch", "host-os", *DEBUG_OPTIONS,
         ),
-        "ptxas",
-        tools=("tileiras.codegen.ptxas:tool_identity",),
+        "ptxas, or nvJitLink",
+        tools=("tileiras.codegen.assembler:tool_identity",),
         reads_beside=(".json",),
         linked=True,
         loads="tileiras.stages.cubin:load",

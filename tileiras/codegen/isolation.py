@@ -50,6 +50,10 @@ class HelperDied(Exception):
         self.unread = unread
 
 
+class TimedOut(Exception):
+    """The helper was ended since a request took too long."""
+
+
 class Helper:
     """A forked process that runs functions for its parent."""
 
@@ -107,9 +111,11 @@ class Helper:
             os._exit(code)
 
     def call(
-        self, function: str, arguments: dict[str, Any], meanwhile: Callable[[], None] | None = None
-    ) -> tuple[Any, str]:
-        """The function's result and what was written to stderr meanwhile; raises HelperDied or RuntimeError."""
+        self, function: str, arguments: dict[str, Any], meanwhile: Callable[[], None] | None = None,
+        timeout: float | None = None,
+    ) -> tuple[Any, str]:  # fmt: skip
+        """The function's result and what was written to stderr meanwhile; raises HelperDied, TimedOut after so many
+        seconds, or RuntimeError."""
         payload = marshal.dumps((function, arguments))
         unread = False
         try:
@@ -120,6 +126,8 @@ class Helper:
             else:
                 if meanwhile is not None:
                     meanwhile()
+                if timeout is not None:
+                    _wait(self._replies, timeout)
                 reply = _read_message(self._replies)
         except BaseException:
             # Interrupted half-way: the next reply would answer this request, so this helper is of no more use.
@@ -294,11 +302,12 @@ def helper_pid() -> int | None:
 
 
 def call(
-    function: str, *, meanwhile: Callable[[], None] | None = None, **arguments: bytes | int | str
-) -> tuple[Any, str]:
+    function: str, *, meanwhile: Callable[[], None] | None = None, timeout: float | None = None,
+    **arguments: bytes | int | str | tuple[str, ...],
+) -> tuple[Any, str]:  # fmt: skip
     """Run a registered function in this thread's helper: its result and LLVM's stderr.
 
-    `meanwhile` is called while the helper works.
+    `meanwhile` is called while the helper works, which has `timeout` seconds; then the call raises TimedOut.
     Arguments and result are what marshal knows: None, numbers, str, bytes, tuples, lists, dicts.  Raises HelperDied
     when the process ended and RuntimeError, with the message of the original, when the function raised.
     """
@@ -310,7 +319,7 @@ def call(
     while True:
         start()
         try:
-            return _local.helper.call(function, arguments, meanwhile)
+            return _local.helper.call(function, arguments, meanwhile, timeout)
         except HelperDied as death:
             _local.helper = None
             # One that never had the request was ended by somebody between two: the system, short of memory, or a user.
@@ -406,6 +415,16 @@ def _resident_bytes() -> int:
 
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most if sys.platform == "darwin" else most * 1024
+
+
+def _wait(descriptor: int, timeout: float) -> None:
+    """Returns when something can be read; raises TimedOut after so many seconds."""
+    import select
+
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    if not poll.poll(timeout * 1000):
+        raise TimedOut
 
 
 def _send(descriptor: int, message: bytes) -> None:

@@ -299,9 +299,23 @@ def _warm_up() -> None:
     _compile(_WARM_UP, "sm_90", llvm_ptx_feature((7, 8)), 3, (), ())
 
 
+def _nvjitlink(**arguments: Any) -> tuple[bytes, str, str]:
+    from tileiras.codegen import nvjitlink_library
+
+    return nvjitlink_library.link(**arguments)
+
+
+def _nvjitlink_version(library: str) -> tuple[int, int]:
+    from tileiras.codegen import nvjitlink_library
+
+    return nvjitlink_library.version(library)
+
+
 REQUESTS: dict[str, Any] = {
     "compile": _compile,
     "disassemble": _disassemble,
+    "nvjitlink": _nvjitlink,
+    "nvjitlink_version": _nvjitlink_version,
     "verify": _verify,
     "warm_up": _warm_up,
 }

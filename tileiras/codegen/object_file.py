@@ -67,6 +67,31 @@ class ObjectFile:
         ]
 
 
+def with_section(data: bytes, name: str, kind: int, content: bytes, alignment: int) -> bytes:
+    """A file with one more section behind all others, and a longer table of names; nothing else moves.
+
+    `kind` is its sh_type.  Raises ValueError for what is no ELF file of 64 bits.
+    """
+    file = ObjectFile(data)
+    names = struct.unpack_from("<H", data, 62)[0]
+    headers = [list(header) for header in file.headers]
+    text = file.section(file.names[names])
+    image = bytearray(data)
+
+    def append(more: bytes, boundary: int) -> int:
+        image.extend(bytes(-len(image) % boundary))
+        image.extend(more)
+        return len(image) - len(more)
+
+    headers.append([len(text), kind, 0, 0, append(content, alignment), len(content), 0, 0, alignment, 0])
+    text += name.encode() + b"\0"
+    headers[names][4:6] = append(text, 1), len(text)
+    table = append(b"".join(struct.pack("<IIQQQQIIQQ", *header) for header in headers), 8)
+    struct.pack_into("<Q", image, 40, table)
+    struct.pack_into("<H", image, 60, len(headers))
+    return bytes(image)
+
+
 # Attributes of `.nv.info`, of all functions, and of `.nv.info.ENTRY`: how a value is stored, and EIATTR numbers.
 _SIZED = 4
 _PARAM_CBANK = 0x0A

@@ -104,14 +104,20 @@ def tool_identity(options: StageOptions) -> str:
     more = ""
     if options.apply_controls is not None:
         more = f" controls-{file_identity(options.apply_controls)}"
-    if options.tile_launch:
-        from tileiras.codegen import host_code
-
-        more += f" host-{'-'.join(host_code.platform_of(options.host_arch, options.host_os) or ('unknown',))}"
+    more += host_identity(options)
     try:
         return f"ptxas-{version(find(options.ptxas))}{more}"
     except CompileError:
         return f"ptxas-missing{more}"
+
+
+def host_identity(options: StageOptions) -> str:
+    """The platform of the host, for tile launches, as a part of an identity."""
+    if not options.tile_launch:
+        return ""
+    from tileiras.codegen import host_code
+
+    return f" host-{'-'.join(host_code.platform_of(options.host_arch, options.host_os) or ('unknown',))}"
 
 
 def read_controls(path: str, location: Locatable | None = None) -> bytes:
@@ -122,6 +128,12 @@ def read_controls(path: str, location: Locatable | None = None) -> bytes:
     except OSError as error:
         message = f"unable to read controls file '{path}': {error.strerror}"
         raise CompileError.at(location, message, ExitCode.CONFIGURATION) from None
+
+
+def form_of(ptx: str, chip: str) -> str:
+    """The form of a chip, `sm_90a`, that a module asks for; the chip where it asks for none."""
+    named = re.search(rf"^\.target\s+({re.escape(chip)}[af])\b", ptx, re.MULTILINE)
+    return named.group(1) if named else chip
 
 
 def prepare() -> None:
@@ -162,8 +174,7 @@ def assemble(
     from tileiras.codegen import child_process
 
     path = find(ptxas, location)
-    named = re.search(rf"^\.target\s+({re.escape(chip)}[af])\b", ptx, re.MULTILINE)
-    arguments = ["-arch", named.group(1) if named else chip, "--opt-level", str(opt_level), "-v", *options]
+    arguments = ["-arch", form_of(ptx, chip), "--opt-level", str(opt_level), "-v", *options]
     files = {INPUT_NAME: ptx.encode()}
     shown = [*arguments]
     if controls is not None:
@@ -180,7 +191,7 @@ def assemble(
                 file.write(data)
         output = child_process.run(
             "ptxas", path, [*arguments, *IN_AND_OUT], folder,
-            timeout=timeout, location=location, complaint=_messages, meanwhile=meanwhile,
+            timeout=timeout, location=location, complaint=messages, meanwhile=meanwhile,
             shown=[*shown, kept or INPUT_NAME, *IN_AND_OUT[1:]],
             keep="" if kept else " with the PTX (--emit ptx, --save-temps)",
         )  # fmt: skip
@@ -196,10 +207,10 @@ def assemble(
                 raise CompileError.at(None, full, ExitCode.USAGE)
     if not cubin.startswith(b"\x7fELF"):
         raise CompileError.at(location, "ptxas did not write a cubin")
-    messages = _messages(output)
-    if messages and engine is not None:
-        engine.warning(location, messages)
-    return Assembled(cubin, parse_resources(output), messages)
+    said = messages(output)
+    if said and engine is not None:
+        engine.warning(location, said)
+    return Assembled(cubin, parse_resources(output), said)
 
 
 _ELF_TABLES = "<32xQQ6xHHHH"
@@ -228,7 +239,8 @@ _NO_BITS = 8  # SHT_NOBITS: a section that is no part of the file
 _REPORT = r"ptxas info +: (?!\(C\d+\))|^ +\d+ bytes stack frame|^\s*$"
 
 
-def _messages(output: str) -> str:
+def messages(output: str) -> str:
+    """What ptxas says besides the lines of `-v`: warnings and errors."""
     return "\n".join(line for line in output.split("\n") if not _is_report(line))
 
 

@@ -1,4 +1,4 @@
-"""PTX -> cubin through ptxas, and NAME.resources.json.
+"""PTX -> cubin through ptxas or nvJitLink, and NAME.resources.json.
 
 In: the bytes of NAME.ptx, and beside it NAME.json, which says what launches add.  Out: the bytes of NAME.cubin.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from tileiras.codegen import kernel_metadata, ptx, ptxas
+from tileiras.codegen.assembler import NVJITLINK
 from tileiras.codegen.kernel_resources import kernel_resources, resources_json
 from tileiras.codegen.tile_launch import TILE_LANGUAGE
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
@@ -18,6 +19,42 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     context.engine.remarks = options.emit_remarks
     text = source.decode()
     module = ptx.parse(text, context.location)
+    tile_launch = f"\n.language {TILE_LANGUAGE}\n" in text
+    host = None
+    if tile_launch and options.tile_launch:
+        from tileiras.codegen import host_code
+
+        platform = host_code.platform_of(options.host_arch, options.host_os)
+        if platform is not None:
+            host = host_code.host_object([entry.name for entry in module.entries], *platform)
+    assemble = _by_library if options.assembler == NVJITLINK else _by_program
+    assembled = assemble(text, module, host, options, context)
+    launches = kernel_metadata.launch_memory(context.beside.get(".json"))
+    kernels = kernel_resources(module, text, assembled.resources, launches)
+    if context.engine.remarks:
+        from tileiras.codegen.kernel_remarks import remark_on_kernels
+
+        remark_on_kernels(kernels, context.engine, context.entry_locations, context.location)
+    return StageResult(assembled.cubin, {".resources.json": resources_json(kernels).encode()})
+
+
+def _by_library(
+    text: str, module: ptx.PtxModule, host: bytes | None, options: StageOptions, context: StageContext
+) -> ptxas.Assembled:
+    from tileiras.codegen import nvjitlink
+
+    nvjitlink.check(options, context.location)
+    return nvjitlink.assemble(
+        text, module.target,
+        opt_level=options.opt_level, line_info=options.lineinfo, options=options.ptxas_options, host=host,
+        timeout=options.child_timeout or None, engine=context.engine, location=context.location,
+        meanwhile=context.meanwhile,
+    )  # fmt: skip
+
+
+def _by_program(
+    text: str, module: ptx.PtxModule, host: bytes | None, options: StageOptions, context: StageContext
+) -> ptxas.Assembled:
     # Full debug information has the line tables in it; ptxas warns of both options together, and of debug information
     # that is not there.
     full = options.device_debug and "debug" in module.target_options
@@ -28,15 +65,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     if tile_launch:
         # Shared memory of a tile launch is static, which ptxas limits to 48 KB unless told otherwise.
         flags += ["--enable-extended-smem", "true"]
-    host = None
-    if tile_launch and options.tile_launch:
-        from tileiras.codegen import host_code
-
-        platform = host_code.platform_of(options.host_arch, options.host_os)
-        if platform is not None:
-            host = host_code.host_object([entry.name for entry in module.entries], *platform)
     try:
-        assembled = ptxas.assemble(
+        return ptxas.assemble(
             text,
             # The GPU asked for, in the form that the kernel's instructions need.
             module.target,
@@ -57,13 +87,6 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         if spoke and error.code == ExitCode.COMPILE_FAILURE:
             _blame_release(error, ptxas.version(ptxas.find(options.ptxas)))
         raise
-    launches = kernel_metadata.launch_memory(context.beside.get(".json"))
-    kernels = kernel_resources(module, text, assembled.resources, launches)
-    if context.engine.remarks:
-        from tileiras.codegen.kernel_remarks import remark_on_kernels
-
-        remark_on_kernels(kernels, context.engine, context.entry_locations, context.location)
-    return StageResult(assembled.cubin, {".resources.json": resources_json(kernels).encode()})
 
 
 def load() -> None:

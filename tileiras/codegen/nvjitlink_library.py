@@ -1,0 +1,76 @@
+"""The calls of nvJitLink, in the helper process that makes them (`isolation`).
+
+The library names its functions by its release (`__nvJitLinkCreate_13_5`, nvJitLink.h) and tells that release itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+
+PTX = 2
+"""NVJITLINK_INPUT_PTX."""
+
+
+class _Library:
+    """An opened library.  Raises OSError for what is none, AttributeError for one without these functions."""
+
+    def __init__(self, path: str) -> None:
+        self._library = ctypes.CDLL(path)
+        major, minor = ctypes.c_uint(), ctypes.c_uint()
+        self._library.nvJitLinkVersion(ctypes.byref(major), ctypes.byref(minor))
+        self.version = major.value, minor.value
+
+    def function(self, name: str) -> Callable[..., int]:
+        return getattr(self._library, f"__nvJitLink{name}_{self.version[0]}_{self.version[1]}")
+
+    def log(self, handle: ctypes.c_void_p, kind: str) -> str:
+        """The `Info` or `Error` log of a link."""
+        size = ctypes.c_size_t()
+        self.function(f"Get{kind}LogSize")(handle, ctypes.byref(size))
+        text = ctypes.create_string_buffer(size.value + 1)
+        self.function(f"Get{kind}Log")(handle, text)
+        return text.value.decode(errors="replace")
+
+
+_opened = functools.cache(_Library)
+
+
+def version(library: str) -> tuple[int, int]:
+    """The release of a library; raises RuntimeError where it cannot be told."""
+    try:
+        return _opened(library).version
+    except (OSError, AttributeError) as error:
+        raise RuntimeError(str(error)) from None
+
+
+def link(library: str, ptx: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str, str]:
+    """A cubin, or nothing, and what the library says: information and errors.
+
+    Raises RuntimeError where the file is no such library.
+    """
+    try:
+        opened = _opened(library)
+        create = opened.function("Create")
+    except (OSError, AttributeError) as error:
+        raise RuntimeError(str(error)) from None
+    handle = ctypes.c_void_p()
+    words = (ctypes.c_char_p * len(options))(*(word.encode() for word in options))
+    failed = create(ctypes.byref(handle), len(options), words)
+    data = ptx.encode()
+    try:
+        failed = failed or opened.function("AddData")(handle, PTX, data, ctypes.c_size_t(len(data)), name.encode())
+        failed = failed or opened.function("Complete")(handle)
+        said, errors = (opened.log(handle, kind) if handle else "" for kind in ("Info", "Error"))
+        cubin = b""
+        if not failed:
+            size = ctypes.c_size_t()
+            opened.function("GetLinkedCubinSize")(handle, ctypes.byref(size))
+            buffer = ctypes.create_string_buffer(size.value)
+            failed = opened.function("GetLinkedCubin")(handle, buffer)
+            cubin = b"" if failed else buffer.raw
+        return cubin, said, errors or (f"nvJitLink gave error {failed}" if failed else "")
+    finally:
+        if handle:
+            opened.function("Destroy")(ctypes.byref(handle))
