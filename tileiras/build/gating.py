@@ -53,8 +53,8 @@ class _Declared(NamedTuple):
 class Clean(NamedTuple):
     """A kernel whose files are all as the manifest says."""
 
-    products: list[list[str]]
-    """Each as its path from the top and SCons' signature of its content."""
+    products: list[list[Any]]
+    """Each as its path from the top, SCons' signature of its content, its size, and its time in seconds."""
     entries: list[str]
     declared: bool
     """Whether its stages are to be declared all the same."""
@@ -108,7 +108,12 @@ class Gate:
         declared = self._closed or bool(kernel.options["emit-remarks"])
         if declared:
             self._session.known.update((self.manifest.absolute(state[0]), state[5]) for state in row["files"])
-        return Clean(row["products"], row["entries"], declared)
+        files = row["files"]
+        products = [
+            [path, signature, state[1], state[2] // 1_000_000_000]
+            for path, signature in row["products"] for state in files if state[0] == path
+        ]  # fmt: skip
+        return Clean(products, row["entries"], declared)
 
     def entries(self, kernel: Kernel) -> list[str] | None:
         """The entries of a kernel when it was last built whole; None when it was not."""
@@ -168,23 +173,49 @@ class Gate:
         return found
 
 
-def settled(top: Any, products: list[list[str]]) -> list[Any]:
+def settled(top: Any, products: list[list[Any]]) -> list[Any]:
     """Products as plain files that SCons need not look at: it would load and rewrite what it knows of their folders.
 
     `top` is the node of the folder that paths start from.  What consumers compare and record of the files is filled
-    in, as SCons does when it visits one.
+    in, as SCons does when it visits one, from what the manifest has just compared with the disk.
     """
-    nodes = []
-    for path, signature in products:
-        # Their paths are normal already, which `env.File` would see to at half its cost.
-        absolute = path if os.path.isabs(path) else f"{top.abspath}{os.sep}{path}"
-        node = top.root._lookup_abs(absolute, SCons.Node.FS.File) if os.sep == "/" else top.fs.File(absolute)
+    if os.sep == "/":
+        nodes = [_file_node(top, path) for path, *_ in products]
+    else:
+        nodes = [top.fs.File(os.path.join(top.abspath, path)) for path, *_ in products]
+    for node, (_, signature, size, seconds) in zip(nodes, products, strict=True):
         if not node.has_builder():
             info = node.get_ninfo()
-            info.csig, info.timestamp, info.size = signature, node.get_timestamp(), node.get_size()
+            info.csig, info.timestamp, info.size = signature, seconds, size
             node.set_state(SCons.Node.up_to_date)
-        nodes.append(node)
     return nodes
+
+
+def _file_node(top: Any, path: str) -> Any:
+    """The node of a regular file whose path is normal: as SCons makes it, but without looking at the disk."""
+    if path.startswith(("/", "..")):
+        absolute = os.path.normpath(os.path.join(top.abspath, path))
+        return top.root._lookup_abs(absolute, SCons.Node.FS.File)
+    parent = top
+    *folders, name = path.split("/")
+    for folder in folders:
+        parent = _node(SCons.Node.FS.Dir, folder, parent, top)
+    return _node(SCons.Node.FS.File, name, parent, top)
+
+
+def _node(kind: type, name: str, parent: Any, top: Any) -> Any:
+    """A node of a folder.  `RootDir._lookup_abs` does the same and then asks the disk whether it is of this kind."""
+    node = parent.entries.get(name)
+    if node is None:
+        absolute = parent.entry_abspath(name)
+        node = top.root._lookupDict.get(absolute)
+        if node is None:
+            node = kind(name, parent, top.fs)
+            top.root._lookupDict[absolute] = parent.entries[name] = node
+            parent.implicit = None
+            return node
+    node.must_be_same(kind)
+    return node
 
 
 def abandon() -> None:

@@ -35,6 +35,6 @@ def source_name(node: Any) -> str:
 
 
 def named_from_top(path: str) -> str:
-    if os.path.isabs(path) or path.split(os.sep)[0] == os.pardir:
+    if os.path.isabs(path) or path == os.pardir or path.startswith(os.pardir + os.sep):
         path = os.path.basename(path)
     return path.replace(os.sep, "/")

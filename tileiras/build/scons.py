@@ -24,15 +24,15 @@ import SCons.Scanner
 import SCons.Script
 
 from tileiras import pipeline
-from tileiras.build import arguments, compiler_library, cpp, discover, gating, taskmaster, tidying, watch
+from tileiras.build import arguments, compiler_library, cpp, discover, gating, taskmaster, tidying
 from tileiras.build.declare import asked_for, collector_off, declare, declare_tree, entries_of, tidy
-from tileiras.build.follow import Follower
 from tileiras.build.lock import turn
 from tileiras.build.places import absolute_path, build_folder, from_top, named_from_top, source_name, variant_folder
 from tileiras.build.sessions import locks, session, take_turns
 from tileiras.build.stage_action import BUILDERS, StageAction, asked, checked_options, construction_variable, step_of
 from tileiras.build.store import default_directory
 from tileiras.build.variables import BadVariable, words
+from tileiras.build.watched import Single, Tree
 from tileiras.options import GPU_NAMES, CompileOptions
 
 
@@ -61,7 +61,7 @@ def tile_kernel(
             _check_entries(node, only)
         for values, product in variants:
             path = node.srcnode().abspath
-            _note(watch.Single(path, source_name(node), values, product, build_folder(env), only))
+            _note(Single(path, source_name(node), values, product, build_folder(env), only))
             declared = declare(env, node, values, product, only)
             nodes += declared.products
             listing = tidying.Listing(None, absolute_path(env, variant_folder(env, values)), values)
@@ -148,7 +148,7 @@ def tile_tree(
     base = top.srcnode()
     if base.abspath == env.Dir(from_top(build_folder(env))).abspath:
         raise BadVariable(f"TILE_BUILDDIR={build_folder(env)}: artifacts would become sources of the tree there")
-    _note(watch.Tree(base.abspath, named_from_top(base.path), variants, build_folder(env), only))
+    _note(Tree(base.abspath, named_from_top(base.path), variants, build_folder(env), only))
     with collector_off():
         nodes = declare_tree(env, top, variants, only)
         _add_products(env, nodes)
@@ -170,13 +170,13 @@ def _existing_folder(env: Any, directory: Any) -> Any:
 _products: set[Any] = set()
 """The nodes that TileKernel and TileTree returned."""
 
-_watched: list[watch.Tree | watch.Single] = []
+_watched: list[Tree | Single] = []
 
 _scripts: dict[str, None] = {}
 """What was declared, and the SConscripts that did."""
 
 
-def _note(item: watch.Tree | watch.Single) -> None:
+def _note(item: Tree | Single) -> None:
     _watched.append(item)
     for frame in SCons.Script.call_stack:
         if frame.sconscript is not None:
@@ -199,6 +199,9 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
 
     def action(target: Any, source: Any, env: Any) -> int:
         import signal
+
+        from tileiras.build import watch
+        from tileiras.build.follow import Follower
 
         kept = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:

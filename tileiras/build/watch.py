@@ -25,10 +25,10 @@ from tileiras.build.lock import turn
 from tileiras.build.noticing import Events, settled
 from tileiras.build.observing import POLL, folders_in, observed, outermost
 from tileiras.build.step import Report, Step
+from tileiras.build.watched import Single, Tree
 from tileiras.diagnostics import CompileError, counted
 from tileiras.files import content_digest
 from tileiras.named_tuple import NamedTuple
-from tileiras.options import CompileOptions
 from tileiras.targets import target as find_target
 from tileiras.units import Source
 
@@ -37,29 +37,6 @@ SWEEP = 2.0
 
 TOGETHER = 4
 """Kernels that changed at once from which on they are built in worker processes; below, starting those takes longer."""
-
-
-class Tree(NamedTuple):
-    """A folder of kernels for several targets."""
-
-    directory: str
-    prefix: str
-    """What the names of its kernels start with."""
-    variants: Sequence[tuple[CompileOptions, str]]
-    """Options and `emit`."""
-    build: str
-    entries: Sequence[str] | None = None
-
-
-class Single(NamedTuple):
-    """One kernel for one target."""
-
-    path: str
-    name: str
-    options: CompileOptions
-    emit: str
-    build: str
-    entries: Sequence[str] | None = None
 
 
 class Restart(Exception):

@@ -1,0 +1,31 @@
+"""What a watch keeps built, as `TileTree` and `TileKernel` note it whether or not somebody watches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.options import CompileOptions
+
+
+class Tree(NamedTuple):
+    """A folder of kernels for several targets."""
+
+    directory: str
+    prefix: str
+    """What the names of its kernels start with."""
+    variants: Sequence[tuple[CompileOptions, str]]
+    """Options and `emit`."""
+    build: str
+    entries: Sequence[str] | None = None
+
+
+class Single(NamedTuple):
+    """One kernel for one target."""
+
+    path: str
+    name: str
+    options: CompileOptions
+    emit: str
+    build: str
+    entries: Sequence[str] | None = None
