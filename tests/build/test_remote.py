@@ -387,6 +387,36 @@ def test_a_server_that_answers_slowly_three_times_is_done_without(monkeypatch):
     assert len(server.requests) == 7
 
 
+def test_other_processes_do_without_a_server_that_is_gone_for_a_minute(tmp_path, monkeypatch):
+    said: list[str] = []
+    notes = str(tmp_path / "server.json")
+    url = f"http://127.0.0.1:{free_port()}"
+
+    def another(address: str = url) -> Remote:
+        said.clear()
+        made = Remote(address, said.append, writes=True, notes=notes)
+        made.get("key")
+        made.put("key", b"value")
+        return made
+
+    assert "ago" not in (another().failure or "ago")
+    assert "ago, and it is asked again in" in another().failure and len(said) == 1
+    # Another server is another matter, and so is one a minute later, whatever the clock says in between.
+    assert "ago" not in another(url + "/prefix").failure
+    another()
+    monkeypatch.setattr(remote, "REST_SECONDS", 0.0)
+    assert "ago" not in another().failure
+    monkeypatch.undo()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 1000)
+    assert "ago" not in another().failure
+    # A refusal is the user's to mend, and what is no note says nothing.
+    for text in ("", "[]", '{"server": 1}', '{"server": "%s", "failure": 1, "time": "x"}' % url):
+        with open(notes, "w") as file:
+            file.write(text)
+        assert "ago" not in another().failure
+
+
 IMPATIENT = "import tileiras.build.remote as remote\nremote.READ_SECONDS = 1.0\n"
 
 

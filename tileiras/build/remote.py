@@ -16,6 +16,7 @@ server of which nothing but damage comes.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import queue
 import threading
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from tileiras.build.remote_connection import Address, BadReply, Connection, Request
 from tileiras.build.remote_messages import Damaged, action_result, output_file
+from tileiras.files import read_json_object, write_atomically
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +38,9 @@ SLOW_SECONDS = 1.0
 SLOW_WAVES = 3
 """Waves in a row that took longer to their first reply, after which a server is done without: a wave saves less than
 that of a build with a few kernels (`docs/scale.md`)."""
+
+REST_SECONDS = 60.0
+"""How long the processes of a machine do without a server that was slow or gone for one of them."""
 
 DRAIN_SECONDS = 5.0
 """How long the end of a build waits for uploads."""
@@ -59,24 +64,30 @@ CONNECTIONS = 16
 LEAST_SHARE = 8
 
 
-def from_environment(warn: Callable[[str], None], environment: Mapping[str, str] = os.environ) -> Remote | None:
-    """The server that the environment names; raises ValueError for what cannot be one."""
+def from_environment(
+    warn: Callable[[str], None], environment: Mapping[str, str] = os.environ, notes: str | None = None
+) -> Remote | None:
+    """The server that the environment names; raises ValueError for what cannot be one.  `notes` as for Remote."""
     url = environment.get("TILEIRAS_REMOTE_CACHE")
     if not url:
         return None
     mode = environment.get("TILEIRAS_REMOTE_MODE") or READ_ONLY
     if mode not in (READ_ONLY, READ_WRITE):
         raise ValueError(f"TILEIRAS_REMOTE_MODE={mode}: accepted are {READ_ONLY}, {READ_WRITE}")
-    return Remote(url, warn, mode == READ_WRITE, environment.get("TILEIRAS_REMOTE_TOKEN"))
+    return Remote(url, warn, mode == READ_WRITE, environment.get("TILEIRAS_REMOTE_TOKEN"), notes)
 
 
 class Remote:
     """`get` and `put` of bytes by key; neither raises for what the server or the network does."""
 
     def __init__(
-        self, url: str, warn: Callable[[str], None], writes: bool = False, token: str | None = None
-    ) -> None:
-        """Raises ValueError for a URL that is not http or https."""
+        self, url: str, warn: Callable[[str], None], writes: bool = False, token: str | None = None,
+        notes: str | None = None,
+    ) -> None:  # fmt: skip
+        """`notes` is a file of this machine in which processes tell each other of a server that is slow or gone.
+
+        Raises ValueError for a URL that is not http or https.
+        """
         from urllib.parse import quote, urlsplit
 
         parts = urlsplit(url)
@@ -96,8 +107,11 @@ class Remote:
         self._sound = False
         """Whether anything has come that was not damaged."""
         self._writes = writes
-        self.failure: str | None = None
+        self._notes = notes
+        self.failure: str | None = self._noted()
         """Why it is off, once it is."""
+        self._told = False
+        """Whether somebody knows that it is."""
         self._lock = threading.Lock()
         self._local = threading.local()
         self._uploads: queue.Queue[tuple[str, bytes]] | None = None
@@ -114,7 +128,7 @@ class Remote:
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The same of many keys, at the cost of one round trip, or two where bytes are too many for their message."""
         found: dict[str, bytes] = {}
-        if self.failure is not None or not keys:
+        if not keys or self._is_off():
             return found
         try:
             names = [_name(key) for key in keys]
@@ -129,9 +143,9 @@ class Remote:
             self._sound |= len(found) > 0
             self._slow = self._slow + 1 if self.round_trip > SLOW_SECONDS else 0
             if self._slow == SLOW_WAVES:
-                self.turn_off(f"the last {SLOW_WAVES} replies took more than {SLOW_SECONDS:g} s each")
+                self.turn_off(f"the last {SLOW_WAVES} replies took more than {SLOW_SECONDS:g} s each", noting=True)
         except (OSError, BadReply) as error:
-            self.turn_off(str(error) or type(error).__name__)
+            self.turn_off(str(error) or type(error).__name__, noting=isinstance(error, OSError))
         return found
 
     def _take(
@@ -182,7 +196,7 @@ class Remote:
 
     def put(self, key: str, value: bytes) -> None:
         """Has bytes uploaded, sooner or later; left out when too many wait."""
-        if self.failure is not None or not self._writes:
+        if not self._writes or self._is_off():
             return
         with self._lock:
             if self._uploads is None:
@@ -246,13 +260,42 @@ class Remote:
             self.round_trip = connection.round_trip
         return bodies
 
-    def turn_off(self, failure: str) -> None:
-        """Does without it from now on, with a warning that says why."""
+    def turn_off(self, failure: str, noting: bool = False) -> None:
+        """Does without it from now on, with a warning that says why; `noting` has other processes do so for a while."""
         with self._lock:
             if self.failure is not None:
                 return
-            self.failure = failure
+            self.failure, self._told = failure, True
         self.warn(f"remote cache {self.name}: {failure}; done without for this build")
+        if noting and self._notes is not None:
+            import json
+            import time
+
+            row = {"server": self.name, "failure": failure, "time": time.time()}
+            with contextlib.suppress(OSError):
+                write_atomically(self._notes, json.dumps(row).encode(), checked=True)
+
+    def _noted(self) -> str | None:
+        """Why another process does without the server, if that was a moment ago."""
+        if self._notes is None:
+            return None
+        import time
+
+        row = read_json_object(self._notes)
+        failure, noted = row.get("failure"), row.get("time")
+        if row.get("server") != self.name or not isinstance(failure, str) or not isinstance(noted, (int, float)):
+            return None
+        age = time.time() - noted
+        if not 0 <= age < REST_SECONDS:
+            return None
+        return f"{failure}, {age:.0f} s ago, and it is asked again in {REST_SECONDS - age:.0f} s"
+
+    def _is_off(self) -> bool:
+        """Whether it is done without; says so where that is another process's finding and nobody has yet."""
+        if self.failure is not None and not self._told:
+            self._told = True
+            self.warn(f"remote cache {self.name}: {self.failure}; done without for this build")
+        return self.failure is not None
 
 
 def _name(key: str) -> str:

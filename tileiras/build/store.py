@@ -161,7 +161,9 @@ class ArtifactStore:
         if mode != OFF and os.environ.get("TILEIRAS_REMOTE_CACHE"):
             from tileiras.build import remote
 
-            self.remote = remote.from_environment(warn)
+            writable = self._usable and mode != READ_ONLY
+            notes = os.path.join(directory, "server.json") if writable else None
+            self.remote = remote.from_environment(warn, notes=notes)
             if self.remote is not None:
                 self.remote.tell_damage = self.warn_once
         self.mode = mode if self._usable or self.remote is not None else OFF
