@@ -347,3 +347,17 @@ def test_a_location_of_the_programs_own_is_written_as_its_fallback():
     assert '#loc3 = loc(callsite(#loc1 at #loc2))' in text and '#loc1 = loc("f":1:2)' in text
     assert op.location.resolve().line == 1
     assert OpaqueLoc(3) == OpaqueLoc(3) != OpaqueLoc(4)
+
+
+def test_attributes_stand_behind_the_whole_name_of_an_operand():
+    text = """module {
+  nv_tileaa.func @f(%end: !nv_tileas.producer_token, %i: !nv_tileas.pipeline_iterator,
+      %it: !nv_tileas.pipeline_iterator) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>,
+      target_spec = "sm_90"} {
+    %q = nv_tileas.async.pipeline.producer_acquire %end, %it {fresh}
+    nv_tileaa.return
+  }
+}"""
+    module = parse_module(text, "t.mlir")
+    (acquire,) = (op for op in module.walk() if op.name.endswith("producer_acquire"))
+    assert acquire.iterator is acquire.parent.arguments[2] and "fresh" in acquire.attributes

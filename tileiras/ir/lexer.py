@@ -13,10 +13,11 @@ import re
 TRIVIA = r"\s*+(?://[^\n\0]*+\s*+)*+"
 
 BARE_ID = r"[A-Za-z_][\w$.]*"
-# suffix-id of the MLIR grammar: digits, or letters, digits and `$._-`.
-SUFFIX_ID = r"[\w$.\-]+"
+# suffix-id of the MLIR grammar: digits, or letters, digits and `$._-`.  Possessive: what must not follow a name is
+# looked for behind all of it.
+SUFFIX_ID = r"[\w$.\-]++"
 VALUE_ID = rf"%{SUFFIX_ID}"
-VALUE_USE = rf"%{SUFFIX_ID}(?:#\d+)?"
+VALUE_USE = rf"%{SUFFIX_ID}(?:#\d++)?+"
 STRING = r'"(?:[^"\\\n\0]|\\[^\n\0])*+"'
 
 _PLAIN = r'[^<>"\0]*+'
