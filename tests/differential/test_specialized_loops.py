@@ -85,9 +85,21 @@ class RandomLoops:
         return c
 
 
-@pytest.mark.parametrize("seed", range(16))
+COMPUTED_OPERAND = 28, 45
+"""Seeds whose first dot reads a tile that each iteration computes, and whose second one adds to it."""
+
+
+@pytest.mark.parametrize("seed", [*range(12), *COMPUTED_OPERAND])
 def test_random_loops(seed):
     made = RandomLoops(seed)
     kernel = made.kernel()
     artifact = kernel.compiled(made.gpu, emit="ptx", **made.strategy)
+    kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("seed", [12, 13, 14, 15, *COMPUTED_OPERAND])
+def test_the_same_loops_with_one_agent(seed):
+    made = RandomLoops(seed)
+    kernel = made.kernel()
+    artifact = kernel.compiled(made.gpu, emit="ptx", **{**made.strategy, "pipeline_strategy": "unspecialize"})
     kernel.emulated(artifact, seed)

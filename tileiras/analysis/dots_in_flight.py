@@ -38,6 +38,18 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
     return found
 
 
+def chain_of(dot: Any) -> list[Any]:
+    """A dot of warpgroups, and those of its block whose results are nothing but the accumulators that it adds to: they
+    are complete when it is, and may be in flight as long."""
+    found = [dot]
+    while True:
+        tile = found[-1].c
+        before = tile.defining_op
+        if not is_of_warpgroups(before) or before.parent is not dot.parent or not tile.has_one_use:
+            return found
+        found.append(before)
+
+
 def _needs_dot(value: Value, block: Block, seen: set[Value]) -> bool:
     """Whether a tile is computed from a dot of the same block."""
     op = value.defining_op

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.copied_loads import moves_with_conversion
-from tileiras.analysis.dots_in_flight import carried_in_flight, is_of_warpgroups
+from tileiras.analysis.dots_in_flight import carried_in_flight, chain_of, is_of_warpgroups
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation
@@ -123,7 +123,8 @@ def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
 def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
     loads = [op for op in loop.body.block.operations if tileas.RUNS_AHEAD in op.attributes]
     stages = loop.attributes[tileas.LOOP_SCHEDULE].stages
-    flying = set(carried_in_flight(loop).values()) if tileas.DOTS_IN_FLIGHT in loop.attributes else set()
+    carried = carried_in_flight(loop).values() if tileas.DOTS_IN_FLIGHT in loop.attributes else ()
+    flying = {each for dot in carried for each in chain_of(dot)}
     groups: dict[tuple[str, str, frozenset[Operation]], list[StagedLoad]] = {}
     for load in loads:
         why: list[str] = []

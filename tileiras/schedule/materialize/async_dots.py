@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Any
 
 from tileiras.analysis.copied_loads import is_zero
-from tileiras.analysis.dots_in_flight import carried_in_flight, is_of_warpgroups
+from tileiras.analysis.dots_in_flight import carried_in_flight, chain_of, is_of_warpgroups
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -74,7 +74,11 @@ class _Rewriting:
     def run(self) -> None:
         loops = dict.fromkeys(op.parent_op for op in self._dots if isinstance(op.parent_op, scf.ForOp))
         for loop in loops:
-            found = {n: dot for n, dot in carried_in_flight(loop).items() if _is_left_alone(dot, loop)}
+            found = {
+                n: dot
+                for n, dot in carried_in_flight(loop).items()
+                if all(_is_left_alone(each, loop) for each in chain_of(dot))
+            }
             if found:
                 self._carried[loop] = found
                 _carry(loop, sorted(found))
@@ -182,12 +186,17 @@ class _Rewriting:
         for number, dot in carried.items():
             value = block.arguments[1 + number]
             tail = committed[-1] - committed[places[dot]]
-            ends = (last,) if _reads_ring(dot, loop) else tuple(_released(dot, block, places))
-            yield _Future(value, value, 0, tail, ends)
+            ends = [place for each in chain_of(dot) for place in _released(each, block, places)]
+            if any(_reads_ring(each, loop) for each in chain_of(dot)):
+                ends.append(last)
+            yield _Future(value, value, 0, tail, tuple(ends))
         for op in places:
             if op in self._old:
                 future, start = self._futures[op], places[op]
-                if op not in self._added and op not in carried.values():
+                if op in self._added:
+                    # Nothing uses its tile; what it reads may end before the dot that adds to it is waited for.
+                    yield _Future(future, op.results[0], start, 0, tuple(_ends(op, block, places)))
+                elif op not in carried.values():
                     yield _Future(future, op.results[0], start, 0, (*_ends(op, block, places), last))
             for number, dot in self._carried.get(op, {}).items():
                 value = op.results[number]
