@@ -24,7 +24,7 @@ import SCons.Scanner
 import SCons.Script
 
 from tileiras import pipeline
-from tileiras.build import arguments, compiler_library, cpp, discover, gating, taskmaster, tidying
+from tileiras.build import arguments, compiler_library, cpp, discover, gating, reports, taskmaster, tidying
 from tileiras.build.declare import asked_for, collector_off, declare, declare_tree, entries_of, tidy
 from tileiras.build.lock import turn
 from tileiras.build.places import absolute_path, build_folder, from_top, named_from_top, source_name, variant_folder
@@ -234,7 +234,7 @@ def _has_consumers(env: Any) -> bool:
     for node in list(env.Dir("#").root._lookupDict.values()):
         # What is not known to be a file yet is an Entry.
         if not isinstance(node, SCons.Node.FS.Dir) and node.has_builder():
-            own = isinstance(getattr(node.get_builder(), "action", None), StageAction)
+            own = isinstance(getattr(node.get_builder(), "action", None), (StageAction, reports.ReportAction))
             if not own and not _products.isdisjoint(node.sources):
                 return True
     return False
@@ -286,6 +286,7 @@ def generate(env: Any, **keywords: Any) -> None:
     env.AddMethod(tile_watch, "TileWatch")
     cpp.add_methods(env, tile_kernel)
     compiler_library.add_method(env)
+    reports.add_method(env)
 
 
 def exists(env: Any) -> bool:

@@ -51,6 +51,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the report; - for standard output")
     parser.add_argument("--format", choices=sorted(set(FORMATS.values())), help="html unless the name says otherwise")
     parser.add_argument("--against", metavar="OTHER", help="another source or build directory to compare with")
+    parser.add_argument("--artifacts", metavar="FILE", help="of a build directory IN only the kernels whose artifacts "
+                        "the lines of this file name")  # fmt: skip
     parser.add_argument("--entry", action="append", help="only this kernel; may be given again")
     parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="number of tile blocks of the launch that is estimated")
     parser.add_argument("--gpu", metavar="NAME", help=f"which GPU to estimate for (default {DEFAULT_GPU})")
@@ -77,7 +79,10 @@ def run(argv: Sequence[str]) -> int:
     options = CompileOptions({"gpu-name": gpu_name, "opt-level": given.opt_level, **compile_options.given(given, _OWN)})
     _check_extra(format)
     with Line("report") as line:
-        report = _report(given.input, options, given.entry, launch, line.say)
+        if given.artifacts is not None:
+            report = _of_artifacts(given.artifacts, given.input, line.say)
+        else:
+            report = _report(given.input, options, given.entry, launch, line.say)
         other = _report(given.against, options, given.entry, None, line.say) if given.against is not None else None
         text = _rendered(report, other, format)
     outputs.publish([(output, text.encode("utf-8", "backslashreplace"))])
@@ -150,6 +155,14 @@ def _report(
         if len(names) > 1:
             raise UsageError(f"a launch is one kernel's: --entry must be one of {', '.join(names)}")
     return collect.of_source(path, options, entries=entries, launch=launch, progress=progress)
+
+
+def _of_artifacts(names: str, build: str, progress: Progress) -> Report:
+    from tileiras.report import collect
+
+    title = os.path.basename(os.path.abspath(build))
+    paths = process.read_input(names).decode("utf-8", "surrogateescape").split("\n")
+    return collect.of_artifacts([path for path in paths if path], title, progress=progress)
 
 
 def _rendered(report: Report, other: Report | None, format: str) -> str:

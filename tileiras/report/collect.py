@@ -19,7 +19,7 @@ from tileiras.report import alignment, decisions, layouts, machine, memory, timi
 from tileiras.report.alignment import Lines, Places
 from tileiras.report.model import Kernel, Level, Memory, PassChange, Report
 from tileiras.report.timing import Launch
-from tileiras.report.units import Progress, Unit, build_source, units_of_build
+from tileiras.report.units import Progress, Unit, build_source, units_of_artifacts, units_of_build
 
 MLIR_LEVELS = {
     "cuda_tile": (".cuda_tile.mlir", (".cuda_tile.loc",)),
@@ -71,11 +71,23 @@ def of_build(
 
     Raises CompileError where there are none.
     """
-    found = units_of_build(build, entries)
+    title = os.path.basename(os.path.abspath(build))
+    return _of_units(title, units_of_build(build, entries), most, progress)
+
+
+def of_artifacts(paths: Sequence[str], title: str, *, most: int = 8, progress: Progress = silent) -> Report:
+    """The report of the kernels that artifacts in a build directory are of: of `most` at most, the others are named.
+
+    Raises CompileError for a file that is no artifact of a kernel.
+    """
+    return _of_units(title, units_of_artifacts(paths), most, progress)
+
+
+def _of_units(title: str, found: Sequence[Unit], most: int, progress: Progress) -> Report:
     kernels = [collected(unit, None, progress) for unit in found[:most]]
     left = [f"{unit.name} ({unit.source_name}, {unit.target})" for unit in found[most:]]
     missing = (f"{len(left)} further kernels, which --entry shows: {', '.join(left)}",) if left else ()
-    return Report(os.path.basename(os.path.abspath(build)), tileiras.__version__, tuple(kernels), missing)
+    return Report(title, tileiras.__version__, tuple(kernels), missing)
 
 
 def collected(unit: Unit, launch: Launch | None = None, progress: Progress = silent) -> Kernel:

@@ -135,6 +135,24 @@ def units_of_build(build: str, wanted: Sequence[str] | None = None) -> list[Unit
     return [unit for unit in found if not wanted or unit.name in wanted]
 
 
+def units_of_artifacts(paths: Sequence[str]) -> list[Unit]:
+    """The kernels that artifacts are of, each once, in their order.  Raises CompileError for a file that is none."""
+    found: dict[str, Unit] = {}
+    for path in paths:
+        suffix = next((each for each in (*_ENTRY_SUFFIXES, ".cuda_tile.mlir") if path.endswith(each)), None)
+        if suffix is None:
+            raise CompileError.at(None, f"{path} is no artifact of a kernel", ExitCode.CONFIGURATION)
+        stem = path.removesuffix(suffix)
+        if stem not in found:
+            history = _history_of(os.path.dirname(stem) or ".")
+            known = ((os.path.dirname(stem), row.name) if row.unit == pipeline.FILE else (stem, row.name)
+                     for row in pipeline.STAGES)  # fmt: skip
+            rows = [history.entry(*each) for each in known]
+            notes = {(row.stem, row.stage): row for row in rows if row is not None}
+            found[stem] = _lying(history, notes, stem)
+    return list(found.values())
+
+
 def _history_of(folder: str) -> History:
     """The notes of the build directory that a folder is, or is in."""
     top = os.path.abspath(folder)
