@@ -280,7 +280,9 @@ class Cluster:
 
 def _alone(step: Step) -> Step:
     """A step without its successors, which have links of their own."""
-    return Step(
+    found = Step(
         step.stage, step.input, step.stem, step.wanted, step.source_name, step.source_path, step.options, step.entry,
         step.locations,
     )  # fmt: skip
+    found.override, found.overridden = step.override, step.overridden
+    return found

@@ -14,7 +14,14 @@ import SCons.Script
 from tileiras import extras, units
 from tileiras.build import discover, gating, plan, remark_files, standing, tidying
 from tileiras.build.execute import Session
-from tileiras.build.places import absolute_path, from_top, named_from_top, source_name, variant_folder
+from tileiras.build.places import (
+    absolute_path,
+    from_top,
+    named_from_top,
+    overrides_folder,
+    source_name,
+    variant_folder,
+)
 from tileiras.build.sessions import builds_nothing, session
 from tileiras.build.stage_action import BUILDERS, declared_steps, display, is_done
 from tileiras.build.step import Step
@@ -91,7 +98,8 @@ def declare_tree(
     env: Any, top: Any, variants: Sequence[tuple[CompileOptions, str]], entries: Sequence[str] | None
 ) -> list[Any]:
     own = session(env)
-    gate = gating.Gate.of(env, own)
+    # Whether an override is new, changed or gone is seen by kernels that are declared.
+    gate = gating.Gate.of(env, own) if not env["TILE_OVERRIDES"] else None
     folders = [variant_folder(env, values) for values, _ in variants]
     root = env.Dir("#")
     base = top.srcnode()
@@ -178,7 +186,10 @@ def declare(
     entries = list(only) if only is not None else entries_of(path, name)
     stem = plan.stem(variant_folder(env, options), path, name)
     source = str(node.rfile())
-    planned = plan.plan(path, name, source, stem, options, emit, entries)
+    edited = overrides_folder(env)
+    if edited:
+        display.overrides[edited] = None
+    planned = plan.plan(path, name, source, stem, options, emit, entries, edited)
     made = {source: node}
     every: list[Any] = []
     here = session(env)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tileiras.build.overrides import unused
 from tileiras.build.remark_files import remark_text
 from tileiras.build.step import Report, Step
 from tileiras.diagnostics import ExitCode, counted
@@ -34,6 +36,8 @@ class Display:
         """Whether the run builds nothing (`scons -n`)."""
         self.silent = False
         """Whether only errors are told (`scons -s`)."""
+        self.overrides: dict[str, None] = {}
+        """Folders of overrides."""
         self._lock = threading.RLock()
         self._kernels: list[tuple[Sequence[Step], dict[str, Any], list[Any]]] = []
         self._reports: dict[tuple[str, str], Report] = {}
@@ -50,7 +54,7 @@ class Display:
     def declared(self, steps: Sequence[Step], nodes: dict[str, Any], products: list[Any]) -> None:
         """A kernel of this run: its steps, its nodes by path, and those that were asked for."""
         self._kernels.append((steps, nodes, products))
-        if not self.idle and steps[0].options["emit-remarks"]:
+        if not self.idle and (steps[0].options["emit-remarks"] or self.overrides):
             self._summarise()
 
     def started(self) -> None:
@@ -110,7 +114,10 @@ class Display:
                 return
             self._summarised = True
             self._tell_remarks()
-            if not self._reports:
+            edited = self._overrides()
+            for name in self._unused_overrides():
+                self._say(f"tileiras: {name} takes the place of nothing that is built", self._error)
+            if not self._reports and not edited:
                 return
             reports = self._reports.values()
             ran = [report for report in reports if not report.cached and not report.code]
@@ -127,6 +134,8 @@ class Display:
             if self._without_files:
                 left = len({source for source, _ in self._without_files})
                 words.append(f"{counted(left, 'kernel')} not built: a file could not be read or written")
+            if edited:
+                words.append(f"{len(edited)} overridden: {', '.join(edited)}")
             if not self.silent:
                 self._say("tileiras: " + ", ".join(words), self._out)
             targets: dict[tuple[str, str], list[str]] = {}
@@ -152,6 +161,21 @@ class Display:
             text = remark_text(list(own.values()))
             if text:
                 self._say(text, self._error)
+
+    def _overrides(self) -> list[str]:
+        """The overrides that are in what is up to date, whether a stage ran or not."""
+        found: dict[str, None] = {}
+        for steps, nodes, _ in self._kernels if not self.idle else ():
+            for step in steps:
+                if step.override is not None and self._is_done(nodes[step.outputs[0]]):
+                    found[os.path.relpath(step.override)] = None
+        return sorted(found)
+
+    def _unused_overrides(self) -> list[str]:
+        """Files in the folders of overrides whose names fit nothing that was declared."""
+        used = [step.override for steps, _, _ in self._kernels for step in steps if step.override is not None]
+        left = [os.path.join(folder, name) for folder in self.overrides for name in unused(folder, used)]
+        return [os.path.relpath(path) for path in left]
 
     def _cut_off(self) -> int:
         """Stages that need not run because what an earlier one made was what lay there."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tileiras import pipeline
-from tileiras.build import NOTES
+from tileiras.build import NOTES, overrides
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
 from tileiras.build.step import Outcome, Report, Standing, Step, lie_there, read_beside, report
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from tileiras.locations import LocationTable
 
 KEY_FORMAT = 3
+
+METADATA = ".json"
+"""The artifact that says what a launch needs, and which stages' places overrides have taken."""
 
 NEAR_SECONDS = 0.02
 """A round trip to a server that is worth it where the stage before had to run."""
@@ -60,7 +63,7 @@ class _Found(NamedTuple):
     record: Record | None
 
 
-_OF_FILES = ("beside", "locations", "files")
+_OF_FILES = ("beside", "locations", "files", "override")
 """Parts of a key that files besides the input decide about."""
 
 
@@ -415,8 +418,13 @@ class Session:
             "input": xxhash.xxh3_128_hexdigest(data),
         }
         if stage.reads_beside:
-            digests = {suffix: xxhash.xxh3_128_hexdigest(content) for suffix, content in beside.items()}
+            own = {suffix: content for suffix, content in beside.items() if suffix != overrides.BESIDE}
+            digests = {suffix: xxhash.xxh3_128_hexdigest(content) for suffix, content in own.items()}
             parts["artifacts beside the input"] = digests
+        if step.override is not None:
+            parts["override"] = xxhash.xxh3_128_hexdigest(beside.get(overrides.BESIDE, b""))
+        if step.overridden and METADATA in step.wanted:
+            parts["overridden"] = list(step.overridden)
         if stage.reads_files:
             # The front end writes the file's name into the bytecode.
             parts["source name"] = step.source_name

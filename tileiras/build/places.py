@@ -15,6 +15,12 @@ def build_folder(env: Any) -> str:
     return folder[1:].lstrip("/") if folder.startswith("#") else folder
 
 
+def overrides_folder(env: Any) -> str:
+    """The folder of overrides as an absolute path, empty without one."""
+    folder = env.subst("$TILE_OVERRIDES")
+    return env.Dir(from_top(folder)).abspath if folder else ""
+
+
 def variant_folder(env: Any, options: CompileOptions) -> str:
     """Where the artifacts of one variant are, from the top."""
     return plan.folder(build_folder(env), options)

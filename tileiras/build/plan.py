@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tileiras import pipeline, units
 from tileiras.build import discover
+from tileiras.build.overrides import find
 from tileiras.build.step import Step
 from tileiras.build.tuned import tuned
 from tileiras.named_tuple import NamedTuple
@@ -30,12 +31,14 @@ def stem(variant: str, path: str, name: str) -> str:
 
 
 def plan(
-    path: str, name: str, source: str, stem: str, options: CompileOptions, emit: str, entries: Sequence[str]
-) -> Plan:
+    path: str, name: str, source: str, stem: str, options: CompileOptions, emit: str, entries: Sequence[str],
+    overrides: str = "",
+) -> Plan:  # fmt: skip
     """The steps from a source to the product of `emit`.
 
     path: the user's file.  source: the same as the first step opens it.  name: as messages have it.  The options are
-    those of the build, to which those of KERNEL.tune.json are added.
+    those of the build, to which those of KERNEL.tune.json are added.  overrides: the folder with artifacts that take
+    the place of what stages make, if any.
     Raises CompileError (code 2) for an `emit` that does not exist or does not follow from the source, and for a
     KERNEL.tune.json that is damaged.
     """
@@ -76,10 +79,17 @@ def plan(
         if len(stems) > 1:
             # Entries are compiled side by side, so that none of them is the successor of `read`.
             chain.clear()
+        edited = find(overrides, options["gpu-name"], entry)
+        earlier: tuple[str, ...] = ()
         for row in pipeline.stages_between("tileaa", last.name):
             wanted = row.artifacts(options)
             tables = beside if pipeline.takes_module(row) else beside[-1:]
-            current = add(row.name, current, stem + unit, wanted, entry, tables).outputs[0]
+            step = add(row.name, current, stem + unit, wanted, entry, tables)
+            if row.name in edited:
+                step.override = edited[row.name]
+                earlier += (row.name,)
+            step.overridden = earlier
+            current = step.outputs[0]
             if row.makes_module:
                 beside = [stem + unit + row.location_suffix, *beside]
         products.append(current)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import locations, pipeline, units
+from tileiras.build import overrides
 from tileiras.build.store import Record
 from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.remarks import Remark, remarks_json
@@ -45,11 +46,18 @@ def produce(
     try:
         with _compiling if works_on_ir else contextlib.nullcontext(), pipeline.reported(step.stage, context):
             start = time.perf_counter()
-            artifacts = _artifacts(step, data, table, context)
+            if step.override is None or overrides.needs_stage(step):
+                artifacts = _artifacts(step, data, table, context)
+            else:
+                artifacts = {}
+            if step.override is not None:
+                artifacts = overrides.taken(step, beside.get(overrides.BESIDE, b""), artifacts)
+            if step.overridden and ".json" in step.wanted:
+                artifacts[".json"] = overrides.noted(artifacts[".json"], step.overridden)
             seconds = time.perf_counter() - start
     except CompileError as error:
         raise after(said, error) from None
-    if step.stage.says_remarks(step.options):
+    if step.stage.says_remarks(step.options) and step.override is None:
         # What a stage says of its choices is an artifact of its own, for builds in which the stage does not run.
         remarks = [diagnostic for diagnostic in said if isinstance(diagnostic, Remark)]
         artifacts[step.stage.remark_suffix] = remarks_json(remarks)

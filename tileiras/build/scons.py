@@ -33,6 +33,7 @@ from tileiras.build.stage_action import BUILDERS, StageAction, asked, checked_op
 from tileiras.build.store import default_directory
 from tileiras.build.variables import BadVariable, words
 from tileiras.build.watched import Single, Tree
+from tileiras.diagnostics import ExitCode
 from tileiras.options import GPU_NAMES, CompileOptions
 
 
@@ -203,6 +204,10 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
         from tileiras.build import watch
         from tileiras.build.follow import Follower
 
+        if env["TILE_OVERRIDES"]:
+            print("error: a watch takes no overrides: they are for builds", file=sys.stderr)
+            return int(ExitCode.CONFIGURATION)
+
         kept = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             # Started again as SCons was, from the folder that it was called in.
@@ -272,6 +277,7 @@ def generate(env: Any, **keywords: Any) -> None:
         TILE_BUILDDIR="build",
         TILE_CACHE=default_directory(env.Dir("#").abspath),
         TILE_EXECUTOR="",
+        TILE_OVERRIDES="",
     )
     scanner = SCons.Scanner.ScannerBase(function=_imported_modules, name="tileiras", skeys=[".py"])
     for stage in pipeline.STAGES:

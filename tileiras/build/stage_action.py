@@ -80,7 +80,8 @@ class StageAction(SCons.Action.FunctionAction):
             done = _blamed(session(env), step, done)
         else:
             session(env).know(step, done.made)
-        lines = [self._line(target) + (f" {CACHED}" if done.cached else "")]
+        by = f" (overridden by {os.path.relpath(step.override)})" if step.override is not None else ""
+        lines = [self._line(target) + (f" {CACHED}" if done.cached else "") + by]
         if "explain" in (SCons.Script.GetOption("debug") or ()):
             lines += [f"           {reason}" for reason in _reasons(session(env), step)]
         display.finished(step, done, "\n".join(lines))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from tileiras import diagnostics as messages
 from tileiras import pipeline
+from tileiras.build import overrides
 from tileiras.bytecode.versions import is_bytecode
 from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.files import digest_if_there, read_if_there
@@ -21,7 +22,7 @@ class Step:
     """What one stage is to do for one unit."""
 
     __slots__ = ("stage", "input", "stem", "wanted", "source_name", "source_path", "options", "entry", "locations",
-                 "next")  # fmt: skip
+                 "next", "override", "overridden")  # fmt: skip
 
     def __init__(
         self,
@@ -48,6 +49,10 @@ class Step:
         self.entry = entry
         self.locations = tuple(locations)
         """The location files from the input's own up to the one that holds positions in the source."""
+        self.override: str | None = None
+        """The file that takes the place of what the stage makes (`overrides`)."""
+        self.overridden: tuple[str, ...] = ()
+        """The stages up to this one whose places overrides take."""
         self.next: Step | None = None
         """The step whose input this one's product is, when there is one and no other."""
 
@@ -55,7 +60,8 @@ class Step:
         """Whether two steps do the same, whatever follows them."""
         return all(
             getattr(self, name) == getattr(other, name)
-            for name in ("stage", "input", "stem", "wanted", "source_name", "source_path", "entry", "locations")
+            for name in ("stage", "input", "stem", "wanted", "source_name", "source_path", "entry", "locations",
+                         "override", "overridden")
         ) and dict(self.options) == dict(other.options)
 
     @property
@@ -64,17 +70,18 @@ class Step:
 
     @property
     def beside(self) -> dict[str, str]:
-        """The side artifacts of the input that the stage is given as well: suffix -> path.
+        """The side artifacts of the input that the stage is given as well: suffix -> path; and the override.
 
-        Empty for an input that is not named as the stage before names it, where nothing is known to belong to it.
+        None for an input that is not named as the stage before names it, where nothing is known to belong to it.
         """
+        found = {overrides.BESIDE: self.override} if self.override is not None else {}
         if not self.stage.reads_beside:
-            return {}
+            return found
         suffix = pipeline.before(self.stage).suffix
         if not self.input.endswith(suffix):
-            return {}
+            return found
         stem = self.input.removesuffix(suffix)
-        return {own: stem + own for own in self.stage.reads_beside}
+        return {**found, **{own: stem + own for own in self.stage.reads_beside}}
 
 
 class Outcome:

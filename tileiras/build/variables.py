@@ -5,6 +5,7 @@ What is not known or not accepted is refused with a list of what is.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ FULL = "tile_full"
 EXECUTOR = "executor"
 """`executor=dask://HOST:PORT` runs stages on other machines (see `tileiras.build.cluster`)."""
 
+OVERRIDES = "overrides"
+"""`overrides=FOLDER` has artifacts that take the place of what stages make (see `tileiras.build.overrides`)."""
+
 OWN_NAMES = {"gpu-name": "sm", "opt-level": "opt"}
 """What command lines and builders call options whose names would say less to a user of SCons."""
 
@@ -30,7 +34,7 @@ class BadVariable(Exception):
 
 
 def construction_variables(arguments: Mapping[str, str], further: Iterable[str] = ()) -> dict[str, Any]:
-    """TILE_SM, TILE_OPT, TILE_EMIT, TILE_EXECUTOR and TILE_OPTIONS from `NAME=VALUE` arguments.
+    """TILE_SM, TILE_OPT, TILE_EMIT, TILE_EXECUTOR, TILE_OVERRIDES and TILE_OPTIONS from `NAME=VALUE` arguments.
 
     `further` are variables of the project itself, which are passed over.  Raises BadVariable.
     """
@@ -38,6 +42,7 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
     options: dict[str, Any] = {}
     result: dict[str, Any] = {
         "TILE_SM": DEFAULT_SM, "TILE_OPT": DEFAULT_OPT, "TILE_EMIT": "", "TILE_OPTIONS": options, "TILE_EXECUTOR": "",
+        "TILE_OVERRIDES": "",
     }  # fmt: skip
     for name, value in arguments.items():
         if name in own:
@@ -52,6 +57,10 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
             result["TILE_OPT"] = int(value)
         elif name == "emit":
             result["TILE_EMIT"] = ",".join(words(name, value, EMIT))
+        elif name == OVERRIDES:
+            if not os.path.isdir(value):
+                raise BadVariable(f"overrides={value}: there is no such folder")
+            result["TILE_OVERRIDES"] = value
         elif name == EXECUTOR:
             try:
                 scheduler_address(value)
@@ -82,7 +91,7 @@ def scheduler_address(executor: str) -> str:
 
 def names() -> list[str]:
     """The variables in the order in which help shows them."""
-    return ["sm", "opt", "emit", EXECUTOR, *(option for option in OPTIONS if option not in OWN_NAMES)]
+    return ["sm", "opt", "emit", EXECUTOR, OVERRIDES, *(option for option in OPTIONS if option not in OWN_NAMES)]
 
 
 def help_text() -> str:
@@ -96,6 +105,7 @@ def help_text() -> str:
         _row("opt", "optimization level; without emit= its product is " + _tiers(), DEFAULT_OPT, _listed(TIERS)),
         _row("emit", "the artifacts to build, one or several, comma separated", None, _listed(EMIT)),
         _row(EXECUTOR, "a scheduler of dask.distributed whose workers run the stages", None, "dask://HOST:PORT"),
+        _row(OVERRIDES, "edited artifacts that take the place of what stages make", None, "a folder"),
         _row(FULL, "declare every stage, whatever the manifest of the last build says", None, "true, false"),
     ]
     for option in OPTIONS.values():

@@ -47,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.USAGE
     try:
         variables = construction_variables(settings)
+        if variables["TILE_OVERRIDES"]:
+            raise BadVariable("overrides: a watch takes none: they are for builds")
         watch = _watch(folders, variables, given.build, given.jobs)
     except (BadVariable, ImportError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)

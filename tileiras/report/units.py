@@ -226,5 +226,7 @@ def _noted_stages(history: History, rows: Mapping[str, Entry]) -> Iterator[Stage
         noted = history.noted(entry)
         outcome = "cut off" if noted < before and entry.outcome != "failed" else entry.outcome
         why = tuple(history.differences(entry)) if outcome == "ran" else ()
+        if "override" in entry.parts:
+            outcome = "overridden"
         yield Stage(row.name, outcome, history.seconds(entry), why)
         before = max(before, noted)
