@@ -76,7 +76,8 @@ PASSES = [
     "tileas-lower-occupancy", "tileas-sink-loads", "tileas-lower-occupancy", "tileas-mark-short-loops",
     "tileas-smem-operands", "tileas-generate-schedule", "tileas-unspecialized-pipeline", "tileas-smem-operands",
     "tileas-spill-loop-carried", "tileas-smem-operands", "cse", "tileas-roll-mma-dot", "tileas-legalize-fma-dot",
-    "tileas-attach-tma-desc-args", "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor",
+    "lower-tma-load-store-to-async", "tileas-attach-tma-desc-args", "tileas-materialize-convert-layout",
+    "tileas-optimize-alloc-tensor",
     "tileas-rematerialize", "tileas-insert-barriers", "tileas-assign-launch-bounds",
     "tileir-verify-ops-analysis", "convert-tileas-to-llvm",
 ]  # fmt: skip

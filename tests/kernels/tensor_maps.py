@@ -101,3 +101,16 @@ def twice() -> str:
     begin, end = text.index("    %sum = for"), text.index("    %end = store")
     again = text[begin:end].replace("%sum", "%total").replace("%acc = %none", "%acc = %sum")
     return text[:end] + again + text[end:].replace("weak %sum", "weak %total")
+
+
+def doubled(hints: str = "") -> str:
+    """C = A B + A B: the product is stored, with `hints`, loaded again, and stored as the sum of both."""
+    text = matmul()
+    type = f"partition_view<tile=({TILES[0]}x{TILES[1]}), padding_value = zero, {_VIEW.format(element='f32')}>"
+    tile = f"tile<{TILES[0]}x{TILES[1]}xf32>"
+    more = f"""
+    %r, %k_r = load_view_tko weak %v_c[%x, %y] token = %end : {type}, tile<i32> -> {tile}, token
+    %both = addf %r, %r : {tile}
+    %last = store_view_tko weak %both, %v_c[%x, %y] token = %k_r : {tile}, {type}, tile<i32> -> token
+    return"""
+    return text.replace("weak %sum, %v_c[%x, %y]", f"weak %sum, %v_c[%x, %y]{hints}").replace("\n    return", more)

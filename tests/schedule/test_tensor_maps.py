@@ -14,8 +14,11 @@ from tests.kernels.dots import attention_like, matmul
 from tests.kernels.tensor_maps import Arrays
 from tileiras.codegen import ptxas
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.ir import parse_module, print_op
+from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.remarks import remarks_of
 from tileiras.targets import target
+from tileiras.tileir_pipeline import tileas_passes
 
 SEEDS = (None, 0, 1, 2)
 BOX, RUN = "cp.async.bulk.tensor", "cp.async.cg"
@@ -142,15 +145,72 @@ def test_what_goes_through_registers_comes_by_copies_of_all_threads_beside_the_b
         kernel.emulated(artifact, seed)
 
 
+# ---- stores ----------------------------------------------------------------------------------------------------------
+
+STORE = "tile.bulk_group"
+STORED = {
+    "f32": ((64, 64, 64), "f16", None, 2),
+    "f16": ((128, 64, 64), "f16", "f16", 1),
+    "i32": ((64, 64, 64), "i8", "i32", 2),
+}
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
+@pytest.mark.parametrize("name", STORED)
+def test_results_are_stored_in_boxes(name, gpu, ptxas):
+    tiles, operand, accumulator, boxes = STORED[name]
+    kernel = matmul(tiles, operand, accumulator, steps=3, b_by_columns=operand == "i8")
+    artifact = compiled(kernel.text, gpu)
+    assert artifact.text.count(STORE) == boxes
+    assemble(artifact.text, gpu)
+    for seed in SEEDS[:3]:
+        kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
+def test_nothing_that_orders_a_store_is_superfluous(gpu):
+    kernel = matmul((64, 64, 64), "f16", steps=7)
+    artifact = compiled(kernel.text, gpu)
+
+    def judge(code, seed):
+        kernel.emulated(artifact, seed, code)
+
+    found = sites(artifact.text)
+    assert {"cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 0;"} <= {line for line, _ in found}
+    assert survives(artifact.text, judge, SEEDS)
+    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+
+
+HINT = " optimization_hints = <sm_90 = {allow_tma = false}>"
+
+
+@pytest.mark.parametrize("hints", ["", HINT])
+def test_a_store_is_complete_before_what_a_token_orders_behind_it(hints):
+    """And what threads wrote before, with a hint that they do, is fenced in all memory."""
+    artifact = compiled(kernels.doubled(hints))
+    assert artifact.text.count(STORE) == (2 if hints else 4)
+    assert ("fence.proxy.async;" in artifact.text) == bool(hints)
+    arrays = Arrays(64, 64, 224)
+
+    def judge(code, seed):
+        arrays.launch(code, artifact.kernels[0].metadata, seed, times=2)
+
+    assert survives(artifact.text, judge, SEEDS)
+    found = [site for site in sites(artifact.text) if re.match(r"fence\.proxy|bar\.sync|cp\.async\.bulk", site[0])]
+    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+    if hints:
+        narrow = artifact.text.replace("fence.proxy.async;", "fence.proxy.async.shared::cta;")
+        assert not survives(narrow, judge, SEEDS)
+
+
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 K, M = "64x32", kernels.view
-HINT = " optimization_hints = <sm_90 = {allow_tma = false}>"
 REFUSED = {
     "alignment of the base": (kernels.matmul(M("a", K, aligned=8)), "base pointer not 16-byte aligned"),
     "alignment of rows": (kernels.matmul(M("a", K, divisor=4)), "stride of dimension 0 not 16-byte aligned"),
     "a hint": (kernels.matmul(hints=HINT), "its hint allow_tma is false"),
-    "an order": (kernels.matmul(order="relaxed device"), "it is ordered after accesses of other threads"),
+    "an order": (kernels.matmul(order="relaxed device"), "it is ordered with accesses of other threads"),
     "a computed size": (
         kernels.matmul(M("a", K).replace("assume bounded<0, ?>, %s_a_0", "maxi %s_a_0, %s_a_1 signed")),
         "the size of dimension 0 is computed",
@@ -185,9 +245,28 @@ def test_nothing_changes_without_maps_or_without_the_instruction():
     assert compiled(text, "sm_80").text == tileiras.compile(text, gpu_name="sm_80").text
 
 
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
+def test_every_row_goes_on_from_text(gpu):
+    """What a row needs of boxes and descriptors stands in what was printed before it."""
+    source = tileiras.compile(kernels.doubled(), gpu_name=gpu, emit="tileaa").text
+    passes = tileas_passes(f"compute-capability={gpu} tensor-maps=host")
+
+    def run(module, those):
+        PassManager(those, verify_each=True).run(module, PassContext(DiagnosticEngine()))
+        return print_op(module)
+
+    expected = run(parse_module(source, "k.mlir"), passes)
+    assert "async.tma_load" in expected and "async.tma_store" in expected and "make_tma_desc" not in expected
+    text = source
+    for each in passes:
+        text = run(parse_module(text, "k.mlir"), [each])
+    assert text == expected
+
+
 def test_the_description_says_how_maps_are_made():
     metadata = compiled(kernels.matmul()).kernels[0].metadata
     assert [each["fill"] for each in metadata["hidden_parameters"]] == [
         "tensor_map element=f16 address=p0 dims=p2,p1 strides=p3 box=32,64 swizzle=64",
         "tensor_map element=f16 address=p4 dims=p6,p5 strides=p7 box=64,32 swizzle=128",
+        "tensor_map element=f32 address=p8 dims=p10,p9 strides=p11 box=32,64 swizzle=128",
     ]

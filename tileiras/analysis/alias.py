@@ -85,8 +85,8 @@ def _same(first: Origin, second: Origin) -> bool:
 
 
 def address_of(op: Operation) -> Value:
-    """The pointer or view that a memory operation accesses memory through."""
-    return op.view if hasattr(op, "view") else op.pointer  # type: ignore[attr-defined]
+    """The pointer, view or descriptor of a view that a memory operation accesses memory through."""
+    return next(getattr(op, name) for name in ("view", "pointer", "desc") if hasattr(op, name))
 
 
 def data_of(op: Operation) -> Value:

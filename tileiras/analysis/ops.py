@@ -47,6 +47,7 @@ AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
 
 ASYNC_DOT = "nv_tileas.async.dot"
 """Few kernels load the file of the operation."""
+TMA_STORE = "nv_tileas.async.tma_store"
 CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
 
 Finding = tuple[Operation, str]
@@ -90,7 +91,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
                 if not wrong:
                     accepted.add((type(op), atom))
         if not wrong:
-            rule = _RULES.get(type(op)) or (_product_error if op.name == ASYNC_DOT else None)
+            rule = _RULES.get(type(op)) or _BY_NAME.get(op.name)
             wrong = rule(op) if rule is not None else ""
         if not wrong and elsewhere:
             wrong = residence_error(op)
@@ -360,3 +361,13 @@ _RULES: Mapping[type[Operation], Callable[[Any], str]] = {
     tileas.BlockScaledMmaOp: _product_error,
     tileas.ReduceOp: _reduction_error,
 }
+
+
+def _boxes_error(op: Any) -> str:
+    from .pipes import boxes_error
+
+    return boxes_error(op.desc.type, op.buffer.type.tile)
+
+
+_BY_NAME: Mapping[str, Callable[[Any], str]] = {ASYNC_DOT: _product_error, TMA_STORE: _boxes_error}
+"""Those of operations whose files few kernels load."""

@@ -31,6 +31,9 @@ _ASYNC_DOT = "nv_tileas.async.dot"
 _FENCE_PROXY = "nv_tileas.fence_proxy_async"
 """Likewise, kernels without dots of warpgroups."""
 
+_TMA_STORE = "nv_tileas.async.tma_store"
+"""Likewise, kernels without tensor maps."""
+
 _VIEWED = (aa.TiledLoadOp, aa.TiledStoreOp)
 _POINTED = (aa.LoadOp, aa.StoreOp)
 _ASYNCHRONOUS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.AsyncWaitOp)
@@ -336,6 +339,13 @@ class Synchronization:
                 found.append(self._buffers[source.buffer])
         return found
 
+    def _tma_store(self, op: Any) -> None:
+        """One thread copies a buffer to memory, when all have written it, and has read it when it goes on."""
+        buffer = self._buffer(op)
+        self._before_loads(Place(op), buffer)
+        self._access(op)
+        self._read(buffer)
+
     def _fence(self, op: Operation) -> None:
         """The fence is a thread's own (PTX ISA, membar / fence.proxy): barriers hand its effect to the others."""
         self._wait(Place(op))
@@ -402,7 +412,7 @@ class Synchronization:
 
     def _by_one_thread(self, op: Any) -> bool:
         """Whether the first thread alone executes the access: of a single element, unless all load it."""
-        if isinstance(op, _ASYNCHRONOUS):
+        if isinstance(op, _ASYNCHRONOUS) or op.name == _TMA_STORE:
             return False
         if isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) and op.mem_semantic.value == "weak":
             return False
@@ -457,7 +467,8 @@ class Synchronization:
         self._barrier = min(ends)
 
     def _enter_loop(self, op: Operation) -> None:
-        inside = [inner for inner in op.walk() if isinstance(inner, (*_MEMORY, tileas.StoreTensorOp, tileas.CopyOp))]
+        buffered = (tileas.StoreTensorOp, tileas.CopyOp)
+        inside = [inner for inner in op.walk() if _reaches_memory(inner) or isinstance(inner, buffered)]
         # What the body reads that was written before the loop: one barrier here, not one in each iteration.
         for inner in inside:
             if isinstance(inner, tileas.CopyOp) and inner.buffer in self._buffers:
@@ -467,7 +478,7 @@ class Synchronization:
                 self._before_loads(Place(op), buffer)
         self._time += 1
         for inner in inside:
-            if isinstance(inner, _MEMORY):
+            if _reaches_memory(inner):
                 self._passed[inner] = self._time
             elif isinstance(inner, tileas.StoreTensorOp) and inner.buffer in self._buffers:
                 self._buffers[inner.buffer].last_written = self._time
@@ -533,8 +544,14 @@ _RULES: dict[type[Operation], Callable[[Synchronization, Any], None]] = {
 _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
     _ASYNC_DOT: Synchronization._async_dot,
     "nv_tileas.async.future_wait": Synchronization._future_wait,
+    _TMA_STORE: Synchronization._tma_store,
     _FENCE_PROXY: Synchronization._fence_proxy,
 }
+
+
+def _reaches_memory(op: Operation | None) -> bool:
+    """Whether an operation accesses what pointers and views lead to."""
+    return isinstance(op, _MEMORY) or op is not None and op.name == _TMA_STORE
 
 
 def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, bool]], carried: bool) -> None:
@@ -549,7 +566,7 @@ def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, 
             _collect(value, found, seen, carried or around)
         return
     op: Any = token.defining_op
-    if isinstance(op, _MEMORY):
+    if _reaches_memory(op):
         found[op] = found.get(op, False) or carried
     # Order is transitive, and an operation that needed no barrier of its own passes the earlier ones on.
     for operand in op.operands:

@@ -1,9 +1,10 @@
-"""Which loads a tensor map can serve: the rules of maps (CUDA driver API, cuTensorMapEncodeTiled) and of the host,
-which knows the kernel's own arguments alone, against what is known of a load's view.
+"""Which loads and stores a tensor map can serve: the rules of maps (CUDA driver API, cuTensorMapEncodeTiled) and of the
+host, which knows the kernel's own arguments alone, against what is known of an access and its view.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
@@ -17,24 +18,30 @@ from tileiras.ir import DYNAMIC, BlockArgument, IntegerType, MemoryWrite, Operat
 UNIT = 16
 """Bytes that addresses and strides are multiples of."""
 
+_TMA_STORE = "nv_tileas.async.tma_store"
+"""By name: few kernels load the file of the operation."""
+
 MOST_INDEX_BITS = 32
 """Of a size: coordinates of boxes are signed numbers of so many bits (PTX ISA, "Tensors")."""
 
 
-def load_refusal(load: Operation, facts: DivisibilityAnalysis) -> str:
-    """Which rule a load breaks so that no tensor map can serve it, or nothing."""
-    if not isinstance(load, tileas.TiledLoadOp) or not isinstance(load.data.type, TensorType):
+def access_refusal(access: Operation, facts: DivisibilityAnalysis) -> str:
+    """Which rule a load or a store breaks so that no tensor map can serve it, or nothing."""
+    tiled = (tileas.TiledLoadOp, tileas.TiledStoreOp)
+    if not isinstance(access, tiled) or not isinstance(access.data.type, TensorType):
         return "it is not of a tile of a view"
-    if aa.NO_TMA in load.attributes:
+    if aa.NO_TMA in access.attributes:
         return "its hint allow_tma is false"
-    if load.mem_semantic.value != "weak":
-        return "it is ordered after accesses of other threads"
-    wrong = view_error(load.view.type) or _memref_error(load.view, facts)
+    if access.mem_semantic.value != "weak":
+        return "it is ordered with accesses of other threads"
+    wrong = view_error(access.view.type) or _memref_error(access.view, facts)
     if wrong:
         return wrong
-    if load.token is not None and follows_write(load.token):
+    if access.token is None:
+        return ""
+    if isinstance(access, tileas.TiledLoadOp) and _follows(access.token, _writes):
         return "it is ordered after a write of the kernel, which a copy by the asynchronous proxy might not see"
-    return ""
+    return "it is ordered after accesses of other threads" if _follows(access.token, _is_strong) else ""
 
 
 def memref_of(view: Value) -> Any:
@@ -103,7 +110,12 @@ def _extent_error(memref: Any, dim: int, is_inner: bool, size: int, facts: Divis
 
 
 def follows_write(token: Value) -> bool:
-    """Whether a token waits for a write of the kernel, or for what says when writes of others are there."""
+    """Whether a token waits for what a thread of the kernel writes."""
+    return _follows(token, _writes)
+
+
+def _follows(token: Value, wanted: Callable[[Operation], bool]) -> bool:
+    """Whether a token waits for an operation of a kind; what comes out of other regions may be anything."""
     seen = {token}
     pending = [token]
     while pending:
@@ -112,7 +124,7 @@ def follows_write(token: Value) -> bool:
         op = current.defining_op
         if handed_on is not None:
             following = [each.value for each in handed_on]
-        elif op is None or _is_write(op):
+        elif op is None or op.regions or wanted(op):
             return True
         else:
             following = [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]
@@ -123,7 +135,12 @@ def follows_write(token: Value) -> bool:
     return False
 
 
-def _is_write(op: Operation) -> bool:
+def _is_strong(op: Operation) -> bool:
+    """Whether an operation says when writes of other threads, or of other kernels, are there."""
     semantic = getattr(op, "mem_semantic", None)
-    strong = semantic is not None and semantic.value != "weak"
-    return strong or op.has_trait(MemoryWrite) or isinstance(op, aa.GdcWaitOp) or bool(op.regions)
+    return semantic is not None and semantic.value != "weak" or isinstance(op, aa.GdcWaitOp)
+
+
+def _writes(op: Operation) -> bool:
+    # A copy that is complete was made by the asynchronous proxy itself.
+    return _is_strong(op) or op.has_trait(MemoryWrite) and op.name != _TMA_STORE

@@ -57,22 +57,22 @@ def assign_load_store_layouts(
         if engine.remarks:
             _remark(op, atom, vector_size, layout, assignment, func.sym_name.value, engine)
     if tensor_maps != "none" and target.has("tma"):
-        _choose_tensor_maps(func, [op for op in accesses if isinstance(op, _READS)], engine)
+        _choose_tensor_maps(func, [op for op in accesses if isinstance(op, (*_READS, *_WRITES))], engine)
 
 
-def _choose_tensor_maps(func: aa.FuncOp, loads: list[Operation], engine: DiagnosticEngine) -> None:
-    """Marks the loads that a tensor map can serve when they run ahead of a loop, and says of the others why not."""
-    from tileiras.analysis.tensor_map_rules import load_refusal
-    from tileiras.targets.atoms.bulk_copies import BOX_LOAD
+def _choose_tensor_maps(func: aa.FuncOp, accesses: list[Operation], engine: DiagnosticEngine) -> None:
+    """Marks the loads and stores that a tensor map can serve, and says of the others why not."""
+    from tileiras.analysis.tensor_map_rules import access_refusal
+    from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_STORE
 
     facts = DivisibilityAnalysis(func)
-    for load in loads:
-        refusal = load_refusal(load, facts)
+    for op in accesses:
+        refusal = access_refusal(op, facts)
         if not refusal:
-            load.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(BOX_LOAD, 1)
-        elif engine.remarks and isinstance(data_of(load).type, TensorType):
+            op.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(BOX_LOAD if isinstance(op, _READS) else BOX_STORE, 1)
+        elif engine.remarks and isinstance(data_of(op).type, TensorType):
             name = func.sym_name.value
-            engine.emit(Remark("missed", "RemarkMemoryTensorMap", load.location, reason=refusal, function=name))
+            engine.emit(Remark("missed", "RemarkMemoryTensorMap", op.location, reason=refusal, function=name))
 
 
 UPDATE = "atom.global"

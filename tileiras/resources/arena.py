@@ -22,6 +22,7 @@ SHARED_BYTES = 16 * 1024
 
 CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
 AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
+TMA_STORE = "nv_tileas.async.tma_store"
 """By name: kernels without agents do without the file that has them."""
 
 # Operations whose result leads where their operand does.
@@ -270,7 +271,7 @@ def _alignment(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:
         for user in op.result.users:
             if isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type):
                 return ARENA_ALIGNMENT
-            if user.name == CREATE_PIPELINE and user.kinds[0] == "bulk_load":
+            if user.name == CREATE_PIPELINE and user.kinds[0] == "bulk_load" or user.name == TMA_STORE:
                 return ARENA_ALIGNMENT
     return AREA_ALIGNMENT
 

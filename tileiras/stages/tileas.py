@@ -18,6 +18,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.passes.convert_tileaa_to_tileas import ConvertTileAAToTileAS
 from tileiras.passes.cse import CommonSubexpressionElimination
 from tileiras.passes.dce import DeadCodeElimination
+from tileiras.passes.lower_tma_load_store_to_async import LowerTmaLoadStoreToAsync
 from tileiras.passes.tileas_assign_dot_layouts import AssignDotLayouts
 from tileiras.passes.tileas_assign_launch_bounds import AssignLaunchBounds
 from tileiras.passes.tileas_assign_load_store_layouts import AssignLoadStoreLayouts
@@ -98,6 +99,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(CommonSubexpressionElimination, "each copy has its addresses", {}, True, True, GenerateSchedule.name),
     Decision(RollMmaDot, "reads the operands that the rows above left in buffers; takes no memory", optional=True),
     Decision(LegalizeFmaDot, "reads operands slice by slice from the buffers that the rows above made", optional=True),
+    Decision(LowerTmaLoadStoreToAsync, "takes no more shared memory than all rows above", {}, True, True),
     Decision(AttachTmaDescArgs, "behind all that makes descriptors; before the function's arguments are counted"),
     # What stands where, once operations are what they will be.
     Decision(MaterializeConvertLayout, "loads between conversions are under way before their barrier", optional=True),

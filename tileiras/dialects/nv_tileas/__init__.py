@@ -143,6 +143,7 @@ _LAZY = {
     "ProducerWriteOp": "pipes",
     "TmaDescType": "tensor_maps",
     "TmaLoadOp": "pipes",
+    "TmaStoreOp": "tensor_maps",
     "ToAsyncOp": "async_dots",
 }
 """What few kernels have, and its file: loaded when one of them is used."""

@@ -159,9 +159,10 @@ class FutureWaitOp(Operation):
 
 class FenceProxyOp(Operation):
     """What this thread wrote to shared memory is seen by what reads it through the asynchronous proxy, behind a
-    barrier (PTX ISA, "Async Proxy")."""
+    barrier (PTX ISA, "Async Proxy"); with `global_memory`, so are its accesses of that."""
 
     name = "nv_tileas.fence_proxy_async"
     traits = (MemoryRead, MemoryWrite)
+    global_memory = attribute(UnitAttr, optional=True)
     assembly_format = "attr-dict"
 

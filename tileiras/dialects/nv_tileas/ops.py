@@ -48,8 +48,8 @@ RUNS_AHEAD = "nv_tileas.runs_ahead"
 """Discardable unit attribute of a load of a loop with a schedule: it is for later iterations."""
 
 AHEAD_ATOM = "nv_tileas.ahead_atom"
-"""Discardable attribute of a load: the atom, `#nv_tileas.copy_atom`, that can bring its tile to shared memory when it
-runs ahead, where that is another one than the target has for every load."""
+"""Discardable attribute of a load or a store: the atom, `#nv_tileas.copy_atom`, that can bring its tile to shared
+memory when it runs ahead, or from there, where that is another one than the target has for every access."""
 
 DOTS_IN_FLIGHT = "nv_tileas.dots_in_flight"
 """Discardable unit attribute of a loop with a schedule: its dots may be in flight when the next iteration begins, whose

@@ -14,7 +14,24 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import FloatType, IntegerType, Operation, Pure, Type, VerifyError, operand, result
+from tileiras.dialects.arith import integer_like
+from tileiras.ir import (
+    AttrSizedOperandSegments,
+    FloatType,
+    IntegerType,
+    MemoryRead,
+    MemoryWrite,
+    Operation,
+    Pure,
+    Type,
+    VerifyError,
+    operand,
+    optional_operand,
+    result,
+    variadic_operand,
+)
+
+from .buffers import BufferType, check_stage
 
 if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
@@ -122,3 +139,31 @@ class MakeTmaDescOp(Operation):
     def verify_op(self) -> None:
         if self.result.type.view is not self.view.type:
             raise VerifyError(f"expects a descriptor of {self.view.type}, got {self.result.type}")
+
+
+class TmaStoreOp(Operation):
+    """Copies a tile in one stage of a buffer to memory, by boxes of a descriptor; complete when it is done.
+
+    The coordinates are those of a tile, as a tiled store has them; what lies outside of the memref is not stored.  One
+    thread issues the copies and waits for them.  What threads stored in the buffer they have fenced for the
+    asynchronous proxy, before a barrier; so they have, with `global`, their own accesses that the token stands for.
+    """
+
+    name = "nv_tileas.async.tma_store"
+    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
+    buffer = operand(BufferType)
+    stage = operand(integer_like)
+    desc = operand(TmaDescType)
+    coords = variadic_operand(integer_like)
+    token = optional_operand(aa.MemTokenType)
+    mem_semantic = aa.MemSemanticAttr("weak")
+    result_token = result(aa.MemTokenType)
+    assembly_format = (
+        "$buffer `[` $stage `:` type($stage) `]` `to` $desc `[` $coords `]` (`token` `=` $token^)? attr-dict"
+        " `:` type($buffer) `,` type($desc) `,` `(` type($coords) `)` `->` type($result_token)"
+    )
+
+    def verify_op(self) -> None:
+        check_stage(self)
+        if len(self.coords) != len(self.desc.type.view.shape):
+            raise VerifyError(f"expects {len(self.desc.type.view.shape)} coordinates, but got {len(self.coords)}")

@@ -104,7 +104,30 @@ class CpAsyncBulkTensorLoadOp(NVVMOp):
         return _tensor_copy(self, "r,l,r", to="$0", map="$1", barrier="$2")
 
 
-def _tensor_copy(op: CpAsyncBulkTensorLoadOp, constraints: str, **operands: str) -> Assembly:
+class CpAsyncBulkTensorStoreOp(NVVMOp):
+    """A box of the tensor that a map describes, from shared to global memory; part of the thread's bulk group.
+
+    `instruction` and `syntax` are those of the atom's row; `coordinates` is the box's corner, innermost first.
+    """
+
+    name = "nvvm.cp.async.bulk.tensor.global.shared.cta"
+    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
+    map = operand(pointer)
+    src = operand(pointer)
+    coordinates = variadic_operand(llvm_type)
+    instruction = attribute(StringAttr)
+    syntax = attribute(StringAttr)
+    assembly_format = "$map `[` $coordinates `]` `,` $src attr-dict `:` type(operands)"
+
+    def target(self) -> Assembly:
+        for name, space in (("map", GENERIC), ("src", SHARED)):
+            type = getattr(self, name).type
+            if type is not LLVMPointerType(space):
+                raise VerifyError(f"expects a pointer into address space {space}, got '{type}'")
+        return _tensor_copy(self, "l,r", **{"map": "$0", "from": "$1"})
+
+
+def _tensor_copy(op: CpAsyncBulkTensorLoadOp | CpAsyncBulkTensorStoreOp, constraints: str, **operands: str) -> Assembly:
     """The instruction for a box; coordinates follow the operands that `constraints` are of."""
     rank, first = len(op.coordinates), constraints.count(",") + 1
     if not 1 <= rank <= MOST_DIMENSIONS or any(each.type is not i32 for each in op.coordinates):

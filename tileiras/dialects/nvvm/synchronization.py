@@ -226,6 +226,14 @@ class FenceProxyAsyncOp(_FixedOp):
     assembly_format = "attr-dict"
 
 
+class FenceProxyAsyncEverywhereOp(_FixedOp):
+    """Orders generic-proxy accesses of shared and of global memory before those of the async proxy."""
+
+    name = "nvvm.fence.proxy.async"
+    traits = _BARRIER
+    assembly_format = "attr-dict"
+
+
 class FenceMbarrierInitOp(_FixedOp):
     name = "nvvm.fence.mbarrier.init"
     intrinsic_name = "fence.mbarrier_init.release.cluster"

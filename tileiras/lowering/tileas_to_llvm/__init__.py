@@ -110,7 +110,10 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "nv_tileas.async.commit_group": "commit_group", "nv_tileas.async.wait": "wait",
         "nv_tileas.store_tensor": "store_tensor", "nv_tileas.copy": "copy",
     },
-    "tensor_copies": {"nv_tileas.make_tma_desc": "make_tma_desc", "nv_tileas.async.tma_load": "tma_load"},
+    "tensor_copies": {
+        "nv_tileas.make_tma_desc": "make_tma_desc", "nv_tileas.async.tma_load": "tma_load",
+        "nv_tileas.async.tma_store": "tma_store",
+    },
     "warpgroup_dot": {
         "nv_tileas.async.to_async": "to_async", "nv_tileas.async.create_none": "create_none",
         "nv_tileas.async.dot": "async_dot", "nv_tileas.async.commit_dots": "commit_dots",

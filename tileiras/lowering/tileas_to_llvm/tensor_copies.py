@@ -8,11 +8,11 @@ from typing import Any
 from tileiras.analysis.pipes import boxes_error
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nv_tileas.pipes import TmaLoadOp
-from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp
-from tileiras.ir import StringAttr, TensorType, Value, VerifyError, i32, i64
+from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp
+from tileiras.ir import IntegerAttr, StringAttr, TensorType, Value, VerifyError, i32, i64
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import Piece, tensor_boxes
-from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BULK_COPY_ATOMS
+from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_STORE, BULK_COPY_ATOMS
 
 from .agents import elected
 from .builder import Number
@@ -51,7 +51,32 @@ def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
             emit.insert(copy)
 
 
-def _pieces(op: TmaLoadOp, tile: TensorType) -> tuple[Piece, ...]:
+def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+    """One thread copies, and waits until what it copied is in memory: other threads see it behind a barrier."""
+    emit = lowering.emit
+    corners = _corners(op, lowering)
+    atom = BULK_COPY_ATOMS[BOX_STORE]
+    with elected(lowering, first_thread(lowering)):
+        place = stage_place(lowering.value(op.buffer), lowering.value(op.stage), lowering)
+        start = emit.gep(place.base, place.start)
+        for piece in _pieces(op, op.buffer.type.tile):
+            copy = nvvm.CpAsyncBulkTensorStoreOp(
+                lowering.value(op.desc),
+                emit.gep(start, piece.offset),
+                _coordinates(op, piece, corners, lowering),
+                instruction=StringAttr(atom.instruction),
+                syntax=StringAttr(atom.syntax),
+            )
+            emit.insert(copy)
+        emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
+        emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32)))
+    return [None]
+
+
+BoxCopy = TmaLoadOp | TmaStoreOp
+
+
+def _pieces(op: BoxCopy, tile: TensorType) -> tuple[Piece, ...]:
     wrong = boxes_error(op.desc.type, tile)
     found = tensor_boxes(layout_of(tile), op.desc.type.order[0], tile.element_type.width)
     if wrong or found is None:
@@ -59,7 +84,7 @@ def _pieces(op: TmaLoadOp, tile: TensorType) -> tuple[Piece, ...]:
     return found.pieces
 
 
-def _corners(op: TmaLoadOp, lowering: FunctionLowering) -> list[Number]:
+def _corners(op: BoxCopy, lowering: FunctionLowering) -> list[Number]:
     """The tile's first element along each of its dimensions, as i64 where i32 might not hold it."""
     emit, view = lowering.emit, op.desc.type.view
     found: list[Number] = []
@@ -74,9 +99,7 @@ def _corners(op: TmaLoadOp, lowering: FunctionLowering) -> list[Number]:
     return found
 
 
-def _coordinates(
-    op: TmaLoadOp, piece: Piece, corners: list[Number], lowering: FunctionLowering
-) -> list[Value]:
+def _coordinates(op: BoxCopy, piece: Piece, corners: list[Number], lowering: FunctionLowering) -> list[Value]:
     """The corner of a box, innermost dimension first."""
     return [_coordinate(corners[dim], piece.corner[dim], lowering) for dim in op.desc.type.order]
 

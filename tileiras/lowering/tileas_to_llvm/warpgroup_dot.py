@@ -105,7 +105,8 @@ def commit_dots(op: tileas.CommitDotsOp, args: Sequence[Value], lowering: Functi
 
 
 def fence_proxy_async(op: tileas.FenceProxyOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
-    lowering.emit.insert(nvvm.FenceProxyAsyncOp())
+    everywhere = op.global_memory is not None
+    lowering.emit.insert(nvvm.FenceProxyAsyncEverywhereOp() if everywhere else nvvm.FenceProxyAsyncOp())
 
 
 # ---- dots -------------------------------------------------------------------------------------------------------

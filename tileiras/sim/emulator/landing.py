@@ -125,7 +125,7 @@ def begin_landing(
             written.reshape(-1, access.data.itemsize)[access.index] = False
         if group.launch.races is not None:
             group.launch.races.begin_copy(group, item, access)
-            if access.shared and not generic:
+            if not generic and access.index.size:
                 proxies.check_overwrite(group.launch.races, group, item, access)
 
 

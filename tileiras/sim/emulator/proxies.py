@@ -100,8 +100,8 @@ def check_read(races: RaceChecker, group: WarpGroup, item: Instruction, access: 
 
 
 def check_overwrite(races: RaceChecker, group: WarpGroup, item: Instruction, access: Access) -> None:
-    """What the asynchronous proxy overwrites in shared memory must not have been written or read through the generic
-    one without a fence since."""
+    """What the asynchronous proxy overwrites must not have been written through the generic one without a fence since;
+    nor read, in shared memory."""
     if "async-overwrite" in group.launch.waived:
         return
     _check_writes(races, group, item, access)

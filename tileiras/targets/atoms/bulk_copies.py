@@ -64,8 +64,9 @@ _LOADS = (
 
 _STORES = (
     CopyAtom(
-        "tma_store", "shared", "global", (16,), "90", "", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
-        syntax=".{rank}d.global.shared::cta.tile.bulk_group [{map}, {at}], [{from}]", **_STORE,
+        "tma_store", "shared", "global", (16,), "90", "nvvm.cp.async.bulk.tensor.global.shared.cta",
+        "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
+        syntax=".{rank}d.global.shared::cta.tile.bulk_group [{map}, {at}], [{from}]", **{**_STORE, "chosen": True},
     ),
     CopyAtom(
         "tma_reduce", "shared", "global", (16,), "90", "", "cp.reduce.async.bulk.tensor",
@@ -108,7 +109,7 @@ _TENSOR = (
     ),
 )  # fmt: skip
 
-BOX_LOAD = "tma_load"
-"""The atom of a box of a tensor on its way to shared memory."""
+BOX_LOAD, BOX_STORE = "tma_load", "tma_store"
+"""The atoms of a box of a tensor on its way to shared memory, and from there."""
 
 BULK_COPY_ATOMS: dict[str, CopyAtom] = {atom.name: atom for atom in (*_LOADS, *_STORES, *_TENSOR)}

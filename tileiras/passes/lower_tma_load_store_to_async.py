@@ -1,0 +1,29 @@
+"""`lower-tma-load-store-to-async`: stores of tiles that a tensor map can serve go through shared memory, from where one
+thread copies them in boxes.  Loads that do are what `tileas-unspecialized-pipeline` makes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class LowerTmaLoadStoreToAsync(FunctionPass):
+    name = "lower-tma-load-store-to-async"
+    requires = "SCHEDULED"
+    needs = "schedules, and buffers for what runs ahead: no more than they take is used"
+    establishes = "`async.tma_store` for stores marked with its atom, where shared memory has room for their tiles"
+    keeps = "values, token order"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects import nv_tileas as tileas
+
+        if any(tileas.AHEAD_ATOM in op.attributes for op in func.walk()):
+            from tileiras.rewrites.tensor_stores import store_in_boxes
+
+            store_in_boxes(func, gpu, context.engine)

@@ -1,0 +1,141 @@
+"""Stores of tiles by boxes of tensor maps, through shared memory, where there is room for the tile.
+
+    tiled_store %x, %view[...]      %b = alloc_tensor;  store_tensor %x into %b[0];  fence_proxy_async
+                               ->   %t = async.tma_store %b[0] to %desc[...];  dealloc_tensor %b
+
+Each thread that stores fences for the asynchronous proxy, before the barrier behind which one thread copies (PTX ISA,
+"Async Proxy"); what the store's token stands for it fences as well.  That thread waits until the copy is complete, so
+what a token orders behind the store needs no more than a barrier.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.ranges import RangeAnalysis
+from tileiras.analysis.tensor_map_rules import contiguous_dim, follows_write, memref_of
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import arith
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.arith.build import compare, integer
+from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaDescType, TmaStoreOp
+from tileiras.ir import Builder, Operation, TensorType, UnitAttr, Value
+from tileiras.layout.encoding import is_in_shared, with_layout
+from tileiras.layout.tensor_box import TensorBoxes, box_layout, tensor_boxes
+from tileiras.remarks import Remark
+from tileiras.resources.shared_memory import buffer_bytes, conversion_bytes, ring_bytes, shared_budget
+from tileiras.targets import Target
+
+AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
+"""By name: kernels without agents do without the file that has it."""
+
+LEAST_BYTES = 4096
+"""Of a tile: a trip through shared memory costs two barriers and the latency of a copy."""
+
+
+def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
+    """Rewrites the marked stores of a function of nv_tileas, in place; a remark says why one stays as it is."""
+    most = _most_bytes(func)
+    for store in [op for op in func.walk() if isinstance(op, tileas.TiledStoreOp)]:
+        if store.attributes.pop(tileas.AHEAD_ATOM, None) is None:
+            continue
+        refusal = _refusal(store, most, shared_budget(func, target))
+        if not refusal:
+            _rewrite(store)
+        elif engine.remarks:
+            name = func.sym_name.value
+            engine.emit(Remark("missed", "RemarkMemoryTensorMap", store.location, reason=refusal, function=name))
+
+
+def _most_bytes(func: aa.FuncOp) -> int:
+    """The bytes that the buffers of a function take at most at one time."""
+    most = now = 0
+    for op in func.walk():
+        now += buffer_bytes(op)
+        most = max(most, now)
+    return most
+
+
+def _refusal(store: Any, most: int, budget: int) -> str:
+    """Why a store that a tensor map can serve does not go through shared memory, or nothing."""
+    if _boxes(store) is None:
+        return "no boxes have its tile"
+    if _is_in_agent(store):
+        return "its warps run a program of their own, beside others that use shared memory"
+    size, data = _tile_bytes(store), store.data.defining_op
+    if size < LEAST_BYTES:
+        return f"its tile has {size} bytes, fewer than {LEAST_BYTES}"
+    own = conversion_bytes(data) if isinstance(data, tileas.ConvertLayoutOp) else 0
+    if size > max(most, own):
+        return f"its tile takes {size} bytes of shared memory, more than the kernel takes without"
+    if size > budget - ring_bytes(store):
+        return "no shared memory is left"
+    return ""
+
+
+def _is_in_agent(op: Operation) -> bool:
+    while op.parent_op is not None and op.name != AGENT_SWITCH:
+        op = op.parent_op
+    return op.name == AGENT_SWITCH
+
+
+def _tile_bytes(store: Any) -> int:
+    return store.data.type.num_elements * store.data.type.element_type.width // 8
+
+
+def _boxes(store: Any) -> TensorBoxes | None:
+    view, type = store.view.type, store.data.type
+    inner = contiguous_dim(view)
+    width = type.element_type.width
+    layout = None if inner is None else box_layout(type.shape, inner, width)
+    return None if layout is None else tensor_boxes(layout, inner, width)
+
+
+def _rewrite(store: Any) -> None:
+    builder = Builder.before(store)
+    builder.location = store.location
+    view, type = store.view.type, store.data.type
+    boxes = _boxes(store)
+    layout = box_layout(type.shape, boxes.order[0], type.element_type.width)
+    tile = with_layout(TensorType(type.shape, type.element_type), layout)
+    desc = TmaDescType(view, boxes.box, boxes.order, boxes.swizzle)
+    data, convert = _as_it_comes(store.data)
+    buffer = builder.insert(tileas.AllocTensorOp(result=tileas.BufferType(1, tile))).results[0]
+    stage = integer(builder, 0)
+    builder.insert(tileas.StoreTensorOp(data, buffer, stage))
+    written = store.token is not None and follows_write(store.token)
+    builder.insert(tileas.FenceProxyOp(global_memory=UnitAttr() if written else None))
+    made = builder.insert(MakeTmaDescOp(store.view, result=desc)).results[0]
+    coords = _coordinates(builder, store)
+    done = builder.insert(
+        TmaStoreOp(buffer=buffer, stage=stage, desc=made, coords=coords, token=store.token,
+                   result_token=store.result_token.type)
+    )  # fmt: skip
+    builder.insert(tileas.DeallocTensorOp(buffer))
+    store.result_token.replace_all_uses_with(done.results[0])
+    store.erase()
+    if convert is not None and not convert.result.has_uses:
+        convert.erase()
+
+
+def _as_it_comes(data: Value) -> tuple[Value, Operation | None]:
+    """A tile before it was converted for a store, with the conversion: any layout can be stored in a buffer."""
+    convert = data.defining_op
+    if isinstance(convert, tileas.ConvertLayoutOp) and not is_in_shared(convert.operand.type):
+        return convert.operand, convert
+    return data, None
+
+
+def _coordinates(builder: Builder, store: Any) -> list[Value]:
+    """The tile's coordinates; behind the first tile, where nothing is stored, along a dimension without elements: the
+    map has one element there, since a map of none cannot be made."""
+    view, memref, ranges = store.view.type, memref_of(store.view), RangeAnalysis()
+    found = []
+    for dim, value in enumerate(store.coords):
+        size = memref.size(view.dim_map[dim])
+        if not isinstance(size, int) and ranges.range(size).low < 1:
+            empty = compare(builder, "eq", size, integer(builder, 0, size.type))
+            value = builder.insert(arith.SelectOp(empty, integer(builder, 1, value.type), value)).results[0]
+        found.append(value)
+    return found
