@@ -15,6 +15,10 @@ from tileiras.passes.tileaa_agent_verifier import AgentVerifier
 from tileiras.sim import EmulationError, emulate
 
 SEEDS = (None, 0, 1, 2)
+
+SPECIALIZED = {"pipeline_strategy": "warp-specialize"}
+"""Options of a compilation."""
+
 ROWS = 7
 
 
@@ -32,6 +36,11 @@ def described(text: str, gpu: str = "sm_90") -> tuple[str, dict[str, Any]]:
     """PTX, and what a launch is told besides."""
     verify(text, gpu)
     return tileas_stage.described(text, gpu)
+
+
+def is_specialized(code: str) -> bool:
+    """Whether the warps of PTX that is compiled with `SPECIALIZED` have agents."""
+    return "mbarrier.init" in code
 
 
 def values(seed: int = 0) -> np.ndarray:

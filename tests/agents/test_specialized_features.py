@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.agents.test_specialized_kernels import SPECIALIZED, is_specialized
+from tests.agents.running import SPECIALIZED, is_specialized
 from tests.kernels.dots import Matmul
 from tests.kernels.views import Kernel
 from tileiras.sim import EmulationError, emulate

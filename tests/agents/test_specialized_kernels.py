@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.agents.running import SEEDS, sites, survives
+from tests.agents.running import SEEDS, SPECIALIZED, is_specialized, sites, survives
 from tests.kernels.dots import attention_like, matmul
 from tests.kernels.pipelined import K, check, through_pointers
 from tests.kernels.pipelined import matmul as with_run_time_bounds
@@ -14,8 +14,6 @@ from tests.kernels.tile_rounds import after_a_store, rounds
 from tests.kernels.views import Kernel, names
 from tests.tileas_stage import ptx
 from tileiras.codegen import ptxas as assembler
-
-SPECIALIZED = {"pipeline_strategy": "warp-specialize"}
 
 KERNELS = {
     "warpgroups": lambda: matmul((64, 32, 64), steps=7),
@@ -31,10 +29,6 @@ KERNELS = {
     "guarded rounds": lambda: rounds(count=6, guarded=True),
     "once": lambda: matmul((64, 32, 64), steps=2),
 }
-
-
-def is_specialized(code: str) -> bool:
-    return "mbarrier.init" in code
 
 
 @pytest.mark.parametrize(
