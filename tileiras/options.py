@@ -65,8 +65,8 @@ OPTIONS: dict[str, Option] = {
             "pipeline-strategy",
             str,
             "unspecialize",
-            "whether loads run ahead of the loop that uses them",
-            ("none", "unspecialize", "warp-specialize"),
+            "whether loads run ahead of the loop that uses them, and who makes them: all warps, or warps for that",
+            ("none", "unspecialize", "warp-specialize", "auto"),
         ),
         Option("rrt-size-threshold", int, 4096, "0 selects the light variant of warp specialization", least=0),
         Option(

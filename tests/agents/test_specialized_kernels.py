@@ -152,6 +152,24 @@ def test_what_cannot_be_split_gets_the_plain_schedule(kernel, gpu, reason):
     made.emulated(artifact)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "maps", "reason"),
+    [
+        (lambda: matmul((64, 64, 64), steps=4), "host", ""),
+        (lambda: matmul((64, 64, 64), steps=4), "none", "its tile is not copied in boxes of a tensor map"),
+        (lambda: matmul((64, 64, 64), steps=2), "host", "the loop runs 2 times"),
+        (lambda: matmul((64, 32, 32), steps=4), "host", "an iteration loads 6144 bytes, fewer than 8192"),
+    ],
+)
+def test_where_agents_pay(kernel, maps, reason):
+    made = kernel()
+    artifact = made.compiled("sm_90", emit="ptx", tensor_maps=maps, pipeline_strategy="auto")
+    chosen = "unspecialize" if reason else "warp-specialize"
+    assert artifact.text == made.compiled("sm_90", emit="ptx", tensor_maps=maps, pipeline_strategy=chosen).text
+    assert (reason or "go to an agent of their own") in said(artifact)
+    made.emulated(artifact, 1)
+
+
 def test_without_optimization_all_warps_do_the_same():
     kernel = KERNELS["warps"]()
     artifact = kernel.compiled("sm_90", emit="ptx", opt_level=0, **SPECIALIZED)

@@ -447,7 +447,7 @@ def test_other_choices_are_listed_too(kernel, capsys):
     assert main([kernel, "--emit=elf", "--pipeline-strategy=fast"]) == 1
     assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")] == [
         "note: --emit takes bytecode, cuda_tile, tileaa, tileas, llvm, ptx, cubin, sass",
-        "note: --pipeline-strategy takes none, unspecialize, warp-specialize",
+        "note: --pipeline-strategy takes none, unspecialize, warp-specialize, auto",
     ]
 
 

@@ -4,7 +4,8 @@ Serial: what is written, in its order.  Plain: loads run ahead, through shared m
 all warps alike.  Prefetch: one iteration ahead in registers, on targets without asynchronous copies.  `num-stages` says
 how many iterations' tiles there are at a time, the one that is computed included; 0 chooses by the hints of the loads
 and by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: loads that run ahead are left to an agent
-of their own where they can be; both variants are the light one.  `serial` leaves all loops as they are.
+of their own where they can be; both variants are the light one.  With `auto` they are where it pays.  `serial` leaves
+all loops as they are.
 
 Fails softly when loads could have run ahead and no loop has the room.
 """

@@ -132,7 +132,7 @@ def _schedules(options: StageOptions) -> bool:
 
 def passes(options: StageOptions) -> list[Pass]:
     found = [_pass(row, options) for row in decisions(options)]
-    if options.pipeline_strategy == "warp-specialize" and options.opt_level > 0:
+    if options.pipeline_strategy in ("warp-specialize", "auto") and options.opt_level > 0:
         from tileiras.passes.tileaa_agent_verifier import AgentVerifier
 
         found.append(AgentVerifier(compute_capability=options.gpu_name))
@@ -154,6 +154,8 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
         given["serial"] = True
     elif row.made is GenerateSchedule and options.pipeline_strategy == "warp-specialize":
         given["agents"] = "light" if options.rrt_size_threshold == 0 else "heavy"
+    elif row.made is GenerateSchedule and options.pipeline_strategy == "auto":
+        given["agents"] = "auto"
     item = row.made(**given)
     return item.after(row.after) if row.after else item
 
