@@ -23,7 +23,9 @@ class Row(NamedTuple):
 NO_TMA = "tensor maps are not used: tiles move by vectors and cp.async"
 NO_AGENTS = "agents and their pipes are checked and lowered, not made: no pass rewrites them"
 ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
-NO_TCGEN05 = "tcgen05 instructions are not made"
+TCGEN05_TABLE = "dots go by the rows of `targets/atoms/tcgen05.py`; what has no row goes to mma.sync, with a remark"
+TENSOR_BUDGET = "a dot whose accumulator finds no columns goes to mma.sync, with a remark"
+TENSOR_LAYOUTS = "the registers of a tile follow from its place in tensor memory"
 NO_CONVOLUTION = "Tile IR has no convolutions: they are written as products"
 NO_HOST = "callbacks have nothing to do: launchers read NAME.json"
 
@@ -160,7 +162,8 @@ LAYERS: dict[str, tuple[Row, ...]] = {
             "layouts flow from accesses and products; every operation has a rule"),
         Row("failed to infer 2d layout", "layout inference", 5, "as the one before"),
         Row("failed to find available mma partition", "layout inference", 5, "multiply-adds fit every shape"),
-        Row("TODO: only reg and smem layouts are supported at the moment", "a tile in tensor memory", 5, NO_TCGEN05),
+        Row("TODO: only reg and smem layouts are supported at the moment", "a tile in tensor memory", 5,
+            TENSOR_LAYOUTS),
         Row("plugin has unsupported feature", "plugin operations", 5, "Tile IR has no operations of plugins"),
         Row("failed to convert block signature", "generated regions", 5,
             "no operation computes elements from their places by a region"),
@@ -251,7 +254,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("fails to resolve lifetime", "buffer assignment", 5, ONE_SCHEDULE),
         Row("fails to assign named barrier", "buffer assignment", 5, NO_AGENTS),
         Row("fails to assign smem buffer", "buffer assignment", 5, "a load without room stays where it is"),
-        Row("fails to assign tmem buffer", "buffer assignment", 5, NO_TCGEN05),
+        Row("fails to assign tmem buffer", "buffer assignment", 5, TENSOR_BUDGET),
         Row("share pipeline buffer", "buffer assignment", 0, ONE_SCHEDULE),
         Row("unable to merge two different pipelines: X", "pipes", 5, NO_AGENTS),
         Row("mbarrier has wait-like users, cannot share pipeline buffer.", "pipes", 5, NO_AGENTS),
@@ -352,7 +355,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("nvvm.mma.blockscale currently supports non-sync aligned variants only!", "block scale", 5,
             "the operation has no other variants"),
         *(
-            Row(text, "tcgen05", 5, NO_TCGEN05)
+            Row(text, "tcgen05", 5, TENSOR_LAYOUTS if "tmem layout" in text else TCGEN05_TABLE)
             for text in (
                 "INT8 type is supported only on arch-conditional variants",
                 "MXF4 sparse variants require an arch-conditional target",

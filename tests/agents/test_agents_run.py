@@ -15,7 +15,7 @@ from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 DEPTHS = (1, 2, 3, 4)
-EXECUTED = [kinds for kinds in PIPE_PROTOCOLS if "wgmma" not in kinds]
+EXECUTED = [kinds for kinds in PIPE_PROTOCOLS if "wgmma" not in kinds and "tcgen05" not in kinds]
 """Pairs of kinds that a text can use already."""
 
 PAIRS = [

@@ -124,6 +124,36 @@ def matmul(tiles: tuple[int, int, int], operand: str = "f16", accumulator: str |
     return Matmul(tiles, operand, accumulator, **options).kernel()
 
 
+def by_columns(tiles: tuple[int, int, int], **options) -> Kernel:
+    """As `matmul`, with A stored by columns."""
+    parts = Matmul(tiles, **options)
+    m, _, k = tiles
+    rows, _, depth = parts.sizes
+    parts.a = View("a", (m, k), parts.stored, (rows, depth), by_columns=True, padding="zero", aligned=16)
+    parts.load_a = parts.a.load("a", "%zero, %i")
+    kernel = parts.kernel()
+    a, b = kernel.inputs
+    return kernel._replace(inputs=(np.ascontiguousarray(a.T), b))
+
+
+def converted(tiles: tuple[int, int, int], which: str, stored: str, operand: str, **options) -> Kernel:
+    """As `matmul`, with an operand of another element type in memory."""
+    parts = Matmul(tiles, operand, **options)
+    m, n, k = tiles
+    view = getattr(parts, which)
+    shape = (m, k) if which == "a" else (k, n)
+    other = View(which, shape, stored, view.shape, padding="zero", aligned=16)
+    where = "%zero, %i" if which == "a" else "%i, %zero"
+    load = other.load("raw", where).replace("%k_raw", f"%k_{which}")
+    text = f"{load}\n%{which} = ftof %raw : {tile_type(shape, stored)} -> {tile_type(shape, operand)}"
+    setattr(parts, which, other)
+    operands = [text, parts.load_b] if which == "a" else [parts.load_a, text]
+    kernel = parts.kernel(parts.text(operands))
+    a, b = kernel.inputs
+    inputs = (whole_numbers(a.shape, stored, 1), b) if which == "a" else (a, whole_numbers(b.shape, stored, 2))
+    return kernel._replace(inputs=inputs)
+
+
 def chained(
     tiles: tuple[int, int, int, int], sizes: tuple[int, int, int, int] | None = None, operand: str = "f16"
 ) -> Kernel:

@@ -47,8 +47,8 @@ module {
     %0 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"mma_m16n8k32_f32_f8E4M3FN_f8E4M3FN">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
     // expected-error @below {{'nv_tileas.dot' op unknown mma atom 'mma_m1n1k1'}}
     %1 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"mma_m1n1k1">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
-    // expected-error @below {{'nv_tileas.dot' op mma atom 'tcgen05_m64n8k32_f32_f8E4M3FN_f8E4M3FN_ss' is described, but not generated yet}}
-    %4 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"tcgen05_m64n8k32_f32_f8E4M3FN_f8E4M3FN_ss">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
+    // expected-error @below {{'nv_tileas.dot' op mma atom 'tcgen05_m64n8k32_f32_f8E4M3FN_f8E4M3FN_ts' is described, but not generated yet}}
+    %4 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"tcgen05_m64n8k32_f32_f8E4M3FN_f8E4M3FN_ts">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
     // expected-error @below {{'nv_tileas.dot' op the threads do not have what their part of the result takes of A}}
     %2 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"universal_fma">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
     // expected-error @below {{mma block scale is not supported by compute capability < sm100}}

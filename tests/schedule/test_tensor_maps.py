@@ -47,13 +47,14 @@ OPERANDS = {
 }
 
 
+@pytest.mark.parametrize(("gpu", "product"), [("sm_90", "wgmma"), ("sm_100", "tcgen05.mma")])
 @pytest.mark.parametrize("name", OPERANDS)
-def test_operands_of_warpgroups_come_in_boxes(name, ptxas):
+def test_operands_that_dots_read_in_shared_memory_come_in_boxes(name, gpu, product, ptxas):
     tiles, element, options = OPERANDS[name]
     kernel = matmul(tiles, element, **{"steps": 5, **options})
-    artifact = compiled(kernel.text)
-    assert BOX in artifact.text and "wgmma" in artifact.text
-    assemble(artifact.text)
+    artifact = compiled(kernel.text, gpu)
+    assert BOX in artifact.text and product in artifact.text
+    assemble(artifact.text, gpu)
     for seed in SEEDS:
         kernel.emulated(artifact, seed)
 
@@ -97,7 +98,8 @@ THREADS = {
 def test_operands_that_threads_load_from_shared_memory_come_in_boxes(name, gpu, ptxas):
     tiles, element, options = THREADS[name]
     kernel = matmul(tiles, element, **{"steps": 3, **options})
-    artifact = compiled(kernel.text, gpu)
+    # Two warps have no tensor memory.
+    artifact = compiled(kernel.text, gpu, num_warps=2)
     assert BOX in artifact.text and ("mma.sync" in artifact.text) == (element != "f32")
     assert (RUN in artifact.text) == (name == "f8 beside copies by all threads")
     assemble(artifact.text, gpu)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from tileiras.analysis.dots_in_flight import is_of_warpgroups
+from tileiras.analysis.dots_in_flight import is_asynchronous
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -37,7 +37,7 @@ class State(IntEnum):
     SCHEDULED = 5
     """A schedule on every loop."""
     ASYNCHRONOUS = 6
-    """Asynchronous dots where warpgroups execute them, with waits for their results."""
+    """Asynchronous dots where warpgroups or tensor memory have them, with waits for their results."""
     ALLOCATED = 7
     """A place in shared memory for every buffer, and for everything that is handed from thread to thread there."""
     SYNCHRONIZED = 8
@@ -111,19 +111,29 @@ def _state_of(op: Operation, most: State) -> State:
     if isinstance(op, tileas.DOTS):
         if op.atom is None:
             return State.NO_LAYOUTS
-        if is_of_warpgroups(op):
+        if is_asynchronous(op):
             most = min(most, State.SCHEDULED)
     elif isinstance(op, ACCESSES):
         if op.attributes.get("atom") is None and op.attributes.get("layout") is None and _wants_atom(op):
             return State.DOT_ATOMS
     elif isinstance(op, scf.ForOp) and tileas.LOOP_SCHEDULE not in op.attributes:
         most = min(most, State.LAYOUTS)
-    elif isinstance(op, tileas.AllocTensorOp) and op.offset is None:
+    elif isinstance(op, tileas.AllocTensorOp) and op.offset is None or _lacks_columns(op):
         most = min(most, State.ASYNCHRONOUS)
     if any(area.barrier is None for area in tileas.scratch_areas(op)):
         most = min(most, State.ALLOCATED)
     tensors = (value.type for value in (*op.results, *_arguments(op)) if isinstance(value.type, TensorType))
     return State.ATOMS if any(type.encoding is None for type in tensors) else most
+
+
+def _lacks_columns(op: Operation) -> bool:
+    """Whether columns of tensor memory are still to be given out to an operation."""
+    needed = _PLACED_BY_NAME.get(op.name)
+    return needed is not None and needed not in op.attributes
+
+
+_PLACED_BY_NAME = {"nv_tileas.tensor_memory.reserve": "offset", "nv_tileas.tensor_memory.alloc": "column"}
+"""Few kernels load the file that has them."""
 
 
 def _wants_atom(op: Operation) -> bool:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tileiras.targets.atoms.rows import Fragment
 
     from .pipe_model import Unchecked
+    from .tensor_operands import TensorPlaces
 
 LANE_BITS = 5
 """A warp has 32 lanes."""
@@ -45,9 +46,10 @@ LANE_BITS = 5
 AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
 """Behind it, operations have the warps of their agent."""
 
-ASYNC_DOT = "nv_tileas.async.dot"
-"""Few kernels load the file of the operation."""
+ASYNC_DOTS = ("nv_tileas.async.dot", "nv_tileas.tensor_memory.dot")
+"""Few kernels load the files of the operations."""
 TMA_STORE = "nv_tileas.async.tma_store"
+TENSOR_MEMORY = "nv_tileas.tensor_memory."
 CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
 
 Finding = tuple[Operation, str]
@@ -72,6 +74,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
     if wrong:
         yield func, wrong
     places = Places(func, gpu)
+    tensor_places: TensorPlaces | None = None
     for op in func.walk():
         if op.name == AGENT_SWITCH:
             from .agents import agent_warps
@@ -97,6 +100,11 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
             wrong = residence_error(op)
         if not wrong and type(op) in PLACED:
             wrong = places.error(op, here)
+        elif not wrong and op.name.startswith(TENSOR_MEMORY):
+            from .tensor_operands import TensorPlaces
+
+            tensor_places = tensor_places or TensorPlaces(places)
+            wrong = tensor_places.error(op, here)
         if wrong:
             yield op, wrong
     if specialized or piped:
@@ -125,6 +133,8 @@ def _layout_error(type: TensorType, warps: int) -> str:
     if isinstance(type.encoding, SharedLayoutAttr):
         return ""
     if not isinstance(type.encoding, LinearLayoutAttr):
+        if residence_of(type) == "tensor":
+            return f"makes a tile in tensor memory, where buffers lie: {type}"
         return f"makes a tensor without a layout: {type}"
     return _threads_error(type.encoding, warps)
 
@@ -245,6 +255,10 @@ def _product_error(op: tileas.DotOp) -> str:
         from .warpgroup_operands import dot_error  # for kernels with such dots only
 
         return dot_error(op, atom)
+    if atom.executor == "elected thread":
+        from .tensor_operands import tensor_dot_error
+
+        return tensor_dot_error(op, atom)
     scaled = name in SCALED_MMA_ATOMS
     a_type, b_type, c_type = product_types(op)
     if (a_type, b_type, c_type) != (atom.a_type, atom.b_type, atom.c_type):
@@ -369,5 +383,8 @@ def _boxes_error(op: Any) -> str:
     return boxes_error(op.desc.type, op.buffer.type.tile)
 
 
-_BY_NAME: Mapping[str, Callable[[Any], str]] = {ASYNC_DOT: _product_error, TMA_STORE: _boxes_error}
+_BY_NAME: Mapping[str, Callable[[Any], str]] = {
+    **dict.fromkeys(ASYNC_DOTS, _product_error),
+    TMA_STORE: _boxes_error,
+}
 """Those of operations whose files few kernels load."""

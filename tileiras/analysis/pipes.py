@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tileiras.analysis.dots_in_flight import is_of_tensor_memory
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
@@ -39,7 +40,13 @@ from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.requirements import spelled
 from tileiras.targets import Target
-from tileiras.targets.pipe_protocol import MOST_TRANSACTION_BYTES, PIPE_PROTOCOLS, PipeProtocol
+from tileiras.targets.pipe_protocol import (
+    MOST_TRANSACTION_BYTES,
+    PIPE_PROTOCOLS,
+    TENSOR_MEMORY,
+    WARPGROUPS,
+    PipeProtocol,
+)
 from tileiras.targets.sm import WARPGROUP
 
 Finding = tuple[Operation, str]
@@ -218,8 +225,17 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
 def _kind_of(op: Operation) -> str | None:
     """How an operation fills or drains a stage, None for one that does neither."""
     if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
-        return "wgmma"
+        return TENSOR_MEMORY if _is_for_tensor_memory(op) else WARPGROUPS
     return STAGE_ATOMS.get(type(op))
+
+
+def _is_for_tensor_memory(op: Operation) -> bool:
+    """Whether a dot into tensor memory reads a tile in shared memory, perhaps under another shape."""
+    return any(
+        user.name == "nv_tileas.tensor_memory.dot" or is_of_tensor_memory(user)
+        or isinstance(user, tileas.VIEW_LIKE) and _is_for_tensor_memory(user)
+        for user in op.results[0].users
+    )  # fmt: skip
 
 
 def _other_kind(kind: str | None, wanted: str) -> str:
@@ -228,7 +244,7 @@ def _other_kind(kind: str | None, wanted: str) -> str:
 
 def warpgroup_errors(pipe: CreatePipelineOp, agent: int, first: int, count: int) -> Iterator[Finding]:
     """`agent`, which drains the pipe with `count` warps from warp `first` on."""
-    if pipe.kinds[1] == "wgmma" and (first % WARPGROUP or count % WARPGROUP):
+    if pipe.kinds[1] == WARPGROUPS and (first % WARPGROUP or count % WARPGROUP):
         yield pipe, f"is drained by warpgroups, in agent {agent} of {count} warps from warp {first} on"
 
 

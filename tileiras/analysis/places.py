@@ -45,7 +45,8 @@ class Places:
             return self._barrier_error(op.id.value, None if op.threads is None else op.threads.value)
         return ""
 
-    def _place_error(self, start: int, end: int) -> str:
+    def place_error(self, start: int, end: int) -> str:
+        """What is wrong with a place in shared memory; "" if nothing is."""
         if start < 0 or start % AREA_ALIGNMENT:
             return f"expects an offset that is a multiple of {AREA_ALIGNMENT}, got {start}"
         if end > self._gpu.shared_per_cta:
@@ -56,6 +57,10 @@ class Places:
             return f"lies at byte {start} of shared memory, where another buffer lives"
         return ""
 
+    def take(self, value: Value, start: int, end: int) -> None:
+        """Notes that a value has these bytes from here on."""
+        self._live[value] = start, end
+
     def _buffer_error(self, op: Any) -> str:
         if op.offset is None:
             return ""
@@ -63,9 +68,9 @@ class Places:
             return "has a place in shared memory, and is not there"
         size = op.bytes if isinstance(op, tileas.AllocaOp) else op.result.type.bytes
         start, end = op.offset.value, op.offset.value + size
-        wrong = self._place_error(start, end)
+        wrong = self.place_error(start, end)
         if not wrong:
-            self._live[op.result] = start, end
+            self.take(op.result, start, end)
         return wrong
 
     # -- scratch areas -------------------------------------------------------------------------------------------------
@@ -76,7 +81,7 @@ class Places:
         if len(given) != len(found):
             return f"has {len(given)} areas of scratch memory and needs {len(found)}"
         for number, (exchange, area) in enumerate(zip(found, given)):
-            wrong = _size_error(exchange, area) or self._place_error(area.offset, area.offset + area.bytes)
+            wrong = _size_error(exchange, area) or self.place_error(area.offset, area.offset + area.bytes)
             if not wrong and area.joins:
                 wrong = _joined_error(op, given, number)
             if not wrong and area.barrier is not None:

@@ -2,7 +2,8 @@
 
 A tile is in registers, spread over threads by its layout; in shared memory, where its encoding says which element lies
 where, swizzle included; or in flight, in registers that an asynchronous dot may read or write.  The stages of a buffer
-are no tiles: `copy` and `consumer_read` give the tile of one.  Nothing of nv_tileas is in tensor memory yet.
+are no tiles: `copy` and `consumer_read` give the tile of one.  Nor are buffers of tensor memory, whose tiles `load`
+gives in registers: a value with an encoding of tensor memory is the tile of a buffer's type, and no operand.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 
 from tileiras.dialects.nv_tileas import SharedLayoutAttr
 from tileiras.ir import Operation, TensorType, Type
+from tileiras.layout.encoding import TENSOR_LAYOUT
 from tileiras.targets.atoms.rows import Residence
 
 IN_FLIGHT = "nv_tileas.in_flight"
@@ -22,6 +24,7 @@ _ANY = frozenset(range(64))
 TAKES: Mapping[str, Mapping[str, frozenset[int]]] = {
     "nv_tileas.dot": {"shared": _DOT_OPERANDS},
     "nv_tileas.async.dot": {"shared": _DOT_OPERANDS, "in flight": frozenset((0, 2))},
+    "nv_tileas.tensor_memory.dot": {"shared": _DOT_OPERANDS},
     "nv_tileas.async.future_wait": {"in flight": _ANY},
     "nv_tileas.view": {"shared": _ANY},
     "nv_tileas.permute": {"shared": _ANY},
@@ -33,8 +36,10 @@ TAKES: Mapping[str, Mapping[str, frozenset[int]]] = {
 
 
 def residence_of(type: Type) -> Residence | str:
-    """Where values of a type are: register, shared, or in flight; register for what is no tile as well."""
+    """Where values of a type are: register, shared, tensor, or in flight; register for what is no tile as well."""
     if isinstance(type, TensorType):
+        if type.encoding is not None and type.encoding.name == TENSOR_LAYOUT:
+            return "tensor"
         return "shared" if isinstance(type.encoding, SharedLayoutAttr) else "register"
     return "in flight" if type.name == IN_FLIGHT else "register"
 

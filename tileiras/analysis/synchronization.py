@@ -27,9 +27,13 @@ from tileiras.targets.sm import WARP_SIZE
 _PIPELINE = "nv_tileas.async.pipeline."
 """By name: kernels without agents do without the files that have their operations."""
 
-_ASYNC_DOT = "nv_tileas.async.dot"
+_TENSOR = "nv_tileas.tensor_memory."
+_ASYNC_DOTS = ("nv_tileas.async.dot", f"{_TENSOR}dot")
 _FENCE_PROXY = "nv_tileas.fence_proxy_async"
-"""Likewise, kernels without dots of warpgroups."""
+"""Likewise, kernels without asynchronous dots."""
+
+_FIRST_COLUMN = 1 << 32
+"""Columns of tensor memory are ranges behind all bytes of shared memory."""
 
 _TMA_STORE = "nv_tileas.async.tma_store"
 """Likewise, kernels without tensor maps."""
@@ -317,19 +321,19 @@ class Synchronization:
             each.last_written = self._time
         self._unfenced.clear()
 
-    def _async_dot(self, op: tileas.AsyncDotOp) -> None:
+    def _async_dot(self, op: tileas.AsyncDotOp | tileas.TensorDotOp) -> None:
         """What it reads of shared memory has to be there now, and is not free before a wait."""
         for buffer in self._read_in_place(op):
             self._before_loads(Place(op), buffer)
             self._read(buffer)
             self._under_way[buffer] = None
 
-    def _future_wait(self, op: tileas.FutureWaitOp) -> None:
+    def _future_wait(self, op: tileas.FutureWaitOp | tileas.TensorWaitOp) -> None:
         """The dots before are complete, or some of them: their reads end here at the earliest."""
         for buffer in self._under_way:
             self._read(buffer)
 
-    def _read_in_place(self, dot: tileas.AsyncDotOp) -> list[_Range]:
+    def _read_in_place(self, dot: tileas.AsyncDotOp | tileas.TensorDotOp) -> list[_Range]:
         found = []
         for value in (dot.a, dot.b):
             source = value.defining_op
@@ -345,6 +349,50 @@ class Synchronization:
         self._before_loads(Place(op), buffer)
         self._access(op)
         self._read(buffer)
+
+    # -- tensor memory -------------------------------------------------------------------------------------------------
+
+    def _reserve(self, op: tileas.TensorReserveOp) -> None:
+        """The address of the columns, and the mbarriers, are for all threads behind a barrier."""
+        if op.offset is None:
+            return
+        found = self._new_range(op.offset.value, op.offset.value + op.bytes)
+        self._before_stores(Place(op), found)
+        self._wait(Place(op.next), op)
+
+    def _tensor_alloc(self, op: tileas.TensorAllocOp) -> None:
+        if op.column is not None:
+            start = _FIRST_COLUMN + op.column.value
+            self._buffers[op.result] = self._new_range(start, start + op.result.type.columns)
+
+    def _tensor_load(self, op: tileas.TensorLoadOp) -> None:
+        self._read(self._buffer(op))
+
+    def _tensor_store(self, op: tileas.TensorStoreOp) -> None:
+        """A thread has the same elements of a buffer in all loads and stores: others' loads are of other buffers."""
+        buffer = self._buffer(op)
+        alloc = op.buffer.defining_op
+        overlapping = [r for r in self._ranges if r.start < buffer.end and buffer.start < r.end and r is not buffer]
+        if any(r.last_read > self._barrier for r in overlapping):
+            self._wait(Place(op))
+        else:
+            # Where each iteration has a buffer of its own, an earlier one may have loaded from another in its place.
+            for loop in self._loops:
+                if self._barrier <= loop.entered and loop.op.is_ancestor_of(alloc):
+                    loop.pending.append((Place(op), buffer))
+        self._time += 1
+        buffer.last_written = self._time
+
+    def _tensor_dot(self, op: tileas.TensorDotOp) -> None:
+        """One thread issues it: what the others stored or loaded in its columns has to be over."""
+        buffer = self._buffer(op)
+        self._before_loads(Place(op), buffer)
+        self._before_stores(Place(op), buffer)
+        self._async_dot(op)
+
+    def _release(self, op: tileas.TensorReleaseOp) -> None:
+        """Once all threads have loaded what they load."""
+        self._wait(Place(op))
 
     def _fence(self, op: Operation) -> None:
         """The fence is a thread's own (PTX ISA, membar / fence.proxy): barriers hand its effect to the others."""
@@ -434,11 +482,21 @@ class Synchronization:
     def _for(self, op: Any) -> None:
         self._enter_loop(op)
         self.block(op.body.block)
+        self._keep_together(op.body.block)
         loop = self._leave_loop()
         # What an iteration did before its last barrier is over after the loop, if it was done at all.
         self._forget(op.body, self._barrier)
         self._restore_reads(loop.reads, self._barrier)
         self._barrier = loop.saved_barrier
+
+    def _keep_together(self, block: Block, *others: Block) -> None:
+        """Has warps wait for each other at the end of every iteration of a loop in which groups of dots are committed,
+        unless they do so somewhere in it: a warp that falls back by a round of the mbarriers takes the phase that it
+        waits for, complete for long, for the one that comes."""
+        if self._barrier <= self._loops[-1].entered:
+            commits = (inner for each in (block, *others) for op in each.operations for inner in op.walk())
+            if any(inner.name == f"{_TENSOR}commit" for inner in commits):
+                self._wait(Place(block.last))
 
     def _while(self, op: Any) -> None:
         """The first part runs once more than the second."""
@@ -446,6 +504,7 @@ class Synchronization:
         self.block(op.before.block)
         barrier, reads = self._barrier, self._reads()
         self.block(op.after.block)
+        self._keep_together(op.after.block, op.before.block)
         loop = self._leave_loop()
         if barrier > loop.entered:
             # Whatever barrier is in the first part stands behind all of the second.
@@ -473,7 +532,7 @@ class Synchronization:
         for inner in inside:
             if isinstance(inner, tileas.CopyOp) and inner.buffer in self._buffers:
                 self._before_loads(Place(op), self._buffers[inner.buffer])
-        for dot in (inner for inner in op.walk() if inner.name == _ASYNC_DOT):
+        for dot in (inner for inner in op.walk() if inner.name in _ASYNC_DOTS):
             for buffer in self._read_in_place(dot):
                 self._before_loads(Place(op), buffer)
         self._time += 1
@@ -482,6 +541,9 @@ class Synchronization:
                 self._passed[inner] = self._time
             elif isinstance(inner, tileas.StoreTensorOp) and inner.buffer in self._buffers:
                 self._buffers[inner.buffer].last_written = self._time
+        for store in (inner for inner in op.walk() if inner.name == f"{_TENSOR}store"):
+            if store.buffer in self._buffers:  # type: ignore[attr-defined]
+                self._buffers[store.buffer].last_written = self._time  # type: ignore[attr-defined]
         self._loops.append(_Loop(op, self._time, self._barrier, self._reads()))
 
     def _leave_loop(self) -> _Loop:
@@ -542,9 +604,16 @@ _RULES: dict[type[Operation], Callable[[Synchronization, Any], None]] = {
 
 
 _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
-    _ASYNC_DOT: Synchronization._async_dot,
+    "nv_tileas.async.dot": Synchronization._async_dot,
     "nv_tileas.async.future_wait": Synchronization._future_wait,
     _TMA_STORE: Synchronization._tma_store,
+    f"{_TENSOR}alloc": Synchronization._tensor_alloc,
+    f"{_TENSOR}dot": Synchronization._tensor_dot,
+    f"{_TENSOR}load": Synchronization._tensor_load,
+    f"{_TENSOR}release": Synchronization._release,
+    f"{_TENSOR}reserve": Synchronization._reserve,
+    f"{_TENSOR}store": Synchronization._tensor_store,
+    f"{_TENSOR}wait": Synchronization._future_wait,
     _FENCE_PROXY: Synchronization._fence_proxy,
 }
 

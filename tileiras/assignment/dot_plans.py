@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import FloatType, TensorType, Value
@@ -20,6 +21,10 @@ from tileiras.targets import (
     find_scaled_mma_atom,
     product_types,
 )
+
+if TYPE_CHECKING:
+    from .tensor_dots import TensorDots
+    from .warpgroup_dots import WarpgroupDots
 
 FMA_SIDES = (4, 2, 1)
 """Neighbouring rows or columns of the result that a thread of the multiply-add form has: four are 16 bytes of f32."""
@@ -62,7 +67,8 @@ def fma_block(m: int, n: int, num_warps: int) -> FmaBlock:
 
 class DotPlan(NamedTuple):
     """How a dot runs: an atom's name in the target tables, and the layouts of A, B, the accumulator, and of the scales
-    of a block-scaled one; `exchanged`: the instruction's A is the transposed B.  `reason`: why it is not wgmma."""
+    of a block-scaled one; `exchanged`: the instruction's A is the transposed B.  `reason`: why it is not an
+    asynchronous one."""
 
     atom: str
     a: LinearLayout
@@ -76,23 +82,18 @@ class DotPlan(NamedTuple):
 class DotPlans:
     """The plan of every dot of a function, made on first use.
 
-    `func` is asked for how its accesses walk memory, where a target has wgmma; without it no dot gets that.
+    `func` is asked for how its accesses walk memory, where a target has asynchronous dots (wgmma, tcgen05.mma); without
+    it no dot is one.
     """
 
     def __init__(self, target: Target, num_warps: int, func: aa.FuncOp | None = None) -> None:
         self.target = target
         self._num_warps = num_warps
         self._plans: dict[aa.Dot, DotPlan] = {}
-        self._warpgroups = None
-        if func is not None and target.has("wgmma"):
-            # Loaded for such targets only.
-            from .warpgroup_dots import WarpgroupDots, memory_layouts
+        self._asynchronous = None if func is None else _asynchronous_dots(target, num_warps, func)
 
-            occupancy = func.kernel_spec.occupancy or 1
-            self._warpgroups = WarpgroupDots(target, num_warps, occupancy, lambda: memory_layouts(func, num_warps))
-
-    def refuse_warpgroups(self, op: aa.Dot, reason: str) -> None:
-        """Has warps, and no warpgroups, execute a dot."""
+    def refuse_asynchronous(self, op: aa.Dot, reason: str) -> None:
+        """Has warps execute a dot by themselves."""
         self._plans[op] = self._make_plain(op)._replace(reason=reason)
 
     def plan(self, op: aa.Dot) -> DotPlan:
@@ -137,10 +138,10 @@ class DotPlans:
     def _make(self, op: aa.Dot) -> DotPlan:
         if isinstance(op, aa.BlockScaledMmaOp):
             return self._make_scaled(op)
-        if self._warpgroups is None:
+        if self._asynchronous is None:
             return self._make_plain(op)
         why: list[str] = []
-        found = self._warpgroups.plan(op, why)
+        found = self._asynchronous.plan(op, why)
         if found is None:
             return self._make_plain(op)._replace(reason=why[-1] if why else "")
         return DotPlan(found.atom.name, found.a, found.b, found.c, exchanged=found.exchanged)
@@ -165,6 +166,23 @@ class DotPlans:
         order = tuple(range(len(lead) + 1, -1, -1))
         c = blocked((*lead, m, n), *((*ones, *counts) for counts in block), order)
         return DotPlan(UNIVERSAL_FMA, *fma_operands(c, k), c)
+
+
+def _asynchronous_dots(target: Target, num_warps: int, func: aa.FuncOp) -> WarpgroupDots | TensorDots | None:
+    """What plans the asynchronous dots of a function; None where the target has none."""
+    if not target.has("wgmma") and not target.has("tcgen05"):
+        return None
+    # Loaded for such targets only.
+    from .operand_origins import Origins, memory_layouts
+
+    occupancy, origins = func.kernel_spec.occupancy or 1, Origins(lambda: memory_layouts(func, num_warps))
+    if target.has("wgmma"):
+        from .warpgroup_dots import WarpgroupDots
+
+        return WarpgroupDots(target, num_warps, occupancy, origins)
+    from .tensor_dots import TensorDots
+
+    return TensorDots(target, num_warps, occupancy, origins)
 
 
 def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from tileiras.resources.shared_memory import SCRATCH_BYTES, shared_budget
 from tileiras.targets import SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target, known_mma_atom, product_types, why_no_better_atom
 
 from .dot_plans import DotPlan, DotPlans
+from .tensor_columns import keep_within_tensor_memory
 
 
 def assign_dot_layouts(
@@ -22,15 +23,17 @@ def assign_dot_layouts(
     func: aa.FuncOp,
     target: Target,
     engine: DiagnosticEngine | None = None,
-    warpgroups: bool = True,
+    asynchronous: bool = True,
 ) -> None:
     """Gives dots of nv_tileas their `atom` and `operand_layouts`: of A, B, the accumulator, and scales.
 
-    `warpgroups`: whether they may be asynchronous ones of warpgroups.
+    `asynchronous`: whether they may be asynchronous ones (wgmma, tcgen05.mma).
     """
-    plans = DotPlans(target, func.kernel_spec.num_warps, func if warpgroups else None)
-    if warpgroups and target.has("wgmma"):
+    plans = DotPlans(target, func.kernel_spec.num_warps, func if asynchronous else None)
+    if asynchronous and (target.has("wgmma") or target.has("tcgen05")):
         _keep_within_shared_memory(dots, plans, func, target)
+    if asynchronous and target.has("tcgen05"):
+        keep_within_tensor_memory(dots, plans, func)
     for op in dots:
         plan = plans.plan(op)
         op.attributes["atom"] = tileas.MmaAtomAttr(plan.atom)
@@ -56,8 +59,9 @@ def _keep_within_shared_memory(dots: Sequence[tileas.Dot], plans: DotPlans, func
             if needed <= limit:
                 break
             largest = max(group, key=lambda op: sum(map(_bytes, _in_shared(op, plans))))
-            reason = f"{needed} bytes of operands do not fit into the {limit} of shared memory that wgmma reads"
-            plans.refuse_warpgroups(largest, reason)
+            reader = "wgmma" if target.has("wgmma") else "tcgen05.mma"
+            reason = f"{needed} bytes of operands do not fit into the {limit} of shared memory that {reader} reads"
+            plans.refuse_asynchronous(largest, reason)
             group.remove(largest)
 
 

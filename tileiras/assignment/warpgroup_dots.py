@@ -8,19 +8,17 @@ elements of other widths than 16 bits only where K is contiguous.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import BlockArgument, Pure, TensorType, Value
+from tileiras.ir import TensorType, Value
 from tileiras.layout import LinearLayout, warpgroup_layouts
 from tileiras.layout.matrix_descriptor import Major, matrix_layout
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.limits import registers_for_tiles
 from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types
 
-from .anchors import MemoryLayouts
+from .operand_origins import Origin, Origins, major
 
 ROWS = 64
 """Of an instruction (PTX ISA, "Matrix Shape" of wgmma)."""
@@ -33,24 +31,6 @@ MOST_COLUMNS, FEWEST_COLUMNS = 256, 8
 
 MOST_ACCUMULATORS = 192
 """Registers of a thread for an accumulator: ptxas serializes the instructions of a larger one (message C7511)."""
-
-LOADS = (aa.TiledLoadOp, aa.LoadOp)
-
-
-def memory_layouts(func: aa.FuncOp, num_warps: int) -> MemoryLayouts:
-    """How the accesses of a function walk memory."""
-    return MemoryLayouts(func, DivisibilityAnalysis(func), num_warps)
-
-
-class Origin(NamedTuple):
-    """Which load the elements of an operand come from.
-
-    `axis`: the operand's dimension that is contiguous in global memory; `copied`: whether they are as loaded, and not
-    computed from that element by element.
-    """
-
-    axis: int
-    copied: bool
 
 
 class WarpgroupPlan(NamedTuple):
@@ -81,14 +61,13 @@ def split_groups(groups: int, m: int, n: int) -> tuple[int, int] | None:
 
 
 class WarpgroupDots:
-    """The plans of the dots of a function; `memory` says how its accesses walk memory."""
+    """The plans of the dots of a function."""
 
-    def __init__(self, target: Target, num_warps: int, occupancy: int, memory: Callable[[], MemoryLayouts]) -> None:
+    def __init__(self, target: Target, num_warps: int, occupancy: int, origins: Origins) -> None:
         self._target = target
         self._num_warps = num_warps
         self._registers = registers_for_tiles(32 * num_warps, occupancy)
-        self._memory = memory
-        self._found: MemoryLayouts | None = None
+        self._origins = origins
 
     def plan(self, op: aa.Dot, why: list[str]) -> WarpgroupPlan | None:
         """How warpgroups multiply a dot; None, with the reason in `why`, when they cannot or should not."""
@@ -109,14 +88,17 @@ class WarpgroupDots:
             why.append(f"K of {shape.k} is less than the {atom.shape[2]} of wgmma")
             return None
         bits = op.a.type.element_type.width
-        origin_a, origin_b = self.origin(op.a), self.origin(op.b)
+        origin_a, origin_b = self._origins.of(op.a), self._origins.of(op.b)
         in_registers = not exchanged and shape.groups[1] == 1 and self._in_registers(op, origin_a)
         if in_registers:
             atom = find_warpgroup_atom(self._target, *atom_types, columns, a_in_registers=True)
             assert atom is not None, "each row stands for A in both places"
-        major_a = None if in_registers else _major(origin_a, 1, bits, "A", why)
-        major_b = _major(origin_b, 0, bits, "B", why)
+        majors: tuple[Major, ...] = ("k", "mn") if bits == 16 else ("k",)
+        major_a = None if in_registers else major(origin_a, 1, majors)
+        major_b = major(origin_b, 0, majors)
         if major_b is None or major_a is None and not in_registers:
+            which = "A" if major_b is not None else "B"
+            why.append(f"K is not contiguous in {which}, of which wgmma takes elements of {bits} bits along K only")
             return None
         fragment, accumulator = warpgroup_layouts(atom, shape.m, shape.n, shape.k, shape.groups)
         try:
@@ -158,55 +140,6 @@ class WarpgroupDots:
         if origin is not None:
             return not origin.copied
         return _comes_from_dot(op.a, set())
-
-    def origin(self, value: Value) -> Origin | None:
-        """Where a tile comes from when that is one load, through operations on single elements."""
-        found = self._follow(value)
-        if found is None:
-            return None
-        position, copied = found
-        place = LinearLayout({}, value.type.shape).coordinates(position)
-        axis = next((axis for axis, at in enumerate(place) if at), len(place) - 1)
-        return Origin(axis, copied)
-
-    def _follow(self, value: Value) -> tuple[int, bool] | None:
-        """The position in a tile of the element behind the first one in memory, and whether the tile is as loaded."""
-        if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
-            return None
-        op: Any = value.defining_op
-        if isinstance(op, LOADS):
-            if self._found is None:
-                self._found = self._memory()
-            access = self._found.accesses.get(op)
-            if access is None:
-                return None
-            return 1 << LinearLayout({}, value.type.shape).dim_shift(access.order[0]), True
-        if isinstance(op, aa.ViewOp):
-            return self._follow(op.operand)
-        if isinstance(op, aa.PermuteOp):
-            inner = self._follow(op.operand)
-            if inner is None:
-                return None
-            place = LinearLayout({}, op.operand.type.shape).coordinates(inner[0])
-            moved = [place[axis] for axis in op.permutation.elements]
-            return LinearLayout({}, value.type.shape).flatten(moved), inner[1]
-        if len(op.operands) == 1 and not op.regions and op.has_trait(Pure):
-            operand = op.operands[0]
-            if isinstance(operand.type, TensorType) and operand.type.shape == value.type.shape:
-                inner = self._follow(operand)
-                return None if inner is None else (inner[0], False)
-        return None
-
-
-def _major(origin: Origin | None, k_axis: int, bits: int, which: str, why: list[str]) -> Major | None:
-    """Which dimension of an operand is contiguous in shared memory; None when wgmma has no such form."""
-    wanted: Major = "k" if origin is None or origin.axis == k_axis else "mn"
-    if bits == 16 or wanted == "k":
-        return wanted
-    if origin is not None and not origin.copied:
-        return "k"  # it goes through registers, from where its elements can go anywhere
-    why.append(f"K is not contiguous in {which}, of which wgmma takes elements of {bits} bits along K only")
-    return None
 
 
 def _comes_from_dot(value: Value, seen: set[Value]) -> bool:

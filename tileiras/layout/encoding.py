@@ -5,18 +5,24 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import LinearLayoutAttr, PermuteOp, SharedLayoutAttr
-from tileiras.ir import TensorType
+from tileiras.ir import Attribute, TensorType
 
-from .linear_layout import SHARED_DIMS, LinearLayout
+from .linear_layout import SHARED_DIMS, TENSOR_DIMS, LinearLayout
+
+TENSOR_LAYOUT = "nv_tileas.tensor"
+"""By name: few kernels load the file that has the encoding."""
 
 
 @lru_cache(maxsize=4096)
-def encode(layout: LinearLayout) -> LinearLayoutAttr | SharedLayoutAttr:
-    """The encoding attribute of a distributed layout, or of one of shared memory."""
+def encode(layout: LinearLayout) -> Attribute:
+    """The encoding attribute of a distributed layout, or of one of shared or tensor memory."""
     bases = layout.to_coordinates()
     if layout.dims == SHARED_DIMS:
         return SharedLayoutAttr(bases["offset"])
+    if layout.dims == TENSOR_DIMS:
+        return nv_tileas.TensorLayoutAttr(bases["lane"], bases["column"])
     return LinearLayoutAttr(*(bases.get(dim, ()) for dim in ("register", "lane", "warp", "block")))
 
 
@@ -26,6 +32,8 @@ def layout_of(type: TensorType) -> LinearLayout:
     encoding = type.encoding
     if isinstance(encoding, SharedLayoutAttr):
         return LinearLayout.from_coordinates({"offset": encoding.offset}, type.shape)
+    if encoding is not None and encoding.name == TENSOR_LAYOUT:
+        return LinearLayout.from_coordinates({"column": encoding.column, "lane": encoding.lane}, type.shape)
     assert isinstance(encoding, LinearLayoutAttr), f"{type} has no layout"
     bases = {dim: getattr(encoding, dim) for dim in ("register", "lane", "warp")}
     if encoding.block:

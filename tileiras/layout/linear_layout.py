@@ -5,8 +5,9 @@ the tile (Zhou et al., "Linear Layouts: Robust Code Generation of Efficient Tens
 Positions are flattened row-major, so the last dimension has the lowest bits and a basis is a single integer; reshaping
 costs nothing.
 
-A distributed layout maps `register, lane, warp, block`; a shared-memory layout maps `offset`, counted in elements.  A
-zero basis, or one that depends on earlier ones, replicates data along that bit.
+A distributed layout maps `register, lane, warp, block`; a shared-memory layout maps `offset`, counted in elements; one
+of tensor memory maps `lane` and `column`.  A zero basis, or one that depends on earlier ones, replicates data along
+that bit; a zero lane of tensor memory is left free.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tileiras import gf2
 
 DISTRIBUTED_DIMS = ("register", "lane", "warp", "block")
 SHARED_DIMS = ("offset",)
+TENSOR_DIMS = ("column", "lane")
 
 
 def log2_exact(n: int) -> int:
@@ -48,7 +50,7 @@ class LinearLayout:
     def __init__(self, bases: Mapping[str, Iterable[int]], shape: Sequence[int]):
         self.shape = tuple(shape)
         self._shifts = _dim_shifts(self.shape)
-        names = SHARED_DIMS if "offset" in bases else DISTRIBUTED_DIMS
+        names = SHARED_DIMS if "offset" in bases else TENSOR_DIMS if "column" in bases else DISTRIBUTED_DIMS
         unknown = [name for name in bases if name not in names]
         if unknown:
             raise ValueError(f"unknown layout dimension '{unknown[0]}'")

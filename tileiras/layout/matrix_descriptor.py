@@ -1,4 +1,5 @@
-"""Operands of wgmma in shared memory: the layouts that a matrix descriptor can describe, and what it says of them.
+"""Operands of wgmma and tcgen05.mma in shared memory: the layouts that a matrix descriptor can describe, and what it
+says of them.
 
 An operand is made of rows of 16, 32, 64 or 128 bytes along its contiguous dimension, the *span*; eight of these are
 one repetition of the swizzle.  Rows follow each other, and blocks of a span's width follow each other behind the last
@@ -25,6 +26,9 @@ ROWS = 8
 _CODES = {16: 0, 128: 1, 64: 2, 32: 3}
 """PTX ISA, "Matrix Descriptor Format" of wgmma, bits 63-62."""
 
+_TCGEN05_CODES, _TCGEN05_VERSION = {16: 0, 128: 2, 64: 4, 32: 6}, 1
+"""PTX ISA, "Shared memory descriptor" of tcgen05, bits 63-61 and 48-46."""
+
 Major = Literal["k", "mn"]
 
 
@@ -43,8 +47,17 @@ class MatrixDescriptor(NamedTuple):
 
     @property
     def constant(self) -> int:
-        """The descriptor of an operand at address 0."""
-        return (self.leading >> 4) << 16 | (self.stride >> 4) << 32 | _CODES[self.span] << 62
+        """The descriptor of an operand of wgmma at address 0."""
+        return self._strides | _CODES[self.span] << 62
+
+    @property
+    def tcgen05_constant(self) -> int:
+        """The descriptor of an operand of tcgen05.mma at address 0."""
+        return self._strides | _TCGEN05_VERSION << 46 | _TCGEN05_CODES[self.span] << 61
+
+    @property
+    def _strides(self) -> int:
+        return (self.leading >> 4) << 16 | (self.stride >> 4) << 32
 
     @property
     def alignment(self) -> int:

@@ -22,7 +22,8 @@ class InsertBarriers(FunctionPass):
     leaves = "SYNCHRONIZED"
     needs = "places of buffers and scratch areas; operations in the order in which they will run"
     establishes = (
-        "`nv_tileas.barrier` operations, the barrier of each scratch area, `nv_tileas.named_barriers` on the function"
+        "`nv_tileas.barrier` operations, the barrier of each scratch area, `nv_tileas.named_barriers` on the function, "
+        "fences of what threads do in tensor memory"
     )
     keeps = "all other operations"
 
@@ -30,3 +31,7 @@ class InsertBarriers(FunctionPass):
         from tileiras.rewrites.barriers import insert_barriers
 
         insert_barriers(func)
+        if gpu.has("tcgen05"):
+            from tileiras.analysis.tensor_fences import fence_columns
+
+            fence_columns(func)

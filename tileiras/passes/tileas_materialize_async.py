@@ -1,4 +1,5 @@
-"""`tileas-materialize-async`: dots of warpgroups become asynchronous, with buffers, fences, groups and waits."""
+"""`tileas-materialize-async`: dots of warpgroups, and those into tensor memory, become asynchronous, with buffers,
+fences, groups and waits."""
 
 from __future__ import annotations
 
@@ -17,18 +18,29 @@ class MaterializeAsync(FunctionPass):
     requires = "SCHEDULED"
     leaves = "ASYNCHRONOUS"
     needs = "schedules; loops as they will be"
-    establishes = "`async.dot` for dots of warpgroups, buffers for what these read, proxy fences, groups and waits"
+    establishes = (
+        "`async.dot` for dots of warpgroups, `tensor_memory.dot` for those into tensor memory, buffers for what these "
+        "read and add to, proxy fences, groups and waits"
+    )
     keeps = "values, other dots"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
+        from tileiras.analysis.dots_in_flight import is_asynchronous, is_of_tensor_memory
 
-        if any(isinstance(op, tileas.DotOp) and op.atom.atom.startswith("wgmma_") for op in func.walk()):
-            # Loaded for such kernels only.
-            from tileiras.rewrites.in_place_operands import copy_in_place
+        dots = [op for op in func.walk() if is_asynchronous(op)]
+        if not dots:
+            return
+        # Loaded for such kernels only.
+        from tileiras.rewrites.in_place_operands import copy_in_place
+        from tileiras.schedule.materialize.shared_tiles import put_into_shared
+
+        copy_in_place(func, gpu)
+        put_into_shared(func)
+        if is_of_tensor_memory(dots[0]):
+            from tileiras.schedule.materialize.tensor_dots import materialize_tensor_dots
+
+            materialize_tensor_dots(func)
+        else:
             from tileiras.schedule.materialize.async_dots import materialize_async_dots
-            from tileiras.schedule.materialize.shared_tiles import put_into_shared
 
-            copy_in_place(func, gpu)
-            put_into_shared(func)
             materialize_async_dots(func)

@@ -1,5 +1,6 @@
 """`tileas-optimize-alloc-tensor`: which allocations are in shared memory, and where in its arena each buffer lies, and
-each scratch area through which an operation hands elements from thread to thread."""
+each scratch area through which an operation hands elements from thread to thread; which columns of tensor memory each
+accumulator has."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class OptimizeAllocTensor(FunctionPass):
     needs = "layouts; all buffers and conversions, where they will be"
     establishes = (
         "`offset` on every buffer in shared memory, `nv_tileas.scratch` on every operation that needs scratch memory, "
-        "`nv_tileas.shared_memory` on the function; nothing overlaps a buffer that lives with it"
+        "`nv_tileas.shared_memory` on the function, columns for every buffer in tensor memory; nothing overlaps a "
+        "buffer that lives with it"
     )
     keeps = "operations, but for the address space of allocations that nobody else sees"
 
@@ -29,3 +31,7 @@ class OptimizeAllocTensor(FunctionPass):
 
         place_in_shared(func)
         place(func, gpu, context.engine)
+        if gpu.has("tcgen05"):
+            from tileiras.resources.tensor_columns import place_columns
+
+            place_columns(func, context.engine)

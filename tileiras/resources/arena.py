@@ -23,7 +23,8 @@ SHARED_BYTES = 16 * 1024
 CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
 AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
 TMA_STORE = "nv_tileas.async.tma_store"
-"""By name: kernels without agents do without the file that has them."""
+TENSOR_RESERVE = "nv_tileas.tensor_memory.reserve"
+"""By name: kernels without agents, or tensor memory, do without the file that has them."""
 
 # Operations whose result leads where their operand does.
 _MOVES = (
@@ -145,6 +146,8 @@ class _Arena:
                 self._allocate(op, size)
             elif op.name == CREATE_PIPELINE:
                 pass  # has its place already
+            elif op.name == TENSOR_RESERVE:
+                self._allocate(op, op.bytes)
             elif isinstance(op, (tileas.DeallocTensorOp, tileas.DeallocOp)):
                 self._release(op.operands[0])
             elif type(op) in EXCHANGING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.analysis.copied_loads import LOADS
+from tileiras.analysis.dots_in_flight import is_of_tensor_memory
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -43,13 +44,23 @@ def width_of(type: Any) -> int:
 
 def register_tile(value: Value) -> TensorType | None:
     """The tile of which each thread holds a fragment in registers; None for scalars, and for tiles that lie in shared
-    memory or have no layout yet.  Accumulators in flight are in their registers."""
+    memory, stay in tensor memory, or have no layout yet.  Accumulators in flight are in their registers."""
     type = value.type
     if getattr(type, "name", "") == IN_FLIGHT:
         type = type.tile
     if not isinstance(type, TensorType) or type.encoding is None or is_in_shared(type):
         return None
-    return type
+    return None if _stays_in_tensor_memory(value) else type
+
+
+def _stays_in_tensor_memory(value: Value) -> bool:
+    """Whether a tile goes from one dot into tensor memory to the next, perhaps of another iteration."""
+    if not value.has_one_use:
+        return False
+    (user,) = value.users
+    if is_of_tensor_memory(user):
+        return user.operands[2] is value and (value.defining_op is None or is_of_tensor_memory(value.defining_op))
+    return isinstance(user, scf.YieldOp) and is_of_tensor_memory(value.defining_op)
 
 
 def fragment_words(value: Value) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from tileiras.analysis.dots_in_flight import is_of_tensor_memory
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Operation
@@ -23,10 +24,13 @@ SCRATCH_BYTES = 16 * 1024, SCRATCH_LIMIT
 they take it, so that each has an area of its own; and so much at most to one conversion, to go at once."""
 
 def shared_budget(func: aa.FuncOp, target: Target) -> int:
-    """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for."""
+    """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for, without those of
+    mbarriers for dots into tensor memory."""
+    beside = ARENA_ALIGNMENT if target.has("tcgen05") and any(map(is_of_tensor_memory, func.walk())) else 0
     if not func.kernel_spec.occupancy:
-        return target.shared_per_cta
-    return min(target.shared_per_cta, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
+        return target.shared_per_cta - beside
+    share = target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved
+    return min(target.shared_per_cta, share) - beside
 
 
 def buffer_bytes(op: Operation) -> int:

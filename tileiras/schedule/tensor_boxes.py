@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import moves_with_conversion
+from tileiras.analysis.dots_in_flight import is_of_tensor_memory
 from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
-from tileiras.ir import Value
+from tileiras.ir import Operation, Value
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.targets import CopyAtom
 from tileiras.targets.atoms.bulk_copies import BULK_COPY_ATOMS
-from tileiras.targets.pipe_protocol import THREADS, WARPGROUPS
+from tileiras.targets.pipe_protocol import TENSOR_MEMORY, THREADS, WARPGROUPS
 
 from .staging import StagedLoad
 
@@ -49,7 +50,7 @@ def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> 
     if staged.stage_bytes > _LARGEST_STAGE:
         return f"an mbarrier counts {_LARGEST_STAGE} bytes, not {staged.stage_bytes}"
     if consumer_kind(staged) is None:
-        return "warpgroups read its tile in shared memory, and threads load it as well"
+        return "dots read its tile in shared memory, and threads load it as well"
     return "" if descriptor_type(staged) is not None else "no boxes lie as its stages do in shared memory"
 
 
@@ -67,7 +68,18 @@ def consumer_kind(staged: StagedLoad) -> str | None:
     if not any(in_place):
         return THREADS
     converts = {leaf.convert for leaf in staged.leaves}
-    return WARPGROUPS if all(in_place) and _only_for(staged.load.data, converts) else None
+    if not all(in_place) or not _only_for(staged.load.data, converts):
+        return None
+    kinds = {TENSOR_MEMORY if _is_for_tensor_memory(convert) else WARPGROUPS for convert in converts}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _is_for_tensor_memory(op: Operation) -> bool:
+    """Whether a dot into tensor memory reads a tile, perhaps under another shape."""
+    for user in op.results[0].users:
+        if is_of_tensor_memory(user) or moves_with_conversion(user) and _is_for_tensor_memory(user):
+            return True
+    return False
 
 
 def _only_for(value: Value, converts: set[object]) -> bool:

@@ -60,26 +60,33 @@ def _arrivals(signal: Signal, warps: int) -> int:
     return {"thread": WARP_SIZE * warps, "warp": warps, "converged warp": warps, "agent": 1}[signal]
 
 
-THREADS, WARPGROUPS = "ld_shared", "wgmma"
-"""Consumers: threads that load from a stage, products of warpgroups that read it in place."""
+THREADS, WARPGROUPS, TENSOR_MEMORY = "ld_shared", "wgmma", "tcgen05"
+"""Consumers: threads that load from a stage, products of warpgroups or into tensor memory that read it in place."""
+
+_TCGEN05 = "=100f,110f"
+"""PTX ISA, "Target ISA Notes" of tcgen05.mma."""
 
 ARRIVE, NOINC, EXPECT = "mbarrier.arrive", "cp.async.mbarrier.arrive.noinc", "mbarrier.arrive.expect_tx"
 STORED = "cp.async.bulk.wait_group.read 0, then mbarrier.arrive"
 
-# Those that multiply release a stage behind `wgmma.wait_group.sync.aligned`, which a warp executes as a whole.
+# Those that multiply release a stage behind `wgmma.wait_group.sync.aligned`, which a warp executes as a whole; or once
+# the thread that arrives for its warp has seen the commit of the products, which no other thread reads.
 PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
     (row.producer, row.consumer): row
     for row in (
         PipeProtocol("st_shared", "ld_shared", "warp", ARRIVE, "warp", ARRIVE, "", "80"),
         PipeProtocol("st_shared", "wgmma", "warp", ARRIVE, "converged warp", ARRIVE, "before commit", "=90a"),
+        PipeProtocol("st_shared", "tcgen05", "warp", ARRIVE, "converged warp", ARRIVE, "before commit", _TCGEN05),
         PipeProtocol("st_shared", "bulk_store", "warp", ARRIVE, "agent", STORED, "before commit", "90"),
         # The copies land after the threads that started them have gone on: those that see them land run the fence.
         PipeProtocol("cp_async", "ld_shared", "thread", NOINC, "warp", ARRIVE, "", "80"),
         PipeProtocol("cp_async", "wgmma", "thread", NOINC, "converged warp", ARRIVE, "behind wait", "=90a"),
+        PipeProtocol("cp_async", "tcgen05", "thread", NOINC, "converged warp", ARRIVE, "behind wait", _TCGEN05),
         PipeProtocol("cp_async", "bulk_store", "thread", NOINC, "agent", STORED, "behind wait", "90"),
         # The next copy overwrites what threads have read by the generic proxy.
         PipeProtocol("bulk_load", "ld_shared", "agent", EXPECT, "warp", ARRIVE, "before release", "90"),
         PipeProtocol("bulk_load", "wgmma", "agent", EXPECT, "converged warp", ARRIVE, "", "=90a"),
+        PipeProtocol("bulk_load", "tcgen05", "agent", EXPECT, "converged warp", ARRIVE, "", _TCGEN05),
         PipeProtocol("bulk_load", "bulk_store", "agent", EXPECT, "agent", STORED, "", "90"),
     )
 }

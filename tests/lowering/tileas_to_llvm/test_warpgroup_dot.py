@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 
-from tests.kernels.dots import Matmul, attention_like, chained, matmul
-from tests.kernels.views import Kernel, View, tile_type, whole_numbers
+from tests.kernels.dots import attention_like, by_columns, chained, converted, matmul
+from tests.kernels.views import Kernel
 from tileiras.codegen import ptxas, toolkit
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.sim import EmulationError
@@ -79,18 +78,6 @@ def test_every_swizzle_along_k_and_along_n(span, b_by_columns):
     check(kernel, f"m64n{n}k16.f32.f16.f16")
 
 
-def by_columns(tiles, **options) -> Kernel:
-    """As `matmul`, with A stored by columns."""
-    parts = Matmul(tiles, **options)
-    m, _, k = tiles
-    rows, _, depth = parts.sizes
-    parts.a = View("a", (m, k), parts.stored, (rows, depth), by_columns=True, padding="zero", aligned=16)
-    parts.load_a = parts.a.load("a", "%zero, %i")
-    kernel = parts.kernel()
-    a, b = kernel.inputs
-    return kernel._replace(inputs=(np.ascontiguousarray(a.T), b))
-
-
 def test_a_by_columns():
     ptx = check(by_columns((64, 64, 32), steps=3), "m64n64k16.f32.f16.f16")
     assert forms(ptx) == {"shared 1, 1, 1, 1"}
@@ -115,24 +102,6 @@ def test_one_and_more_warpgroups(m, n, warps):
     """Along M first, of which each has 64 rows at least, then along N."""
     columns = n // max(1, warps // 4 // (m // 64))
     check(matmul((m, n, 32), steps=4), f"m64n{columns}k16.f32.f16.f16", num_warps=warps)
-
-
-def converted(tiles, which: str, stored: str, operand: str, **options) -> Kernel:
-    """As `matmul`, with an operand of another element type in memory."""
-    parts = Matmul(tiles, operand, **options)
-    m, n, k = tiles
-    view = getattr(parts, which)
-    shape = (m, k) if which == "a" else (k, n)
-    other = View(which, shape, stored, view.shape, padding="zero", aligned=16)
-    where = "%zero, %i" if which == "a" else "%i, %zero"
-    load = other.load("raw", where).replace("%k_raw", f"%k_{which}")
-    text = f"{load}\n%{which} = ftof %raw : {tile_type(shape, stored)} -> {tile_type(shape, operand)}"
-    setattr(parts, which, other)
-    operands = [text, parts.load_b] if which == "a" else [parts.load_a, text]
-    kernel = parts.kernel(parts.text(operands))
-    a, b = kernel.inputs
-    inputs = (whole_numbers(a.shape, stored, 1), b) if which == "a" else (a, whole_numbers(b.shape, stored, 2))
-    return kernel._replace(inputs=inputs)
 
 
 def test_a_that_is_computed_element_by_element_stays_in_registers():

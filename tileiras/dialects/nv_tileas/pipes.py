@@ -87,11 +87,11 @@ class ProducerKindAttr(EnumAttr):
 
 
 class ConsumerKindAttr(EnumAttr):
-    """What reads stages: loads of threads and warps, products of warpgroups, bulk copies."""
+    """What reads stages: loads of threads and warps, products of warpgroups or into tensor memory, bulk copies."""
 
     name = "nv_tileas.consumer_kind"
     keyword_only = True
-    cases = {"ld_shared": 0, "wgmma": 1, "bulk_store": 2}
+    cases = {"ld_shared": 0, "wgmma": 1, "bulk_store": 2, "tcgen05": 3}
 
 
 class CreatePipelineOp(Operation):

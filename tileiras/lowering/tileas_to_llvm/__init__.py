@@ -27,6 +27,7 @@ from .function import SHARED_ARENA, FunctionLowering, Pattern
 from .types import held_bits, memory_type
 
 _PIPELINE = "nv_tileas.async.pipeline."
+_TENSOR = "nv_tileas.tensor_memory."
 
 FAMILIES: Mapping[str, Mapping[str, str]] = {
     "arith": {
@@ -113,6 +114,14 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     "tensor_copies": {
         "nv_tileas.make_tma_desc": "make_tma_desc", "nv_tileas.async.tma_load": "tma_load",
         "nv_tileas.async.tma_store": "tma_store",
+    },
+    "tensor_dot": {f"{_TENSOR}dot": "dot"},
+    "tensor_memory": {
+        f"{_TENSOR}open": "open_columns",
+        **{
+            f"{_TENSOR}{name}": name
+            for name in ("reserve", "release", "alloc", "dealloc", "load", "store", "commit", "wait")
+        },
     },
     "warpgroup_dot": {
         "nv_tileas.async.to_async": "to_async", "nv_tileas.async.create_none": "create_none",

@@ -12,7 +12,7 @@ from typing import Any
 
 from tileiras.analysis.agents import agent_warps
 from tileiras.analysis.pipes import DRAINS, FILLS, PipeUses, agent_of, is_last_pipe, pipe_of, protocol_of
-from tileiras.dialects import llvm, nvvm
+from tileiras.dialects import nvvm
 from tileiras.dialects.nv_tileas.pipes import (
     BulkLoadOp,
     BulkStoreOp,
@@ -43,6 +43,7 @@ from .bulk_copies import Run, runs
 from .convert_layout import Place, StagedFragment, read_shared, shared_addresses
 from .emitter import FULL_WARP
 from .function import FunctionLowering
+from .mbarriers import wait_for_phase
 from .staging import reads_steps, stage_place
 from .types import element_of, memory_type, scalar_type
 
@@ -140,19 +141,6 @@ def pipe_on(op: OnToken, lowering: FunctionLowering) -> Pipe:
     return found
 
 
-def _wait_for(mbarrier: Value, parity: Value, lowering: FunctionLowering) -> None:
-    """Until the phase of this parity is complete."""
-    emit = lowering.emit
-    again = lowering.new_block()
-    emit.insert(llvm.BrOp([], dest=again))
-    emit.block = again
-    kind = nvvm.MBarrierTryWaitParityOp if lowering.target.has("mbarrier_try_wait") else nvvm.MBarrierTestWaitParityOp
-    complete = emit.insert(kind(mbarrier, parity))
-    rest = lowering.new_block()
-    emit.insert(llvm.CondBrOp(complete, [], [], trueDest=rest, falseDest=again))
-    emit.block = rest
-
-
 def _arrive(mbarrier: Value, lowering: FunctionLowering) -> None:
     lowering.emit.insert(nvvm.MBarrierArriveSharedOp(mbarrier))
 
@@ -187,12 +175,12 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: boo
     parity = emit.value(emit.xor(_parity(iterator, lowering), 1))
     if pipe.protocol.full_signal != EXPECT:
         if not fresh:
-            _wait_for(pipe.empty(stage, lowering), parity, lowering)
+            wait_for_phase(pipe.empty(stage, lowering), parity, lowering)
         return stage
     # Only who arrives may wait: nobody else is waited for, and could fall behind by a round.
     with elected(lowering, first_thread(lowering)):
         if not fresh:
-            _wait_for(pipe.empty(stage, lowering), parity, lowering)
+            wait_for_phase(pipe.empty(stage, lowering), parity, lowering)
         emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), emit.integer(pipe.op.stage_bytes)))
     return stage
 
@@ -220,7 +208,7 @@ def consumer_wait(op: ConsumerWaitOp, args: Sequence[Value], lowering: FunctionL
 def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
     stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
     with elected(lowering, first_thread(lowering) if pipe.protocol.empty == "agent" else None):
-        _wait_for(pipe.full(stage, lowering), parity, lowering)
+        wait_for_phase(pipe.full(stage, lowering), parity, lowering)
         _fence("behind wait", pipe, lowering)
     return stage
 

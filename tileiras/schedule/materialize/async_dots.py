@@ -13,7 +13,6 @@ stage of a ring that its dot reads is released an iteration later.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any
 
 from tileiras.analysis.copied_loads import is_zero
@@ -23,16 +22,20 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, UnitAttr, Value, i32
 from tileiras.layout.encoding import is_in_shared
-from tileiras.named_tuple import NamedTuple
+
+from .dot_waits import (
+    Future,
+    blocks_around,
+    commits_behind,
+    ends_of,
+    is_left_alone,
+    reads_ring,
+    released_of,
+    waits_of,
+)
 
 MOST_PENDING = 7
 """PTX ISA, "wgmma.wait_group": what the counter of a warp tells apart."""
-
-_CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
-_FILLS_PIPES = ("nv_tileas.async.bulk_load", "nv_tileas.async.tma_load", "nv_tileas.async.pipeline.producer_write")
-"""By name: kernels without pipes do without the file that has them."""
-
-_FILLS = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 
 
 def materialize_async_dots(func: aa.FuncOp) -> None:
@@ -41,21 +44,6 @@ def materialize_async_dots(func: aa.FuncOp) -> None:
     dots = [op for op in func.walk() if is_of_warpgroups(op)]
     if dots:
         _Rewriting(dots).run()
-
-
-class _Future(NamedTuple):
-    """A tile in flight in a block; places are numbers of operations in it.
-
-    `value`: in flight; `tile`: the value whose uses need the wait, which may be the same; `start`: the first place at
-    which it is in flight; `tail`: groups that were committed after its own before that.  `ends`: places at which its
-    dot has to be complete although nothing there uses the tile.
-    """
-
-    value: Value
-    tile: Value
-    start: int
-    tail: int
-    ends: tuple[int, ...]
 
 
 class _Rewriting:
@@ -77,7 +65,7 @@ class _Rewriting:
             found = {
                 n: dot
                 for n, dot in carried_in_flight(loop).items()
-                if all(_is_left_alone(each, loop) for each in chain_of(dot))
+                if all(is_left_alone(each, loop) for each in chain_of(dot))
             }
             if found:
                 self._carried[loop] = found
@@ -87,7 +75,7 @@ class _Rewriting:
         for loop, found in self._carried.items():
             end: Any = loop.regions[0].block.last
             end.operands = [self._futures[found[n]] if n in found else v for n, v in enumerate(end.operands)]
-        for block in dict.fromkeys(block for dot in self._dots for block in _blocks_around(dot)):
+        for block in dict.fromkeys(block for dot in self._dots for block in blocks_around(dot)):
             self._wait(block)
         for dot in reversed(self._dots):
             dot.erase()
@@ -130,36 +118,15 @@ class _Rewriting:
     # -- waits ---------------------------------------------------------------------------------------------------------
 
     def _wait(self, block: Block) -> None:
-        """The waits of a block, each before the first operation that uses a tile or frees what its dot reads; none
-        where an earlier wait suffices."""
-        operations = list(block.operations)
-        places = {op: n for n, op in enumerate(operations)}
-        committed = list(accumulate((isinstance(op, tileas.CommitDotsOp) for op in operations), initial=0))
+        """The waits of a block."""
 
-        def behind(future: _Future, place: int) -> int:
-            """Groups that are committed after that of a future at a place, at least."""
-            return future.tail + committed[place] - committed[future.start]
+        def in_flight(places: dict[Operation, int], committed: list[int]) -> Iterator[Future]:
+            return self._in_flight(block, places, committed)
 
-        needs: dict[int, list[tuple[_Future, bool]]] = {}
-        for future in self._in_flight(block, places, committed):
-            uses = [places[op] for user in self._users(future.tile) if (op := block.find_ancestor_op(user)) is not None]
-            for place in future.ends:
-                needs.setdefault(place, []).append((future, False))
-            if uses:
-                needs.setdefault(min(uses), []).append((future, True))
-        waits: list[tuple[int, int, list[_Future]]] = []
-        for place in sorted(needs):
-            for future, used in needs[place]:
-                done = [w for w in waits if future.start <= w[0] and w[1] <= behind(future, w[0])]
-                if not done:
-                    done = [(place, min(MOST_PENDING, behind(future, place)), [])]
-                    waits += done
-                if used:
-                    done[0][2].append(future)
-        for place, pending, futures in waits:
-            self._insert(operations[place], pending, futures)
+        for wait in waits_of(block, in_flight, tileas.CommitDotsOp, self._users, MOST_PENDING):
+            self._insert(wait.before, wait.pending, wait.futures)
 
-    def _insert(self, before: Operation, pending: int, futures: list[_Future]) -> None:
+    def _insert(self, before: Operation, pending: int, futures: list[Future]) -> None:
         builder = Builder.before(before)
         builder.location = before.location
         users = [self._users(future.tile) for future in futures]
@@ -178,7 +145,7 @@ class _Rewriting:
         threading = (tileas.AsyncDotOp, tileas.FutureWaitOp)
         return [user for user in tile.users if user not in self._old and not isinstance(user, threading)]
 
-    def _in_flight(self, block: Block, places: dict[Operation, int], committed: list[int]) -> Iterator[_Future]:
+    def _in_flight(self, block: Block, places: dict[Operation, int], committed: list[int]) -> Iterator[Future]:
         """The tiles in flight in a block: those that its loop carries, results of its dots and of the loops in it."""
         last = len(places) - 1
         loop = block.parent_op
@@ -186,26 +153,23 @@ class _Rewriting:
         for number, dot in carried.items():
             value = block.arguments[1 + number]
             tail = committed[-1] - committed[places[dot]]
-            ends = [place for each in chain_of(dot) for place in _released(each, block, places)]
-            if any(_reads_ring(each, loop) for each in chain_of(dot)):
+            ends = [place for each in chain_of(dot) for place in released_of(each, block, places)]
+            if any(reads_ring(each, loop) for each in chain_of(dot)):
                 ends.append(last)
-            yield _Future(value, value, 0, tail, tuple(ends))
+            yield Future(value, value, 0, tail, tuple(ends))
         for op in places:
             if op in self._old:
                 future, start = self._futures[op], places[op]
                 if op in self._added:
                     # Nothing uses its tile; what it reads may end before the dot that adds to it is waited for.
-                    yield _Future(future, op.results[0], start, 0, tuple(_ends(op, block, places)))
+                    yield Future(future, op.results[0], start, 0, tuple(ends_of(op, block, places)))
                 elif op not in carried.values():
-                    yield _Future(future, op.results[0], start, 0, (*_ends(op, block, places), last))
+                    yield Future(future, op.results[0], start, 0, (*ends_of(op, block, places), last))
             for number, dot in self._carried.get(op, {}).items():
                 value = op.results[number]
-                yield _Future(value, value, places[op] + 1, _tail(dot), (*_ends(dot, block, places), last))
+                tail = commits_behind(dot, tileas.CommitDotsOp)
+                yield Future(value, value, places[op] + 1, tail, (*ends_of(dot, block, places), last))
 
-
-CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
-CONSUMER_RELEASE = "nv_tileas.async.pipeline.consumer_release"
-"""By name: kernels without agents do without the file that has them."""
 
 _KEPT = ("atom", "signedness_a", "signedness_b", "exchanged")
 
@@ -231,102 +195,3 @@ def _carry(loop: scf.ForOp, numbers: list[int]) -> None:
             operands[first + number] = future
             loop.iter_args[number].type = loop.results[number].type = future.type
     loop.operands = operands
-
-
-def _tail(dot: Operation) -> int:
-    """Groups that are committed after that of a dot in its block."""
-    count = 0
-    op = dot.next
-    while op is not None:
-        count += isinstance(op, tileas.CommitDotsOp)
-        op = op.next
-    return count
-
-
-def _blocks_around(op: Operation) -> Iterator[Block]:
-    """The block of a dot, and those around it, where values of its loops are."""
-    block = op.parent
-    while block is not None:
-        yield block
-        outer = block.parent_op
-        block = outer.parent if isinstance(outer, scf.ForOp) else None
-
-
-# ---- what dots read -------------------------------------------------------------------------------------------------
-
-
-def _buffers(dot: tileas.DotOp) -> list[Value]:
-    """The buffers in which a dot reads its operands."""
-    found = []
-    for value in (dot.a, dot.b):
-        op = value.defining_op
-        while isinstance(op, tileas.VIEW_LIKE):
-            op = op.operand.defining_op
-        if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
-            found.append(op.buffer)
-    return found
-
-
-def _ends(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
-    """Where the buffers that a dot reads end, or their stage is released, in a block around it and behind it."""
-    ends = (user for buffer in _buffers(dot) for user in buffer.users if isinstance(user, tileas.DeallocTensorOp))
-    found = [places[end] for end in ends if end.parent is block]
-    around = block.find_ancestor_op(dot)
-    assert around is not None
-    return found + [place for place in _released(dot, block, places) if place > places[around]]
-
-
-def _released(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
-    """Where an operation of a block, or of a branch in it, releases a stage of a pipe through which a dot's operands
-    come."""
-    pipes = _pipes(dot)
-    return [
-        places[op]
-        for op in (places if pipes else ())
-        if not isinstance(op, scf.ForOp) and any(_releases(inner, pipes) for inner in op.walk())
-    ]
-
-
-def _pipes(dot: tileas.DotOp) -> set[Operation]:
-    users = (user for buffer in _buffers(dot) for user in buffer.users)
-    return {user for user in users if user.name == CREATE_PIPELINE}
-
-
-def _releases(op: Operation, pipes: set[Operation]) -> bool:
-    if op.name != CONSUMER_RELEASE:
-        return False
-    from tileiras.analysis.pipes import pipe_of
-
-    return pipe_of(op.operands[0]) in pipes
-
-
-def _fills(buffer: Value, loop: Operation) -> list[Operation]:
-    """What writes to a buffer in a loop."""
-    found = [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
-    if any(user.name == _CREATE_PIPELINE for user in buffer.users):
-        from tileiras.analysis.pipes import pipe_of
-
-        copies = [op for op in loop.walk() if op.name in _FILLS_PIPES]
-        found += [op for op in copies if buffer in getattr(pipe_of(op.token), "buffers", ())]  # type: ignore[attr-defined]
-    return found
-
-
-def _is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
-    """Whether nothing that a dot reads is written to before the dot of the next iteration has begun."""
-    pipes = _pipes(dot)
-    if pipes and any(_releases(op, pipes) for op in loop.body.block.operations):
-        return False
-    for buffer in _buffers(dot):
-        if loop.is_ancestor_of(buffer.defining_op):
-            return False
-        fills = _fills(buffer, loop)
-        if any(isinstance(op, tileas.StoreTensorOp) for op in fills):
-            return False
-        if fills and tileas.DOTS_IN_FLIGHT not in loop.attributes:
-            return False
-    return True
-
-
-def _reads_ring(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
-    """Whether a dot reads what copies of the loop write to."""
-    return any(_fills(buffer, loop) for buffer in _buffers(dot))

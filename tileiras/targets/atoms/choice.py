@@ -55,8 +55,8 @@ def find_scaled_mma_atom(
     return None
 
 
-WARPGROUP = "wgmma_"
-"""How names of atoms begin that a warpgroup executes."""
+WARPGROUP, TENSOR = "wgmma_", "tcgen05_"
+"""How names of atoms begin that a warpgroup executes, or one thread for tensor memory."""
 
 
 def mma_atom(name: str) -> MmaAtom:
@@ -69,11 +69,17 @@ def mma_atom(name: str) -> MmaAtom:
 
 def known_mma_atom(name: str) -> MmaAtom | None:
     """The atom of this name that multiplies without scales, None when there is none."""
-    if not name.startswith(WARPGROUP):
-        return MMA_ATOMS.get(name)
-    from .wgmma import WGMMA_ATOMS  # hundreds of rows, for kernels with such dots only
+    # Hundreds of rows, for kernels with such dots only.
+    if name.startswith(WARPGROUP):
+        from .wgmma import WGMMA_ATOMS
 
-    return WGMMA_ATOMS.get(name)
+        return WGMMA_ATOMS.get(name)
+    if name.startswith(TENSOR):
+        from .tcgen05 import TCGEN05_ATOMS
+
+        found = TCGEN05_ATOMS.get(name)
+        return found if found is not None and found.chosen else None
+    return MMA_ATOMS.get(name)
 
 
 def find_warpgroup_atom(
@@ -85,6 +91,17 @@ def find_warpgroup_atom(
     from .wgmma import WGMMA_ATOMS, warpgroup_atom_name
 
     return WGMMA_ATOMS.get(warpgroup_atom_name(a_type, b_type, c_type, n, a_in_registers))
+
+
+def find_tensor_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int) -> MmaAtom | None:
+    """The target's atom of `m` rows and `n` columns for these element types, whose accumulator lies in tensor memory,
+    None when it has none."""
+    if not on.has("tcgen05"):
+        return None
+    from .tcgen05 import TCGEN05_ATOMS, tensor_atom_name
+
+    found = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, m, n))
+    return found if found is not None and on.meets(found.requires) else None
 
 
 def find_mma_atoms(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> list[MmaAtom]:

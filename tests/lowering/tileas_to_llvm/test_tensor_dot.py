@@ -1,0 +1,237 @@
+"""Dots into tensor memory in the emulator, whose lanes, descriptors and orders are its own, written from the ISA: every
+type, both majors, loaded and computed operands, 64 and more rows, with several orders of warps."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.kernels.dots import Matmul, attention_like, by_columns, chained, converted, matmul
+from tests.kernels.views import Kernel
+from tileiras import Artifact
+from tileiras.codegen import ptxas, toolkit
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.sim import EmulationError
+
+GPU = "sm_100"
+SEEDS = (None, 0, 1)
+
+
+def instructions(ptx: str) -> set[str]:
+    """`f16 128x64` and the like, each once: the kind, and the rows and columns that the instruction descriptor says."""
+    found = set()
+    for word, kind in re.findall(r"mov\.b32 \s*i, (\d+);.*?tcgen05\.mma\S*kind::(\w+)", ptx, re.DOTALL):
+        found.add(f"{kind} {(int(word) >> 24 & 31) << 4}x{(int(word) >> 17 & 63) << 3}")
+    return found
+
+
+def check(kernel: Kernel, *shapes: str, gpu: str = GPU, **options) -> str:
+    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX."""
+    artifact = kernel.compiled(gpu, **options)
+    assert instructions(artifact.text) == set(shapes)
+    assert "mma.sync" not in artifact.text
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+    if toolkit.find_program("ptxas") is not None:
+        engine = DiagnosticEngine()
+        ptxas.assemble(artifact.text, gpu, engine=engine)
+        assert [d.message for d in engine.diagnostics] == []
+    return artifact.text
+
+
+TYPES = [
+    ("f16", "f32", "f16"), ("f16", "f16", "f16"), ("bf16", "f32", "f16"), ("f8E4M3FN", "f32", "f8f6f4"),
+    ("f8E5M2", "f32", "f8f6f4"), ("f8E4M3FN", "f16", "f8f6f4"), ("i8", "i32", "i8"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operand", "accumulator", "kind"), TYPES, ids=lambda value: str(value))
+@pytest.mark.parametrize(("m", "n"), [(64, 64), (128, 32), (256, 64)])
+def test_types_and_shapes(operand, accumulator, kind, m, n):
+    kernel = matmul((m, n, 64), operand, accumulator, steps=3, b_by_columns=True)
+    check(kernel, f"{kind} {min(m, 128)}x{n}")
+
+
+@pytest.mark.parametrize("span", [16, 32, 64, 128])
+@pytest.mark.parametrize("b_by_columns", [False, True])
+def test_every_swizzle_along_k_and_along_n(span, b_by_columns):
+    """The contiguous dimension of B has these bytes; without a swizzle 16 of them along N."""
+    if b_by_columns and span == 16:
+        pytest.skip("an instruction takes 32 bytes along K")
+    elements = span // 2
+    n, k = (32, elements) if b_by_columns else (elements, 32)
+    if n == 8:
+        # Eight columns leave the threads of four warps fewer elements than a copy has.
+        kernel = matmul((64, n, 64), "f16", steps=3, b_by_columns=b_by_columns)
+    else:
+        kernel = matmul((64, n, k), "f16", steps=3, b_by_columns=b_by_columns)
+    check(kernel, f"f16 64x{n}", num_warps=4)
+
+
+def test_a_by_columns():
+    check(by_columns((128, 64, 32), steps=3), "f16 128x64")
+
+
+@pytest.mark.parametrize("b_by_columns", [False, True])
+@pytest.mark.parametrize("operand", ["f8E4M3FN", "i8"])
+def test_bytes_in_any_order(operand, b_by_columns):
+    kind = "i8" if operand == "i8" else "f8f6f4"
+    check(matmul((128, 64, 64), operand, steps=3, b_by_columns=b_by_columns), f"{kind} 128x64")
+
+
+@pytest.mark.parametrize(("tiles", "shape"), [((16, 64, 64), "64x16"), ((32, 128, 64), "128x32")])
+@pytest.mark.parametrize("b_by_columns", [False, True])
+def test_few_rows_exchange_a_and_b(tiles, shape, b_by_columns):
+    check(matmul(tiles, steps=3, b_by_columns=b_by_columns), f"f16 {shape}", num_warps=4)
+
+
+@pytest.mark.parametrize("warps", [4, 8, 16])
+@pytest.mark.parametrize(("m", "n"), [(64, 128), (128, 64), (256, 64)])
+def test_warps_share_lanes_by_columns(m, n, warps):
+    check(matmul((m, n, 32), steps=4), f"f16 {min(m, 128)}x{n}", num_warps=warps)
+
+
+def test_more_columns_than_an_instruction_has():
+    check(matmul((64, 512, 32), steps=3), "f16 64x256")
+
+
+def test_a_that_is_computed_element_by_element():
+    ptx = check(converted((128, 64, 64), "a", "f32", "f16", steps=3), "f16 128x64")
+    assert ptx.count("fence.proxy.async") == 1
+
+
+def test_b_that_is_computed_is_stored_and_fenced():
+    ptx = check(converted((64, 64, 64), "b", "f32", "f16", steps=3), "f16 64x64")
+    assert ptx.count("fence.proxy.async") == 1
+
+
+def test_tf32_is_multiplied_along_k_wherever_b_is_contiguous():
+    check(converted((64, 64, 32), "b", "f32", "tf32", steps=3), "tf32 64x64")
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_the_result_of_a_dot_is_the_next_ones_a(rows):
+    check(chained((rows, 64, 64, 64)), f"f16 {rows}x64", num_warps=4)
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_attention(rows):
+    kernel = attention_like(1, rows=rows, columns=64, depth=64, steps=4)
+    check(kernel, f"f16 {rows}x64", num_warps=4)
+
+
+@pytest.mark.parametrize("accumulator", ["f32", "f16"])
+@pytest.mark.parametrize("m", [64, 128])
+def test_an_accumulator_that_is_loaded(m, accumulator):
+    check(matmul((m, 64, 64), "f16", accumulator, steps=3, start="loaded"), f"f16 {m}x64")
+
+
+def test_without_a_loop():
+    check(matmul((128, 64, 64)), "f16 128x64")
+
+
+def test_operands_that_do_not_change():
+    """Nothing but the commits is in the loop: warps stay together all the same."""
+    parts = Matmul((128, 64, 64), steps=9, a_outside=True)
+    text = parts.text()
+    load = next(line for line in text.splitlines() if "%k_b" in line and "load" in line)
+    outside = load.replace("[%i, %zero]", "[%zero, %zero]")
+    assert outside != load
+    lines = [line for line in text.splitlines() if line != load]
+    at = next(number for number, line in enumerate(lines) if "for %i" in line)
+    kernel = parts.kernel("\n".join([*lines[:at], outside, *lines[at:]]), lambda a, b: 9 * a[:, :64] @ b[:64])
+    ptx = check(kernel, "f16 128x64", num_warps=8)
+    loop = ptx[ptx.index("tcgen05.mma") : ptx.index("tcgen05.ld")]
+    assert "cp.async" not in loop
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("warps", [4, 8])
+def test_boxes_of_tensor_maps_fill_the_ring(stages, warps):
+    kernel = matmul((128, 64, 64), steps=7)
+    options = {"tensor_maps": "host", "unspecialized_pipeline_num_stages": stages}
+    ptx = check(kernel, "f16 128x64", num_warps=warps, **options)
+    assert "cp.async.bulk.tensor" in ptx and "cp.async.cg" not in ptx
+
+
+def test_ragged_tiles():
+    check(matmul((64, 64, 64), sizes=(40, 56, 152), steps=3), "f16 64x64", num_warps=4)
+
+
+_TENSOR_ORDERS = r"tcgen05\.(?:alloc|dealloc|fence|wait|commit)[^;]*;|mbarrier\.init[^;]*;"
+_FENCES = rf"{_TENSOR_ORDERS}|fence\.proxy[^;]*;"
+_ORDERS = rf"{_TENSOR_ORDERS}|fence\.proxy[^;]*;|bar\.sync[^;]*;|cp\.async\.wait_group[^;]*;"
+
+MUTATED = {
+    "ring": (lambda: matmul((128, 64, 64), steps=6), {}, _ORDERS),
+    "no loop": (lambda: matmul((64, 64, 64)), {"num_warps": 4}, _ORDERS),
+    # Threads read of a stage what they have copied themselves, so that one barrier behind what they store suffices.
+    "B computed": (lambda: converted((64, 64, 64), "b", "f32", "f16", steps=5), {"num_warps": 4}, _FENCES),
+    "accumulator loaded": (lambda: matmul((128, 64, 64), steps=6, start="loaded"), {}, _ORDERS),
+    "two stages": (lambda: matmul((128, 64, 64), steps=6), {"unspecialized_pipeline_num_stages": 2}, _ORDERS),
+    "two dots": (lambda: chained((64, 64, 64, 64)), {"num_warps": 4}, _ORDERS),
+    # Its first tile is waited for before the loop, whose own wait comes in time as well.
+    "attention": (lambda: attention_like(1, rows=64, columns=64, depth=64, steps=4), {"num_warps": 4}, _TENSOR_ORDERS),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MUTATED))
+def test_nothing_that_orders_is_superfluous(name):
+    make, options, orders = MUTATED[name]
+    kernel = make()
+    artifact = kernel.compiled(GPU, **options)
+    survivors = []
+    for found in re.finditer(orders, artifact.text):
+        mutated = artifact.text[: found.start()] + artifact.text[found.end() :]
+        if not _fails(kernel, artifact, mutated):
+            survivors.append((artifact.text.count("\n", 0, found.start()) + 1, found.group()))
+    assert not survivors
+
+
+def test_no_wait_for_a_commit_is_superfluous():
+    """Loops around try_wait: without one, something is used too early."""
+    kernel = matmul((128, 64, 64), steps=6)
+    artifact = kernel.compiled(GPU)
+    waits = list(re.finditer(r"mbarrier\.try_wait[^;]*;\s*not\.pred[^;]*;\s*@%p\d+ bra[^;]*;", artifact.text))
+    assert len(waits) == 2
+    for found in waits:
+        assert _fails(kernel, artifact, artifact.text[: found.start()] + artifact.text[found.end() :])
+
+
+def _fails(kernel: Kernel, artifact: Artifact, ptx: str) -> bool:
+    for seed in range(4):
+        try:
+            kernel.emulated(artifact, seed, ptx)
+        except (EmulationError, AssertionError):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("gpu", ["sm_103", "sm_107", "sm_110"])
+def test_the_rest_of_the_family(gpu):
+    check(matmul((128, 64, 64), steps=3), "f16 128x64", gpu=gpu)
+
+
+def test_integers_are_multiplied_where_the_kind_exists():
+    kernel = matmul((128, 64, 64), "i8", "i32", steps=3)
+    check(kernel, "i8 128x64", gpu="sm_110")
+    artifact = kernel.compiled("sm_103")
+    assert "tcgen05" not in artifact.text and "mma.sync" in artifact.text
+    kernel.emulated(artifact)
+
+
+def test_machine_code_multiplies_into_tensor_memory():
+    if toolkit.find_program("ptxas") is None or toolkit.find_program("nvdisasm") is None:
+        pytest.skip("the assembler or the disassembler is not installed")
+    text = matmul((128, 64, 64), steps=3).compiled(GPU, emit="sass").text
+    assert text.count("UTCHMMA") == 4 and "UTCBAR" in text and "LDTM" in text
+    assert "HMMA.16" not in text
+
+
+def test_a_loop_that_does_not_run_gives_the_start():
+    parts = Matmul((128, 64, 64), steps=3)
+    text = parts.text().replace("%steps = constant <i32: 3> : tile<i32>", "%steps = constant <i32: 0> : tile<i32>")
+    kernel = parts.kernel(text, lambda a, b: np.zeros((128, 64)))
+    kernel.emulated(kernel.compiled(GPU))

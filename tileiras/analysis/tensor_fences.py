@@ -1,0 +1,47 @@
+"""Fences around what threads do in tensor memory before one of them has the tensor core write there.
+
+Loads and stores of all warps, a barrier, then the dot that one thread issues: `tcgen05.fence::before_thread_sync`
+stands behind the former and `tcgen05.fence::after_thread_sync` before the latter (PTX ISA, "Canonical synchronization
+patterns" of tcgen05).  A commit is a fence of its own kind, so that the way back needs one only behind the wait.
+"""
+
+from __future__ import annotations
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Operation, UnitAttr, Value, VerifyError
+
+
+def fence_columns(func: aa.FuncOp) -> None:
+    """Marks loads, stores and dots of a function of nv_tileas, whose buffers have columns, in place: those that meet in
+    a column, the dot behind the load or store or in a later iteration."""
+    numbers = {op: number for number, op in enumerate(func.walk())}
+    moves = [op for op in numbers if isinstance(op, (tileas.TensorLoadOp, tileas.TensorStoreOp))]
+    for dot in [op for op in numbers if isinstance(op, tileas.TensorDotOp)]:
+        for move in moves:
+            behind = numbers[move] < numbers[dot] or _loops_around(move) & _loops_around(dot)
+            if behind and _meet(move.buffer, dot.buffer):
+                move.attributes["fenced"] = dot.attributes["fenced"] = UnitAttr()
+
+
+def _meet(one: Value, other: Value) -> bool:
+    (start, end), (first, last) = _columns(one), _columns(other)
+    return start < last and first < end
+
+
+def _columns(buffer: Value) -> tuple[int, int]:
+    op = buffer.defining_op
+    if not isinstance(op, tileas.TensorAllocOp) or op.column is None:
+        raise VerifyError("expects a buffer whose columns are known here")
+    return op.column.value, op.column.value + buffer.type.columns
+
+
+def _loops_around(op: Operation) -> set[Operation]:
+    found = set()
+    outer = op.parent_op
+    while outer is not None:
+        if isinstance(outer, (scf.ForOp, scf.WhileOp)):
+            found.add(outer)
+        outer = outer.parent_op
+    return found

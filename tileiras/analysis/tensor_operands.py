@@ -1,0 +1,104 @@
+"""Whether dots into tensor memory have operands that their instruction takes, and buffers columns of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import TensorType, Value
+from tileiras.layout.encoding import is_in_shared, layout_of
+from tileiras.layout.matrix_descriptor import describe
+from tileiras.layout.tensor_memory import COLUMNS, accumulator_layout, fragment_layout
+from tileiras.targets import MmaAtom, product_types
+
+from .places import Places
+
+
+def tensor_dot_error(op: tileas.DotOp | tileas.TensorDotOp, atom: MmaAtom) -> str:
+    """What is wrong with a dot whose accumulator lies in tensor memory, or will; empty when nothing is."""
+    exchanged = op.exchanged is not None
+    types = product_types(op)
+    if (atom.a_type, atom.b_type, atom.c_type) != ((types[1], types[0], types[2]) if exchanged else types):
+        return f"atom '{atom.name}' does not multiply {types[0]} and {types[1]} into {types[2]}"
+    c: TensorType = getattr(op.c.type, "tile", op.c.type)
+    if c.rank != 2:
+        return f"atom '{atom.name}' multiplies matrices, not batches of them"
+    rows, columns, depth = atom.shape
+    m, n = c.shape[::-1] if exchanged else c.shape
+    if op.b.type.shape[0] % depth:
+        return f"atom '{atom.name}' is deeper than the {op.b.type.shape[0]} columns of A"
+    if m % rows or n % columns:
+        return f"atom '{atom.name}' does not divide a result of {c.shape[0]} x {c.shape[1]}"
+    wanted = accumulator_layout(c.shape, rows, exchanged)
+    given = layout_of(c)
+    if given.dims != wanted.dims:
+        wanted = fragment_layout(wanted, given.warps, c.element_type.width) or wanted
+    if given != wanted:
+        return f"the layout of C does not have the accumulator of atom '{atom.name}'"
+    return _operand_error("A", op.a.type, 1) or _operand_error("B", op.b.type, 0)
+
+
+def _operand_error(what: str, type: TensorType, k_axis: int) -> str:
+    if not is_in_shared(type):
+        return f"{what} is not in shared memory"
+    if describe(layout_of(type), k_axis, type.element_type.width) is None:
+        return f"no matrix descriptor describes the layout of {what}"
+    return ""
+
+
+class TensorPlaces:
+    """The columns of a function, looked at one operation after the other."""
+
+    def __init__(self, shared: Places) -> None:
+        self._shared = shared
+        self._reserved: dict[Value, int] = {}
+        self._live: dict[Value, tuple[int, int]] = {}
+
+    def error(self, op: Any, warps: int) -> str:
+        """What is wrong with the columns of an operation that `warps` warps execute; "" if nothing is."""
+        if isinstance(op, tileas.TensorReserveOp):
+            return self._reserve_error(op)
+        if isinstance(op, tileas.TensorReleaseOp):
+            if self._live:
+                return "frees columns in which a buffer lives"
+            if self._reserved and self._reserved.pop(op.memory, None) is None:
+                return "frees columns that are not reserved here, or are free"
+        elif isinstance(op, tileas.TensorAllocOp):
+            return self._alloc_error(op)
+        elif isinstance(op, tileas.TensorDeallocOp):
+            self._live.pop(op.buffer, None)
+        elif isinstance(op, (tileas.TensorLoadOp, tileas.TensorStoreOp)):
+            return _moved_error(op, warps)
+        return ""
+
+    def _reserve_error(self, op: tileas.TensorReserveOp) -> str:
+        if self._reserved:
+            return "reserves columns of a function that has some"
+        if op.offset is None:
+            return ""
+        start, end = op.offset.value, op.offset.value + op.bytes
+        wrong = self._shared.place_error(start, end)
+        if not wrong:
+            self._shared.take(op.result, start, end)
+            self._reserved[op.result] = COLUMNS if op.columns is None else op.columns.value
+        return wrong
+
+    def _alloc_error(self, op: tileas.TensorAllocOp) -> str:
+        if op.column is None:
+            return ""
+        start = op.column.value
+        end = start + op.result.type.columns
+        most = max(self._reserved.values(), default=COLUMNS)
+        if start < 0 or end > most:
+            return f"has columns {start} to {end - 1} of tensor memory, the function has {most}"
+        if any(start < other_end and other < end for other, other_end in self._live.values()):
+            return f"begins at column {start} of tensor memory, where another buffer lives"
+        self._live[op.result] = start, end
+        return ""
+
+
+def _moved_error(op: tileas.TensorLoadOp | tileas.TensorStoreOp, warps: int) -> str:
+    type = op.result.type if isinstance(op, tileas.TensorLoadOp) else op.tile.type
+    if fragment_layout(layout_of(op.buffer.type.tile), warps, type.element_type.width) != layout_of(type):
+        return "moves a tile whose elements its threads do not reach in tensor memory"
+    return ""

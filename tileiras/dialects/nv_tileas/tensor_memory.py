@@ -1,0 +1,332 @@
+"""Tensor memory (sm_100): accumulators that lie there, the dots that add to them, and what orders all that.
+
+    %m = nv_tileas.tensor_memory.reserve {commits = 2 : i32}         columns for the CTA, mbarriers for commits
+    %base = nv_tileas.tensor_memory.open %m                          their address, which all threads have to know
+    %t = nv_tileas.tensor_memory.alloc %base : !nv_tileas.tensor_buffer<tensor<128x128xf32, #tensor>>
+    nv_tileas.tensor_memory.store %c into %t                         threads write a tile
+    nv_tileas.tensor_memory.dot %a, %b into %t if %adds              one thread has the tensor core add to it
+    %n1 = nv_tileas.tensor_memory.commit %m, %n                      the dots since the last commit are a group
+    nv_tileas.tensor_memory.wait %m, %n1 {pending = 0 : i32}         all groups but the last `pending` are complete
+    %x = nv_tileas.tensor_memory.load %t                             threads read the tile
+    nv_tileas.tensor_memory.dealloc %t
+    nv_tileas.tensor_memory.release %m
+
+Groups are counted from the start of the function, in a number that loops carry: it says which mbarrier a group arrives
+at, and in which phase.  A buffer has a place among the reserved columns; it is no tile, and no thread has a fragment of
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tileiras import gf2
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import (
+    Attribute,
+    IntegerAttr,
+    MemoryRead,
+    MemoryWrite,
+    Operation,
+    TensorType,
+    Type,
+    UnitAttr,
+    Value,
+    VerifyError,
+    attribute,
+    i1,
+    i32,
+    operand,
+    result,
+)
+
+from .attributes import Basis, LinearLayoutAttr, MmaAtomAttr, flattened, print_bases
+from .buffers import SharedLayoutAttr
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
+TENSOR_MEMORY = "nv_tileas.tensor_memory."
+
+LANE_BITS, COLUMN_BITS = 7, 9
+"""128 lanes of 512 columns (PTX ISA, "Tensor Memory Addressing")."""
+
+MOST_COMMITS = 64
+"""mbarriers of a reservation."""
+
+
+class TensorLayoutAttr(Attribute):
+    """Where the elements of a tile are in tensor memory: the tile coordinates of each bit of the lane and of the
+    column, from the tile's first column on.  A lane bit of zeros is clear in all lanes that are used."""
+
+    name = "nv_tileas.tensor"
+    parameters = ("lane", "column")
+    asm_alias = "tensor"
+    lane: tuple[Basis, ...]
+    column: tuple[Basis, ...]
+
+    def __new__(cls, lane: Iterable[Iterable[int]], column: Iterable[Iterable[int]]) -> "TensorLayoutAttr":
+        return cls.intern((tuple(map(tuple, lane)), tuple(map(tuple, column))))  # type: ignore[return-value]
+
+    def verify_encoding(self, shape: tuple[int, ...]) -> None:
+        """Whether tiles of this shape can have the layout."""
+        if len(self.lane) != LANE_BITS or len(self.column) > COLUMN_BITS:
+            lanes, columns = 1 << len(self.lane), 1 << len(self.column)
+            raise VerifyError(f"tensor memory has 128 lanes of 512 columns, not {lanes} of {columns}")
+        used = [basis for basis in (*self.lane, *self.column) if any(basis)]
+        for basis in (*self.lane, *self.column):
+            if len(basis) != len(shape) or not all(0 <= at < n for at, n in zip(basis, shape)):
+                raise VerifyError(f"basis {list(basis)} lies outside the tensor")
+        size = 1
+        for n in shape:
+            size *= n
+        held = gf2.rank(flattened(basis, shape) for basis in used)
+        if any(n & n - 1 for n in shape) or held != len(used) or 1 << held != size or not all(map(any, self.column)):
+            raise VerifyError(f"the layout does not hold every element of a tile of shape {list(shape)} once")
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.write(f"<lane = {print_bases(self.lane)}, column = {print_bases(self.column)}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Parser) -> "TensorLayoutAttr":
+        parser.parse_punctuation("<")
+        found = []
+        for name in ("lane", "column"):
+            if found:
+                parser.parse_punctuation(",")
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            found.append(
+                parser.parse_comma_separated(
+                    lambda: parser.parse_comma_separated(parser.parse_integer, "[", "]"), "[", "]"
+                )
+            )
+        parser.parse_punctuation(">")
+        return cls(*found)
+
+
+class TensorMemoryType(Type):
+    """The columns of tensor memory that a CTA has, and the mbarriers of its groups of dots."""
+
+    name = "nv_tileas.tensor_memory"
+
+
+class TensorBufferType(Type):
+    """A tile in tensor memory."""
+
+    name = "nv_tileas.tensor_buffer"
+    parameters = ("tile",)
+
+    def __new__(cls, tile: TensorType) -> "TensorBufferType":
+        return cls.intern((tile,))  # type: ignore[return-value]
+
+    def verify(self) -> None:
+        if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, TensorLayoutAttr):
+            raise VerifyError("expected a tensor with a layout of tensor memory", prefix=False)
+        if self.tile.element_type.width not in (16, 32):
+            raise VerifyError(f"expected elements of 16 or 32 bits, got {self.tile.element_type}", prefix=False)
+
+    @property
+    def columns(self) -> int:
+        """Columns that it takes."""
+        return 1 << len(self.tile.encoding.column)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.write("<")
+        printer.print_type(self.tile)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Parser) -> "TensorBufferType":
+        parser.parse_punctuation("<")
+        tile = parser.parse_type()
+        parser.parse_punctuation(">")
+        return cls(tile)
+
+
+# ---- what the CTA has ------------------------------------------------------------------------------------------------
+
+
+class TensorReserveOp(Operation):
+    """One warp allocates the columns, and gives up the right to allocate more; one thread initialises the mbarriers.
+    The others may use both behind a barrier."""
+
+    name = f"{TENSOR_MEMORY}reserve"
+    traits = (MemoryWrite,)
+    commits = attribute(IntegerAttr, "mbarriers that groups arrive at in turn, a power of two")
+    columns = attribute(IntegerAttr, "that are allocated, a power of two from 32 to 512", optional=True)
+    offset = attribute(IntegerAttr, "of the mbarriers and the address, in bytes of the arena", optional=True)
+    result = result(TensorMemoryType)
+    assembly_format = "attr-dict"
+
+    MBARRIER_BYTES = 8
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
+        return [TensorMemoryType()]
+
+    @property
+    def bytes(self) -> int:
+        """Shared memory of the mbarriers, and of the address behind them."""
+        return (self.commits.value + 1) * self.MBARRIER_BYTES
+
+    def verify_op(self) -> None:
+        commits = self.commits.value
+        if self.commits.type is not i32 or not 1 <= commits <= MOST_COMMITS or commits & commits - 1:
+            raise VerifyError(f"expects a power of two of mbarriers as i32, at most {MOST_COMMITS}, got {commits}")
+        if self.columns is not None and self.columns.value not in (32, 64, 128, 256, 512):
+            raise VerifyError(f"allocates 32, 64, 128, 256 or 512 columns, not {self.columns.value}")
+
+
+class TensorOpenOp(Operation):
+    """The address of the first of the columns, behind a barrier after `reserve`."""
+
+    name = f"{TENSOR_MEMORY}open"
+    traits = (MemoryRead,)
+    memory = operand(TensorMemoryType)
+    result = result(i32)
+    assembly_format = "$memory attr-dict"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
+        return [i32]
+
+
+class TensorReleaseOp(Operation):
+    """One warp frees the columns."""
+
+    name = f"{TENSOR_MEMORY}release"
+    traits = (MemoryRead, MemoryWrite)
+    memory = operand(TensorMemoryType)
+    assembly_format = "$memory attr-dict"
+
+
+# ---- tiles -----------------------------------------------------------------------------------------------------------
+
+
+class TensorAllocOp(Operation):
+    """A buffer that lives until its `dealloc`."""
+
+    name = f"{TENSOR_MEMORY}alloc"
+    base = operand(i32, "the address of the CTA's first column")
+    column = attribute(IntegerAttr, "first column, counted from there", optional=True)
+    result = result(TensorBufferType)
+    assembly_format = "$base attr-dict `:` type($result)"
+
+    def verify_op(self) -> None:
+        if self.base.type is not i32:
+            raise VerifyError(f"expects an address as i32, got {self.base.type}")
+
+
+class TensorDeallocOp(Operation):
+    """The end of a buffer's life: its columns may be another one's."""
+
+    name = f"{TENSOR_MEMORY}dealloc"
+    buffer = operand(TensorBufferType)
+    assembly_format = "$buffer attr-dict `:` type($buffer)"
+
+
+def _check_tile(type: TensorType, buffer: TensorBufferType) -> None:
+    tile = buffer.tile
+    if (type.shape, type.element_type) != (tile.shape, tile.element_type):
+        raise VerifyError(f"expects a tile like {tile}, got {type}")
+    if not isinstance(type.encoding, LinearLayoutAttr):
+        raise VerifyError("fails to assign layout")
+
+
+class TensorLoadOp(Operation):
+    """The tile in a buffer, in registers; dots that write it have been waited for.  `fenced`: dots of other threads
+    that follow are behind `tcgen05.fence::before_thread_sync`."""
+
+    name = f"{TENSOR_MEMORY}load"
+    traits = (MemoryRead,)
+    buffer = operand(TensorBufferType)
+    fenced = attribute(UnitAttr, optional=True)
+    result = result(TensorType)
+    assembly_format = "$buffer attr-dict `:` type($buffer) `->` type($result)"
+
+    def verify_op(self) -> None:
+        _check_tile(self.result.type, self.buffer.type)
+
+
+class TensorStoreOp(Operation):
+    """Writes a tile to a buffer, complete when it is done; `fenced` as of `load`."""
+
+    name = f"{TENSOR_MEMORY}store"
+    traits = (MemoryWrite,)
+    tile = operand(TensorType)
+    buffer = operand(TensorBufferType)
+    fenced = attribute(UnitAttr, optional=True)
+    assembly_format = "$tile `into` $buffer attr-dict `:` type($tile) `,` type($buffer)"
+
+    def verify_op(self) -> None:
+        _check_tile(self.tile.type, self.buffer.type)
+
+
+class TensorDotOp(Operation):
+    """Adds `a @ b` to what the buffer has, or overwrites it where `adds` is false; complete behind a wait.
+
+    One thread issues it.  A and B lie in shared memory.  `exchanged`: the instruction's A is the transposed B, and its
+    B the transposed A.  `fenced`: what other threads loaded or stored before is behind
+    `tcgen05.fence::after_thread_sync`.
+    """
+
+    name = f"{TENSOR_MEMORY}dot"
+    traits = (MemoryRead, MemoryWrite)
+    a = operand(TensorType, "M x K")
+    b = operand(TensorType, "K x N")
+    buffer = operand(TensorBufferType, "M x N")
+    adds = operand(i1)
+    atom = attribute(MmaAtomAttr)
+    signedness_a = attribute(aa.SignednessAttr, "of integer elements", optional=True)
+    signedness_b = attribute(aa.SignednessAttr, "of integer elements", optional=True)
+    exchanged = attribute(UnitAttr, optional=True)
+    fenced = attribute(UnitAttr, optional=True)
+    assembly_format = "$a `,` $b `into` $buffer `if` $adds attr-dict `:` type($a) `,` type($b) `,` type($buffer)"
+
+    @property
+    def c(self) -> Value:
+        """Where the accumulator is, as of other dots."""
+        return self.buffer
+
+    def verify_op(self) -> None:
+        for what, value in (("A", self.a), ("B", self.b)):
+            if not isinstance(value.type.encoding, SharedLayoutAttr):
+                raise VerifyError(f"expects {what} in shared memory")
+        (*_, m, k), (*_, depth, n), tile = self.a.type.shape, self.b.type.shape, self.buffer.type.tile.shape
+        if k != depth or tile != (m, n):
+            raise VerifyError(f"does not multiply {m}x{k} and {depth}x{n} into {list(tile)}")
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
+
+
+class TensorCommitOp(Operation):
+    """The dots since the last commit are a group, the next one behind `count` groups."""
+
+    name = f"{TENSOR_MEMORY}commit"
+    traits = (MemoryRead, MemoryWrite)
+    memory = operand(TensorMemoryType)
+    count = operand(i32, "groups before it")
+    result = result(i32)
+    assembly_format = "$memory `,` $count attr-dict"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
+        return [i32]
+
+
+class TensorWaitOp(Operation):
+    """Waits until, of `count` groups, all but the last `pending` are complete."""
+
+    name = f"{TENSOR_MEMORY}wait"
+    traits = (MemoryRead, MemoryWrite)
+    memory = operand(TensorMemoryType)
+    count = operand(i32)
+    pending = attribute(IntegerAttr)
+    assembly_format = "$memory `,` $count attr-dict"
+
+    def verify_op(self) -> None:
+        if self.pending.type is not i32 or not 0 <= self.pending.value < MOST_COMMITS:
+            raise VerifyError(f"expects a number of groups as i32, from 0 to {MOST_COMMITS - 1}")

@@ -1,0 +1,265 @@
+"""`tcgen05`, tensor memory and the products whose accumulators lie there (sm_100 family, sm_110).
+
+Inline assembly: LLVM 22 has intrinsics for chips of the family but sm_107, and takes the registers of a load for
+available before its wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects.llvm import LLVMStructType
+from tileiras.dialects.llvm.base import llvm_type, pointer
+from tileiras.ir import (
+    Attribute,
+    Convergent,
+    DenseArrayAttr,
+    IntegerAttr,
+    MemoryRead,
+    MemoryWrite,
+    StringAttr,
+    VerifyError,
+    attribute,
+    i1,
+    i32,
+    operand,
+    optional_result,
+    result,
+    variadic_operand,
+)
+
+from .base import Assembly, NVVMOp
+
+REQUIRES = "=100f,110f"
+"""PTX ISA, "Target ISA Notes" of tcgen05.alloc, .ld, .mma and .commit."""
+
+PTX86 = (8, 6)
+
+MOST_WORDS = 128
+"""Registers that a load or store has at most (PTX ISA, "tcgen05.ld": .x128)."""
+
+_EFFECTS = (MemoryRead, MemoryWrite)
+
+
+def _assembly(text: str, constraints: str, sm: str = REQUIRES) -> Assembly:
+    return Assembly(text, f"{constraints},~{{memory}}" if constraints else "~{memory}", sm, PTX86, side_effects=True)
+
+
+class Tcgen05AllocOp(NVVMOp):
+    """`tcgen05.alloc`: a warp allocates columns, and has their address written to shared memory."""
+
+    name = "nvvm.tcgen05.alloc"
+    traits = _EFFECTS
+    addr = operand(pointer)
+    columns = attribute(IntegerAttr)
+    assembly_format = "$addr attr-dict `:` type($addr)"
+
+    def target(self) -> Assembly:
+        text = f"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$0], {self.columns.value};"
+        return _assembly(text, "r")
+
+
+class _Fixed(NVVMOp):
+    """An instruction without operands."""
+
+    __slots__ = ()
+    text = ""
+
+    def target(self) -> Assembly:
+        return _assembly(f"{self.text};", "")
+
+
+class Tcgen05RelinquishAllocPermitOp(_Fixed):
+    """`tcgen05.relinquish_alloc_permit`: the CTA allocates no more."""
+
+    name = "nvvm.tcgen05.relinquish_alloc_permit"
+    text = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned"
+    traits = _EFFECTS
+    assembly_format = "attr-dict"
+
+
+class Tcgen05FenceBeforeOp(_Fixed):
+    """`tcgen05.fence::before_thread_sync`: what synchronizes from here on is behind earlier accesses."""
+
+    name = "nvvm.tcgen05.fence.before_thread_sync"
+    text = "tcgen05.fence::before_thread_sync"
+    traits = _EFFECTS
+    assembly_format = "attr-dict"
+
+
+class Tcgen05FenceAfterOp(_Fixed):
+    """`tcgen05.fence::after_thread_sync`: later accesses are behind what was synchronized with."""
+
+    name = "nvvm.tcgen05.fence.after_thread_sync"
+    text = "tcgen05.fence::after_thread_sync"
+    traits = _EFFECTS
+    assembly_format = "attr-dict"
+
+
+class Tcgen05DeallocOp(NVVMOp):
+    """`tcgen05.dealloc`: a warp frees columns."""
+
+    name = "nvvm.tcgen05.dealloc"
+    traits = _EFFECTS
+    taddr = operand(i32)
+    columns = attribute(IntegerAttr)
+    assembly_format = "$taddr attr-dict"
+
+    def target(self) -> Assembly:
+        return _assembly(f"tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, {self.columns.value};", "r")
+
+
+class Tcgen05CommitOp(NVVMOp):
+    """`tcgen05.commit`: an arrival at an mbarrier once what the thread has started so far is complete."""
+
+    name = "nvvm.tcgen05.commit"
+    traits = _EFFECTS
+    addr = operand(pointer)
+    assembly_format = "$addr attr-dict `:` type($addr)"
+
+    def target(self) -> Assembly:
+        text = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$0];"
+        return _assembly(text, "r")
+
+
+class ElectSyncOp(NVVMOp):
+    """`elect.sync`: true in one thread of the warp, always the same one."""
+
+    name = "nvvm.elect.sync"
+    traits = (Convergent,)
+    res = result(i1)
+    assembly_format = "attr-dict"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [i1]
+
+    def target(self) -> Assembly:
+        return Assembly("elect.sync _|$0, -1;", "=b", "90", (8, 0), side_effects=True)
+
+
+_WORDS_OF_SHAPE = {"32x32b": 1, "16x256b": 4}
+_COLUMNS_OF_WORD = {"32x32b": 1, "16x256b": 2}
+"""Registers of `.x1`, and columns for each register (PTX ISA, "Data Movement Shape")."""
+
+
+def _pieces(shape: str, words: int, packed: bool) -> list[tuple[int, int, int]]:
+    """(first register, registers, first column) of each instruction."""
+    step = min(words, MOST_WORDS)
+    each = _COLUMNS_OF_WORD[shape] * (2 if packed else 1)
+    return [(first, step, first * each) for first in range(0, words, step)]
+
+
+class _Transfer(NVVMOp):
+    """A load or store of a warp's part of a tile."""
+
+    __slots__ = ()
+
+    def _count(self, words: int) -> None:
+        shape = self.shape.value
+        if shape not in _WORDS_OF_SHAPE or words % _WORDS_OF_SHAPE[shape] or words & words - 1:
+            raise VerifyError(f"has no form of '{shape}' with {words} registers")
+
+    def _form(self, name: str, count: int) -> str:
+        packing = {"ld": ".pack::16b", "st": ".unpack::16b"}[name] if self.packed.value else ""
+        shape = self.shape.value
+        return f"tcgen05.{name}.sync.aligned.{shape}.x{count // _WORDS_OF_SHAPE[shape]}{packing}.b32"
+
+
+class Tcgen05LoadOp(_Transfer):
+    """`tcgen05.ld` of neighbouring columns, and `tcgen05.wait::ld` for all of them.
+
+    `packed`: a register has the lower halves of two columns.
+    """
+
+    name = "nvvm.tcgen05.ld"
+    traits = _EFFECTS
+    taddr = operand(i32)
+    shape = attribute(StringAttr)
+    packed = attribute(IntegerAttr)
+    res = optional_result(llvm_type)
+    assembly_format = "$taddr attr-dict `:` type($res)"
+
+    def target(self) -> Assembly:
+        members = self.res.type.elements if isinstance(self.res.type, LLVMStructType) else (self.res.type,)
+        if any(type is not i32 for type in members):
+            raise VerifyError("loads words")
+        count = len(members)
+        self._count(count)
+        lines = []
+        for first, words, column in _pieces(self.shape.value, count, bool(self.packed.value)):
+            registers = ", ".join(f"${i}" for i in range(first, first + words))
+            lines.append(f"{self._form('ld', words)} {{{registers}}}, [${count}+{column}];")
+        # The address is read by every instruction: no result may take its register.
+        constraints = ",".join(["=&r"] * count + ["r"])
+        return _assembly(" ".join([*lines, "tcgen05.wait::ld.sync.aligned;"]), constraints)
+
+
+class Tcgen05StoreOp(_Transfer):
+    """`tcgen05.st` of neighbouring columns, and `tcgen05.wait::st` for all of them; `packed` as of a load."""
+
+    name = "nvvm.tcgen05.st"
+    traits = _EFFECTS
+    taddr = operand(i32)
+    words = variadic_operand(i32)
+    shape = attribute(StringAttr)
+    packed = attribute(IntegerAttr)
+    assembly_format = "$taddr `,` $words attr-dict"
+
+    def target(self) -> Assembly:
+        count = len(self.words)
+        self._count(count)
+        lines = []
+        for first, words, column in _pieces(self.shape.value, count, bool(self.packed.value)):
+            registers = ", ".join(f"${1 + i}" for i in range(first, first + words))
+            lines.append(f"{self._form('st', words)} [$0+{column}], {{{registers}}};")
+        return _assembly(" ".join([*lines, "tcgen05.wait::st.sync.aligned;"]), ",".join(["r"] * (1 + count)))
+
+
+class Tcgen05MmaOp(NVVMOp):
+    """`tcgen05.mma`, once for each step along K, on one accumulator, by the thread that executes it.
+
+    `instruction`, `syntax` and `requires` are those of the atom's row, `descriptor` is the instruction descriptor.  `a`
+    and `b` are the lower words of the descriptors for the first step, `a_high` and `b_high` the upper ones, and the
+    steps are what each step adds to the lower words.  `adds`: whether the first step adds to the accumulator.
+    """
+
+    name = "nvvm.tcgen05.mma"
+    traits = _EFFECTS
+    d = operand(i32)
+    a = operand(i32)
+    b = operand(i32)
+    adds = operand(i1)
+    instruction = attribute(StringAttr)
+    syntax = attribute(StringAttr)
+    requires = attribute(StringAttr)
+    descriptor = attribute(IntegerAttr)
+    a_steps = attribute(DenseArrayAttr)
+    a_high = attribute(IntegerAttr)
+    b_steps = attribute(DenseArrayAttr)
+    b_high = attribute(IntegerAttr)
+    assembly_format = "$d `,` $a `,` $b `,` $adds attr-dict"
+
+    def target(self) -> Assembly:
+        steps = list(zip(self.a_steps.elements, self.b_steps.elements, strict=True))
+        lines = ["{ .reg .b32 w, h, i; .reg .b64 a, b; .reg .pred p;"]
+        lines.append(f"mov.b32 i, {self.descriptor.value & 0xFFFFFFFF};")
+        for number, (a_step, b_step) in enumerate(steps):
+            lines.append(_descriptor("a", 1, a_step, self.a_high.value))
+            lines.append(_descriptor("b", 2, b_step, self.b_high.value))
+            if number == 1:
+                lines.append("setp.eq.b32 p, i, i;")
+            operands = self.syntax.value.format(
+                d="$0", a="a", b="b", descriptor="i", scale_d="p" if number else "$3"
+            )
+            lines.append(f"{self.instruction.value} {operands};")
+        return _assembly(" ".join([*lines, "}"]), "r,r,r,b", self.requires.value)
+
+
+def _descriptor(name: str, operand: int, step: int, high: int) -> str:
+    """A 64-bit descriptor of its words, the lower one moved by a step."""
+    high &= 0xFFFFFFFF
+    if step == 0:
+        return f"mov.b32 h, {high}; mov.b64 {name}, {{${operand}, h}};"
+    return f"add.u32 w, ${operand}, {step}; mov.b32 h, {high}; mov.b64 {name}, {{w, h}};"

@@ -1,0 +1,106 @@
+"""Tiles in tensor memory: which lane and column of 32 bits has an element, and which thread gets it when it is loaded.
+
+An accumulator of tcgen05.mma has the instruction's rows along the lanes: 128 of them, or 64 in 16 of every 32 (PTX ISA,
+"Data Path Layout Organization", layouts D and F).  What has more rows continues in columns behind.  A warp reaches the
+32 lanes that its number modulo 4 says, so that warps beyond the first four take other columns.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+from tileiras import gf2
+from tileiras.layout.linear_layout import TENSOR_DIMS, LinearLayout, log2_exact
+
+LANES = 128
+"""Of the tensor memory of an SM (PTX ISA, "Tensor Memory Addressing")."""
+
+COLUMNS = 512
+"""Of 32 bits, likewise."""
+
+LEAST_COLUMNS = 32
+"""Of an allocation, whose columns are a power of two (PTX ISA, "tcgen05.alloc")."""
+
+LANE_SHIFT = 16
+"""Of the lane in an address; the column is below (PTX ISA, "Tensor Memory Addressing")."""
+
+HALF = 64
+"""Rows of the smaller accumulator, which has every second run of 16 lanes."""
+
+_FREE_LANE = 4
+"""The bit of a lane's number that is clear in these."""
+
+_WARPS = 2
+"""Bits of a warp's number that say which lanes it reaches."""
+
+AccessShape = Literal["32x32b", "16x256b"]
+"""PTX ISA, "Data Movement Shape": a lane of 32 has a row; the fragment of mma.sync's accumulators."""
+
+
+@functools.lru_cache(maxsize=256)
+def accumulator_layout(shape: tuple[int, int], rows: int, exchanged: bool = False) -> LinearLayout:
+    """Where an accumulator of this shape lies when an instruction has `rows` rows of it, 64 or 128; `exchanged`: of the
+    transposed tile."""
+    m, n = shape[::-1] if exchanged else shape
+    row_bits = [(1 << bit, 0) for bit in range(log2_exact(rows))]
+    if rows == HALF:
+        row_bits.insert(_FREE_LANE, (0, 0))
+    columns = [(0, 1 << bit) for bit in range(log2_exact(n))]
+    columns += [(rows << bit, 0) for bit in range(log2_exact(m // rows))]
+    layout = LinearLayout.from_coordinates({"column": columns, "lane": row_bits}, (m, n))
+    return layout.permute((1, 0)) if exchanged else layout
+
+
+def is_in_tensor_memory(layout: LinearLayout) -> bool:
+    """Whether a layout is one of tensor memory."""
+    return layout.dims == TENSOR_DIMS
+
+
+def access_shape(layout: LinearLayout) -> AccessShape:
+    """How warps load and store a tile that lies so."""
+    return "32x32b" if layout.bases("lane")[_FREE_LANE] else "16x256b"
+
+
+@functools.lru_cache(maxsize=256)
+def fragment_layout(layout: LinearLayout, warps: int, element_bits: int) -> LinearLayout | None:
+    """The registers, lanes and warps that a tile in tensor memory goes to; None when so many warps cannot share it.
+
+    Elements of 16 bits have a column each, of which a load puts two neighbours into a register.
+    """
+    further = log2_exact(warps) - _WARPS
+    lanes, columns = layout.bases("lane"), layout.bases("column")
+    own = len(columns) - further
+    if further < 0 or own < 0 or element_bits == 16 and own < 1:
+        return None
+    warp = (*lanes[-_WARPS:], *columns[own:])
+    inside = columns[:own]
+    if access_shape(layout) == "32x32b":
+        bases = {"register": inside, "lane": lanes[:5], "warp": warp}
+    else:
+        near = 2 if element_bits == 16 else 1
+        if own < near + 2:
+            return None
+        register = (*inside[:near], lanes[3], *inside[near + 2 :])
+        bases = {"register": register, "lane": (*inside[near : near + 2], *lanes[:3]), "warp": warp}
+    return LinearLayout(bases, layout.shape)
+
+
+def columns_of(layout: LinearLayout) -> int:
+    """Columns that a tile takes."""
+    return 1 << len(layout.bases("column"))
+
+
+def column_of(layout: LinearLayout, place: tuple[int, int]) -> int:
+    """The column of an element."""
+    columns = layout.bases("column")
+    lanes = [vector for vector in layout.bases("lane") if vector]
+    inverse = gf2.right_inverse([*columns, *lanes], layout.out_bits)
+    assert inverse is not None, "the layout does not hold every element"
+    return gf2.apply(inverse, layout.flatten(place)) & (1 << len(columns)) - 1
+
+
+def warp_offsets(layout: LinearLayout, warps: int) -> list[int]:
+    """What each bit of a warp's number adds to the address of a tile, to be that of the warp's part."""
+    own = len(layout.bases("column")) - (log2_exact(warps) - _WARPS)
+    return [32 << LANE_SHIFT, 64 << LANE_SHIFT, *(1 << bit for bit in range(own, len(layout.bases("column"))))]

@@ -1,0 +1,178 @@
+"""Tensor memory: columns, mbarriers for groups of dots, loads and stores of accumulators.
+
+The value of a buffer is its address.  A count of groups says the mbarrier and the phase that the last of them arrives
+at: with a power of two of mbarriers, its lowest bits and the one above.  Before the first group the count stands for
+the phase before the first, which is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tileiras.dialects import llvm, nvvm
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import IntegerAttr, StringAttr, TensorType, Value, VerifyError, i32
+from tileiras.layout.encoding import layout_of
+from tileiras.layout.tensor_memory import access_shape, fragment_layout, warp_offsets
+
+from .agents import elected
+from .function import FunctionLowering
+from .mbarriers import wait_for_phase
+from .types import count_of, element_of, scalar_type, vector_of
+from .warpgroup_dot import uniform_warp
+
+BYTES = tileas.TensorReserveOp.MBARRIER_BYTES
+
+ALLOCATING_WARP = 0
+"""It allocates and frees columns, and one of its threads issues dots."""
+
+
+def in_first_warp(lowering: FunctionLowering) -> Value:
+    """Whether this is the warp that allocates and issues: the same for all its threads, as `.aligned` wants it."""
+    emit = lowering.emit
+    return emit.icmp("eq", uniform_warp(lowering), emit.integer(ALLOCATING_WARP))
+
+
+# ---- what the CTA has ------------------------------------------------------------------------------------------------
+
+
+def reserve(op: tileas.TensorReserveOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    base = lowering.buffer(op)
+    commits = op.commits.value
+    with elected(lowering, in_first_warp(lowering)):
+        emit.insert(nvvm.Tcgen05AllocOp(emit.gep(base, BYTES * commits), columns=_columns(op)))
+        emit.insert(nvvm.Tcgen05RelinquishAllocPermitOp())
+    with elected(lowering, emit.thread_is_elected(*lowering.thread_masks)):
+        for number in range(commits):
+            emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, BYTES * number), emit.integer(1)))
+        # Commits arrive through the asynchronous proxy.
+        emit.insert(nvvm.FenceMbarrierInitOp())
+    return base
+
+
+def _columns(op: tileas.TensorReserveOp) -> IntegerAttr:
+    if op.columns is None:
+        raise VerifyError("has no columns: run 'tileas-optimize-alloc-tensor' first")
+    return op.columns
+
+
+def _reservation(op: Any) -> tileas.TensorReserveOp:
+    made = op.memory.defining_op
+    if not isinstance(made, tileas.TensorReserveOp):
+        raise VerifyError("expects what 'nv_tileas.tensor_memory.reserve' gives")
+    return made
+
+
+def _address(op: Any, base: Value, lowering: FunctionLowering) -> Value:
+    """The address of the CTA's columns, as it stands in shared memory."""
+    emit = lowering.emit
+    place = emit.gep(base, BYTES * _reservation(op).commits.value)
+    return emit.insert(llvm.LoadOp(place, alignment=4, res=i32))
+
+
+def open_columns(op: tileas.TensorOpenOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return _address(op, args[0], lowering)
+
+
+def release(op: tileas.TensorReleaseOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
+    emit = lowering.emit
+    with elected(lowering, in_first_warp(lowering)):
+        emit.insert(nvvm.Tcgen05DeallocOp(_address(op, args[0], lowering), columns=_columns(_reservation(op))))
+
+
+def alloc(op: tileas.TensorAllocOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    if op.column is None:
+        raise VerifyError("has no columns: run 'tileas-optimize-alloc-tensor' first")
+    return lowering.emit.value(lowering.emit.add(args[0], op.column.value))
+
+
+def dealloc(op: tileas.TensorDeallocOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
+    pass
+
+
+# ---- tiles -----------------------------------------------------------------------------------------------------------
+
+
+def _part(buffer: tileas.TensorBufferType, fragment: TensorType, address: Value, lowering: FunctionLowering) -> Value:
+    """The address of the warp's part of a tile, whose fragments have to be those that a warp reaches."""
+    layout, warps = layout_of(buffer.tile), lowering.num_warps
+    if fragment_layout(layout, warps, fragment.element_type.width) != layout_of(fragment):
+        raise VerifyError(f"moves a tile whose elements its threads do not reach in tensor memory: {fragment}")
+    emit = lowering.emit
+    return emit.value(emit.add(address, emit.image(warp_offsets(layout, warps), uniform_warp(lowering))))
+
+
+def load(op: tileas.TensorLoadOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    layout, type = layout_of(op.buffer.type.tile), op.result.type
+    address = _part(op.buffer.type, type, args[0], lowering)
+    packed = type.element_type.width == 16
+    registers = layout_of(type).registers
+    count = registers >> packed
+    emit.insert(nvvm.Tcgen05FenceAfterOp())
+    struct = llvm.LLVMStructType([i32] * count) if count > 1 else i32
+    made = emit.insert(
+        nvvm.Tcgen05LoadOp(
+            address, shape=StringAttr(access_shape(layout)), packed=IntegerAttr(int(packed), i32), res=struct
+        )
+    )
+    if op.fenced is not None:
+        emit.insert(nvvm.Tcgen05FenceBeforeOp())
+    words = emit.build([emit.member(made, i) for i in range(count)] if count > 1 else [made])
+    return emit.unpack(words, vector_of(scalar_type(type.element_type), registers))
+
+
+def store(op: tileas.TensorStoreOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
+    emit = lowering.emit
+    layout = layout_of(op.buffer.type.tile)
+    address = _part(op.buffer.type, op.tile.type, args[1], lowering)
+    packed = op.tile.type.element_type.width == 16
+    value = args[0] if element_of(args[0].type) is i32 else emit.pack(args[0], i32)
+    words = [emit.extract(value, i) for i in range(count_of(value.type))]
+    emit.insert(
+        nvvm.Tcgen05StoreOp(
+            address, words, shape=StringAttr(access_shape(layout)), packed=IntegerAttr(int(packed), i32)
+        )
+    )
+    if op.fenced is not None:
+        emit.insert(nvvm.Tcgen05FenceBeforeOp())
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
+
+
+def _mbarrier(op: Any, base: Value, number: Value, lowering: FunctionLowering) -> Value:
+    """That of a group, counted from 0."""
+    emit = lowering.emit
+    commits = _reservation(op).commits.value
+    return base if commits == 1 else emit.gep(base, emit.mul(emit.and_(number, commits - 1), BYTES))
+
+
+def commit(op: tileas.TensorCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    mbarrier = _mbarrier(op, args[0], args[1], lowering)
+    with issuing(lowering):
+        emit.insert(nvvm.Tcgen05CommitOp(mbarrier))
+    return emit.value(emit.add(args[1], 1))
+
+
+def wait(op: tileas.TensorWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
+    emit = lowering.emit
+    number = emit.value(emit.sub(args[1], 1 + op.pending.value))
+    shift = _reservation(op).commits.value.bit_length() - 1
+    parity = emit.and_(emit.lshr(number, shift), 1)
+    wait_for_phase(_mbarrier(op, args[0], number, lowering), parity, lowering)
+
+
+@contextmanager
+def issuing(lowering: FunctionLowering) -> Iterator[None]:
+    """What is emitted inside is done by the one thread that issues dots: an elected one of the first warp.
+
+    A commit tracks what its own thread has issued, and the same thread is elected each time (PTX ISA, "elect.sync").
+    """
+    with elected(lowering, in_first_warp(lowering)):
+        with elected(lowering, lowering.emit.insert(nvvm.ElectSyncOp())):
+            yield

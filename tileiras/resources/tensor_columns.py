@@ -1,0 +1,61 @@
+"""Which columns of tensor memory each accumulator has, and how many a CTA allocates."""
+
+from __future__ import annotations
+
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import IntegerAttr, i32
+from tileiras.layout.tensor_memory import COLUMNS, LEAST_COLUMNS
+from tileiras.named_tuple import NamedTuple
+
+RESERVE = "nv_tileas.tensor_memory.reserve"
+"""By name: few kernels load the file that has it."""
+
+
+class _Life(NamedTuple):
+    """A buffer, and the operations between which it lives, by their numbers in the function."""
+
+    op: tileas.TensorAllocOp
+    start: int
+    end: int
+
+    def meets(self, other: _Life) -> bool:
+        return self.start < other.end and other.start < self.end
+
+
+def place_columns(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
+    """Gives every buffer of tensor memory of a function of nv_tileas its `column`, and the function's reservation its
+    `columns`, the power of two that holds them.
+
+    Sizes are powers of two; the largest buffers come first, each at the first multiple of its size that is free.
+    """
+    reserve = next((op for op in func.walk() if op.name == RESERVE), None)
+    if reserve is None:
+        return
+    placed: list[tuple[_Life, int]] = []
+    top = LEAST_COLUMNS
+    for life in sorted(_lives(func), key=lambda life: (-life.op.result.type.columns, life.start)):
+        size = life.op.result.type.columns
+        taken = [(at, at + other.op.result.type.columns) for other, at in placed if other.meets(life)]
+        column = 0
+        while any(column < end and start < column + size for start, end in taken):
+            column += size
+        placed.append((life, column))
+        life.op.attributes["column"] = IntegerAttr(column, i32)
+        top = max(top, column + size)
+    if top > COLUMNS:
+        engine.error(reserve.location, f"needs {top} columns of tensor memory, an SM has {COLUMNS}")
+        return
+    reserve.attributes["columns"] = IntegerAttr(1 << (top - 1).bit_length(), i32)
+
+
+def _lives(func: aa.FuncOp) -> list[_Life]:
+    numbers = {op: number for number, op in enumerate(func.walk())}
+    last = len(numbers)
+    found = []
+    for op, number in numbers.items():
+        if isinstance(op, tileas.TensorAllocOp):
+            ends = [numbers[user] for user in op.result.users if isinstance(user, tileas.TensorDeallocOp)]
+            found.append(_Life(op, number, max(ends, default=last)))
+    return found

@@ -1,0 +1,186 @@
+"""Where waits for asynchronous dots stand: as late and as weak as the uses of their results allow.
+
+Each dot is a group of its own.  A wait for a dot leaves as many groups in flight as are committed after it on every
+path to the wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Block, Operation, Value
+from tileiras.layout.encoding import is_in_shared
+from tileiras.named_tuple import NamedTuple
+
+_CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
+_CONSUMER_RELEASE = "nv_tileas.async.pipeline.consumer_release"
+_FILLS_PIPES = ("nv_tileas.async.bulk_load", "nv_tileas.async.tma_load", "nv_tileas.async.pipeline.producer_write")
+"""By name: kernels without pipes do without the file that has them."""
+
+_FILLS = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
+
+
+class Future(NamedTuple):
+    """A dot's result under way in a block; places are numbers of operations in it.
+
+    `value`: what holds it; `tile`: the value whose uses need the wait, None where none does; `start`: the first place
+    at which it is under way; `tail`: groups that were committed after its own before that.  `ends`: places at which its
+    dot has to be complete although nothing there uses the tile.
+    """
+
+    value: Value | None
+    tile: Value | None
+    start: int
+    tail: int
+    ends: tuple[int, ...]
+
+
+class Wait(NamedTuple):
+    """A wait that leaves `pending` groups under way; `futures` are those whose tiles are used behind it."""
+
+    before: Operation
+    pending: int
+    futures: list[Future]
+
+
+def waits_of(
+    block: Block,
+    in_flight: Callable[[dict[Operation, int], list[int]], Iterator[Future]],
+    commit: type[Operation],
+    users_of: Callable[[Value], list[Operation]],
+    most: int,
+) -> list[Wait]:
+    """The waits of a block, each before the first operation that uses a tile or frees what its dot reads; none where an
+    earlier wait suffices.
+
+    `in_flight(places, committed)`: what is under way, by the number of each operation and the groups that are committed
+    before each; `commit` closes a group, `users_of(tile)` use a tile, and `most` groups at most are left under way.
+    """
+    operations = list(block.operations)
+    places = {op: n for n, op in enumerate(operations)}
+    committed = list(accumulate((isinstance(op, commit) for op in operations), initial=0))
+
+    def behind(future: Future, place: int) -> int:
+        """Groups that are committed after that of a future at a place, at least."""
+        return future.tail + committed[place] - committed[future.start]
+
+    needs: dict[int, list[tuple[Future, bool]]] = {}
+    for future in in_flight(places, committed):
+        users = [] if future.tile is None else users_of(future.tile)
+        uses = [places[op] for user in users if (op := block.find_ancestor_op(user)) is not None]
+        for place in future.ends:
+            needs.setdefault(place, []).append((future, False))
+        if uses:
+            needs.setdefault(min(uses), []).append((future, True))
+    waits: list[tuple[int, int, list[Future]]] = []
+    for place in sorted(needs):
+        for future, used in needs[place]:
+            done = [w for w in waits if future.start <= w[0] and w[1] <= behind(future, w[0])]
+            if not done:
+                done = [(place, min(most, behind(future, place)), [])]
+                waits += done
+            if used:
+                done[0][2].append(future)
+    return [Wait(operations[place], pending, futures) for place, pending, futures in waits]
+
+
+def commits_behind(dot: Operation, commit: type[Operation]) -> int:
+    """Groups that are committed after that of a dot in its block."""
+    count = 0
+    op = dot.next
+    while op is not None:
+        count += isinstance(op, commit)
+        op = op.next
+    return count
+
+
+def blocks_around(op: Operation) -> Iterator[Block]:
+    """The block of a dot, and those around it, where values of its loops are."""
+    block = op.parent
+    while block is not None:
+        yield block
+        outer = block.parent_op
+        block = outer.parent if isinstance(outer, scf.ForOp) else None
+
+
+# ---- what dots read -------------------------------------------------------------------------------------------------
+
+
+def _buffers(dot: tileas.DotOp) -> list[Value]:
+    """The buffers in which a dot reads its operands."""
+    found = []
+    for value in (dot.a, dot.b):
+        op = value.defining_op
+        while isinstance(op, tileas.VIEW_LIKE):
+            op = op.operand.defining_op
+        if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
+            found.append(op.buffer)
+    return found
+
+
+def ends_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
+    """Where the buffers that a dot reads end, or their stage is released, in a block around it and behind it."""
+    ends = (user for buffer in _buffers(dot) for user in buffer.users if isinstance(user, tileas.DeallocTensorOp))
+    found = [places[end] for end in ends if end.parent is block]
+    around = block.find_ancestor_op(dot)
+    assert around is not None
+    return found + [place for place in released_of(dot, block, places) if place > places[around]]
+
+
+def released_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
+    """Where an operation of a block, or of a branch in it, releases a stage of a pipe through which a dot's operands
+    come."""
+    pipes = _pipes(dot)
+    return [
+        places[op]
+        for op in (places if pipes else ())
+        if not isinstance(op, scf.ForOp) and any(_releases(inner, pipes) for inner in op.walk())
+    ]
+
+
+def _pipes(dot: tileas.DotOp) -> set[Operation]:
+    users = (user for buffer in _buffers(dot) for user in buffer.users)
+    return {user for user in users if user.name == _CREATE_PIPELINE}
+
+
+def _releases(op: Operation, pipes: set[Operation]) -> bool:
+    if op.name != _CONSUMER_RELEASE:
+        return False
+    from tileiras.analysis.pipes import pipe_of
+
+    return pipe_of(op.operands[0]) in pipes
+
+
+def _fills(buffer: Value, loop: Operation) -> list[Operation]:
+    """What writes to a buffer in a loop."""
+    found = [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
+    if any(user.name == _CREATE_PIPELINE for user in buffer.users):
+        from tileiras.analysis.pipes import pipe_of
+
+        copies = [op for op in loop.walk() if op.name in _FILLS_PIPES]
+        found += [op for op in copies if buffer in getattr(pipe_of(op.token), "buffers", ())]  # type: ignore[attr-defined]
+    return found
+
+
+def is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
+    """Whether nothing that a dot reads is written to before the dot of the next iteration has begun."""
+    pipes = _pipes(dot)
+    if pipes and any(_releases(op, pipes) for op in loop.body.block.operations):
+        return False
+    for buffer in _buffers(dot):
+        if loop.is_ancestor_of(buffer.defining_op):
+            return False
+        fills = _fills(buffer, loop)
+        if any(isinstance(op, tileas.StoreTensorOp) for op in fills):
+            return False
+        if fills and tileas.DOTS_IN_FLIGHT not in loop.attributes:
+            return False
+    return True
+
+
+def reads_ring(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
+    """Whether a dot reads what copies of the loop write to."""
+    return any(_fills(buffer, loop) for buffer in _buffers(dot))
