@@ -41,10 +41,11 @@ def test_aligned_accesses_are_16_bytes_wide(source, loads):
 
 
 WARPS, WARPGROUPS = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "k16.f32.f16.f16 {"
+TENSOR_MEMORY = "tcgen05.mma.cta_group::1.kind::f16"
 
 
 @pytest.mark.parametrize(
-    ("target", "instruction"), [("sm_80", WARPS), ("sm_90", WARPGROUPS), ("sm_100", WARPS), ("sm_120", WARPS)]
+    ("target", "instruction"), [("sm_80", WARPS), ("sm_90", WARPGROUPS), ("sm_100", TENSOR_MEMORY), ("sm_120", WARPS)]
 )
 def test_half_precision_product_runs_on_tensor_cores(target, instruction):
     assert instruction in product("matmul_f16.py", "ptx", target)

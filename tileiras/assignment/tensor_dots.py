@@ -10,10 +10,11 @@ from __future__ import annotations
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import TensorType
 from tileiras.layout import LinearLayout
-from tileiras.layout.matrix_descriptor import Major, matrix_layout
+from tileiras.layout.matrix_descriptor import matrix_layout
 from tileiras.layout.tensor_memory import COLUMNS, HALF, LANES, accumulator_layout, columns_of, fragment_layout
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, Target, find_tensor_atom, product_types
+from tileiras.targets.atoms.rows import SharedTile
 
 from .operand_origins import Origins, major
 
@@ -26,9 +27,6 @@ MOST_COLUMNS = 256
 LEAST_COLUMNS = {HALF: 8, LANES: 16}
 """By rows, likewise."""
 
-MAJORS: dict[int, tuple[Major, ...]] = {16: ("k", "mn"), 8: ("k", "mn"), 32: ("k",)}
-"""By bits of an element.  With 32 the other one wants a swizzle that keeps 32 bytes together, which copies of 16 bytes
-into the layouts here do not make."""
 
 
 class TensorPlan(NamedTuple):
@@ -104,11 +102,10 @@ class TensorDots:
         bits = op.a.type.element_type.width
         found = []
         for which, value, k_axis in (("A", op.a, 1), ("B", op.b, 0)):
-            along = major(self._origins.of(value), k_axis, MAJORS[bits])
-            if along is None:
-                kind = f"elements of {bits} bits"
-                why.append(f"K is not contiguous in {which}, of which tcgen05.mma takes {kind} along K only")
-                return None
+            assert isinstance(atom.b, SharedTile), "operands are in shared memory"
+            origin = self._origins.of(value)
+            along = major(origin, k_axis, atom.b.majors)
+            assert along is not None, "every kind takes both"
             turned = along == "mn" and bits == 8 and which == ("A" if exchanged else "B")
             if turned and atom.shape[1] < LEAST_COLUMNS[LANES]:
                 why.append("tcgen05.mma takes 16 columns at least of elements of 8 bits that are not along K")
@@ -116,6 +113,9 @@ class TensorDots:
             try:
                 found.append(matrix_layout(value.type.shape, k_axis, bits, along))
             except ValueError as error:
-                why.append(str(error))
-                return None
+                if along == "k" or origin is None or origin.copied:
+                    why.append(str(error))
+                    return None
+                # It goes through registers, from where its elements can go anywhere.
+                found.append(matrix_layout(value.type.shape, k_axis, bits, "k"))
         return found[0], found[1]

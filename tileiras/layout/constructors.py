@@ -191,19 +191,20 @@ def row_major_shared(shape: Sequence[int]) -> LinearLayout:
     return LinearLayout.identity("offset", size, shape=shape)
 
 
-def swizzled_shared(shape: Sequence[int], element_bits: int, span: int) -> LinearLayout:
+def swizzled_shared(shape: Sequence[int], element_bits: int, span: int, atom: int = 16) -> LinearLayout:
     """The hardware's swizzle of `span` bytes (128, 64, 32) for a row-major [rows, columns] tile, or 16 for none.
 
     Byte address bits 4.. are XORed with bits 7.. (PTX ISA, tensor swizzling modes); the pattern repeats every 8 * span
-    bytes, which is the alignment the buffer needs.  Columns beyond the span start a new [rows, span] block.
+    bytes, which is the alignment the buffer needs.  Columns beyond the span start a new [rows, span] block.  A swizzle
+    of 128 bytes can keep `atom` bytes together, 32 instead of 16: bits 5 and 6 are XORed with 7 and 8 then.
     """
     rows, columns = shape
     per_span = span * 8 // element_bits
     if columns < per_span:
         raise ValueError(f"rows of {columns} elements do not fill a swizzle span of {span} bytes")
-    swizzle_bits = {128: 3, 64: 2, 32: 1, 16: 0}[span]
+    swizzle_bits = {128: 3, 64: 2, 32: 1, 16: 0}[span] - log2_exact(atom // 16)
     span_bits = log2_exact(span)
-    chunk = 16 * 8 // element_bits
+    chunk = atom * 8 // element_bits
     vectors = [(0, 1 << i) for i in range(log2_exact(per_span))]
     for i in range(log2_exact(rows)):
         j = span_bits + i - 7

@@ -32,6 +32,11 @@ _TCGEN05_CODES, _TCGEN05_VERSION = {16: 0, 128: 2, 64: 4, 32: 6}, 1
 Major = Literal["k", "mn"]
 
 
+WIDE_ATOM, _WIDE_ROWS, _WIDE_CODE = 32, 4, 1
+"""Of 32-bit elements whose K is not contiguous, which only tcgen05.mma takes: bytes that the swizzle of 128 keeps
+together, rows of a repetition, and its code (PTX ISA, "Shared memory descriptor" of tcgen05)."""
+
+
 class MatrixDescriptor(NamedTuple):
     """What a descriptor says besides the address: byte distances, and the span of the swizzle.
 
@@ -44,6 +49,8 @@ class MatrixDescriptor(NamedTuple):
     span: int
     leading: int
     stride: int
+    atom: int = 16
+    """Bytes that the swizzle keeps together."""
 
     @property
     def constant(self) -> int:
@@ -53,7 +60,8 @@ class MatrixDescriptor(NamedTuple):
     @property
     def tcgen05_constant(self) -> int:
         """The descriptor of an operand of tcgen05.mma at address 0."""
-        return self._strides | _TCGEN05_VERSION << 46 | _TCGEN05_CODES[self.span] << 61
+        code = _WIDE_CODE if self.atom == WIDE_ATOM else _TCGEN05_CODES[self.span]
+        return self._strides | _TCGEN05_VERSION << 46 | code << 61
 
     @property
     def _strides(self) -> int:
@@ -69,15 +77,25 @@ class MatrixDescriptor(NamedTuple):
 def matrix_layout(shape: tuple[int, int], k_axis: int, element_bits: int, major: Major) -> LinearLayout:
     """Where the elements of an operand of this shape, whose dimension `k_axis` is K, lie in shared memory.
 
-    Raises ValueError for an operand whose contiguous dimension is shorter than 16 bytes.
+    Raises ValueError for an operand whose contiguous dimension is shorter than 16 bytes, or than 128 where it is not K
+    and elements have 32 bits.
     """
     contiguous = k_axis if major == "k" else 1 - k_axis
     rows, columns = shape[1 - contiguous], shape[contiguous]
+    if _is_wide(element_bits, major):
+        if columns * element_bits < 8 * SPANS[0] or rows < ROWS:
+            raise ValueError(f"{rows} rows of {columns} elements along K are no operand of a matrix descriptor")
+        layout = swizzled_shared((rows, columns), element_bits, SPANS[0], WIDE_ATOM)
+        return layout if contiguous == 1 else layout.permute((1, 0))
     span = next((span for span in SPANS if columns * element_bits >= 8 * span), 0)
     if not span or rows < ROWS:
         raise ValueError(f"{rows} rows of {columns} elements are no operand of a matrix descriptor")
     layout = swizzled_shared((rows, columns), element_bits, span)
     return layout if contiguous == 1 else layout.permute((1, 0))
+
+
+def _is_wide(element_bits: int, major: Major) -> bool:
+    return element_bits == 32 and major == "mn"
 
 
 @functools.lru_cache(maxsize=256)
@@ -95,6 +113,8 @@ def describe(layout: LinearLayout, k_axis: int, element_bits: int) -> MatrixDesc
         span = next(span for span in SPANS if columns * element_bits >= 8 * span)
         if major == "k":
             return MatrixDescriptor(major, span, 16, ROWS * span)
+        if _is_wide(element_bits, major):
+            return MatrixDescriptor(major, span, rows * span, _WIDE_ROWS * span, WIDE_ATOM)
         if span == 16:
             return MatrixDescriptor(major, span, ROWS * span, rows * span)
         return MatrixDescriptor(major, span, rows * span, ROWS * span)

@@ -107,8 +107,17 @@ def test_b_that_is_computed_is_stored_and_fenced():
     assert ptx.count("fence.proxy.async") == 1
 
 
-def test_tf32_is_multiplied_along_k_wherever_b_is_contiguous():
-    check(converted((64, 64, 32), "b", "f32", "tf32", steps=3), "tf32 64x64")
+@pytest.mark.parametrize("n", [16, 64])
+def test_tf32_that_is_computed(n):
+    check(converted((64, n, 32), "b", "f32", "tf32", steps=3), f"tf32 64x{n}", num_warps=4)
+
+
+@pytest.mark.parametrize("b_by_columns", [False, True])
+@pytest.mark.parametrize("k", [8, 32, 64])
+def test_tf32_in_any_order(b_by_columns, k):
+    """Rows of 128 bytes along N in a swizzle that keeps 32 bytes together."""
+    check(matmul((128, 64, k), "tf32", "f32", steps=3, b_by_columns=b_by_columns), "tf32 128x64")
+    check(by_columns((128, 64, k), operand="tf32", steps=3, b_by_columns=b_by_columns), "tf32 128x64")
 
 
 @pytest.mark.parametrize("rows", [64, 128])
@@ -235,3 +244,23 @@ def test_a_loop_that_does_not_run_gives_the_start():
     text = parts.text().replace("%steps = constant <i32: 3> : tile<i32>", "%steps = constant <i32: 0> : tile<i32>")
     kernel = parts.kernel(text, lambda a, b: np.zeros((128, 64)))
     kernel.emulated(kernel.compiled(GPU))
+
+
+def reasons(kernel: Kernel, **options) -> list[str]:
+    """Why dots are not multiplied into tensor memory, as remarks say it."""
+    artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **options)
+    return [d.reason for d in artifact.diagnostics if getattr(d, "name", "") == "RemarkTensorCoreMMA" and d.reason]
+
+
+def test_remarks_name_the_rule_or_the_resource():
+    assert reasons(matmul((128, 64, 64), steps=2), num_warps=2) == [
+        "tensor memory is read by 4 warps, the kernel has 2"
+    ]
+    assert reasons(matmul((16, 16, 64), steps=2), num_warps=4) == [
+        "tcgen05.mma has 64 rows and 8 columns, 128 and 16 at least, the dot 16 x 16"
+    ]
+    few = Matmul((128, 64, 64), steps=2, hints="sm_100 = {occupancy = 16}")
+    assert reasons(few.kernel(), num_warps=4) == [
+        "64 columns of the accumulator do not fit into the 32 of tensor memory"
+    ]
+    assert reasons(matmul((128, 64, 64), steps=2)) == []
