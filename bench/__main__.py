@@ -9,7 +9,7 @@ PARTS = (
     "null_build", "parallel", "watch",
 )  # fmt: skip
 
-LONG = ("large_tree", "llvm_memory", "interleaved", "paired", "code", "validation")
+LONG = ("large_tree", "scale", "llvm_memory", "interleaved", "paired", "code", "validation")
 """Parts that take many minutes and run only when they are named."""
 
 

@@ -39,7 +39,7 @@ SLOW_WAVES = 3
 """Waves in a row that took longer to their first reply, after which a server is done without: a wave saves less than
 that of a build with a few kernels (`docs/scale.md`)."""
 
-REST_SECONDS = 60.0
+REST_SECONDS = 300.0
 """How long the processes of a machine do without a server that was slow or gone for one of them."""
 
 DRAIN_SECONDS = 5.0

@@ -1,0 +1,79 @@
+"""What `bench.scale` is made from: of every example, the time and the bytes of each stage, and what a hit costs.
+
+    python -m bench.scale_record > bench/scale_figures.json
+
+Times are the best of three runs of a warm process, of a stage as a build performs it (reading, parsing, writing); a hit
+is the same step once the store has its row.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from tileiras.build import discover, plan
+from tileiras.build.execute import Session
+from tileiras.build.history import History
+from tileiras.build.step import warn_on_stderr
+from tileiras.build.store import READ_WRITE, SIZE_LIMIT, ArtifactStore
+from tileiras.diagnostics import CompileError
+from tileiras.options import CompileOptions
+from tileiras.units import Source
+
+TARGET = "sm_90"
+REPEAT = 3
+
+
+def performed(path: str, folder: str) -> tuple[dict[str, list[float]], list[float]]:
+    """By stage, [seconds, bytes of the row], entries of the file added up; seconds of each hit."""
+    store = ArtifactStore(os.path.join(folder, "store"), warn_on_stderr, READ_WRITE, SIZE_LIMIT)
+    build = os.path.join(folder, "build")
+    session = Session(store, history=History(build))
+    options = CompileOptions({"gpu-name": TARGET})
+    entries = discover.entry_names(Source.read(path))
+    stem = plan.stem(plan.folder(build, options), path, os.path.basename(path))
+    stages: dict[str, list[float]] = {}
+    hits: list[float] = []
+    for step in plan.plan(path, os.path.basename(path), path, stem, options, "ptx", entries).steps:
+        outcome = session.perform(step)
+        if outcome.error is not None:
+            raise outcome.error
+        assert outcome.key is not None
+        start = time.perf_counter()
+        session.perform(step)
+        hits.append(time.perf_counter() - start)
+        row = store.get_record(outcome.key)
+        size = len(row.to_bytes()) if row is not None else 0
+        seconds, total = stages.get(step.stage.name, [0.0, 0])
+        stages[step.stage.name] = [seconds + outcome.seconds, total + size]
+    store.close()
+    return stages, hits
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    kernels: dict[str, dict[str, list[float]]] = {}
+    hits: list[float] = []
+    for file in discover.kernel_files("examples"):
+        path = os.path.join("examples", file)
+        best: dict[str, list[float]] = {}
+        try:
+            for _ in range(REPEAT):
+                with tempfile.TemporaryDirectory() as folder:
+                    stages, served = performed(path, folder)
+                hits += served
+                for name, (seconds, size) in stages.items():
+                    best[name] = [round(min(best.get(name, [seconds])[0], seconds), 4), int(size)]
+        except CompileError as error:
+            print(f"{file}: {error.diagnostics[0]}", file=sys.stderr)
+            continue
+        kernels[file] = best
+    hits.sort()
+    print(json.dumps({"target": TARGET, "hit": round(hits[len(hits) // 2], 5), "kernels": kernels}, indent=1))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
