@@ -84,6 +84,12 @@ def test_the_ninja_example_builds_what_changed(examples):
     assert "no work to do" in examples("ninja")
     edit(examples.kernel)
     assert examples("ninja").splitlines() == ["[1/1] PTX build/saxpy.ptx"]
+    # A comment leaves the product alone, now and in the next build.
+    product = examples.kernel.parent / "depfile" / "build" / "saxpy.ptx"
+    before = os.stat(product).st_mtime_ns
+    examples.kernel.write_text("// A comment\n" + examples.kernel.read_text())
+    assert examples("ninja").splitlines() == ["[1/1] PTX build/saxpy.ptx"]
+    assert "no work to do" in examples("ninja") and os.stat(product).st_mtime_ns == before
 
 
 @pytest.mark.skipif(None in (shutil.which("cmake"), shutil.which("ninja")), reason="no cmake or no ninja")

@@ -219,6 +219,45 @@ def test_content_decides_and_not_the_time(project, quiet_watch):
     assert watching.scan() == ([], [kernel])
 
 
+def test_where_it_is_known_what_was_saved_nothing_else_is_looked_at(project, quiet_watch):
+    project.write("kernels/other.mlir", module(axpy("other")))
+    watching, _ = quiet_watch(quiet_watch.tree)
+    kernel, other = watching.scan()[0]
+    paths = {one.name: os.path.realpath(one.path) for one in (kernel, other)}
+    for one in (kernel, other):
+        project.write(one.name, module(axpy("edited")))
+    assert watching.look({paths[kernel.name]}) == ([kernel], [])
+    assert watching.look({paths[kernel.name]}) == ([], [])
+    assert watching.look(None) == ([other], [])
+    # A file that nobody has read from yet may be anything, and one that is gone takes its kernel along.
+    project.write("kernels/new.mlir", module(axpy("new")))
+    (new,), _ = watching.look({os.path.realpath(project.path("kernels/new.mlir"))})
+    assert new.name == "kernels/new.mlir"
+    os.unlink(project.path("kernels/new.mlir"))
+    assert watching.look({os.path.realpath(new.path)}) == ([], [new])
+
+
+def test_of_many_kernels_those_come_first_that_were_saved_last(project, quiet_watch):
+    for number, name in enumerate(("a", "b", "c")):
+        project.write(f"kernels/{name}.mlir", module(axpy(name)))
+        os.utime(project.path(f"kernels/{name}.mlir"), (number, number))
+    os.utime(project.path("kernels/k.mlir"), (10, 10))
+    watching, said = quiet_watch(quiet_watch.tree)
+
+    def order(kernels) -> str:
+        said.clear()
+        assert watching.build(kernels)
+        return "".join(line.split(".mlir")[0][-1] for line in said if " sm_90: " in line)
+
+    assert order(watching.scan()[0]) == "kcba"  # the youngest sources
+    for name in ("a", "b"):
+        watching.look({os.path.realpath(project.path(f"kernels/{name}.mlir"))})
+    for name in "abck":
+        project.write(f"kernels/{name}.mlir", module(axpy(name + "2")))
+        os.utime(project.path(f"kernels/{name}.mlir"), (20, 20))
+    assert order(watching.scan()[0])[:2] == "ba"
+
+
 def test_a_kernel_for_newer_targets_is_left_out(project, quiet_watch):
     project.write("kernels/k.py", 'TILEIRAS_REQUIRES = "sm_100"\nTILEIRAS_EXPORT = {}\n')
     watching, _ = quiet_watch(quiet_watch.tree)

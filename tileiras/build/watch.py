@@ -118,6 +118,8 @@ class Watch:
 
         What costs no look at every file is the change of sources, or modules, that kernels have been read from.
         """
+        for path in paths or ():
+            self._saved[path] = time.time()
         if paths is None or not all(path in self._readers and os.path.isfile(path) for path in paths):
             return self.scan()
         keys = dict.fromkeys(key for path in sorted(paths) for key in self._readers[path])
@@ -332,8 +334,6 @@ class Watch:
                 paths = settled(events, SWEEP if observing else POLL, self._readers)
                 start = time.perf_counter()
                 changed, gone = self.look(paths)
-                for path in paths or ():
-                    self._saved[path] = time.time()
                 if not changed and not gone:
                     continue
                 with turn(self._builds, self._out):
