@@ -9,8 +9,8 @@ EXTRAS = {
     "nvjitlink": ("nvidia-nvjitlink",),
     "report": ("jinja2", "pygments"),
 }
-"""As in pyproject.toml: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client; the assembler as a
-library; templates and highlighting of HTML reports."""
+"""As in pyproject.toml: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client; the assembler as
+a library; templates and highlighting of HTML reports."""
 
 
 def install(package: str) -> str:

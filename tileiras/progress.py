@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TextIO
+from typing import TextIO, TypeVar
+
+Item = TypeVar("Item")
 
 EVERY = 0.1
 """Seconds between two drawings."""
@@ -65,6 +68,14 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def shown(what: str, items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
+    """The items, while a line says which of them is worked on."""
+    with Progress(what, total=len(items)) as progress:
+        for item in items:
+            progress.step(name(item))
+            yield item
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

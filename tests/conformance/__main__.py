@@ -31,6 +31,7 @@ from case_kernels import all_kernels, modules, pairwise_kernels  # noqa: E402
 from case_modules import TARGETS, Kernel, Result, run_module  # noqa: E402
 
 from tileiras.codegen import toolkit  # noqa: E402
+from tileiras.progress import Progress  # noqa: E402
 
 Rows = dict[str, dict[str, Any]]
 """Counts, the largest distance and the failures of each family."""
@@ -150,12 +151,15 @@ def run_part(groups: list[list[Kernel]], part: tuple[int, int], options: argpars
         plan.append((group, chosen))
     figures = Figures()
     listing: set[str] | None = set() if options.instructions is not None else None
-    for group, results, selected in run_all(plan, toolkit.find_program("ptxas"), listing is not None, options.jobs):
-        figures.plan(group, not options.round)
-        for family, result in results:
-            figures.add(family, result)
-        if listing is not None:
-            listing.update(selected)
+    outcomes = run_all(plan, toolkit.find_program("ptxas"), listing is not None, options.jobs)
+    with Progress("conformance", total=len(plan)) as progress:
+        for group, results, selected in outcomes:
+            progress.step(group[0].family)
+            figures.plan(group, not options.round)
+            for family, result in results:
+                figures.add(family, result)
+            if listing is not None:
+                listing.update(selected)
     if listing is not None:
         if options.instructions.exists():
             listing.update(options.instructions.read_text().splitlines())

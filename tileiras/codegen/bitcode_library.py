@@ -12,6 +12,7 @@ A library's functions may ask `__nvvm_reflect` for their variants (LLVM NVPTX us
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -115,8 +116,12 @@ class BitcodeLibrary:
 
             stored = self._store.get(self._key)
             if stored is None:
-                text, _ = isolation.call("disassemble", bitcode=self._read())
-                entries = split(text)
+                from tileiras.progress import Progress
+
+                with Progress(f"taking {os.path.basename(self.path or 'a library')} apart, once") as progress:
+                    progress.step()
+                    text, _ = isolation.call("disassemble", bitcode=self._read())
+                    entries = split(text)
                 self._store.put(self._key, pack(entries))
             else:
                 entries = unpack(stored)

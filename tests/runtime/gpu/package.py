@@ -27,6 +27,7 @@ from bench.whole_process import vendor_tool  # noqa: E402
 from tileiras import api  # noqa: E402
 from tileiras.codegen import ptx, ptxas, toolkit  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
+from tileiras.progress import shown  # noqa: E402
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 TESTS = ("tests/examples", "tests/differential", "tests/conformance", "tests/lowering/tileas_to_llvm")
@@ -148,7 +149,7 @@ def beside(images: Images, compiler: str, path: str, gpu: str, folder: str) -> d
 def measured(images: Images, rows: Sequence[Measured], reference: str | None = None) -> list[dict[str, Any]]:
     """The kernels whose time is taken, for the targets that have their types; with what ``reference`` makes of them."""
     cases = []
-    for row in rows:
+    for row in shown("packing", rows, lambda row: row.source):
         suffix = os.path.splitext(row.source)[1]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, f"kernel{suffix}")
