@@ -13,7 +13,7 @@ from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
 from tileiras.ir import Operation, Value
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import tensor_boxes
-from tileiras.targets import CopyAtom
+from tileiras.targets import UNIVERSAL_FMA, CopyAtom
 from tileiras.targets.atoms.bulk_copies import BULK_COPY_ATOMS
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY, THREADS, WARPGROUPS
 
@@ -51,6 +51,8 @@ def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> 
         return f"an mbarrier counts {_LARGEST_STAGE} bytes, not {staged.stage_bytes}"
     if consumer_kind(staged) is None:
         return "dots read its tile in shared memory, and threads load it as well"
+    if any(isinstance(op, tileas.DOTS) and op.atom.atom == UNIVERSAL_FMA for op in loop.walk()):
+        return "multiply-adds read its tile, whose threads nothing brings together before they give it back"
     return "" if descriptor_type(staged) is not None else "no boxes lie as its stages do in shared memory"
 
 

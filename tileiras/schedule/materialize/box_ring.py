@@ -3,8 +3,8 @@ drains.
 
     if iteration s exists: acquire stage s; its boxes; commit               for s in 0 .. ahead - 1
     for i in ...:
-      wait for stage i
       if i is not one of the first `held` iterations: release the stage of iteration i - held
+      wait for stage i
       if iteration i + ahead exists: acquire its stage; its boxes; commit
       ... read stage i ...
 

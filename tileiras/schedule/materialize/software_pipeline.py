@@ -51,13 +51,12 @@ def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: C
 class _Places(NamedTuple):
     """What an iteration knows of its stages.
 
-    `read`: the stage that it reads; of each ring the iterator of the stage that it fills and the token of the one that
-    it releases, `filled` and `held`; `behind`: the operation behind the waits for the rings.
+    `read`: the stage that it reads; `filled`: of each ring the iterator of the stage that it fills; `behind`: the
+    operation behind the waits for the rings.
     """
 
     read: Value
     filled: list[Value]
-    held: list[Value]
     behind: Operation | None
 
 
@@ -152,10 +151,6 @@ class _Pipeline:
             if any(leaf.in_place for staged, _, _ in self.copied for leaf in staged.leaves):
                 head.insert(tileas.FenceProxyOp())
         counter = new.induction_variable
-        if self.rings:
-            is_later = self.counter.is_later(head, counter, self.held)
-            for ring, held in zip(self.rings, places.held):
-                ring.release(head, held, is_later)
         exists, ahead = self.counter.later(head, counter, self.ahead)
         write = self._neighbour(head, places.read, -self.held) if self.copied else places.read
         self._start(
@@ -195,12 +190,13 @@ class _Pipeline:
             reading = block.add_argument(i32, old.location)
             end.operands = (*end.operands, self._neighbour(tail, reading, 1))
             self.loop = new = old.replace_with_additional_yields((first,))
-            return new, _Places(new.body.block.arguments[-1], [], [], None)
+            return new, _Places(new.body.block.arguments[-1], [], None)
         head = Builder.at_start(block)
         head.location = old.location
+        is_later = self.counter.is_later(head, old.induction_variable, self.held)
         initial: list[Value] = []
         yielded: list[Value] = []
-        fills, tokens, read = [], [], None
+        fills, drains, waited = [], [], []
 
         def carried(value: Value) -> Value:
             initial.append(value)
@@ -208,18 +204,18 @@ class _Pipeline:
 
         for ring, fill in zip(self.rings, filled):
             fills.append(carried(fill))
-            drain = carried(ring.drain)
+            drains.append(carried(ring.drain))
+            # The oldest stage first, which is given back before the wait: behind it threads may have parted.
             held = [carried(ring.consumer) for _ in range(self.held)]
-            waited = ring.wait(head, drain)
-            if read is None:
-                read = head.insert(tileas.GetStageOp(drain, result=i32)).results[0]
-            # The oldest stage first.
-            tokens.append(held[0])
-            yielded += [following(tail, fills[-1]), following(tail, drain), *held[1:], waited]
-        behind = read.defining_op if len(self.rings) == 1 else waited.defining_op
+            ring.release(head, held[0], is_later)
+            yielded += [following(tail, fills[-1]), following(tail, drains[-1]), *held[1:], ring.consumer]
+        for number, (ring, drain) in enumerate(zip(self.rings, drains)):
+            waited.append(ring.wait(head, drain))
+            yielded[(number + 1) * (2 + self.held) - 1] = waited[-1]
+        read = head.insert(tileas.GetStageOp(drains[0], result=i32)).results[0]
         end.operands = (*end.operands, *yielded)
         self.loop = new = old.replace_with_additional_yields(tuple(initial))
-        return new, _Places(read, fills, tokens, behind.next)
+        return new, _Places(read, fills, read.defining_op.next)
 
     def _read_stages(self, new: scf.ForOp, read: Value, wait: tileas.AsyncWaitOp | None) -> None:
         for staged, buffer in zip(self.staged, self.buffers):
