@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tileiras.analysis.copied_loads import moves_with_conversion
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -97,7 +98,7 @@ class _Stage:
     def __init__(self, pipe: Pipe, iterator: Value, loop: scf.ForOp) -> None:
         self._pipe = pipe
         self._block = loop.body.block
-        first = self._first_use()
+        self._first = first = self._first_use()
         builder = Builder.before(first)
         builder.location = first.location
         self.token = builder.insert(tileas.ConsumerWaitOp(pipe.consumer, iterator)).results[0]
@@ -106,7 +107,9 @@ class _Stage:
         """The last of the operations that give tiles."""
 
     def _first_use(self) -> Operation:
-        users = (user for staged in self._pipe.plan.loads for user in staged.load.data.users)
+        users: list[Operation] = []
+        for staged in self._pipe.plan.loads:
+            users += _uses(staged.load.data, {leaf.convert for leaf in staged.leaves})
         found = [op for user in users if (op := self._block.find_ancestor_op(user)) is not None]
         return _outermost(found, first=True)
 
@@ -131,7 +134,8 @@ class _Stage:
             return made[layout].results[0]
 
         for leaf in staged.leaves:
-            value = read_in(leaf.convert.operand, layout_of(leaf.convert.result.type), load, reading)
+            layout = layout_of(leaf.convert.result.type)
+            value = read_in(leaf.convert.operand, layout, load, reading, self._first)
             leaf.convert.replace_all_uses_with((value,))
             leaf.convert.erase()
         erase_unused(load.data)
@@ -149,6 +153,28 @@ class _Stage:
         builder = Builder.before(load)
         builder.location = load.location
         return builder.insert(tileas.CreateMemTokenOp(result=aa.MemTokenType())).results[0]
+
+
+def _uses(tile: Value, converts: set[Operation]) -> list[Operation]:
+    """The operations that need a tile of a load where they stand: not the conversions in whose place it is read, nor
+    what leads to nothing but these and is computed again there."""
+    found: list[Operation] = []
+    for user in tile.users:
+        if user in converts:
+            found += user.results[0].users
+        elif moves_with_conversion(user) and not _leads_elsewhere(user, converts):
+            found += _uses(user.results[0], converts)
+        else:
+            found.append(user)
+    return found
+
+
+def _leads_elsewhere(op: Operation, converts: set[Operation]) -> bool:
+    """Whether anything but conversions in `converts` is made of what an operation gives."""
+    return any(
+        user not in converts and not (moves_with_conversion(user) and not _leads_elsewhere(user, converts))
+        for user in op.results[0].users
+    )
 
 
 def _outermost(operations: list[Operation], first: bool = False) -> Operation:
