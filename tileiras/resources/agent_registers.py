@@ -29,6 +29,11 @@ def loading_warps(compute: int, in_boxes: bool) -> int:
     return 1 if in_boxes else min(compute, WARPGROUP)
 
 
+def _whole(warps: int) -> int:
+    """Warps of as many whole warpgroups as hold these."""
+    return -(-warps // WARPGROUP) * WARPGROUP
+
+
 class RegisterShares(NamedTuple):
     """Warps of a CTA; registers of a thread: that all start with, and that each agent sets, 0 for none; `compute` is of
     the agent that computes."""
@@ -49,11 +54,12 @@ def register_shares(tiles: int, compute: int, others: int, service: int, ctas: i
     need `service`: they set none where equal shares suffice, or where what can be given up does not help.  Only whole
     warpgroups set registers: there are then warps that have nothing to do.
     """
-    entry = entry_registers(WARP_SIZE * (compute + others), ctas)
+    # ptxas 13.5 shares the registers of an SM out to whole warpgroups: a thread of 288 has no more than one of 384.
+    entry = entry_registers(WARP_SIZE * _whole(ctas * (compute + others)))
     equal = RegisterShares(compute + others, entry)
     if compute % WARPGROUP or tiles + RESERVE <= entry:
         return equal
-    padded = -(-others // WARPGROUP) * WARPGROUP
+    padded = _whole(others)
     threads = WARP_SIZE * (compute + padded)
     least = entry_registers(threads, ctas)
     left = register_pool(threads, ctas) - WARP_SIZE * padded * service
