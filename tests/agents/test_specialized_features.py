@@ -7,7 +7,7 @@ import pytest
 
 from tests.agents.running import SPECIALIZED, is_specialized
 from tests.kernels.dots import Matmul
-from tests.kernels.views import Kernel
+from tests.kernels.views import Kernel, View
 from tileiras.sim import EmulationError, emulate
 
 MAPS = ("none", "host")
@@ -108,3 +108,43 @@ def test_any_number_of_warps(warps):
         assert is_specialized(artifact.text)
         kernel.emulated(artifact, 1)
 
+
+TRIPS = {
+    "loaded": "%steps = addi %many, %zero : tile<i32>",
+    "chosen": """%yes = cmpi greater_than %many, %one, signed : tile<i32> -> tile<i1>
+      %steps = if %yes -> (tile<i32>) {
+        %two = addi %one, %one : tile<i32>
+        yield %two : tile<i32>
+      } else {
+        yield %one : tile<i32>
+      }""",
+    "counted": """%steps = loop iter_values(%q = %zero) : tile<i32> -> tile<i32> {
+        %end = cmpi equal %q, %many, signed : tile<i32> -> tile<i1>
+        if %end {
+          break %q : tile<i32>
+        }
+        %more = addi %q, %one : tile<i32>
+        continue %more : tile<i32>
+      }""",
+}
+
+
+@pytest.mark.parametrize("way", TRIPS)
+def test_trip_counts_that_both_agents_find_out(way):
+    """From a number in memory, whose load comes behind another one."""
+    made = product()
+    count = View("count", (1,), "i32", aligned=None)
+    text = made.text(more=[count])
+    fixed = f"%steps = constant <i32: {STEPS}> : tile<i32>"
+    found = f"""{made.c.load("first")}
+      {count.load("loaded", "%zero", token="%k_first")}
+      %many = reshape %loaded : tile<1xi32> -> tile<i32>
+      {TRIPS[way]}"""
+    assert fixed in text
+    kernel = made.kernel(text.replace(fixed, found), lambda a, b: a[:, :64] @ b[:64])
+    kernel = kernel._replace(outputs=(*kernel.outputs, np.array([2], np.int32)), expected=(*kernel.expected, 2))
+    kernel.interpreted()
+    for maps in MAPS:
+        artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED)
+        assert is_specialized(artifact.text)
+        kernel.emulated(artifact, 1)

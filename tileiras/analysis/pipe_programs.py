@@ -161,12 +161,51 @@ def _check_assumed(predicate: Attribute, number: int) -> None:
 
 
 def key_of(value: Value, depth: int = 8) -> Key:
-    """Equal for values of different agents that are computed alike."""
+    """Equal for values of different agents that are computed alike, as far as `depth` operations show, or loaded alike:
+    what an agent loads is ordered after nothing that another one writes."""
     op = value.defining_op
-    if op is None or op.regions or agent_of(op) is None or depth == 0:
+    if op is None:
+        around = value.parent_block.parent_op if value.parent_block is not None else None
+        if around is None or agent_of(around) is None:
+            return value
+        return around.name, value.index, _nesting(around)  # type: ignore[attr-defined]
+    if agent_of(op) is None:
         return value
     number = list(op.results).index(value)
-    return op.name, tuple(op.attributes.items()), number, tuple(key_of(operand, depth - 1) for operand in op.operands)
+    if depth == 0:
+        return op.name, number
+    operands = [operand for operand in _taken(op) if not isinstance(operand.type, aa.MemTokenType)]
+    return op.name, _described(op), number, tuple(key_of(operand, depth - 1) for operand in operands)
+
+
+def _nesting(op: Operation) -> int:
+    """How many operations stand around one."""
+    count, around = 0, op.parent_op
+    while around is not None:
+        count, around = count + 1, around.parent_op
+    return count
+
+
+def _taken(op: Operation) -> list[Value]:
+    """The values from elsewhere that an operation uses, inside of its regions as well."""
+    inside = {result for inner in op.walk() for result in inner.results}
+    inside |= {argument for inner in op.walk() for region in inner.regions for block in region.blocks
+               for argument in block.arguments}  # fmt: skip
+    return [operand for inner in op.walk() for operand in inner.operands if operand not in inside]
+
+
+def _described(op: Operation) -> Key:
+    """What an operation does, and those in it: their names and attributes, but for what passes have noted on them."""
+    return tuple(
+        (inner.name, *((name, each) for name, each in inner.attributes.items() if "." not in name))
+        for inner in op.walk()
+    )
+
+
+def _is_result_of_no_event(value: Value) -> bool:
+    """Whether a loop or branch without events gives a value: it is not run."""
+    op = value.defining_op
+    return isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)) and not has_events(op)
 
 
 class Decisive:
@@ -195,7 +234,7 @@ class Decisive:
             loop: Any = value.block.parent_op
             return [loop.lower_bound, loop.step]
         carried = incoming(value)
-        if carried is not None:
+        if carried is not None and not _is_result_of_no_event(value):
             return [each.value for each in carried]
         if not _computes(op):
             self.unknown[key_of(value)] = value
@@ -301,22 +340,33 @@ class Run:
     def _bind(self, targets: Iterable[Value], values: Iterable[Any]) -> None:
         self._values.update((target, value) for target, value in zip(targets, values) if value is not None)
 
+    def _pass_by(self, results: Iterable[Value], values: Iterable[Value]) -> None:
+        """A loop that is not run hands on iterators and tokens as it was given them."""
+        for result, value in zip(results, values):
+            if result not in self._decisive:
+                self._bind([result], [self._held_by(value)])
+
     def _loop(self, op: scf.ForOp) -> None:
+        if not has_events(op):
+            self._pass_by(op.results, op.init_args)
+            return
         carried = self._carried(op.init_args)
-        if has_events(op):
-            at, end, step = (self._number(value) for value in (op.lower_bound, op.upper_bound, op.step))
-            if step <= 0:
-                raise Impossible
-            while at < end:
-                self._values[op.induction_variable] = at
-                self._bind(op.iter_args, carried)
-                carried = self._block(op.body.block)
-                at += step
+        at, end, step = (self._number(value) for value in (op.lower_bound, op.upper_bound, op.step))
+        if step <= 0:
+            raise Impossible
+        while at < end:
+            self._values[op.induction_variable] = at
+            self._bind(op.iter_args, carried)
+            carried = self._block(op.body.block)
+            at += step
         self._bind(op.results, carried)
 
     def _while(self, op: scf.WhileOp) -> None:
+        if not has_events(op):
+            self._pass_by(op.results, op.inits)
+            return
         carried = self._carried(op.inits)
-        trips = self._assumption.get(("while", op), 0) if has_events(op) else 0
+        trips = self._assumption.get(("while", op), 0)
         for last in [False] * trips + [True]:
             self._bind(op.before.block.arguments, carried)
             for inner in op.before.block.operations:
