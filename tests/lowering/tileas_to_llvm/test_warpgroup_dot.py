@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.kernels.dots import attention_like, by_columns, chained, converted, matmul
+from tests.kernels.dots import Matmul, attention_like, by_columns, chained, converted, matmul
 from tests.kernels.views import Kernel
 from tileiras.codegen import ptxas, toolkit
 from tileiras.diagnostics import DiagnosticEngine
