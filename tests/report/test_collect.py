@@ -203,3 +203,10 @@ def test_another_build_is_compared_figure_by_figure(matmul):
         ("pipeline-strategy", "none", "default")
     ]
     assert {each.level for each in found.texts} == {"tileas", "llvm", "ptx", "sass"}
+
+
+def test_a_loop_that_has_nothing_to_run_ahead_is_no_obstacle():
+    """The compiler remarks on it all the same."""
+    (kernel,) = collect.of_source(str(EXAMPLES / "kernels/conv2d.py"), options(), entries=["conv2d"]).kernels
+    assert [choice for choice in kernel.choices if choice.category == "loop" and choice.kind == "missed"]
+    assert [each for each in kernel.obstacles if each.kind == "loop"] == []

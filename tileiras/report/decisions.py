@@ -67,6 +67,8 @@ REMEDIES = (
     Remedy(r"limited by (\d+) registers|limited by .*registers",
            "smaller tiles or more warps (num-warps) take fewer registers of a thread; an occupancy hint makes the "
            "compiler cut for it"),
+    Remedy(r"its accesses are \d+ bytes? wide, asynchronous copies",
+           "widen the access: what keeps it narrow stands in its own row"),
     Remedy(r"wgmma takes (\d+) warps, the kernel has",
            "compile with num-warps of {0} or a multiple of it"),
     Remedy(r"wgmma has .* at least, the dot",
@@ -116,7 +118,8 @@ def obstacles(found: Iterable[Choice]) -> tuple[Obstacle, ...]:
                 continue
             what = f"{choice.arguments['Instruction']} moves {choice.arguments['Width']} at once, not {WIDEST}"
             rows.append((0, Obstacle("access", choice.places, what, choice.reason, fix)))
-        elif choice.kind in ("missed", "failed") or (fix and choice.reason):
+        elif fix or choice.kind in ("missed", "failed") and choice.category != "loop":
+            # A loop without loads that could run ahead is as good as it can be.
             rows.append((1, Obstacle(_kind(choice), choice.places, _subject(choice), choice.reason, fix)))
     return tuple(row for _, row in sorted(rows, key=lambda each: each[0]))
 
