@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import tileiras
+from tests.kernels.dots import matmul
 from tileiras.cli.tileiras_run import main
 from tileiras.codegen import toolkit
 
@@ -22,6 +23,17 @@ pytestmark = pytest.mark.skipif(
 def printed(capsys, *arguments: str) -> str:
     assert main([*arguments, *ESTIMATE, *ARGUMENTS]) == 0
     return capsys.readouterr().out
+
+
+def test_a_kernel_that_may_take_tensor_maps(capsys, tmp_path):
+    """The emulator fills them; the clock is given the same kernel without."""
+    path = tmp_path / "product.mlir"
+    path.write_text(matmul((64, 64, 64), "f16", steps=4).text)
+    arguments = [str(path), "f16[64,256]=ones", "f16[256,64]=ones", "f32[64,64]=zeros"]
+    assert main([*arguments, *ESTIMATE]) == 0
+    assert re.match(r"k on H200: [\d.]+ us", capsys.readouterr().out)
+    assert main([*arguments, "--backend", "emulate", "--gpu-name", "sm_90", "--print", "2"]) == 0
+    assert "256." in capsys.readouterr().out
 
 
 def microseconds(text: str, gpu: str) -> float:

@@ -158,7 +158,8 @@ def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
 
     artifact = tileiras.compile(
         options.input, gpu_name=options.gpu_name or gpu_name, opt_level=options.opt_level, entry=kernel.entry,
-        tensor_maps=options.tensor_maps,
+        # The clock takes the turns of a warp's parted threads for one program: a thread that copies may come too late.
+        tensor_maps=options.tensor_maps or ("none" if options.backend == "estimate" else "host"),
         # Lines change no instruction, and tell where one that fails is from.
         lineinfo=options.backend in ("emulate", "estimate"),
     )  # fmt: skip
@@ -337,8 +338,8 @@ def build_parser():
     parser.add_argument("--gpu", default=None, metavar="NAME", help="which GPU to estimate for (default H200)")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
     parser.add_argument(
-        "--tensor-maps", default="host", choices=lookup("tensor-maps").choices,
-        help="whether tiles are copied by tensor maps, which are made for the launch (default host)",
+        "--tensor-maps", choices=lookup("tensor-maps").choices,
+        help="whether tiles are copied by tensor maps, which are made for the launch (default host; estimate none)",
     )
     parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N")
     parser.add_argument("--save", action="append", default=[], metavar="N=FILE")

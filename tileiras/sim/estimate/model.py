@@ -111,7 +111,10 @@ class Model:
 
     def _record(self, clusters: Sequence[int]) -> Recording:
         blocks = [cluster * self.members + member for cluster in clusters for member in range(self.members)]
-        metadata = {key: value for key, value in (self.image.metadata or {}).items() if key != "hidden_parameters"}
+        metadata = dict(self.image.metadata or {})
+        if self.image.hidden is not None:
+            # The image's own code for the host fills them.
+            metadata.pop("hidden_parameters", None)
         with preserved(self.arguments):
             return record(
                 self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None, blocks=blocks,
