@@ -76,6 +76,11 @@ def is_elementwise(op: Operation | None) -> bool:
     return isinstance(op, _FLOATS) or op.dialect in ("arith", "math") and not isinstance(op, arith.ConstantOp)
 
 
+def makes_pairs(op: Operation | None) -> bool:
+    """Whether an operation makes two elements of 16 bits at once, in one register (PTX ISA, `cvt.rn.f16x2.f32`)."""
+    return isinstance(op, tileas.FpToFpOp) and [width_of(v.type) for v in (*op.operands, *op.results)] == [32, 16]
+
+
 def is_function(op: Operation) -> bool:
     """Whether an operation is many instructions, so that its result is kept rather than computed again."""
     divisions = (tileas.DivFOp, tileas.SqrtOp, arith.RemFOp)
@@ -122,7 +127,7 @@ class LiveValues:
         if source is not None and source.atom.vector_size * width < 32:
             # Each access has a register of its own until elements are packed for what takes them.
             return "narrow_loads", registers // source.atom.vector_size
-        if is_elementwise(value.defining_op):
+        if is_elementwise(value.defining_op) and not makes_pairs(value.defining_op):
             return "unpacked", registers
         return "packed", fragment_words(value)
 

@@ -23,6 +23,12 @@ Terms = dict[str, float]
 MOST_ADDRESSES = 8
 """Registers for the addresses of one access at most: each is made of the one before it, and done with its access."""
 
+ASYNC_DOT = "nv_tileas.async.dot"
+"""Few kernels load the file of the operation."""
+
+MOST_STEPS_AHEAD = 3
+"""Steps along K whose fragments ptxas reads from shared memory before those of an earlier one are multiplied."""
+
 STORES = (tileas.TiledStoreOp, tileas.StoreOp)
 
 
@@ -79,6 +85,8 @@ def own_terms(op: Any, values: LiveValues) -> Terms:
         return _atomic(op)
     if isinstance(op, tileas.DOTS):
         return _dot(op)
+    if op.name == ASYNC_DOT:
+        return {"async_dot": 1, "fragments": sum(map(fragment_words, op.operands[:2]))}
     if isinstance(op, tileas.ReduceOp):
         return {"reduce": 1}
     if isinstance(op, tileas.ScanOp):
@@ -124,7 +132,9 @@ def _dot(op: Any) -> Terms:
     if atom is None:
         operands = sum(layout_of(v.type).registers for v in (op.a, op.b))
         return {"fma_operands": min(16, operands / depth)}
-    found = {"dot": 1, "fragments": max(fragment_words(v) * atom.shape[2] / depth for v in (op.a, op.b))}
+    step = max(fragment_words(v) * atom.shape[2] / depth for v in (op.a, op.b))
+    steps = min(MOST_STEPS_AHEAD, depth // atom.shape[2] - 1)
+    found = {"dot": 1, "fragments": step, "fragments_ahead": step * steps}
     if isinstance(op, tileas.BlockScaledMmaOp):
         found["scales"] = 1
         if op.atom.atom in MMA_ATOMS:
