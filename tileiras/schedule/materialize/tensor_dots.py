@@ -63,6 +63,8 @@ class _Rewriting:
         self._reserve = start.insert(tileas.TensorReserveOp(commits=IntegerAttr(1, i32)))
         self._memory = self._reserve.results[0]
         self._base = start.insert(tileas.TensorOpenOp(self._memory)).results[0]
+        self._repeats = any(map(_is_in_loop, dots))
+        """Whether there may be more groups than dots."""
         self._none = integer(start, 0)
         """Groups before the first one; which there are elsewhere is said when all are there."""
 
@@ -84,7 +86,7 @@ class _Rewriting:
             loop.without_carried(found)
         self._free_rest()
         # Warps are apart by what stands between two barriers, each commit at most once.
-        commits = len(self._dots) + max(pending) + 1
+        commits = len(self._dots) + (max(pending) + 1 if self._repeats else 0)
         self._reserve.attributes["commits"] = IntegerAttr(1 << (commits - 1).bit_length(), i32)
         thread_counts(self._func.body.blocks[0], self._none)
 
@@ -196,6 +198,13 @@ class _Rewriting:
         behind = Builder.before(last.next)
         behind.location = last.location
         behind.insert(tileas.TensorReleaseOp(self._memory))
+
+
+def _is_in_loop(op: Operation) -> bool:
+    outer = op.parent_op
+    while outer is not None and not isinstance(outer, (scf.ForOp, scf.WhileOp)):
+        outer = outer.parent_op
+    return outer is not None
 
 
 def _of_iterations(loop: scf.ForOp, init: Value, buffer: Value, builder: Builder) -> Value:
