@@ -6,10 +6,12 @@ import sys
 
 PARTS = (
     "calibration", "ir_core", "bytecode", "stages", "warm", "whole_process", "resources", "registers", "emulator",
-    "null_build", "parallel", "watch",
+    "null_build", "parallel", "watch", "service",
 )  # fmt: skip
 
-LONG = ("large_tree", "scale", "llvm_memory", "interleaved", "paired", "code", "validation")
+LONG = (
+    "large_tree", "scale", "llvm_memory", "interleaved", "paired", "code", "validation", "service_kills",
+)  # fmt: skip
 """Parts that take many minutes and run only when they are named."""
 
 

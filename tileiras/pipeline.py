@@ -152,7 +152,7 @@ STAGES: tuple[Stage, ...] = (
         ("gpu-name", "opt-level", "ptx-version", "tile-launch", "blob-linked-lib", "libdevice"),
         "libdevice linked, optimised, PTX and kernel metadata",
         tools=("tileiras.codegen.llvm_identity:tool_identity",),
-        ahead="tileiras.codegen.isolation:start_ahead",
+        ahead="tileiras.codegen.isolation:start",
         # A module of nothing is what front ends try compilers with.
         empty="tileiras.codegen.ptx:empty_module",
     ),

@@ -35,10 +35,10 @@ def test_descriptors_travel_beside_a_message():
     left, right = socket.socketpair()
     with left, right:
         reading, writing = os.pipe()
-        messages.send(left, protocol.TREES, b"x", descriptors=(writing,))
+        messages.send(left, protocol.STATUS, b"x", descriptors=(writing,))
         os.close(writing)
         kind, fields, (received,) = messages.receive(right)
-        assert (kind, fields) == (protocol.TREES, [b"x"]) and not os.get_inheritable(received)
+        assert (kind, fields) == (protocol.STATUS, [b"x"]) and not os.get_inheritable(received)
         os.write(received, b"through")
         os.close(received)
         assert os.read(reading, 100) == b"through"

@@ -101,6 +101,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         raise CommandLineError("error: no input file provided")
     from tileiras import pipeline, units
     from tileiras.cli.messages import Report
+    from tileiras.codegen import isolation
 
     if os.environ.get("TILEIRAS_SERVER", "") not in ("", *driver_options.SERVICE):
         message = f"TILEIRAS_SERVER={os.environ['TILEIRAS_SERVER']}: accepted are {', '.join(driver_options.SERVICE)}"
@@ -134,8 +135,9 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         ptxas.read_controls(options["apply-controls"])
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
-    # Before the compiler: loading LLVM takes as long as loading that and lowering a small kernel.
-    pipeline.start_ahead(last)
+    if not isolation.llvm_is_loaded:
+        # Before the compiler: loading LLVM takes as long as loading that and lowering a small kernel.
+        pipeline.start_ahead(last)
     from tileiras.build import library
 
     if report.remarks.any:

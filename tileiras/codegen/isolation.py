@@ -278,12 +278,6 @@ def start() -> None:
         _local.helper = Helper()
 
 
-def start_ahead() -> None:
-    """`start`, unless this process has LLVM in memory: its helpers then have it as well, and starting one is a fork."""
-    if not llvm_is_loaded:
-        start()
-
-
 llvm_is_loaded = False
 """Whether LLVM was loaded and initialised in this process, for all helpers that it starts: see `load_llvm`."""
 

@@ -102,8 +102,10 @@ def preload() -> None:
     from tileiras.options import CompileOptions
 
     ptxas.prepare()
-    for target in ("sm_90", "sm_80"):
-        api.compile_with(WARM_UP, CompileOptions({"gpu-name": target}), "llvm")
+    bytecode = api.compile_with(WARM_UP, CompileOptions({"gpu-name": "sm_90"}), "bytecode").data
+    for source in (WARM_UP, bytecode):
+        for target in ("sm_90", "sm_80"):
+            api.compile_with(source, CompileOptions({"gpu-name": target, "tile-launch": True}), "llvm")
     directory = default_directory(None)
     if directory != OFF:
         # Without a memo, looking for imports takes longer than everything else here.

@@ -8,17 +8,12 @@ of length and its bytes, integers little-endian.  Nothing is unpickled or evalua
 | RUN | identity, program, words, `sys.path[0]`, descriptors, environment | COMMIT, then EXIT; or RETIRED, REFUSED |
 | STATUS | identity | FACTS |
 | STOP | identity | FACTS, once no new request is taken |
-| TREES | identity, words of `tileiras.server.trees` | what that answers |
 
 The service speaks first: GREETING, one byte, from the process that will do the work.  A client that has it sends its
 message; one that does not get it in `PATIENCE` seconds goes without the service, and nothing has been started.
 
 Descriptors travel beside the first byte of a RUN (SCM_RIGHTS): the working directory, then those that the command has
 inherited.  The connection stays open until the command ends; when the client's end closes, the request is ended.
-
-The vouching for trees has its own process below the service, since it has threads and the service must have none:
-`tileiras.server.trees.serve(inbox)` is started with the first TREES message, and given every one with its connection
-(`zygote.Inbox`).
 
 This module is loaded by every command: it imports nothing but `os` and `sys`.
 """
@@ -34,7 +29,7 @@ from tileiras import __version__
 VERSION = 1
 """Of this protocol; raise it with every change of a message."""
 
-RUN, STATUS, STOP, TREES = b"R", b"S", b"Q", b"T"
+RUN, STATUS, STOP = b"R", b"S", b"Q"
 COMMIT, EXIT, RETIRED, REFUSED, FACTS = b"c", b"x", b"n", b"r", b"f"
 """COMMIT: from now on the command must not be started again: it writes to a stream, or has read one.  EXIT: its exit
 code, and processor time in microseconds.  RETIRED: the service's code has changed on disk, it ends.  REFUSED: why this

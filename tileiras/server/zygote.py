@@ -1,8 +1,7 @@
 """The process that stays: it has loaded everything, has no threads, and forks.
 
     zygote ── spare, spare, ...      wait for a connection; the one that takes it answers it and ends
-           ├─ a request, ...         a spare that has taken one; another spare is forked in its place
-           └─ trees                  vouches for trees, has threads; started when somebody asks
+           └─ a request, ...         a spare that has taken one; another spare is forked in its place
 
 The socket is listened on by the spares, so that a request finds a process that is there already.  The zygote follows
 what became of them: a request whose client has gone is ended, one that ends without a word of its own is told of to its
@@ -30,7 +29,7 @@ from typing import NoReturn
 
 from tileiras import __version__
 from tileiras.server import loaded, messages, protocol
-from tileiras.server.protocol import EXIT, FACTS, RETIRED, RUN, STATUS, STOP, TREES
+from tileiras.server.protocol import EXIT, FACTS, RETIRED, RUN, STATUS, STOP
 
 MOST_REQUESTS = 256
 """At once; who comes then does the work itself.  Requests do not wait for each other: one may read what another
@@ -43,7 +42,7 @@ END_SECONDS = 5.0
 """What the last requests have to end in when the service is told to."""
 
 
-SPARE, WORKING, DONE, VOUCHING = "spare", "working", "done", "vouching"
+SPARE, WORKING, DONE = "spare", "working", "done"
 """What a child does.  One that is done has given its answer, and is on its way out."""
 
 
@@ -71,25 +70,6 @@ class Child:
         os.kill(self.pid, number)
 
 
-class Inbox:
-    """What the process for trees is given: messages, each with the connection that its answer goes to."""
-
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
-
-    def fileno(self) -> int:
-        """Readable when there is a message, or the zygote has gone."""
-        return self._control.fileno()
-
-    def take(self) -> tuple[list[bytes], socket.socket] | None:
-        """The next message's fields and connection; waits for it.  None when the service ends: so must who asked."""
-        try:
-            _, fields, descriptors = messages.receive(self._control)
-        except (EOFError, OSError):
-            return None
-        return fields, socket.socket(fileno=descriptors[0])
-
-
 class Zygote:
     """A service that listens on `listener`, at `name` in the private directory that is open as `directory`."""
 
@@ -104,7 +84,6 @@ class Zygote:
         self._idle = idle
         self._inode = os.stat(name, dir_fd=directory).st_ino
         self._children: dict[int, Child] = {}
-        self._trees: Child | None = None
         self._spares = min(4, len(os.sched_getaffinity(0)))
         self._ending = False
         self._requests = 0
@@ -221,7 +200,7 @@ class Zygote:
 
     def _heard(self, child: Child) -> None:
         try:
-            kind, fields, descriptors = messages.receive(child.control)
+            kind, _, descriptors = messages.receive(child.control)
         except (EOFError, OSError, protocol.ProtocolError):
             child.is_heard = False  # it is ending, and will be reaped
             return
@@ -239,21 +218,15 @@ class Zygote:
             child.state, child.client = WORKING, client
         elif client is not None:
             with client, contextlib.suppress(OSError):
-                self._answer(kind, fields, client)
+                self._answer(kind, client)
 
-    def _answer(self, kind: bytes, fields: list[bytes], client: socket.socket) -> None:
+    def _answer(self, kind: bytes, client: socket.socket) -> None:
         """What a client asks of the service itself; raises OSError where it does not wait for it."""
         client.settimeout(0)
         if kind == STOP:
             self._end()
         if kind in (STATUS, STOP):
             messages.send(client, FACTS, json.dumps(self.facts()).encode())
-        elif kind == TREES and not self._ending:
-            if self._trees is None:
-                self._trees = self._fork(_serve_trees, VOUCHING)
-            if self._trees is not None:
-                client.settimeout(None)
-                messages.send(self._trees.control, TREES, *fields, descriptors=(client.fileno(),))
 
     def _client_gone(self, child: Child) -> None:
         """Its command was ended, or has heard from the child itself."""
@@ -274,8 +247,6 @@ class Zygote:
                 continue
             child.control.close()
             self._last = time.monotonic()
-            if child is self._trees:
-                self._trees = None
             if child.client is not None:
                 # It has not said how its command ended: that has not come to its end, whatever ended the process.
                 number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else signal.SIGKILL
@@ -292,7 +263,7 @@ class Zygote:
         remove(self._directory, self._name, self._inode)
         self._listener.close()
         for child in self._children.values():
-            if child.state in (SPARE, VOUCHING):
+            if child.state == SPARE:
                 # A client that a spare has just taken sees it end before any work, and does that itself.
                 child.end(signal.SIGTERM)
 
@@ -312,12 +283,6 @@ class Zygote:
             "processor_seconds": sum((own.ru_utime, own.ru_stime, children.ru_utime, children.ru_stime)),
             "memory": own.ru_maxrss,
         }
-
-
-def _serve_trees(control: socket.socket) -> None:
-    from tileiras.server import trees
-
-    trees.serve(Inbox(control))
 
 
 def remove(directory: int, name: str, inode: int) -> None:
