@@ -8,6 +8,7 @@ become one at the start of the function, unless `unique-constants` is false.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 from typing import Iterable
@@ -30,11 +31,14 @@ class Canonicalize(Pass):
 
 def dialect_patterns(dialects: Iterable[str]) -> list[type[RewritePattern]]:
     """The canonicalisation patterns of the dialects of these names; a dialect may have none."""
-    patterns: list[type[RewritePattern]] = []
-    for dialect in dialects:
-        package = f"tileiras.dialects.{dialect}"
-        if importlib.util.find_spec(package) is None:
-            continue  # unregistered
-        if importlib.util.find_spec(f"{package}.canonicalization") is not None:
-            patterns += importlib.import_module(f"{package}.canonicalization").PATTERNS
-    return patterns
+    return [pattern for dialect in dialects for pattern in _patterns_of(dialect)]
+
+
+@functools.cache  # looking for a module asks the file system
+def _patterns_of(dialect: str) -> tuple[type[RewritePattern], ...]:
+    package = f"tileiras.dialects.{dialect}"
+    if importlib.util.find_spec(package) is None:
+        return ()  # unregistered
+    if importlib.util.find_spec(f"{package}.canonicalization") is None:
+        return ()
+    return tuple(importlib.import_module(f"{package}.canonicalization").PATTERNS)
