@@ -47,6 +47,14 @@ def test_kernels_in_any_order_of_their_agents(name, gpu, assemble):
         kernel.emulated(artifact, seed)
 
 
+@pytest.mark.parametrize("maps", ["none", "host"])
+def test_a_loop_around_large_accumulators_spills_nothing(maps, assemble):
+    """128 accumulators, and what a loop over tiles keeps beside them."""
+    artifact = rounds((128, 256, 64), count=3).compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    assert is_specialized(artifact.text) and "setmaxnreg.inc" in artifact.text
+    assert assemble(artifact.text, "sm_90").stack == 0
+
+
 @pytest.mark.parametrize("through", [with_run_time_bounds, through_pointers])
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_any_number_of_iterations(stages, through, assemble):

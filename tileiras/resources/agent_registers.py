@@ -9,11 +9,13 @@ from __future__ import annotations
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import SETMAXNREG, WARP_SIZE, WARPGROUP, entry_registers, register_pool
 
-from .limits import RESERVE
-
 TILED_COPIES, POINTER_COPIES = 40, 56
 """Registers of a thread that starts copies.  40 is what CUTLASS and FlashAttention-3 leave to producers
 that copy by `cp.async`; each address that comes from a tile of pointers takes two more."""
+
+BESIDE_TILES = 56
+"""Registers of a thread that computes beside its tiles, where others can spare them: with 128 accumulators, a product
+in a loop over tiles takes 186 in all, and spills 72 bytes at 168 (ptxas 13.5)."""
 
 MOST = 240
 """Of a thread that computes, with `setmaxnreg`: 240 beside 24 is the most that FlashAttention-3 and TileLang give."""
@@ -57,7 +59,7 @@ def register_shares(tiles: int, compute: int, others: int, service: int, ctas: i
     # ptxas 13.5 shares the registers of an SM out to whole warpgroups: a thread of 288 has no more than one of 384.
     entry = entry_registers(WARP_SIZE * _whole(ctas * (compute + others)))
     equal = RegisterShares(compute + others, entry)
-    if compute % WARPGROUP or tiles + RESERVE <= entry:
+    if compute % WARPGROUP or tiles + BESIDE_TILES <= entry:
         return equal
     padded = _whole(others)
     threads = WARP_SIZE * (compute + padded)
