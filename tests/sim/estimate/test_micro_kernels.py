@@ -135,7 +135,7 @@ def test_ctas_of_a_last_wave_have_more_of_the_memories():
 
 def test_what_was_left_out_is_said():
     found = estimate(fma_chain(16, trips=100), [OUT])
-    (note,) = found.notes
+    note = found.notes[0]
     assert "of 100 iterations" in note and f"{found.steady.simulated} were simulated" in note
 
 
@@ -294,6 +294,54 @@ def test_products_outside_of_a_loop_count_as_those_in_it(unrolled):
     trips = 20
     body = loop(product, trips).replace('.pragma "nounroll";\n', "" if unrolled else '.pragma "nounroll";\n')
     ptx = kernel(f"{words}\n{zeros}\n{body}mov.f32 %f0, %f2;\n{STORE}", 32, "sm_80")
-    found = estimate(ptx, [OUT], on="A100")
-    work = 2 * 16 * 8 * 16 * trips / gpu("A100").mma_sync["f16"]
-    assert found.utilization["tensor"] * found.cycles == pytest.approx(work, rel=0.01)
+    model = Model(load(ptx, "k", gpu("A100")), (1,), gpu("A100"), [OUT])
+    model.prepare()
+    _, run = model.grid()
+    # One warp: one of the four sub-cores, each with a fourth of the rate.
+    assert run.busy["tensor"] == pytest.approx(2 * 16 * 8 * 16 * trips / (gpu("A100").mma_sync["f16"] / 4))
+
+
+def test_code_that_has_not_been_fetched_comes_line_by_line():
+    """8192 instructions are 1024 lines, of which 16 are on their way at a time, each for as long as DRAM takes."""
+    straight = "\n".join(
+        f"fma.rn.f32 %f{2 + number % 32}, %f{2 + number % 32}, %f1, %f{2 + (number + 1) % 32};"
+        for number in range(8192)
+    )
+    start = "\n".join(f"add.f32 %f{2 + number}, %f1, 0f{0x3F800000 + number * 4096:08X};" for number in range(32))
+    finish = "\n".join(f"add.f32 %f0, %f0, %f{2 + number};" for number in range(32))
+    ptx = kernel(f"cvt.rn.f32.u32 %f0, %r1;\nmov.f32 %f1, %f0;\n{start}\n{straight}\n{finish}\n{STORE}")
+    found = estimate(ptx, [OUT])
+    streamed = 8192 / 8 / 16 * gpu("H200").latency["dram"]
+    assert found.cycles == pytest.approx(streamed, rel=0.1)
+    assert any("code that comes from memory" in note for note in found.notes)
+    # A loop of as many iterations is fetched once.
+    assert estimate(fma_chain(64, 128), [OUT]).cycles < 64 * 128 * 4 * 1.2
+
+
+LOCKED = kernel(
+    """mov.u32 %r2, %ctaid.x;
+    TAKE:
+    atom.global.acquire.gpu.cas.b32 %r3, [%a0], 0, 1;
+    setp.ne.u32 %p1, %r3, 0;
+    @%p1 bra TAKE;
+    ld.volatile.global.f32 %f0, [%a0+1024];
+    add.f32 %f0, %f0, %f0;
+    st.volatile.global.f32 [%a0+1024], %f0;
+    atom.global.release.gpu.exch.b32 %r4, [%a0], 0;""", 1,
+)  # fmt: skip
+
+
+def test_ctas_that_share_a_lock_go_through_it_in_turn():
+    counts = (2, 8, 16)
+    few, some, many = (estimate(LOCKED, [np.zeros(4096, np.float32)], ctas) for ctas in counts)
+    turn = (many.cycles - some.cycles) / 8
+    assert (some.cycles - few.cycles) / 6 == pytest.approx(turn, rel=0.05)
+    # A turn is an update, a load and the trip of who sees the lock free: three trips at least.
+    assert turn > 3 * gpu("H200").latency["l2"] * 0.9
+    assert any("16 CTAs at a time take one lock" in note for note in many.notes)
+
+
+def test_ctas_with_locks_of_their_own_do_not_wait():
+    own = LOCKED.replace("mov.u32 %r2, %ctaid.x;", "mov.u32 %r2, %ctaid.x;\nmad.wide.u32 %a0, %r2, 8, %a0;")
+    few, many = (estimate(own, [np.zeros(4096, np.float32)], ctas) for ctas in (2, 16))
+    assert many.cycles == pytest.approx(few.cycles, rel=0.05)

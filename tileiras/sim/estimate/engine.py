@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 
+from tileiras.codegen.machine_code import INSTRUCTION_BYTES
 from tileiras.sim.emulator.recording import (
     Arrive,
     BarrierInit,
@@ -36,6 +37,7 @@ from tileiras.sim.estimate.in_flight import (
     Signal,
     Span,
     StalledForever,
+    Update,
     Wait,
     Warp,
     WarpWork,
@@ -48,6 +50,11 @@ from tileiras.targets.rates import SUB_CORES, Gpu
 
 _AHEAD = 16
 """Cycles that the last instruction of a segment may be ahead of the next event when its effects are taken at once."""
+CODE_LINE = 128
+"""Bytes of code that an instruction cache gets at a time (Jia et al., arXiv 1804.06826)."""
+PREFETCHED = 16
+"""Lines of code that are asked for ahead of the one that a warp is in: a stream buffer, whose size with 16 lines comes
+nearest to an A6000 in Huerta et al., "Analyzing Modern NVIDIA GPU Cores", arXiv 2503.20481 (recalled)."""
 _READ = 4
 """Cycles that reading operands takes: what ptxas has fixed-latency instructions wait for each other."""
 
@@ -57,10 +64,13 @@ class Simulation:
 
     def __init__(
         self, machine: Machine, gpu: Gpu, shares: Shares, members: int, cache_bytes: int,
-        products: Mapping[int, Multiply] | None = None, registers: int = 0,
+        products: Mapping[int, Multiply] | None = None, registers: int = 0, cold: bool = False,
     ) -> None:  # fmt: skip
-        """``products``: PTX line -> the `mma` there; ``registers``: those that a thread begins with."""
+        """``products``: PTX line -> the `mma` there; ``registers``: those that a thread begins with; ``cold``: the
+        code is in memory only, and comes to an SM line by line."""
         self.registers = registers
+        self.cold = cold
+        self.code: list[dict[int, float]] = [{} for _ in range(members)]  # by SM: line of code -> when it is there
         self.products = products or {}
         self.machine = machine
         self.gpu = gpu
@@ -74,6 +84,7 @@ class Simulation:
         self.executed: dict[int, list] = {}  # id of a segment -> [segment, times]
         self.stalls: dict[tuple[int, str], float] = {}
         self.spans: list[Span] = []
+        self.updates: list[Update] = []
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -105,7 +116,7 @@ class Simulation:
         # The launch ends when the memories have what was stored.
         cycles = max([*self.ends, *(sm.backlog(0.0) for sm in self.sms)], default=0.0)
         return Outcome(cycles, tuple(self.ends), tuple(self.warps), self.sms, issued, self.stalls,
-                       self.spans)  # fmt: skip
+                       self.spans, self.updates)  # fmt: skip
 
     def _begin(self, slot: int, at: float) -> None:
         works = self.queue[self.begun]
@@ -147,6 +158,12 @@ class Simulation:
             step = warp.work[warp.step]
             segments = self.machine.segments[step.block]
             segment = segments[warp.segment]
+            if self.cold and warp.phase == 0:
+                ready = self._fetch(warp, segment, now)
+                if ready >= now + 1:
+                    self.wait(warp, segment.first, "instruction fetch", now, ready, None)
+                    self.push(ready, warp)
+                    return
             if warp.phase == 0:
                 warp.phase = 1
                 if segment.wait & warp.held:
@@ -177,6 +194,18 @@ class Simulation:
             if heap and heap[0][0] < now:
                 self.push(now, warp)
                 return
+
+    def _fetch(self, warp: Warp, segment: Segment, now: float) -> float:
+        """When a segment can begin for its instructions to be there in time, where the code is executed first."""
+        lines = self.code[warp.rank]
+        per_line = CODE_LINE // INSTRUCTION_BYTES
+        first, last = segment.first // per_line, (segment.first + segment.issues - 1) // per_line
+        at, spent = now, segment.cycles / (last - first + 1)
+        for line in range(first, last + 1):
+            for ahead in range(line, line + PREFETCHED + 1):
+                lines.setdefault(ahead, at + self.gpu.latency["dram"])
+            at = max(at, lines[line]) + spent
+        return max(now, at - segment.cycles)
 
     def _leave_block(self, warp: Warp, step: Step, now: float) -> float:
         warp.segment = warp.event = 0

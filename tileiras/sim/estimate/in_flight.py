@@ -122,6 +122,14 @@ class Signal(NamedTuple):
     cause: Cause
 
 
+class Update(NamedTuple):
+    """A thread updated one address of global memory, atomically."""
+
+    cluster: int
+    address: int
+    at: float
+
+
 class Outcome(NamedTuple):
     """What was simulated; times are cycles."""
 
@@ -136,3 +144,5 @@ class Outcome(NamedTuple):
     stalls: dict[tuple[int, str], float]
     """(machine instruction, reason) -> cycles that warps waited there."""
     spans: list[Span]
+    updates: list[Update]
+    """In order of time, as far as events are."""

@@ -8,7 +8,7 @@ from tileiras.sim.emulator.recording import Copy
 from tileiras.sim.estimate.barrier_events import key_of
 from tileiras.sim.estimate.barriers import Cause
 from tileiras.sim.estimate.events import SECTOR, Access, Event, sectors_of
-from tileiras.sim.estimate.in_flight import Done, Signal, Warp
+from tileiras.sim.estimate.in_flight import Done, Signal, Update, Warp
 
 if TYPE_CHECKING:
     from tileiras.sim.estimate.engine import Simulation
@@ -31,6 +31,8 @@ def access_memory(engine: Simulation, warp: Warp, event: Event, index: int, at: 
         start = sm.take("l1", 0, at, cycles)
         cause = Cause("l1", warp.number, index, at, start, start + cycles)
         return start + cycles + (0 if access.write else latency["l1"]), "local memory", cause
+    if access.atomic and access.addresses.size == 1:
+        engine.updates.append(Update(warp.cluster.number, int(access.addresses[0]), at))
     start, done = sm.global_access(at, access, warp.cluster.number, cached=not access.write and not access.atomic)
     cause = Cause("l2", warp.number, index, at, start, done)
     if access.write and not access.atomic:

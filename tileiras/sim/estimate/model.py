@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from tileiras.codegen.machine_code import INSTRUCTION_BYTES
 from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
-from tileiras.sim.estimate import drawing, steady_state
+from tileiras.sim.estimate import drawing, locks, steady_state
 from tileiras.sim.estimate.arguments import preserved
-from tileiras.sim.estimate.engine import Simulation
+from tileiras.sim.estimate.engine import CODE_LINE, PREFETCHED, Simulation
 from tileiras.sim.estimate.events import ClusterTrace, Recording
 from tileiras.sim.estimate.images import Image
 from tileiras.sim.estimate.in_flight import Outcome, StalledForever, WarpWork
 from tileiras.sim.estimate.machine import Machine, compile_blocks
 from tileiras.sim.estimate.paths import Walker
-from tileiras.sim.estimate.recorder import record
+from tileiras.sim.estimate.recorder import joined, record
 from tileiras.sim.estimate.result import Estimate, Link, Occupied, Phase, Stall, SteadyLoop
 from tileiras.sim.estimate.traffic import traffic
 from tileiras.sim.estimate.units import BIN, L1_AND_SHARED, TITLES, Shares
@@ -46,6 +47,15 @@ _TAIL = 0.02
 """Share of a grid's time that its end may have for its own times not to matter."""
 
 
+class Sample(NamedTuple):
+    """A simulation that can be repeated."""
+
+    clusters: tuple[ClusterTrace, ...]
+    slots: int
+    active: int
+    cycles: float
+
+
 class Run(NamedTuple):
     """One simulation, or what three of them say of a longer one."""
 
@@ -60,6 +70,8 @@ class Run(NamedTuple):
     """Cycles; 0 without a steady state."""
     kept: int
     """Iterations of the longest loop that were simulated."""
+    sample: Sample
+    """The shortest simulation that was made for it."""
 
 
 class Model:
@@ -72,6 +84,8 @@ class Model:
         self.given_grid = grid
         self.notes: list[str] = []
         self.outcomes: dict[tuple, Outcome] = {}
+        self.one_by_one = False
+        """Whether clusters take locks of each other's, so that they are recorded one after the other."""
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -84,6 +98,9 @@ class Model:
         self.clusters = int(np.prod(self.shape))
         self.places = sorted({0, *(self._number(axis, extent - 1) for axis, extent in enumerate(self.shape))})
         self.recording = self._record(self.places)
+        self.one_by_one = any(map(locks.locks_of, self.recording.clusters))
+        if self.one_by_one:  # those that wait for others would only ask again and again
+            self.recording = self._record(self.places)
         self._record_between()
         threads = self.recording.threads
         self.held = occupancy(gpu.target, threads, image.code.registers, image.shared)
@@ -110,16 +127,20 @@ class Model:
         return at * int(np.prod(self.shape[:axis], dtype=np.int64))
 
     def _record(self, clusters: Sequence[int]) -> Recording:
-        blocks = [cluster * self.members + member for cluster in clusters for member in range(self.members)]
         metadata = dict(self.image.metadata or {})
         if self.image.hidden is not None:
             # The image's own code for the host fills them.
             metadata.pop("hidden_parameters", None)
+        together = [[cluster] for cluster in clusters] if self.one_by_one else [list(clusters)]
         with preserved(self.arguments):
-            return record(
-                self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None, blocks=blocks,
-                hidden=self.image.hidden, waive=tuple(RULES),
-            )  # fmt: skip
+            return joined([
+                record(
+                    self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None,
+                    blocks=[cluster * self.members + member for cluster in some for member in range(self.members)],
+                    hidden=self.image.hidden, waive=tuple(RULES),
+                )
+                for some in together
+            ])  # fmt: skip
 
     def _record_between(self) -> None:
         """Clusters at the end of an axis that do other work than the first: record some between, for their times."""
@@ -147,7 +168,7 @@ class Model:
             self.outcomes[key] = self._simulate(traces, slots, active)
         return self.outcomes[key]
 
-    def _simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int) -> Outcome:
+    def _simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int, cold: bool = False) -> Outcome:
         works = []
         known: dict[int, list[WarpWork]] = {}
         for cluster in traces:
@@ -158,7 +179,7 @@ class Model:
             works.append(known[id(cluster)])
         simulation = Simulation(
             self.machine, self.gpu, self.shares(active), self.members, self.cache, self.recording.products,
-            self.image.code.registers,
+            self.image.code.registers, cold,
         )
         return simulation.run(works, slots)
 
@@ -173,7 +194,8 @@ class Model:
             found = self._steady(cluster, count, slots, active, state)
             if found is not None:
                 return found
-        return _whole(self.simulate([cluster] * count, slots, active))
+        outcome = self.simulate([cluster] * count, slots, active)
+        return _whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
 
     def _steady(
         self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState
@@ -194,11 +216,12 @@ class Model:
         why = f"{state.trips} iterations with a period of {period} are too few to leave any out"
         while kept + 2 * stretch < state.trips:
             outcomes = []
+            traces = []
             try:
                 for number in range(3):
                     left_out = state.trips - kept - number * stretch
-                    trace = steady_state.cut(cluster, state, left_out)
-                    outcomes.append(self.simulate([trace] * count, slots, active))
+                    traces.append(steady_state.cut(cluster, state, left_out))
+                    outcomes.append(self.simulate([traces[-1]] * count, slots, active))
             except StalledForever:
                 self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
                 return None
@@ -211,7 +234,8 @@ class Model:
                     f"{stretch} more took {first:.0f} and then {second:.0f} cycles"
                 )
                 per_iteration = second / stretch / state.executions / max(1.0, count / slots)
-                return _extended(outcomes[1], outcomes[2], times, per_iteration, kept + 2 * stretch)
+                sample = Sample((traces[0],) * count, slots, active or self.active, outcomes[0].cycles)
+                return _extended(outcomes[1], outcomes[2], times, per_iteration, kept + 2 * stretch, sample)
             # As many again, and whole periods left out.
             kept = state.trips - max(0, state.trips - 2 * (kept + 2 * stretch)) // period * period
             why = "its iterations repeat, but not in the same time"
@@ -303,10 +327,36 @@ class Model:
                   f"cycles, which takes {faster:.0%} of the time that it would on all")  # fmt: skip
         return first + (last - first) * faster
 
+    # -- what comes once ---------------------------------------------------------------------------------------------
+
+    def _first_fetch(self, run: Run, cycles: float) -> float:
+        """What the first CTAs of an SM wait for their code, which like the arrays is in DRAM when the launch begins."""
+        lines = len(self.machine.instructions) * INSTRUCTION_BYTES / CODE_LINE
+        if (lines / PREFETCHED + 1) * self.gpu.latency["dram"] < _TAIL * cycles:
+            return 0.0
+        sample = run.sample
+        cold = self._simulate(sample.clusters, sample.slots, sample.active, cold=True)
+        longer = max(0.0, cold.cycles - sample.cycles)
+        self.note(f"code that comes from memory for the first time takes {longer:.0f} cycles more")
+        return longer
+
+    def _behind_locks(self, run: Run) -> float:
+        """What the last of the CTAs that share a lock waits for the others to have been in."""
+        places = {place: cluster for place, cluster in zip(self.places, self.recording.clusters)}
+        sharing = min(locks.contenders(places, self.shape), self.sets * self.slots)
+        found = [each.cycles for each in locks.sections(run.outcome)]
+        if sharing <= 1 or not found:
+            return 0.0
+        # Who waits asks again and again: it sees the lock free a trip to L2 after it has been given back.
+        each = max(found) + self.gpu.latency["l2"]
+        self.note(f"{sharing} CTAs at a time take one lock, each for {each:.0f} cycles: the last waits for the others")
+        return (sharing - 1) * each
+
     # -- what it says ----------------------------------------------------------------------------------------------
 
     def estimate(self) -> Estimate:
         cycles, run = self.grid()
+        cycles += self._first_fetch(run, cycles) + self._behind_locks(run)
         if self.walker.doubtful > _DOUBTFUL:
             self.note(f"the path through the machine code is in doubt: {self.walker.doubtful:.0%} of what warps did is "
                       "joined with other executions of its instructions")  # fmt: skip
@@ -392,12 +442,14 @@ def _busy(outcome: Outcome) -> dict[str, float]:
     return busy
 
 
-def _whole(outcome: Outcome) -> Run:
+def _whole(outcome: Outcome, sample: Sample) -> Run:
     issued = {index: float(times) for index, times in outcome.issued.items()}
-    return Run(outcome.cycles, outcome, _busy(outcome), outcome.stalls, issued, 0.0, 0)
+    return Run(outcome.cycles, outcome, _busy(outcome), outcome.stalls, issued, 0.0, 0, sample)
 
 
-def _extended(before: Outcome, last: Outcome, times: float, per_iteration: float, kept: int) -> Run:
+def _extended(
+    before: Outcome, last: Outcome, times: float, per_iteration: float, kept: int, sample: Sample
+) -> Run:  # fmt: skip
     """What ``last`` would be with ``times`` more of what it has more than ``before``."""
 
     def longer(small: dict, large: dict) -> dict:
@@ -405,7 +457,7 @@ def _extended(before: Outcome, last: Outcome, times: float, per_iteration: float
 
     return Run(
         last.cycles + times * (last.cycles - before.cycles), last, longer(_busy(before), _busy(last)),
-        longer(before.stalls, last.stalls), longer(before.issued, last.issued), per_iteration, kept,
+        longer(before.stalls, last.stalls), longer(before.issued, last.issued), per_iteration, kept, sample,
     )  # fmt: skip
 
 

@@ -169,3 +169,19 @@ def record(
         blocks=blocks, multiply=multiply, **launch,
     )  # fmt: skip
     return recorder.recording(result.steps)
+
+
+def joined(recordings: Sequence[Recording]) -> Recording:
+    """Recordings of one launch, of some clusters each, as one."""
+    first = recordings[0]
+    if len(recordings) == 1:
+        return first
+    blocks = {number: block for each in recordings for number, block in each.blocks.items()}
+    executed = {line for block in blocks.values() for line in block.lines}
+    return first._replace(
+        blocks=blocks,
+        clusters=tuple(cluster for each in recordings for cluster in each.clusters),
+        products={line: product for each in recordings for line, product in each.products.items()},
+        steps=sum(each.steps for each in recordings),
+        skipped=first.skipped - executed,
+    )
