@@ -83,7 +83,8 @@ class Kills:
         """Kills a process of the service or a command; what a child has started (ptxas) is its own affair."""
         clients = {process.pid for process in self._running}
         found = processes(self.runtime)
-        services = [pid for pid in found if pid not in clients and parent(pid) not in found]
+        # A service has a session of its own; what a request has started when its service was killed is in that, too.
+        services = [pid for pid in found if _session(pid) == pid]
         children = [pid for pid in found if parent(pid) in services]
         kind = self._chance.choice(("service", "client", "child", "child", "child"))
         candidates = {"service": services, "client": sorted(clients), "child": children}[kind]
@@ -160,6 +161,13 @@ def parent(pid: int) -> int:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[1])
     except OSError:
+        return 0
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
         return 0
 
 

@@ -296,13 +296,3 @@ def test_an_edited_module_is_another_service_at_once(tmp_path_factory, folder):
         assert service.facts()["requests"] == 1
     finally:
         service.stop()
-
-
-def test_kills_at_random_harm_nobody_else(ptxas):
-    """`python -m bench service_kills` does 500."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench", "service_kills", "25", "7"], cwd=CHECKOUT, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "25 kills" in done.stdout

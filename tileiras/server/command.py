@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -78,6 +79,7 @@ def stop() -> bool:
     """Ends the service, and waits for it; whether there was one."""
     facts = ask(protocol.STOP)
     if facts is None:
+        _clear()
         return False
     limit = time.monotonic() + ANSWER_SECONDS
     while os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
@@ -85,6 +87,17 @@ def stop() -> bool:
             break
         time.sleep(0.01)
     return True
+
+
+def _clear() -> None:
+    from tileiras.server import zygote
+
+    with contextlib.suppress(OSError):
+        directory = protocol.open_directory()
+        try:
+            zygote.clear(directory, protocol.name_of(protocol.identity()))
+        finally:
+            os.close(directory)
 
 
 def _is_zombie(number: int) -> bool:
