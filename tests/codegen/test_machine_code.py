@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
     toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
 )
 
-DOTS = ("HMMA", "HGMMA")
+DOTS = ("HMMA", "HGMMA", "UTCHMMA")
 TARGETS = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")
 
 HEADER = ".version 8.8\n.target {target}\n.address_size 64\n"
@@ -104,7 +104,7 @@ def test_instructions_name_the_lines_that_they_come_from(target):
     code = read(cubin, "matmul_f16")
     assert [n.address for n in code.instructions] == [INSTRUCTION_BYTES * n for n in range(len(code.instructions))]
     assert sum(len(found) for found in code.by_ptx_line.values()) == len(code.instructions)
-    products = {n + 1 for n, line in enumerate(lines) if re.search(r"^\s*mma\.sync|wgmma\.mma_async", line)}
+    products = {n + 1 for n, line in enumerate(lines) if re.search(r"^\s*mma\.sync|wgmma\.mma_async|tcgen05\.mma", line)}
     made = {each.ptx_line for each in code.instructions if each.opcode in DOTS}
     assert products and made == products
     threads = {each.ptx_line for each in code.instructions if "SR_TID.X" in each.operands}
