@@ -104,7 +104,8 @@ def test_instructions_name_the_lines_that_they_come_from(target):
     code = read(cubin, "matmul_f16")
     assert [n.address for n in code.instructions] == [INSTRUCTION_BYTES * n for n in range(len(code.instructions))]
     assert sum(len(found) for found in code.by_ptx_line.values()) == len(code.instructions)
-    products = {n + 1 for n, line in enumerate(lines) if re.search(r"^\s*mma\.sync|wgmma\.mma_async|tcgen05\.mma", line)}
+    dot = re.compile(r"^\s*mma\.sync|wgmma\.mma_async|tcgen05\.mma")
+    products = {n + 1 for n, line in enumerate(lines) if dot.search(line)}
     made = {each.ptx_line for each in code.instructions if each.opcode in DOTS}
     assert products and made == products
     threads = {each.ptx_line for each in code.instructions if "SR_TID.X" in each.operands}
