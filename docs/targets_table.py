@@ -1,7 +1,8 @@
 """The tables of targets, which python docs/targets_table.py writes anew: the limits in docs/targets.md, and there and
 in README.md which of wgmma, TMA and tcgen05 each target has, and which of them the compiler uses today.
 
-Used is what stands in the PTX of an example: products, reductions and copies of tiles are compiled for every target.
+Used is what stands in the PTX of an example: products, reductions and copies of tiles are compiled for every target,
+by default and with tensor maps, which launchers have to fill.
 """
 
 from __future__ import annotations
@@ -31,18 +32,29 @@ ELSE = {"`mma.sync`": r"\bmma\.sync\b", "`cp.async`": r"\bcp\.async\.c[ag]\b", "
 """What else multiplies tiles, and moves them in the background or into fragments."""
 
 
+MAPS = "with `tensor-maps=host`"
+
+
 def rows() -> list[str]:
     """The lines of the table."""
     found = [f"| GPU | {' | '.join(INSTRUCTIONS)} | besides |", "|---" * (len(INSTRUCTIONS) + 2) + "|"]
     for name in GPU_NAMES:
-        ptx = "".join(api.compile(ROOT / "examples" / kernel, gpu_name=name).text for kernel in KERNELS)
+        default, maps = ptx(name, "none"), ptx(name, "host")
         cells = []
         for feature, pattern in INSTRUCTIONS.values():
-            has = target(name).has(feature)
-            cells.append("used" if re.search(pattern, ptx) else "not yet" if has else "no")
-        besides = [word for word, pattern in ELSE.items() if re.search(pattern, ptx)]
+            used = "used" if re.search(pattern, default) else MAPS if re.search(pattern, maps) else "not yet"
+            cells.append(used if target(name).has(feature) else "no")
+        besides = [word for word, pattern in ELSE.items() if re.search(pattern, default)]
         found.append(f"| {name} | {' | '.join(cells)} | {', '.join(besides)} |")
     return found
+
+
+def ptx(gpu_name: str, tensor_maps: str) -> str:
+    """The PTX of all examples."""
+    compiled = (
+        api.compile(ROOT / "examples" / kernel, gpu_name=gpu_name, tensor_maps=tensor_maps) for kernel in KERNELS
+    )
+    return "".join(artifact.text for artifact in compiled)
 
 
 def limits() -> list[str]:
