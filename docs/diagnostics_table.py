@@ -20,8 +20,8 @@ class Row(NamedTuple):
     why_not: str = ""
 
 
-NO_TMA = "tensor maps are not used: tiles move by vectors and cp.async"
-NO_AGENTS = "agents and their pipes are checked and lowered, not made: no pass rewrites them"
+NO_TMA = "an access that breaks a rule of tensor maps is made without one, with a remark that names the rule"
+NO_AGENTS = "agents and pipes are made whole by one pass and merged by none; what cannot be split keeps one agent, with a remark"
 ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
 TCGEN05_TABLE = "dots go by the rows of `targets/atoms/tcgen05.py`; what has no row goes to mma.sync, with a remark"
 TENSOR_BUDGET = "a dot whose accumulator finds no columns goes to mma.sync, with a remark"
