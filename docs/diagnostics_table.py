@@ -21,7 +21,9 @@ class Row(NamedTuple):
 
 
 NO_TMA = "an access that breaks a rule of tensor maps is made without one, with a remark that names the rule"
-NO_AGENTS = "agents and pipes are made whole by one pass and merged by none; what cannot be split keeps one agent, with a remark"
+NO_AGENTS = (
+    "agents and pipes are made whole by one pass and merged by none; else there is one agent, with a remark"
+)
 ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
 TCGEN05_TABLE = "dots go by the rows of `targets/atoms/tcgen05.py`; what has no row goes to mma.sync, with a remark"
 TENSOR_BUDGET = "a dot whose accumulator finds no columns goes to mma.sync, with a remark"
