@@ -26,12 +26,15 @@ def printed(capsys, *arguments: str) -> str:
 
 
 def test_a_kernel_that_may_take_tensor_maps(capsys, tmp_path):
-    """The emulator fills them; the clock is given the same kernel without."""
+    """The clock and the emulator fill them."""
     path = tmp_path / "product.mlir"
     path.write_text(matmul((64, 64, 64), "f16", steps=4).text)
     arguments = [str(path), "f16[64,256]=ones", "f16[256,64]=ones", "f32[64,64]=zeros"]
-    assert main([*arguments, *ESTIMATE]) == 0
-    assert re.match(r"k on H200: [\d.]+ us", capsys.readouterr().out)
+    times = []
+    for maps in ([], ["--tensor-maps", "host"], ["--tensor-maps", "none"]):
+        assert main([*arguments, *ESTIMATE, *maps]) == 0
+        times.append(re.match(r"k on H200: ([\d.]+) us", capsys.readouterr().out).group(1))
+    assert times[0] == times[1] != times[2]
     assert main([*arguments, "--backend", "emulate", "--gpu-name", "sm_90", "--print", "2"]) == 0
     assert "256." in capsys.readouterr().out
 

@@ -158,8 +158,7 @@ def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
 
     artifact = tileiras.compile(
         options.input, gpu_name=options.gpu_name or gpu_name, opt_level=options.opt_level, entry=kernel.entry,
-        # The clock takes the turns of a warp's parted threads for one program: a thread that copies may come too late.
-        tensor_maps=options.tensor_maps or ("none" if options.backend == "estimate" else "host"),
+        tensor_maps=options.tensor_maps or "host",
         # Lines change no instruction, and tell where one that fails is from.
         lineinfo=options.backend in ("emulate", "estimate"),
     )  # fmt: skip

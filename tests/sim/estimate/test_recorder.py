@@ -65,6 +65,40 @@ def test_every_warp_has_the_path_it_took():
     assert out.tolist() == [2] * 32 + [3] * 32
 
 
+#: Two loops, in which thread 0 goes a way of its own, and which threads leave one after the other; where the threads of
+#: a warp meet again comes first in the text.
+APART = kernel("""
+mov.u32 %r1, %tid.x; mov.u32 %r3, 0; mov.u32 %r5, 0; setp.ne.u32 %p2, %r1, 0; and.b32 %r4, %r1, 31;
+bra TOP;
+JOIN:
+add.u32 %r3, %r3, 1; setp.eq.u32 %p1, %r3, 3;
+@%p1 bra LEAVING;
+TOP:
+@%p2 bra JOIN;
+add.u32 %r5, %r5, 1;
+bra JOIN;
+AFTER:
+mad.wide.u32 %q1, %r1, 4, %q0; st.global.u32 [%q1], %r5;
+bra END;
+LEAVING:
+add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r4;
+@%p1 bra LEAVING;
+bra AFTER;
+END:
+""")
+
+
+def test_threads_that_part_go_on_together_where_their_paths_join():
+    out = np.zeros(64, np.uint32)
+    recording = record(APART, "k", 1, [out], blocks=[0])
+    assert out.tolist() == [4, *(max(1, lane % 32) for lane in range(1, 64))]
+    for text, times in (("setp.eq.u32 %p1, %r3, 3", 3), ("st.global", 1)):
+        line = line_of(APART, text)
+        (number,) = (block.number for block in recording.blocks.values() if line in block.lines)
+        for trace in recording.clusters[0].warps:
+            assert [lanes for visit, lanes in zip(trace.visits, trace.lanes) if visit == number] == [32] * times
+
+
 def test_shared_accesses_have_their_conflicts():
     recording = record(LOOP, "k", 1, [np.zeros(64, np.uint32)], blocks=[0])
     first, _ = recording.clusters[0].warps

@@ -34,12 +34,14 @@ def decode_bra(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     modifiers.take("uni")
     target = _target(decoder, decoder.operands(1)[0])
     guard = _guard_slot(decoder, item)
+    source = decoder.block
     if guard is None:
         decoder.end_block(lambda group: group.goto(target.index))
+        source.successors = (target,)
         return
-    source = decoder.block
     following = decoder.end_block(None)
     source.terminator = branch(*guard, target, following)
+    source.successors = (target, following)
 
 
 @instruction("brx")
@@ -63,6 +65,7 @@ def decode_brx(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
             numbers = np.array([target.index for target in targets], np.int32)
         group.branch_many(numbers[np.minimum(chosen, len(targets) - 1)])
 
+    decoder.block.successors = tuple(targets)
     decoder.end_block(terminate)
 
 
@@ -72,21 +75,24 @@ def decode_ret(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     decoder.operands(0)
     result_block = decoder.frame.result_block if item.opcode == "ret" else None
     guard = _guard_slot(decoder, item)
+    source = decoder.block
     if result_block is not None:
         if guard is None:
             decoder.end_block(lambda group: group.goto(result_block.index))
+            source.successors = (result_block,)
         else:
-            source = decoder.block
             following = decoder.end_block(None)
             source.terminator = branch(*guard, result_block, following)
+            source.successors = (result_block, following)
         return
     if guard is None:
         decoder.end_block(lambda group: group.exit())
+        source.successors = ()
         return
-    source = decoder.block
     leave = decoder.end_block(None)
     following = decoder.end_block(lambda group: group.exit())
     source.terminator = branch(*guard, leave, following)
+    source.successors, leave.successors = (leave, following), ()
 
 
 @instruction("trap")

@@ -210,7 +210,7 @@ class Decoder:
         def terminate(group: WarpGroup) -> None:
             group.goto(target.index)
 
-        self.block.terminator = terminate
+        self.block.terminator, self.block.successors = terminate, (target,)
 
     def end_block(self, terminator) -> None:
         """End the current block with ``terminator(group)`` and continue in a new one, whose block is returned."""
@@ -228,6 +228,7 @@ class Decoder:
         self._body(self.frame)
         if self.block.terminator is None:
             self.block.terminator = lambda group: group.exit()
+            self.block.successors = ()
         return self.program
 
     def _body(self, frame: _Frame) -> None:
@@ -336,7 +337,7 @@ class Decoder:
         del outer.steps[before:]
         if outer.collective is not None and not before and outer.instructions and outer.instructions[-1] is item:
             body.collective, outer.collective = outer.collective, None
-        body.terminator = outer.terminator
+        body.terminator, body.successors = outer.terminator, outer.successors
         following = self.block
         if self.block.steps:
             following = Block(-1)
@@ -347,7 +348,7 @@ class Decoder:
         for each in (body, *rest):
             each.index = len(self.program.blocks)
             self.program.blocks.append(each)
-        outer.terminator = branch(slot, wanted, body, following)
+        outer.terminator, outer.successors = branch(slot, wanted, body, following), (body, following)
         if following.index < 0:
             self.place(following)
 

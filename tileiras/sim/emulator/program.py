@@ -27,15 +27,17 @@ SHARED_START = 1024
 
 
 class Block:
-    """A basic block.  ``collective``: its first instruction needs all the warp's lanes (of a member mask) together."""
+    """A basic block.  ``collective``: its first instruction needs all the warp's lanes (of a member mask) together;
+    ``successors``: where its terminator sends threads, the next block alone when None."""
 
-    __slots__ = ("collective", "index", "instructions", "steps", "terminator")
+    __slots__ = ("collective", "index", "instructions", "steps", "successors", "terminator")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.steps: list[Step] = []
         self.instructions: list[Instruction] = []
         self.terminator: Step | None = None
+        self.successors: tuple[Block, ...] | None = None
         self.collective: Collective | None = None
 
 

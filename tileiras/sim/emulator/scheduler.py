@@ -24,6 +24,7 @@ from .landing import check_end
 from .map_proxy import MapProxy
 from .program import Program
 from .races import RaceChecker, SharedCells
+from .reconvergence import Meeting
 from .recording import Recorder
 from .warps import WarpGroup
 
@@ -91,6 +92,8 @@ class Launch:
         # Bytes of global memory that each block has for itself (`.minperctamemory`), in whole tensor maps.
         self.block_memory = -(-program.entry.directives.get("minperctamemory", (0,))[0] // 128) * 128
         self.block_counts = [0] * len(program.blocks)
+        self.meeting: Meeting | None = Meeting(program.blocks) if recorder is not None else None
+        """Where parted threads meet as those of the machine do, which a recorder is to be told."""
         self.registers = list(program.registers)
         self.dynamic_shared = dynamic_shared
         start = program.shared_bytes

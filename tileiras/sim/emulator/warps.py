@@ -4,7 +4,8 @@ The threads of a group are the lanes of whole warps, possibly of several thread 
 place, ``pcs`` is None and ``pc`` is the block they are at; once they part, ``pcs`` has a block number per thread and
 the lowest-numbered block that can run is run for the threads that are there, so that threads meet again where paths
 join (LLVM lays blocks out in an order that makes this the immediate post-dominator nearly always; where it does
-not, instructions that need the lanes of a warp together wait for them, as the PTX ISA has it for `.sync`).
+not, instructions that need the lanes of a warp together wait for them, as the PTX ISA has it for `.sync`).  Where a
+recorder listens, which is told what a warp does at once, `reconvergence` orders the blocks.
 """
 
 from __future__ import annotations
@@ -313,6 +314,8 @@ class WarpGroup:
         lowest = int(pcs.min())
         if lowest >= PARKED:
             return -1
+        if self.launch.meeting is not None:
+            lowest = self.launch.meeting.first(pcs[pcs < PARKED])
         self.selections += 1
         if self.selections % (_FAIRNESS if self.launch.recorder is None else _RECORDED_FAIRNESS) == 0:
             candidates = np.unique(pcs[pcs < PARKED])[::-1].tolist()

@@ -9,6 +9,7 @@ come first in what is left of the PTX trace.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection
 from statistics import median_low
 
@@ -114,8 +115,9 @@ class NoPath(SimulationError):
     """The machine code cannot have taken the path of the PTX."""
 
 
-def prepare(code: MachineCode, known: set[int], branches: set[int]) -> list[MachineBlock]:
-    """The blocks of an entry; ``known`` are the lines of the PTX that traces have, ``branches`` those that branch."""
+def prepare(code: MachineCode, known: set[int], branches: set[int], several: Collection[int]) -> list[MachineBlock]:
+    """The blocks of an entry; ``known`` are the lines of the PTX that traces have, ``branches`` those that branch,
+    ``several`` those of more than one instruction."""
     numbers = {block.start: number for number, block in enumerate(code.blocks)}
     found = []
     jumps: set[int] = set()  # line of the branch that ends the block before
@@ -147,7 +149,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int]) -> list[Mach
         lines = dict.fromkeys((*anchors, *(line for line in plain if line in known)))
         found.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
-            tuple(lines), _copies(instructions, known),
+            tuple(lines), _copies(instructions, known, several),
             block.start in block.successors, {key: tuple(at) for key, at in places.items()},
             {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
@@ -155,12 +157,13 @@ def prepare(code: MachineCode, known: set[int], branches: set[int]) -> list[Mach
     return [block._replace(lines=tuple(line for line in block.lines if line in asked)) for block in found]
 
 
-def _copies(instructions: tuple[Instruction, ...], known: set[int]) -> int:
+def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Collection[int]) -> int:
     """How many iterations of a PTX loop the block holds, when ptxas has unrolled it: how often most of its lines occur
     with the same machine instruction.
 
     Lines of memory and barriers are asked first, of which the machine has one instruction each; products may be several
-    instructions, and what else a line stands for (addresses, constants) often is.
+    instructions, and what else a line stands for (addresses, constants) often is, as is a line of several of the PTX
+    (inline assembly of a tile's products).
     """
     if instructions[-1].target is None or instructions[-1].target > instructions[-1].address:
         return 1
@@ -168,7 +171,7 @@ def _copies(instructions: tuple[Instruction, ...], known: set[int]) -> int:
     for instruction in instructions:
         line, opcode = instruction.ptx_line, instruction.opcode
         if line in known:
-            moves = opcode in _EFFECTS or opcode in _LOADS
+            moves = (opcode in _EFFECTS or opcode in _LOADS) and line not in several
             kind = 2 if not moves else 1 if "mma" in FAMILIES_OF.get(opcode, ()) else 0
             counts[kind][line, instruction.name] = counts[kind].get((line, instruction.name), 0) + 1
     for each in counts:
@@ -251,8 +254,10 @@ class Walker:
     def __init__(self, code: MachineCode, ptx: dict[int, PtxBlock], skipped: Collection[int] = ()) -> None:
         """``ptx``: the blocks that warps have executed; ``skipped``: lines of those that none has."""
         self.ptx = ptx
-        known = {line for block in ptx.values() for line in block.lines}
-        self.blocks = prepare(code, known, {block.branch for block in ptx.values()})
+        counts = Counter(line for block in ptx.values() for line in block.lines)
+        known = set(counts)
+        several = {line for line, count in counts.items() if count > 1}
+        self.blocks = prepare(code, known, {block.branch for block in ptx.values()}, several)
         told = known | set(skipped)
         self._lines = [self._lines_from(number, told) for number in range(len(self.blocks))]
         self.known = {key for block in self.blocks for key in block.places}

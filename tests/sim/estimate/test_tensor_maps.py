@@ -1,0 +1,41 @@
+"""Kernels whose tiles one thread of the CTA copies in boxes, while all others wait for them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tileiras
+from tests.kernels.dots import matmul
+from tileiras.codegen import toolkit
+from tileiras.sim import estimate
+from tileiras.sim.estimate.result import Estimate
+
+pytestmark = pytest.mark.skipif(
+    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
+)
+GPUS = [("sm_90", "H200"), ("sm_120", "RTX PRO 6000")]
+
+
+def estimated(shape: tuple[int, int, int], steps: int, target: str, gpu: str, tensor_maps: str) -> Estimate:
+    m, n, k = shape
+    text = matmul(shape, "f16", steps=steps).text.encode()
+    (kernel,) = tileiras.compile(text, gpu_name=target, emit="ptx", tensor_maps=tensor_maps).kernels
+    ptx = kernel.artifacts[".ptx"].decode()
+    assert ("cp.async.bulk.tensor" in ptx) == (tensor_maps == "host")
+    arrays = [np.ones((m, steps * k), np.float16), np.ones((steps * k, n), np.float16), np.zeros((m, n), np.float32)]
+    return estimate(ptx, "k", 1, arrays, gpu=gpu, metadata=json.loads(kernel.artifacts.get(".json", "{}")) or None)
+
+
+@pytest.mark.parametrize("target, gpu", GPUS)
+def test_boxes_are_no_slower_than_copies_by_all_threads(target, gpu):
+    """A loop of so few iterations is bound by the latency of memory, of which boxes have a little more."""
+    none, host = (estimated((128, 128, 64), 8, target, gpu, maps) for maps in ("none", "host"))
+    assert 0.5 * none.cycles < host.cycles < 1.1 * none.cycles
+
+
+@pytest.mark.parametrize("target, gpu", GPUS)
+def test_more_iterations_take_longer(target, gpu):
+    times = [estimated((64, 64, 64), steps, target, gpu, "host").cycles for steps in (4, 8, 16)]
+    assert times[0] < times[1] < times[2]
+    assert times[2] - times[1] > 1.2 * (times[1] - times[0])

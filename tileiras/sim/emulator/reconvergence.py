@@ -1,0 +1,97 @@
+"""Where threads of a warp that have parted meet again: an order of the basic blocks in which a block comes behind all
+that lead to it, but for the ways back of loops.
+
+Of parted threads those whose block comes first run, so that the others wait for them where paths join, as they do
+behind the synchronisation that ptxas puts there (BSSY, BSYNC).  A loop's blocks stand together, so that what comes
+behind it waits for the last thread that leaves it (F. Bourdoncle, "Efficient chaotic iteration strategies with
+widenings", 1993: a weak topological order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .program import Block
+
+Edges = Sequence[Sequence[int]]
+
+
+class Meeting:
+    """The order, as ``order`` (numbers of blocks) and ``ranks`` (of the blocks, by number)."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.order = np.array(meeting_order(blocks), np.int32)
+        self.ranks = np.empty_like(self.order)
+        self.ranks[self.order] = np.arange(len(blocks), dtype=np.int32)
+
+    def first(self, places: np.ndarray) -> int:
+        """Which of some blocks comes first."""
+        return int(self.order[self.ranks[places].min()])
+
+
+def meeting_order(blocks: Sequence[Block]) -> list[int]:
+    """The numbers of the blocks, the first of which is entered first, in that order."""
+    edges = [_successors(blocks, block) for block in blocks]
+    return _ordered(list(range(len(blocks))), edges)
+
+
+def _successors(blocks: Sequence[Block], block: Block) -> list[int]:
+    if block.successors is None:
+        return [block.index + 1] if block.index + 1 < len(blocks) else []
+    return [each.index for each in block.successors if each.index >= 0]
+
+
+def _ordered(nodes: Sequence[int], edges: Edges) -> list[int]:
+    """The nodes in order; they are entered at the first."""
+    found: list[int] = []
+    for component in reversed(_components(nodes, edges)):
+        head = component[0]
+        found.append(head)
+        if len(component) > 1:
+            body = set(component[1:])
+            # What follows the head first, then what else the loop may be entered by.
+            following = [node for node in edges[head] if node in body]
+            found += _ordered(list(dict.fromkeys([*following, *sorted(body)])), edges)
+    return found
+
+
+def _components(nodes: Sequence[int], edges: Edges) -> list[list[int]]:
+    """Strongly connected components of the graph of some nodes, those led to first; in each, the node that a walk from
+    the first node enters it by comes first (R. Tarjan, "Depth-first search and linear graph algorithms", 1972)."""
+    inside = set(nodes)
+    numbers: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    open_nodes: list[int] = []
+    closed: set[int] = set()
+    found: list[list[int]] = []
+    for root in nodes:
+        if root in numbers:
+            continue
+        walk = [(root, iter(edges[root]))]
+        numbers[root] = lowest[root] = len(numbers)
+        open_nodes.append(root)
+        while walk:
+            node, following = walk[-1]
+            for successor in following:
+                if successor not in inside or successor in closed:
+                    continue
+                if successor not in numbers:
+                    numbers[successor] = lowest[successor] = len(numbers)
+                    open_nodes.append(successor)
+                    walk.append((successor, iter(edges[successor])))
+                    break
+                lowest[node] = min(lowest[node], numbers[successor])
+            else:
+                walk.pop()
+                if walk:
+                    lowest[walk[-1][0]] = min(lowest[walk[-1][0]], lowest[node])
+                if lowest[node] == numbers[node]:
+                    at = open_nodes.index(node)
+                    found.append(open_nodes[at:])
+                    closed.update(open_nodes[at:])
+                    del open_nodes[at:]
+    return found
