@@ -24,8 +24,12 @@ if TYPE_CHECKING:
 RESOLUTION = 0.1
 """Differences below this share are none that the model of time can tell."""
 
-Launch = tuple[int | Sequence[int], Sequence[Any]]
-"""A grid, in tile blocks, and arguments."""
+Grid = int | Sequence[int]
+"""In tile blocks."""
+GridOf = Grid | Callable[[Mapping[str, Any]], Grid]
+"""A grid, or what makes one of the kernel's constants and its arguments, by their names."""
+Launch = tuple[Grid, Sequence[Any]]
+"""A grid and arguments."""
 
 _TOLERANCE = {2: 2e-2, 4: 1e-3, 8: 1e-9}
 """Element's bytes -> how far from the interpreter's a float may be, relative to the largest of its array: sums are in
@@ -40,6 +44,8 @@ class Candidate(NamedTuple):
     """None where there is none: see `why`."""
     why: str
     """Why it is left out; empty for one that is not."""
+    constants: Mapping[str, Any] = {}
+    """Of the kernel, where candidates differ in them."""
 
     @property
     def microseconds(self) -> float | None:
@@ -56,23 +62,29 @@ class Tuned(NamedTuple):
     """The fastest first, then those that are left out; equals in the order given."""
 
     @property
+    def constants(self) -> dict[str, Any]:
+        """Of the fastest candidate, of those that were to be compared."""
+        return dict(self.candidates[0].constants)
+
+    @property
     def ties(self) -> list[dict[str, Any]]:
-        """Options that the model cannot tell from the best: those of less than a tenth more time."""
+        """Options, with constants, that the model cannot tell from the best: those of less than a tenth more time."""
         limit = self.estimate.microseconds * (1 + RESOLUTION)
-        return [each.options for each in self.candidates if each.microseconds is not None
+        return [{**each.constants, **each.options} for each in self.candidates if each.microseconds is not None
                 and each.microseconds <= limit]  # fmt: skip
 
 
 def tune(
     source: str | bytes | os.PathLike | Callable,
-    grid: int | Sequence[int],
+    grid: GridOf,
     args: Sequence[Any],
     candidates: Sequence[Mapping[str, Any]],
     gpu: str = "H200",
     *,
     entry: str | None = None,
     signature: Any = None,
-    check: Launch | None = None,
+    check: tuple[GridOf, Sequence[Any]] | None = None,
+    constants: Sequence[Mapping[str, Any]] = (),
     jobs: int = 1,
     progress: Callable[[Mapping[str, Any]], None] | None = None,
     **options: Any,
@@ -80,15 +92,19 @@ def tune(
     """The options, of ``candidates``, with which a launch takes least time on a GPU by the estimate.
 
     source, entry, signature, options: as `tileiras.compile` takes them; ``options`` hold for all candidates.
-    grid, args: the launch that is to be fast, as `tileiras.sim.estimate` takes it; arrays keep their contents.
+    grid, args: the launch that is to be fast, as `tileiras.sim.estimate` takes it; arrays keep their contents.  A
+        function as grid is given the constants of a kernel of a cuTile Python file and its arguments by name (`A`,
+        `A_size0`, `A_stride0`).
     candidates: options of `tileiras.compile`, one mapping each.  `gpu_name` is the GPU's own unless one names another.
     check: a smaller launch on which results are compared with the interpreter's; the launch itself without one.
+    constants: values of `ct.Constant` parameters of a kernel of a cuTile Python file, one mapping each: every one is
+        judged with every one of ``candidates``.  Results are compared with those of the constants that the file has.
     jobs: how many candidates are judged at once, more than one in processes of their own, which import the program's
         main module as `multiprocessing` does.
-    progress: is given each candidate as soon as it is judged.
+    progress: is given each candidate, with its constants, as soon as it is judged.
 
-    Raises CompileError for a source that does not parse, an unknown GPU, and when no candidate is left, with the reason
-    of each in a note; ValueError without candidates.
+    Raises CompileError for a source that does not parse, an unknown GPU, a constant that the kernel does not have, and
+    when no candidate is left, with the reason of each in a note; ValueError without candidates.
     """
     from tileiras.build.library import compile
     from tileiras.targets import rates
@@ -100,13 +116,19 @@ def tune(
     exported = compile(source, emit="bytecode", entry=entry, signature=signature, **common)
     entry = entry or _only_entry(exported)
     small = check or (grid, args)
-    expected = _interpreted(exported.data, entry, small)
-    judge = Judge(exported.data, entry, common, (grid, args), small, expected, gpu)
-    rows = _judged(judge, candidates, jobs, progress or (lambda options: None))
+    if constants or callable(grid) or callable(small[0]):
+        own, variants = variants_of(source, exported.data, entry, common, (grid, args), small, constants)
+    else:
+        own = Variant({}, exported.data, "", grid, small[0])
+        variants = (own,)
+    expected = _interpreted(exported.data, entry, (own.small, small[1]))
+    judge = Judge(variants, entry, common, args, small[1], expected, gpu)
+    pairs = [(number, each) for number in range(len(variants)) for each in candidates]
+    rows = _judged(judge, pairs, jobs, progress or (lambda options: None))
     ranked = sorted(rows, key=lambda row: (row.estimate is None, row.microseconds or 0.0))
     best = ranked[0]
     if best.estimate is None:
-        notes = [Diagnostic.note(None, f"{_said(row.options)}: {row.why}") for row in rows]
+        notes = [Diagnostic.note(None, f"{_said({**row.constants, **row.options})}: {row.why}") for row in rows]
         raise CompileError.at(None, f"no candidate for '{entry}' on {chosen.name} is left", notes=notes)
     return Tuned(best.options, best.estimate, tuple(ranked))
 
@@ -126,59 +148,116 @@ def _said(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in options.items()) or "no options"
 
 
+class Variant(NamedTuple):
+    """A kernel with some of its constants, and the launches that go with them."""
+
+    constants: dict[str, Any]
+    """Those that candidates differ in."""
+    source: bytes
+    """Bytecode."""
+    why: str
+    """Why there is none, or nothing."""
+    grid: Grid
+    small: Grid
+    """On which results are compared."""
+
+
+def variants_of(
+    source: Any, exported: bytes, entry: str, options: Mapping[str, Any], launch: tuple[GridOf, Sequence[Any]],
+    small: tuple[GridOf, Sequence[Any]], rows: Sequence[Mapping[str, Any]],
+) -> tuple[Variant, tuple[Variant, ...]]:  # fmt: skip
+    """The kernel as its file has it, and with the constants of each of `rows`; it alone where there are none."""
+    from tileiras import api, pipeline, units
+    from tileiras.stages import StageContext
+    from tileiras.stages.export import variants
+
+    opened = None if callable(source) else source if isinstance(source, units.Source) else api.open_source(source, None)
+    if opened is None or opened.kind != units.PYTHON:
+        if rows:
+            message = "constants are those of a kernel of a cuTile Python file"
+            raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+        made = variants.Variants({}, [], [])
+    else:
+        checked = dict(options)
+        values = api.checked_options(checked.pop("gpu_name"), checked.pop("opt_level", 3), checked)
+        context = StageContext(source_name=opened.name, source_path=opened.path)
+        made = variants.export(opened.data, pipeline.stage("export").select(values), context, entry, rows)
+
+    def of(constants: Mapping[str, Any], found: bytes | CompileError) -> Variant:
+        grids = []
+        for grid, args in (launch, small):
+            named = dict(zip(made.slots, args)) if len(args) == len(made.slots) else {}
+            numbers = {name: value for name, value in named.items() if not isinstance(value, np.ndarray)}
+            grids.append(grid({**numbers, **made.constants, **constants}) if callable(grid) else grid)
+        if isinstance(found, CompileError):
+            return Variant(dict(constants), b"", found.diagnostics[0].message, *grids)
+        return Variant(dict(constants), found, "", *grids)
+
+    own = of({}, exported)
+    return own, tuple(of(row, each) for row, each in zip(rows, made.made)) or (own,)
+
+
 class Judge(NamedTuple):
     """What a candidate is judged by."""
 
-    source: bytes
-    """Bytecode."""
+    variants: tuple[Variant, ...]
     entry: str
     common: dict[str, Any]
     """Options of all candidates."""
-    launch: Launch
-    small: Launch
-    """On which results are compared."""
+    args: Sequence[Any]
+    small: Sequence[Any]
+    """Arguments of the launch on which results are compared."""
     expected: list[np.ndarray]
     gpu: str
 
-    def of(self, options: Mapping[str, Any]) -> Candidate:
-        """What comes of a candidate."""
+    def of(self, number: int, options: Mapping[str, Any]) -> Candidate:
+        """What comes of options with one of the variants."""
         from tileiras.build.library import compile
         from tileiras.sim import SimulationError
         from tileiras.sim.estimate import estimate, images
         from tileiras.targets import rates
 
-        own = dict(options)
+        own, variant = dict(options), self.variants[number]
+        if variant.why:
+            return Candidate(own, None, variant.why, variant.constants)
+        found, why = None, ""
         try:
-            artifact = compile(self.source, entry=self.entry, **{**self.common, **own})
-            wrong = _difference(images.load(artifact, self.entry, rates.gpu(self.gpu)), self.small, self.expected)
-            if wrong:
-                return Candidate(own, None, wrong)
-            return Candidate(own, estimate(artifact, self.entry, *self.launch, gpu=self.gpu), "")
+            artifact = compile(variant.source, entry=self.entry, **{**self.common, **own})
+            image = images.load(artifact, self.entry, rates.gpu(self.gpu))
+            why = _difference(image, (variant.small, self.small), self.expected)
+            if not why:
+                found = estimate(artifact, self.entry, variant.grid, self.args, gpu=self.gpu)
         except CompileError as error:
-            return Candidate(own, None, error.diagnostics[0].message if error.diagnostics else str(error))
+            why = error.diagnostics[0].message if error.diagnostics else str(error)
         except SimulationError as error:
-            return Candidate(own, None, str(error).split("\n")[0])
+            why = str(error).split("\n")[0]
+        return Candidate(own, found, why, variant.constants)
 
 
 def _judged(
-    judge: Judge, candidates: Sequence[Mapping[str, Any]], jobs: int, progress: Callable[[Mapping[str, Any]], None]
-) -> list[Candidate]:
-    """The candidates in the order given."""
+    judge: Judge, pairs: Sequence[tuple[int, Mapping[str, Any]]], jobs: int,
+    progress: Callable[[Mapping[str, Any]], None],
+) -> list[Candidate]:  # fmt: skip
+    """The candidates, a number of a variant and options each, in the order given."""
     rows: list[Candidate] = []
-    if jobs < 2 or len(candidates) < 2:
-        for each in candidates:
-            rows.append(judge.of(each))
-            progress(each)
+
+    def told(pair: tuple[int, Mapping[str, Any]]) -> None:
+        progress({**judge.variants[pair[0]].constants, **pair[1]})
+
+    if jobs < 2 or len(pairs) < 2:
+        for each in pairs:
+            rows.append(judge.of(*each))
+            told(each)
         return rows
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
 
     # Not forked: LLVM works in a child of this process, whose pipes a copy of it would share.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(candidates)), context, _begin, (_packed(judge),)) as pool:
-        waiting = {pool.submit(_in_worker, dict(each)): each for each in candidates}
+    with ProcessPoolExecutor(min(jobs, len(pairs)), context, _begin, (_packed(judge),)) as pool:
+        waiting = {pool.submit(_in_worker, number, dict(each)): (number, each) for number, each in pairs}
         for future in as_completed(waiting):
-            progress(waiting[future])
+            told(waiting[future])
         return [future.result() for future in waiting]
 
 
@@ -191,9 +270,9 @@ def _begin(packed: tuple[Judge, list[Any]]) -> None:
     _judge = _unpacked(packed)
 
 
-def _in_worker(options: dict[str, Any]) -> Candidate:
+def _in_worker(number: int, options: dict[str, Any]) -> Candidate:
     assert _judge is not None
-    found = _judge.of(options)
+    found = _judge.of(number, options)
     # Nobody looks at the timeline of a candidate, which is most of what there is to send.
     estimate = found.estimate._replace(trace={}) if found.estimate is not None else None
     return found._replace(estimate=estimate)
@@ -226,8 +305,8 @@ def _packed(judge: Judge) -> tuple[Judge, list[np.ndarray]]:
         offset = argument.ctypes.data - root.ctypes.data
         return _View(number, offset, argument.shape, argument.strides, argument.dtype)
 
-    launches = [(grid, [packed(each) for each in args]) for grid, args in (judge.launch, judge.small)]
-    return judge._replace(launch=launches[0], small=launches[1]), roots
+    args, small = ([packed(each) for each in given] for given in (judge.args, judge.small))
+    return judge._replace(args=args, small=small), roots
 
 
 def _unpacked(given: tuple[Judge, list[np.ndarray]]) -> Judge:
@@ -240,8 +319,8 @@ def _unpacked(given: tuple[Judge, list[np.ndarray]]) -> Judge:
         memory = roots[argument.root].reshape(-1).view(np.uint8)
         return np.ndarray(argument.shape, argument.dtype, memory, argument.offset, argument.strides)
 
-    launches = [(grid, [whole(each) for each in args]) for grid, args in (judge.launch, judge.small)]
-    return judge._replace(launch=launches[0], small=launches[1])
+    args, small = ([whole(each) for each in packed] for packed in (judge.args, judge.small))
+    return judge._replace(args=args, small=small)
 
 
 def _interpreted(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:

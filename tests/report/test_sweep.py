@@ -66,8 +66,8 @@ def test_arrays_that_share_memory_do_so_in_another_process():
 
     base = np.arange(64, dtype=np.int32).reshape(8, 8)
     args = [base[::-1], base[:, 2:5], base, 3]
-    judge = Judge(b"", "k", {}, (1, args), (1, args), [], "A100")
-    found = _unpacked(pickle.loads(pickle.dumps(_packed(judge)))).launch[1]
+    judge = Judge((), "k", {}, args, args, [], "A100")
+    found = _unpacked(pickle.loads(pickle.dumps(_packed(judge)))).args
     assert all((one == other).all() for one, other in zip(found[:3], args[:3]))
     found[2][0, 2] = -1
     assert found[0][-1, 2] == -1 and found[1][0, 0] == -1 and base[0, 2] == 2
@@ -132,8 +132,78 @@ def test_notebooks_show_results_as_tables():
     assert "<th>kernel</th>" in artifact._repr_html_() and "<td>saxpy</td>" in artifact._repr_html_()
     found = tileiras.tune(str(EXAMPLES / "saxpy.mlir"), 4, arguments(), [{"num_warps": 4}], "A100")
     assert f"{found.estimate.microseconds:.4g} us" in found.estimate._repr_html_()
-    shown = sweep.Sweep("<k>", "<b>saxpy</b>", "A100", "sm_80", (4,), found)._repr_html_()
+    shown = sweep.Sweep("<k>", "<b>saxpy</b>", "A100", "sm_80", "4", found)._repr_html_()
     assert "num-warps=4" in shown and "&lt;b&gt;saxpy" in shown and "<b>" not in shown
+
+
+# ---- constants -------------------------------------------------------------------------------------------------------
+
+PRODUCT = ["--gpu", "H200", "array:f16[128,128]=random(1)", "array:f16[128,128]=random(2)", "array:f16[128,128]=zeros"]
+
+
+def test_constants_are_swept_with_a_grid_that_follows(tmp_path, capsys, monkeypatch):
+    """A candidate whose grid leaves a part of the product out is wrong, and one that the front end refuses says why."""
+    shutil.copy(EXAMPLES / "matmul_f16.py", tmp_path / "matmul.py")
+    monkeypatch.chdir(tmp_path)
+    words = ["matmul.py", "--const", "TM=64,128,100", "--const", "TN=64", "--const", "TK=32", "-j", "1", *PRODUCT]
+    grid = ["--grid", "cdiv(C_size0,TM),cdiv(C_size1, TN)"]
+    assert tileiras_sweep.main([*words, *grid, "--json", "s.json", "--write"]) == 0
+    printed = capsys.readouterr().out
+    found = json.loads((tmp_path / "s.json").read_text())
+    rows = {row["constants"]["TM"]: row for row in found["candidates"]}
+    assert "power of two" in rows[100]["why"] and rows[100]["microseconds"] is None
+    assert rows[64]["microseconds"] != rows[128]["microseconds"] and not rows[64]["why"] + rows[128]["why"]
+    assert f"TM={found['constants']['TM']}, TN=64, TK=32" in printed and "TILEIRAS_EXPORT" in printed
+    written = json.loads((tmp_path / "matmul.tune.json").read_text())
+    assert written["found"]["sm_90"]["constants"] == found["constants"]
+    # What was estimated is what the file compiles to with those constants.
+    text = (tmp_path / "matmul.py").read_text()
+    (tmp_path / "other.py").write_text(text.replace("128, 128, 64)", "64, 64, 32)"))
+    arrays = [np.random.default_rng(seed).random((128, 128)).astype(np.float16) for seed in (1, 2, 3)]
+    args = [part for array in arrays for part in (array, 128, 128, 128, 1)]
+    artifact = tileiras.compile("other.py", gpu_name="sm_90")
+    again = tileiras.sim.estimate(artifact, "matmul_f16", (2, 2), args, "H200").microseconds
+    assert rows[64]["microseconds"] == pytest.approx(again, rel=1e-6)
+
+
+def test_a_grid_that_does_not_follow_is_a_wrong_result(tmp_path, capsys, monkeypatch):
+    shutil.copy(EXAMPLES / "matmul_f16.py", tmp_path / "matmul.py")
+    monkeypatch.chdir(tmp_path)
+    words = ["matmul.py", "--const", "TM=32,128", "--const", "TN=128", "--const", "TK=64", "-j", "1", "--grid", "1,1"]
+    assert tileiras_sweep.main([*words, "--json", "s.json", *PRODUCT]) == 0
+    found = json.loads((tmp_path / "s.json").read_text())
+    assert found["constants"]["TM"] == 128
+    assert "differ" in next(row["why"] for row in found["candidates"] if row["constants"]["TM"] == 32)
+
+
+@pytest.mark.parametrize(
+    "words, code, said",
+    [
+        (["--const", "TX=1"], 2, "matmul.py:24:5: error: 'matmul_f16' has no constant 'TX'; its constants are: TM, TN"),
+        (["--const", "TM=0.5"], 2, "constant 'TM' of 'matmul_f16' is of type int"),
+        (["--const", "TM=many"], 1, "'many' is neither a number"),
+        (["--const", "TM"], 1, "--const takes NAME=VALUES"),
+        (["--const", "TM=1", "--const", "TM=2"], 1, "given twice"),
+        (["--grid", "cdiv(128,TX)"], 1, "--grid:1:10: 'TX' is not known; known are A_size0"),
+        (["--grid", "128//(TM-TM),1"], 1, "--grid:1:1: division by zero where TM=128"),
+        (["--grid", "TM.real"], 1, "--grid:1:1: expected integers, names"),
+        (["--grid", "1,__import__('os')"], 1, "--grid:1:3: expected integers"),
+        (["--grid", "1,cdiv(1,"], 1, "--grid:1:"),
+        (["--grid", "9**9"], 1, "--grid:1:1: expected integers"),
+        (["--grid", "64-TM"], 1, "--grid:1:1: a grid has one to three positive sizes, this is -64 where TM=128"),
+    ],
+)
+def test_mistakes_in_constants_and_grids_are_located(tmp_path, capsys, monkeypatch, words, code, said):
+    shutil.copy(EXAMPLES / "matmul_f16.py", tmp_path / "matmul.py")
+    monkeypatch.chdir(tmp_path)
+    assert tileiras_sweep.main(["matmul.py", *PRODUCT, *words]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_only_cutile_python_has_constants(project, capsys, monkeypatch):
+    monkeypatch.chdir(project)
+    assert tileiras_sweep.main(["saxpy.mlir", "--const", "N=1", *LAUNCH]) == 2
+    assert "constants are those of a kernel of a cuTile Python file" in capsys.readouterr().err
 
 
 # ---- KERNEL.tune.json ------------------------------------------------------------------------------------------------

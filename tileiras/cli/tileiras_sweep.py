@@ -3,9 +3,12 @@
     tileiras-sweep matmul.py --grid 8,8 --num-warps 4,8 --stages 2..5 --gpu H200 'array:f16[1024,1024]=ones' ...
 
 Every option of the compiler takes several values, with commas or as a range: all their combinations are candidates.
+`--const TM=64,128` does the same for a constant of a cuTile Python kernel; a grid may follow from constants, and from
+sizes, strides and scalars among the arguments: `--grid 'cdiv(C_size0,TM),cdiv(C_size1,TN)'` (`+ - * // %`, min, max).
+
 Each is compiled through the artifact store, run in the emulator, and left out where its results differ from the
-interpreter's; the others are ranked by `tileiras.sim.estimate`.  `--check-grid` names a smaller grid for the
-comparison.  The arguments are those of tileiras-run.
+interpreter's (of the constants that the file has); the others are ranked by `tileiras.sim.estimate`.  `--check-grid`
+names a smaller grid for the comparison.  The arguments are those of tileiras-run.
 
 `--write` keeps the winner beside the source, in KERNEL.tune.json, which builds read; `--json FILE` and
 `--plot FILE.svg` write all that was found.
@@ -19,14 +22,15 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import keyword
 import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.cli import process
+from tileiras.cli import grid_expression, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError
 from tileiras.diagnostics import CompileError, ExitCode
@@ -55,7 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("input", metavar="IN")
     parser.add_argument("arguments", metavar="ARG", nargs="*")
     parser.add_argument("--entry", help="the kernel; may be left out when there is only one")
-    parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="number of tile blocks (default 1)")
+    parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="tile blocks (default 1), or how they follow")
+    parser.add_argument("--const", action="append", default=[], metavar="NAME=VALUES", help="a constant of the kernel")
     parser.add_argument("--check-grid", metavar="X[,Y[,Z]]", help="of the launch on which results are compared")
     parser.add_argument("--gpu", default=DEFAULT_GPU, metavar="NAME", help=f"default {DEFAULT_GPU}")
     parser.add_argument("--gpu-name", help="what to compile for; the GPU's own unless given")
@@ -72,9 +77,8 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def values_of(name: str, text: str) -> list[Any]:
-    """`4,8` or `2..5` as values of an option, each once.  Raises UsageError and CompileError for what it does not
-    take."""
+def _words(option: str, text: str, accepted: Sequence[str] | None = None) -> list[str]:
+    """`4,8` or `2..5` as words, each once; of a range those that are accepted.  Raises UsageError."""
     words: list[str] = []
     for word in text.split(","):
         match = _RANGE.fullmatch(word.strip())
@@ -83,15 +87,53 @@ def values_of(name: str, text: str) -> list[Any]:
             continue
         first, last = int(match.group(1)), int(match.group(2))
         if last < first or last - first > 1000:
-            raise UsageError(f"--{name} {text}: {word} is no range")
-        accepted = OPTIONS[name].choices
+            raise UsageError(f"{option} {text}: {word} is no range")
         words += [str(each) for each in range(first, last + 1) if not accepted or each in accepted]
-    found = [parse_value(OPTIONS[name], word) for word in dict.fromkeys(words) if word]
+    return [word for word in dict.fromkeys(words) if word]
+
+
+def values_of(name: str, text: str) -> list[Any]:
+    """`4,8` or `2..5` as values of an option, each once.  Raises UsageError and CompileError for what it does not
+    take."""
+    found = [parse_value(OPTIONS[name], word) for word in _words(f"--{name}", text, OPTIONS[name].choices)]
     if not found:
         raise UsageError(f"--{name} {text}: no value that it accepts")
     for value in found:
         CompileOptions({name: value, "opt-level": 0 if name == "device-debug" else 3})
     return found
+
+
+def constants(given: Sequence[str]) -> list[dict[str, bool | int | float]]:
+    """All combinations of the values of `--const NAME=VALUES`; none without one.  Raises UsageError."""
+    axes: dict[str, list[bool | int | float]] = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        name = name.strip()
+        if not equals or not name.isidentifier() or keyword.iskeyword(name):
+            raise UsageError(f"--const takes NAME=VALUES, got '{text}'")
+        if name in axes:
+            raise UsageError(f"--const {name} is given twice")
+        axes[name] = [_constant(name, word) for word in _words("--const", values)]
+        if not axes[name]:
+            raise UsageError(f"--const {text}: no value")
+    return [dict(zip(axes, each)) for each in itertools.product(*axes.values())] if axes else []
+
+
+def _constant(name: str, word: str) -> bool | int | float:
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    for kind in (lambda text: int(text, 0), float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    raise UsageError(f"--const {name}: '{word}' is neither a number nor true or false")
+
+
+def parse_grid(option: str, text: str) -> tuple[int, ...] | Callable[[Mapping[str, Any]], tuple[int, ...]]:
+    """A grid, or what makes one of names.  Raises UsageError."""
+    made = grid_expression.parse(option, text)
+    return made.of if made.names else made.of({})
 
 
 def candidates(given: argparse.Namespace) -> list[dict[str, Any]]:
@@ -107,10 +149,9 @@ def candidates(given: argparse.Namespace) -> list[dict[str, Any]]:
 def run(argv: Sequence[str]) -> None:
     """Raises UsageError, CompileError and what the simulators raise."""
     from tileiras.cli.run_arguments import Argument, file_of, parse_argument
-    from tileiras.cli.tileiras_run import parse_grid
 
     given = build_parser().parse_intermixed_args(argv)
-    grid = parse_grid(given.grid)
+    grid = parse_grid("--grid", given.grid)
     rows = candidates(given)
     outputs = Outputs()
     outputs.reads(given.input, "the input")
@@ -122,11 +163,14 @@ def run(argv: Sequence[str]) -> None:
     for text in given.arguments:
         arguments.append(parse_argument(text, arguments))
     values = [value for argument in arguments for value in argument.parameters]
-    check = (parse_grid(given.check_grid), values) if given.check_grid is not None else None
+    check = (parse_grid("--check-grid", given.check_grid), values) if given.check_grid is not None else None
     found = _swept(given, grid, values, rows, check)
     from tileiras.report import sweep
 
     print(sweep.table(found, shutil.get_terminal_size((120, 24)).columns))
+    if given.write and found.tuned.constants:
+        best = ", ".join(f"{name}={value}" for name, value in found.tuned.constants.items())
+        print(f"note: builds take constants from TILEIRAS_EXPORT; the options written are best with {best}")
     contents = []
     if data is not None:
         contents.append((data, json.dumps(found.to_json(), indent=1).encode() + b"\n"))
@@ -138,8 +182,8 @@ def run(argv: Sequence[str]) -> None:
 
 
 def _swept(
-    given: argparse.Namespace, grid: tuple[int, ...], values: Sequence[Any], rows: Sequence[Mapping[str, Any]],
-    check: Any,
+    given: argparse.Namespace, grid: tuple[int, ...] | Callable[[Mapping[str, Any]], tuple[int, ...]],
+    values: Sequence[Any], rows: Sequence[Mapping[str, Any]], check: Any,
 ) -> Sweep:  # fmt: skip
     from tileiras.progress import Progress
     from tileiras.report.sweep import Sweep, said
@@ -150,12 +194,13 @@ def _swept(
     entry = given.entry or _only_entry(given.input)
     target = given.gpu_name or gpu.target.name
     common = {"gpu_name": target}
-    with Progress("sweep", total=len(rows)) as line:
+    chosen = constants(given.const)
+    with Progress("sweep", total=len(rows) * max(len(chosen), 1)) as line:
         tuned = tune(
-            given.input, grid, values, rows, gpu.name, entry=entry, check=check, jobs=given.jobs,
+            given.input, grid, values, rows, gpu.name, entry=entry, check=check, constants=chosen, jobs=given.jobs,
             progress=lambda options: line.step(said(options)), **common,
         )  # fmt: skip
-    return Sweep(os.path.basename(given.input), entry, gpu.name, target, grid, tuned)
+    return Sweep(os.path.basename(given.input), entry, gpu.name, target, given.grid, tuned)
 
 
 def _only_entry(path: str) -> str:
@@ -178,8 +223,10 @@ def _tune_file(path: str, found: Sweep, outputs: Outputs) -> tuple[Any, bytes]:
     from tileiras.build import tuned
 
     file = tuned.path_of(path)
-    told = {"entry": found.entry, "gpu": found.gpu, "grid": list(found.grid),
+    told = {"entry": found.entry, "gpu": found.gpu, "grid": found.grid,
             "microseconds": round(found.tuned.estimate.microseconds, 3)}  # fmt: skip
+    if found.tuned.constants:
+        told["constants"] = found.tuned.constants
     options = {name: value for name, value in found.tuned.options.items() if name != "opt_level"}
     text = tuned.text(read_if_there(file), found.target, options, told)
     return outputs.writes(file, "--write"), text

@@ -9,7 +9,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.report.svg import Drawing
 from tileiras.tuning import Candidate, Tuned
 
-FORMAT = 1
+FORMAT = 2
 """Of a sweep's JSON."""
 
 _BAR = "█"
@@ -26,31 +26,40 @@ class Sweep(NamedTuple):
     entry: str
     gpu: str
     target: str
-    grid: tuple[int, ...]
+    grid: str
+    """As it was given: it may follow from constants."""
     tuned: Tuned
 
     def to_json(self) -> dict[str, Any]:
         return {
             "format": FORMAT, "kernel": self.kernel, "entry": self.entry, "gpu": self.gpu, "target": self.target,
-            "grid": list(self.grid), "best": dict(self.tuned.options), "ties": [dict(each) for each in self.tuned.ties],
+            "grid": self.grid, "best": dict(self.tuned.options),
+            "constants": self.tuned.constants, "ties": [dict(each) for each in self.tuned.ties],
             "candidates": [_row(each) for each in self.tuned.candidates],
         }  # fmt: skip
 
     def _repr_html_(self) -> str:
         from tileiras.html_table import table
 
-        rows = [(said(each.options), _time(each), _bound(each) or each.why) for each in self.tuned.candidates]
+        rows = [(name_of(each), _time(each), _bound(each) or each.why) for each in self.tuned.candidates]
         return table(f"{self.entry} on {self.gpu}", rows, ("options", "time", ""))
 
 
 def _row(candidate: Candidate) -> dict[str, Any]:
     estimate = candidate.estimate
     return {
-        "options": dict(candidate.options), "microseconds": candidate.microseconds, "why": candidate.why,
+        "constants": dict(candidate.constants), "options": dict(candidate.options),
+        "microseconds": candidate.microseconds, "why": candidate.why,
         "bound": estimate.bound if estimate is not None else None,
         "utilization": dict(estimate.utilization) if estimate is not None else None,
         "ctas": estimate.occupancy.ctas if estimate is not None else None,
     }  # fmt: skip
+
+
+def name_of(candidate: Candidate) -> str:
+    """`TM=64, num-warps=8`."""
+    constants = [f"{name}={value}" for name, value in candidate.constants.items()]
+    return ", ".join([*constants, *([said(candidate.options)] if candidate.options or not constants else [])])
 
 
 def said(options: Mapping[str, Any]) -> str:
@@ -70,10 +79,10 @@ def table(found: Sweep, width: int) -> str:
     rows = found.tuned.candidates
     least = found.tuned.estimate.microseconds
     longest = max((row.microseconds or 0.0 for row in rows), default=1.0)
-    names = max(len(said(row.options)) for row in rows)
-    lines = [f"{found.entry} on {found.gpu}, grid {','.join(map(str, found.grid))}"]
+    names = max(len(name_of(row)) for row in rows)
+    lines = [f"{found.entry} on {found.gpu}, grid {found.grid}"]
     for row in rows:
-        line = said(row.options).ljust(names)
+        line = name_of(row).ljust(names)
         if row.microseconds is None:
             lines.append(f"{line}  left out: {row.why}")
             continue
@@ -93,12 +102,12 @@ def plot(found: Sweep) -> str:
     row_height, left, width = 24.0, 380.0, 900.0
     drawing = Drawing(width, row_height * (len(rows) + 1) + 8, f"{found.entry} on {found.gpu}: time by options")
     drawing.style(_STYLE)
-    drawing.text(4, 16, f"{found.entry} on {found.gpu}, grid {','.join(map(str, found.grid))}")
+    drawing.text(4, 16, f"{found.entry} on {found.gpu}, grid {found.grid}")
     longest = max(row.microseconds or 0.0 for row in rows)
     for number, row in enumerate(rows, 1):
         y, time = number * row_height, row.microseconds or 0.0
-        drawing.text(left - 8, y + 16, said(row.options)[-60:], "end")
-        kind = "c2" if row.options == found.tuned.options else "c0"
-        drawing.rect(left, y + 3, time / longest * (width - left - 100), row_height - 6, kind, said(row.options))
+        drawing.text(left - 8, y + 16, name_of(row)[-60:], "end")
+        kind = "c2" if row is found.tuned.candidates[0] else "c0"
+        drawing.rect(left, y + 3, time / longest * (width - left - 100), row_height - 6, kind, name_of(row))
         drawing.text(left + time / longest * (width - left - 100) + 6, y + 16, _time(row))
     return drawing.markup() + "\n"
