@@ -1,9 +1,7 @@
 """Where all threads have to wait for each other: between uses of scratch memory, and along tokens.
 
-Operations of nv_tileas are executed by all threads of a CTA, or of an agent, each on its share.  A token edge from one
-memory operation to another says that the second sees the first's effect; when another thread made that effect, a
-barrier has to stand between. It need not when both only read, or when both touch the same addresses from the same
-threads.
+Operations of nv_tileas are executed by all threads of a CTA, or of an agent, each on its share.  Which token edges need
+a barrier, `analysis/memory_conflicts.py` says.
 """
 
 from __future__ import annotations
@@ -11,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tileiras.analysis.alias import AliasAnalysis, address_of
-from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.dots import feeds_dots, joined_conversions
-from tileiras.analysis.incoming import incoming
+from tileiras.analysis.memory_conflicts import TMA_STORE, MemoryConflicts, operations_before, reaches_memory
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, TensorType, Value, VerifyError
-from tileiras.layout.encoding import held_layout, is_in_shared
-from tileiras.layout.linear_layout import LinearLayout
+from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, Value, VerifyError
+from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE
 
@@ -34,14 +29,6 @@ _FENCE_PROXY = "nv_tileas.fence_proxy_async"
 
 _FIRST_COLUMN = 1 << 32
 """Columns of tensor memory are ranges behind all bytes of shared memory."""
-
-_TMA_STORE = "nv_tileas.async.tma_store"
-"""Likewise, kernels without tensor maps."""
-
-_VIEWED = (aa.TiledLoadOp, aa.TiledStoreOp)
-_POINTED = (aa.LoadOp, aa.StoreOp)
-_ASYNCHRONOUS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.AsyncWaitOp)
-_MEMORY = (*_VIEWED, *_POINTED, *_ASYNCHRONOUS, aa.TiledAtomicRMWOp, aa.AtomicRMWOp, aa.AtomicCASOp)
 
 
 class Place(NamedTuple):
@@ -98,7 +85,6 @@ class Synchronization:
         """Those of the agents inside, and how many warps each has."""
         self._func = func
         self._num_warps = num_warps
-        self._facts: DivisibilityAnalysis | None = None
         self._ranges: list[_Range] = []
         self._scratch: dict[tuple[int, int], _Range] = {}
         self._buffers: dict[Value, _Range] = {}
@@ -112,7 +98,7 @@ class Synchronization:
         self._barrier = 0
         self._loops: list[_Loop] = []
         self._passed: dict[Operation, int] = {}
-        self._aliases = AliasAnalysis()
+        self._conflicts = MemoryConflicts(func, num_warps)
 
     def block(self, block: Block) -> None:
         """Goes through the operations of a block."""
@@ -409,73 +395,13 @@ class Synchronization:
         """A memory operation: behind a barrier if its token asks for one."""
         token = getattr(op, "token", None)
         if token is not None:
-            sources: dict[Operation, bool] = {}
-            _collect(token, sources, set(), False)
-            if any(self._passed.get(s, 0) > self._barrier and self._conflict(s, op, c) for s, c in sources.items()):
+            earlier = operations_before(token).items()
+            if any(self._passed.get(s, 0) > self._barrier and self._conflicts.meet(s, op, c) for s, c in earlier):
                 self._wait(Place(op))
         self._time += 1
         self._passed[op] = self._time
         if tileas.SCRATCH in op.attributes:
             self._exchange(op)
-
-    def _conflict(self, first: Any, second: Any, carried: bool) -> bool:
-        """Whether some thread's access of `second` may need another thread's access of `first` to be over.
-
-        `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
-        """
-        if self._by_one_thread(first) and self._by_one_thread(second):
-            return False
-        # What one thread's acquire has seen, and what its release publishes, concerns all threads.
-        if first.mem_semantic.value in ("acquire", "acq_rel") or second.mem_semantic.value in ("release", "acq_rel"):
-            return True
-        if not (first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)):
-            return False
-        if not self._aliases.may_alias(address_of(first), address_of(second)):
-            return False
-        layout = self._layout(second.data) if isinstance(second, (*_VIEWED, *_POINTED)) else None
-        if layout is None or not isinstance(first, (*_VIEWED, *_POINTED)):
-            return True
-        if self._layout(first.data) != layout:
-            return True
-        # One thread stores what several hold, and all of them load it.
-        free = layout.free_variable_masks()
-        loads = any(isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) for op in (first, second))
-        if loads and (free["lane"] or free["warp"]):
-            return True
-        if isinstance(first, _VIEWED) and isinstance(second, _VIEWED):
-            view = first.view
-            if view is not second.view:
-                return True
-            # Tiles of a partition are disjoint or equal; equal ones are laid out alike over the threads.
-            partition = view.type.traversal_strides == view.type.shape
-            if partition and (not carried or not _in_loop(view)):
-                return False
-            return carried or list(first.coords) != list(second.coords)
-        if isinstance(first, _POINTED) and isinstance(second, _POINTED):
-            return carried or first.pointer is not second.pointer or not self._distinct(first.pointer)
-        return True
-
-    def _layout(self, value: Value) -> LinearLayout:
-        return held_layout(value.type, self._num_warps)
-
-    def _by_one_thread(self, op: Any) -> bool:
-        """Whether the first thread alone executes the access: of a single element, unless all load it."""
-        if isinstance(op, _ASYNCHRONOUS) or op.name == _TMA_STORE:
-            return False
-        if isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) and op.mem_semantic.value == "weak":
-            return False
-        value = op.pointer if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data
-        return not isinstance(value.type, TensorType) or value.type.num_elements == 1
-
-    def _distinct(self, pointer: Value) -> bool:
-        """Whether the pointers of a tile are surely different from each other."""
-        shape = pointer.type.shape if isinstance(pointer.type, TensorType) else ()
-        long = [d for d, n in enumerate(shape) if n > 1]
-        if len(long) != 1:
-            return not long
-        if self._facts is None:
-            self._facts = DivisibilityAnalysis(self._func)
-        return self._facts.contiguity(pointer)[long[0]] == shape[long[0]]
 
     # -- control flow --------------------------------------------------------------------------------------------------
 
@@ -527,7 +453,7 @@ class Synchronization:
 
     def _enter_loop(self, op: Operation) -> None:
         buffered = (tileas.StoreTensorOp, tileas.CopyOp)
-        inside = [inner for inner in op.walk() if _reaches_memory(inner) or isinstance(inner, buffered)]
+        inside = [inner for inner in op.walk() if reaches_memory(inner) or isinstance(inner, buffered)]
         # What the body reads that was written before the loop: one barrier here, not one in each iteration.
         for inner in inside:
             if isinstance(inner, tileas.CopyOp) and inner.buffer in self._buffers:
@@ -537,7 +463,7 @@ class Synchronization:
                 self._before_loads(Place(op), buffer)
         self._time += 1
         for inner in inside:
-            if _reaches_memory(inner):
+            if reaches_memory(inner):
                 self._passed[inner] = self._time
             elif isinstance(inner, tileas.StoreTensorOp) and inner.buffer in self._buffers:
                 self._buffers[inner.buffer].last_written = self._time
@@ -606,7 +532,7 @@ _RULES: dict[type[Operation], Callable[[Synchronization, Any], None]] = {
 _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
     "nv_tileas.async.dot": Synchronization._async_dot,
     "nv_tileas.async.future_wait": Synchronization._future_wait,
-    _TMA_STORE: Synchronization._tma_store,
+    TMA_STORE: Synchronization._tma_store,
     f"{_TENSOR}alloc": Synchronization._tensor_alloc,
     f"{_TENSOR}dot": Synchronization._tensor_dot,
     f"{_TENSOR}load": Synchronization._tensor_load,
@@ -618,31 +544,6 @@ _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
 }
 
 
-def _reaches_memory(op: Operation | None) -> bool:
-    """Whether an operation accesses what pointers and views lead to."""
-    return isinstance(op, _MEMORY) or op is not None and op.name == _TMA_STORE
-
-
-def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, bool]], carried: bool) -> None:
-    """The memory operations that a token waits for; true for those that may be of an earlier iteration."""
-    if (token, carried) in seen or (token, True) in seen:
-        return
-    seen.add((token, carried))
-
-    handed_on = incoming(token)
-    if handed_on is not None:
-        for value, around in handed_on:
-            _collect(value, found, seen, carried or around)
-        return
-    op: Any = token.defining_op
-    if _reaches_memory(op):
-        found[op] = found.get(op, False) or carried
-    # Order is transitive, and an operation that needed no barrier of its own passes the earlier ones on.
-    for operand in op.operands:
-        if isinstance(operand.type, aa.MemTokenType):
-            _collect(operand, found, seen, carried)
-
-
 def _is_followed(op: Operation) -> bool:
     """Whether anything behind an operation depends on what it did to memory."""
     current = op.next
@@ -650,15 +551,4 @@ def _is_followed(op: Operation) -> bool:
         if current.regions or current.has_trait(MemoryRead) or current.has_trait(MemoryWrite):
             return True
         current = current.next
-    return False
-
-
-def _in_loop(value: Value) -> bool:
-    """Whether a value is made anew in every iteration of some loop."""
-    op = value.defining_op
-    parent = op.parent_op if op is not None else None
-    while parent is not None:
-        if isinstance(parent, (scf.ForOp, scf.WhileOp)):
-            return True
-        parent = parent.parent_op
     return False

@@ -103,9 +103,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     from tileiras.cli.messages import Report
     from tileiras.codegen import isolation
 
-    if os.environ.get("TILEIRAS_SERVER", "") not in ("", *driver_options.SERVICE):
-        message = f"TILEIRAS_SERVER={os.environ['TILEIRAS_SERVER']}: accepted are {', '.join(driver_options.SERVICE)}"
-        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+    _check_service()
     name = inputs[0]
     emit = values.get("emit", "cubin")
     last, suffix = pipeline.emit_stage(emit)
@@ -176,6 +174,13 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         contents.append((depfile, depfiles.rule([product.path], read)))
     outputs.publish(contents)
     return ExitCode.SUCCESS
+
+
+def _check_service() -> None:
+    word = os.environ.get("TILEIRAS_SERVER", "")
+    if word not in ("", *driver_options.SERVICE):
+        message = f"TILEIRAS_SERVER={word}: accepted are {', '.join(driver_options.SERVICE)}"
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
 
 
 def _source(name: str) -> Source:

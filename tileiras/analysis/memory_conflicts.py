@@ -1,0 +1,139 @@
+"""Which memory operations need other threads' earlier ones to be over.
+
+A token edge from one memory operation to another says that the second sees the first's effect.  When another thread
+made that effect, a barrier has to stand between; it need not when both only read, or when both touch the same addresses
+from the same threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.alias import AliasAnalysis, address_of
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.incoming import incoming
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import MemoryWrite, Operation, TensorType, Value
+from tileiras.layout.encoding import held_layout
+from tileiras.layout.linear_layout import LinearLayout
+
+TMA_STORE = "nv_tileas.async.tma_store"
+"""By name: kernels without tensor maps do without the file that has it."""
+
+_VIEWED = (aa.TiledLoadOp, aa.TiledStoreOp)
+_POINTED = (aa.LoadOp, aa.StoreOp)
+_ASYNCHRONOUS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.AsyncWaitOp)
+_MEMORY = (*_VIEWED, *_POINTED, *_ASYNCHRONOUS, aa.TiledAtomicRMWOp, aa.AtomicRMWOp, aa.AtomicCASOp)
+
+
+class MemoryConflicts:
+    """Of a function, or of one of its agents, whose tiles `num_warps` warps share."""
+
+    def __init__(self, func: aa.FuncOp, num_warps: int) -> None:
+        self._func = func
+        self._num_warps = num_warps
+        self._facts: DivisibilityAnalysis | None = None
+        self._aliases = AliasAnalysis()
+
+    def meet(self, first: Any, second: Any, carried: bool) -> bool:
+        """Whether some thread's access of `second` may need another thread's access of `first` to be over.
+
+        `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
+        """
+        if self._by_one_thread(first) and self._by_one_thread(second):
+            return False
+        # What one thread's acquire has seen, and what its release publishes, concerns all threads.
+        if first.mem_semantic.value in ("acquire", "acq_rel") or second.mem_semantic.value in ("release", "acq_rel"):
+            return True
+        if not (first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)):
+            return False
+        if not self._aliases.may_alias(address_of(first), address_of(second)):
+            return False
+        layout = self._layout(second.data) if isinstance(second, (*_VIEWED, *_POINTED)) else None
+        if layout is None or not isinstance(first, (*_VIEWED, *_POINTED)):
+            return True
+        if self._layout(first.data) != layout:
+            return True
+        # One thread stores what several hold, and all of them load it.
+        free = layout.free_variable_masks()
+        loads = any(isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) for op in (first, second))
+        if loads and (free["lane"] or free["warp"]):
+            return True
+        if isinstance(first, _VIEWED) and isinstance(second, _VIEWED):
+            view = first.view
+            if view is not second.view:
+                return True
+            # Tiles of a partition are disjoint or equal; equal ones are laid out alike over the threads.
+            partition = view.type.traversal_strides == view.type.shape
+            if partition and (not carried or not _in_loop(view)):
+                return False
+            return carried or list(first.coords) != list(second.coords)
+        if isinstance(first, _POINTED) and isinstance(second, _POINTED):
+            return carried or first.pointer is not second.pointer or not self._distinct(first.pointer)
+        return True
+
+    def _layout(self, value: Value) -> LinearLayout:
+        return held_layout(value.type, self._num_warps)
+
+    def _by_one_thread(self, op: Any) -> bool:
+        """Whether the first thread alone executes the access: of a single element, unless all load it."""
+        if isinstance(op, _ASYNCHRONOUS) or op.name == TMA_STORE:
+            return False
+        if isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) and op.mem_semantic.value == "weak":
+            return False
+        value = op.pointer if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data
+        return not isinstance(value.type, TensorType) or value.type.num_elements == 1
+
+    def _distinct(self, pointer: Value) -> bool:
+        """Whether the pointers of a tile are surely different from each other."""
+        shape = pointer.type.shape if isinstance(pointer.type, TensorType) else ()
+        long = [d for d, n in enumerate(shape) if n > 1]
+        if len(long) != 1:
+            return not long
+        if self._facts is None:
+            self._facts = DivisibilityAnalysis(self._func)
+        return self._facts.contiguity(pointer)[long[0]] == shape[long[0]]
+
+
+def reaches_memory(op: Operation | None) -> bool:
+    """Whether an operation accesses what pointers and views lead to."""
+    return isinstance(op, _MEMORY) or op is not None and op.name == TMA_STORE
+
+
+def operations_before(token: Value) -> dict[Operation, bool]:
+    """The memory operations that a token waits for; true for those that may be of an earlier iteration."""
+    found: dict[Operation, bool] = {}
+    _collect(token, found, set(), False)
+    return found
+
+
+def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, bool]], carried: bool) -> None:
+    if (token, carried) in seen or (token, True) in seen:
+        return
+    seen.add((token, carried))
+
+    handed_on = incoming(token)
+    if handed_on is not None:
+        for value, around in handed_on:
+            _collect(value, found, seen, carried or around)
+        return
+    op: Any = token.defining_op
+    if reaches_memory(op):
+        found[op] = found.get(op, False) or carried
+    # Order is transitive, and an operation that needed no barrier of its own passes the earlier ones on.
+    for operand in op.operands:
+        if isinstance(operand.type, aa.MemTokenType):
+            _collect(operand, found, seen, carried)
+
+
+def _in_loop(value: Value) -> bool:
+    """Whether a value is made anew in every iteration of some loop."""
+    op = value.defining_op
+    parent = op.parent_op if op is not None else None
+    while parent is not None:
+        if isinstance(parent, (scf.ForOp, scf.WhileOp)):
+            return True
+        parent = parent.parent_op
+    return False
