@@ -10,13 +10,17 @@ from tests.agents.running import SEEDS, SPECIALIZED, is_specialized, sites, surv
 from tests.kernels.dots import attention_like, matmul
 from tests.kernels.pipelined import K, check, through_pointers
 from tests.kernels.pipelined import matmul as with_run_time_bounds
+from tests.kernels.tensor_maps import Arrays, twice
 from tests.kernels.tile_rounds import after_a_store, rounds
 from tests.kernels.views import Kernel, names
 from tests.tileas_stage import ptx
+from tileiras import compile
 from tileiras.codegen import ptxas as assembler
 
 BOX_LOAD = "mbarrier::complete_tx::bytes"
 """In what copies boxes to shared memory; stores of boxes have no mbarrier."""
+STAGE_OF_AN_OPERAND = 64 * 32 * 2
+"""Bytes, in `twice`."""
 
 KERNELS = {
     "warpgroups": lambda: matmul((64, 32, 64), steps=7),
@@ -106,6 +110,30 @@ def test_nothing_that_orders_agents_is_superfluous(name, maps):
 def test_a_dot_is_under_way_when_the_next_one_begins():
     code = KERNELS["warpgroups"]().compiled("sm_90", emit="ptx", **SPECIALIZED).text
     assert re.findall(r"wgmma\.wait_group\.sync\.aligned (\d)", code) == ["1", "0"]
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
+def test_boxes_come_to_no_place_that_threads_have_used(gpu, assemble):
+    """Pipes have their places for as long as there are agents, and before these nothing accesses shared memory: no
+    boxes come to a place in which another proxy was, but for stages that threads fence before they give them back.
+    A ring of the plain schedule takes the place of the one before."""
+    artifact = compile(twice(), gpu_name=gpu, emit="ptx", tensor_maps="host", **SPECIALIZED)
+    code, metadata = artifact.text, artifact.kernels[0].metadata
+    assert is_specialized(code) and code.count(BOX_LOAD) == 4
+    assemble(code, gpu)
+    stages = code.count("mbarrier.init") // 2
+    assert metadata["shared_memory"] >= stages * 2 * STAGE_OF_AN_OPERAND
+    plain = compile(twice(), gpu_name=gpu, emit="ptx", tensor_maps="host").kernels[0].metadata
+    assert plain["shared_memory"] < 2 * stages * STAGE_OF_AN_OPERAND
+    arrays = Arrays(64, 64, 224)
+
+    def judge(code, seed):
+        arrays.launch(code, metadata, seed, times=2)
+
+    assert survives(code, judge)
+    fences = [(line, broken) for line, broken in sites(code) if line.startswith("fence.proxy")]
+    assert len(fences) == (0 if gpu == "sm_90" else 2)
+    assert [line for line, broken in fences if survives(broken, judge)] == []
 
 
 @pytest.mark.parametrize("maps", ["none", "host"])
