@@ -29,6 +29,9 @@ _CODES = {16: 0, 128: 1, 64: 2, 32: 3}
 _TCGEN05_CODES, _TCGEN05_VERSION = {16: 0, 128: 2, 64: 4, 32: 6}, 1
 """PTX ISA, "Shared memory descriptor" of tcgen05, bits 63-61 and 48-46."""
 
+ADDRESS_MASK = 0x3FFFF
+"""Bits of an address of shared memory that a descriptor has (PTX ISA, "Matrix Descriptor Format")."""
+
 Major = Literal["k", "mn"]
 
 

@@ -264,3 +264,10 @@ def test_remarks_name_the_rule_or_the_resource():
         "64 columns of the accumulator do not fit into the 32 of tensor memory"
     ]
     assert reasons(matmul((128, 64, 64), steps=2)) == []
+
+
+def test_every_cta_of_a_cluster_reads_its_own_shared_memory():
+    """Whose addresses have the CTA's rank above the bits that a descriptor takes."""
+    kernel = Matmul((128, 128, 64), steps=2, hints="sm_100 = {num_cta_in_cga = 2}").kernel()
+    check(kernel, "f16 64x128")
+    check(kernel, "f16 64x128", tensor_maps="host")

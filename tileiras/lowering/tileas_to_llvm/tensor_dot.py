@@ -9,7 +9,7 @@ from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, Value, VerifyError, i32
 from tileiras.layout.encoding import layout_of
-from tileiras.layout.matrix_descriptor import MatrixDescriptor, byte_offset, describe
+from tileiras.layout.matrix_descriptor import ADDRESS_MASK, MatrixDescriptor, byte_offset, describe
 from tileiras.layout.tensor_memory import column_of
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, mma_atom
@@ -57,6 +57,9 @@ def _operand(place: Place, type: Any, k_axis: int, lowering: FunctionLowering) -
     if found is None:
         raise VerifyError(f"reads a tile that no matrix descriptor describes: {type}")
     address = emit.value(emit.add(emit.insert(llvm.PtrToIntOp(place.base, res=i32)), place.start))
+    if lowering.num_ctas > 1:
+        # In a cluster an address of the CTA's own memory may have its rank above these bits.
+        address = emit.value(emit.and_(address, ADDRESS_MASK))
     low = emit.value(emit.add(emit.lshr(address, 4), found.tcgen05_constant & 0xFFFFFFFF))
     return _Operand(low, found, type, k_axis)
 

@@ -15,7 +15,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, UnitAttr, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import is_in_shared, layout_of
-from tileiras.layout.matrix_descriptor import MatrixDescriptor, byte_offset, describe
+from tileiras.layout.matrix_descriptor import ADDRESS_MASK, MatrixDescriptor, byte_offset, describe
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import Fragment, MmaAtom, mma_atom
 
@@ -26,9 +26,6 @@ from .types import count_of, element_of, in_flight_word, scalar_type, vector_of
 
 WARP_BITS = 2
 """Of a warp's number: its place in its warpgroup."""
-
-ADDRESS_MASK = 0x3FFFF
-"""Bits of an address of shared memory that a descriptor has (PTX ISA, "Matrix Descriptor Format")."""
 
 
 # ---- registers in flight --------------------------------------------------------------------------------------------
