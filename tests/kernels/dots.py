@@ -201,11 +201,12 @@ def square_and_rows(rows: int = 64, depth: int = 32) -> Kernel:
 
 
 def attention_like(ctas: int, element: str = "f32", *, rows: int = 64, columns: int = 128, depth: int = 32,
-                   steps: int = 3, gpu_name: str = "sm_90") -> Kernel:  # fmt: skip
+                   steps: int = 3, gpu_name: str = "sm_90", halved: bool = False) -> Kernel:  # fmt: skip
     """Two dots and four small loop-carried tiles: O = sum of (Q K - M) V with M the rows' maxima so far; their sums and
     least sums, and beside them tiles of type `element` that alternate between 0 and 1.
 
     Q is rows x depth, K depth x columns a step, V columns x depth a step; `ctas` are asked for on an SM of `gpu_name`.
+    `halved`: each step halves O before it adds, as attention rescales it.
     """
     q, o = View("q", (rows, depth), "f16"), View("o", (rows, depth), "f32")
     k = View("k", (depth, columns), "f16", (depth, columns * steps))
@@ -247,7 +248,9 @@ def attention_like(ctas: int, element: str = "f32", *, rows: int = 64, columns: 
         f"%is = subf %l_0, %was : {row}",
         converted("d_2", "is", row, flag),
         f"%p_16 = ftof %p : {square} -> {tile_type((rows, columns), 'f16')}",
-        dot("o_2", "p_16", "v", "o_1", (tile_type((rows, columns), "f16"), v.tile, out)),
+        f"%half = constant <f32: 0.5> : {out}" if halved else "",
+        f"%o_half = mulf %o_1, %half : {out}" if halved else "",
+        dot("o_2", "p_16", "v", "o_half" if halved else "o_1", (tile_type((rows, columns), "f16"), v.tile, out)),
         f"continue %o_2, %l_2, %m_2, %w_2, %d_2 : {out}, {row}, {row}, {row}, {flag}",
         "}",
         o.store("o"), m.store("m"),
@@ -258,14 +261,15 @@ def attention_like(ctas: int, element: str = "f32", *, rows: int = 64, columns: 
     ]  # fmt: skip
     shapes = (rows, depth), (depth, columns * steps), (columns * steps, depth)
     inputs = tuple(whole_numbers(shape, "f16", seed, 3) for seed, shape in enumerate(shapes))
-    total, most, last = _attention_like(*(each.astype(np.float64) for each in inputs), columns=columns, steps=steps)
+    total, most, last = _attention_like(*(each.astype(np.float64) for each in inputs), columns=columns, steps=steps,
+                                        halved=halved)  # fmt: skip
     wanted = tuple(array.astype(np.float32) for array in (total, most, last))
     text = entry([q, k, v, o, m, sums], body, f"{gpu_name} = {{occupancy = {ctas}}}")
     return Kernel(text, inputs, tuple(map(np.zeros_like, wanted)), wanted)
 
 
 def _attention_like(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, *, columns: int, steps: int
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, *, columns: int, steps: int, halved: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     total, most = np.zeros((len(q), v.shape[1])), np.full((len(q), 1), -10000.0)
     sums, least = np.ones((len(q), 1)), np.ones((len(q), 1))
@@ -276,7 +280,7 @@ def _attention_like(
         p = s - most
         row = p.sum(1, keepdims=True)
         sums, least = sums + row, np.minimum(least, row)
-        total = total + p.astype(np.float16).astype(np.float64) @ v[part]
+        total = (0.5 if halved else 1.0) * total + p.astype(np.float16).astype(np.float64) @ v[part]
     return total, most, sums + least + (steps + 1) % 2
 
 

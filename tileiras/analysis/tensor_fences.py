@@ -1,8 +1,9 @@
-"""Fences around what threads do in tensor memory before one of them has the tensor core write there.
+"""Fences around what threads do in tensor memory before others, or the tensor core, write there.
 
-Loads and stores of all warps, a barrier, then the dot that one thread issues: `tcgen05.fence::before_thread_sync`
-stands behind the former and `tcgen05.fence::after_thread_sync` before the latter (PTX ISA, "Canonical synchronization
-patterns" of tcgen05).  A commit is a fence of its own kind, so that the way back needs one only behind the wait.
+Loads and stores of all warps, a barrier, then the dot that one thread issues, or stores of another tile:
+`tcgen05.fence::before_thread_sync` stands behind the former and `tcgen05.fence::after_thread_sync` before the latter
+(PTX ISA, "Canonical synchronization patterns" of tcgen05).  A commit is a fence of its own kind, so that the way back
+needs one only behind the wait.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from tileiras.ir import Operation, UnitAttr, Value, VerifyError
 
 def fence_columns(func: aa.FuncOp) -> None:
     """Marks loads, stores and dots of a function of nv_tileas, whose buffers have columns, in place: those that meet in
-    a column, the dot behind the load or store or in a later iteration."""
+    a column, the dot or the store of another tile behind the load or store, or in a later iteration."""
     numbers = {op: number for number, op in enumerate(func.walk())}
     moves = [op for op in numbers if isinstance(op, (tileas.TensorLoadOp, tileas.TensorStoreOp))]
-    for dot in [op for op in numbers if isinstance(op, tileas.TensorDotOp)]:
+    for later in [op for op in numbers if isinstance(op, (tileas.TensorDotOp, tileas.TensorStoreOp))]:
+        is_dot = isinstance(later, tileas.TensorDotOp)
         for move in moves:
-            behind = numbers[move] < numbers[dot] or _loops_around(move) & _loops_around(dot)
-            if behind and _meet(move.buffer, dot.buffer):
-                move.attributes["fenced"] = dot.attributes["fenced"] = UnitAttr()
+            if not is_dot and move.buffer is later.buffer:
+                continue  # a thread has the same elements of a buffer in all loads and stores
+            behind = numbers[move] < numbers[later] or _loops_around(move) & _loops_around(later)
+            if behind and _meet(move.buffer, later.buffer):
+                move.attributes["fenced"] = later.attributes["fenced" if is_dot else "overwrites"] = UnitAttr()
 
 
 def _meet(one: Value, other: Value) -> bool:

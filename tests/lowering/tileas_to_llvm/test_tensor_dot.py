@@ -131,6 +131,16 @@ def test_attention(rows):
     check(kernel, f"f16 {rows}x64", num_warps=4)
 
 
+def test_scores_and_results_take_turns_in_their_columns():
+    """Stores of the rescaled results are behind other warps' loads of the scores."""
+    kernel = attention_like(1, rows=256, columns=128, depth=64, steps=2, halved=True)
+    code = check(kernel, "f16 128x128", "f16 128x64")
+    fence = r"tcgen05\.fence::after_thread_sync;(?=[^;]*\s+tcgen05\.st)"
+    without = re.sub(fence, "", "\n".join(line for line in code.split("\n") if not line.strip().startswith("//")))
+    assert without.count("after_thread_sync") == code.count("after_thread_sync") - 1
+    assert _fails(kernel, kernel.compiled(GPU), without)
+
+
 @pytest.mark.parametrize("accumulator", ["f32", "f16"])
 @pytest.mark.parametrize("m", [64, 128])
 def test_an_accumulator_that_is_loaded(m, accumulator):

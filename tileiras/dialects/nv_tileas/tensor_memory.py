@@ -236,8 +236,8 @@ def _check_tile(type: TensorType, buffer: TensorBufferType) -> None:
 
 
 class TensorLoadOp(Operation):
-    """The tile in a buffer, in registers; dots that write it have been waited for.  `fenced`: dots of other threads
-    that follow are behind `tcgen05.fence::before_thread_sync`."""
+    """The tile in a buffer, in registers; dots that write it have been waited for.  `fenced`: dots and stores of other
+    threads that follow are behind `tcgen05.fence::before_thread_sync`."""
 
     name = f"{TENSOR_MEMORY}load"
     traits = (MemoryRead,)
@@ -251,13 +251,15 @@ class TensorLoadOp(Operation):
 
 
 class TensorStoreOp(Operation):
-    """Writes a tile to a buffer, complete when it is done; `fenced` as of `load`."""
+    """Writes a tile to a buffer, complete when it is done; `fenced` as of `load`.  `overwrites`: other threads have
+    used its columns for another tile, behind which it is by `tcgen05.fence::after_thread_sync`."""
 
     name = f"{TENSOR_MEMORY}store"
     traits = (MemoryWrite,)
     tile = operand(TensorType)
     buffer = operand(TensorBufferType)
     fenced = attribute(UnitAttr, optional=True)
+    overwrites = attribute(UnitAttr, optional=True)
     assembly_format = "$tile `into` $buffer attr-dict `:` type($tile) `,` type($buffer)"
 
     def verify_op(self) -> None:

@@ -132,6 +132,8 @@ def store(op: tileas.TensorStoreOp, args: Sequence[Value], lowering: FunctionLow
     packed = op.tile.type.element_type.width == 16
     value = args[0] if element_of(args[0].type) is i32 else emit.pack(args[0], i32)
     words = [emit.extract(value, i) for i in range(count_of(value.type))]
+    if op.overwrites is not None:
+        emit.insert(nvvm.Tcgen05FenceAfterOp())
     emit.insert(
         nvvm.Tcgen05StoreOp(
             address, words, shape=StringAttr(access_shape(layout)), packed=IntegerAttr(int(packed), i32)
