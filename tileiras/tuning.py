@@ -31,6 +31,9 @@ GridOf = Grid | Callable[[Mapping[str, Any]], Grid]
 Launch = tuple[Grid, Sequence[Any]]
 """A grid and arguments."""
 
+ESTIMATE, CUDA = BACKENDS = ("estimate", "cuda")
+"""What candidates are judged by."""
+
 _TOLERANCE = {2: 2e-2, 4: 1e-3, 8: 1e-9}
 """Element's bytes -> how far from the interpreter's a float may be, relative to the largest of its array: sums are in
 another order, on tensor cores."""
@@ -46,9 +49,13 @@ class Candidate(NamedTuple):
     """Why it is left out; empty for one that is not."""
     constants: Mapping[str, Any] = {}
     """Of the kernel, where candidates differ in them."""
+    measured: float | None = None
+    """Microseconds on a GPU, of one that was run there."""
 
     @property
     def microseconds(self) -> float | None:
+        if self.measured is not None:
+            return self.measured
         return None if self.estimate is None else self.estimate.microseconds
 
 
@@ -57,7 +64,8 @@ class Tuned(NamedTuple):
 
     options: dict[str, Any]
     """To compile with: `tileiras.compile(source, gpu_name=..., **options)`."""
-    estimate: Estimate
+    estimate: Estimate | None
+    """None where candidates were measured on a GPU."""
     candidates: tuple[Candidate, ...]
     """The fastest first, then those that are left out; equals in the order given."""
 
@@ -69,7 +77,7 @@ class Tuned(NamedTuple):
     @property
     def ties(self) -> list[dict[str, Any]]:
         """Options, with constants, that the model cannot tell from the best: those of less than a tenth more time."""
-        limit = self.estimate.microseconds * (1 + RESOLUTION)
+        limit = (self.candidates[0].microseconds or 0.0) * (1 + RESOLUTION)
         return [{**each.constants, **each.options} for each in self.candidates if each.microseconds is not None
                 and each.microseconds <= limit]  # fmt: skip
 
@@ -85,11 +93,12 @@ def tune(
     signature: Any = None,
     check: tuple[GridOf, Sequence[Any]] | None = None,
     constants: Sequence[Mapping[str, Any]] = (),
+    backend: str = ESTIMATE,
     jobs: int = 1,
     progress: Callable[[Mapping[str, Any]], None] | None = None,
     **options: Any,
 ) -> Tuned:
-    """The options, of ``candidates``, with which a launch takes least time on a GPU by the estimate.
+    """The options, of ``candidates``, with which a launch takes least time on a GPU: by the estimate, or measured.
 
     source, entry, signature, options: as `tileiras.compile` takes them; ``options`` hold for all candidates.
     grid, args: the launch that is to be fast, as `tileiras.sim.estimate` takes it; arrays keep their contents.  A
@@ -99,6 +108,8 @@ def tune(
     check: a smaller launch on which results are compared with the interpreter's; the launch itself without one.
     constants: values of `ct.Constant` parameters of a kernel of a cuTile Python file, one mapping each: every one is
         judged with every one of ``candidates``.  Results are compared with those of the constants that the file has.
+    backend: `"cuda"` runs candidates on this machine's GPU instead, whose results are compared and whose times are
+        medians of `tileiras.runtime.measure`; ``gpu`` is not asked for then.
     jobs: how many candidates are judged at once, more than one in processes of their own, which import the program's
         main module as `multiprocessing` does.
     progress: is given each candidate, with its constants, as soon as it is judged.
@@ -109,10 +120,13 @@ def tune(
     from tileiras.build.library import compile
     from tileiras.targets import rates
 
-    chosen = rates.gpu(gpu)
     if not candidates:
         raise ValueError("no candidates to choose from")
-    common = {"gpu_name": chosen.target.name, **options}
+    if backend == CUDA:
+        gpu, target = device()
+    else:
+        gpu, target = rates.gpu(gpu).name, rates.gpu(gpu).target.name
+    common = {"gpu_name": target, **options}
     exported = compile(source, emit="bytecode", entry=entry, signature=signature, **common)
     entry = entry or _only_entry(exported)
     small = check or (grid, args)
@@ -122,15 +136,27 @@ def tune(
         own = Variant({}, exported.data, "", grid, small[0])
         variants = (own,)
     expected = _interpreted(exported.data, entry, (own.small, small[1]))
-    judge = Judge(variants, entry, common, args, small[1], expected, gpu)
+    judge = Judge(variants, entry, common, args, small[1], expected, gpu, backend)
     pairs = [(number, each) for number in range(len(variants)) for each in candidates]
     rows = _judged(judge, pairs, jobs, progress or (lambda options: None))
-    ranked = sorted(rows, key=lambda row: (row.estimate is None, row.microseconds or 0.0))
+    ranked = sorted(rows, key=lambda row: (row.microseconds is None, row.microseconds or 0.0))
     best = ranked[0]
-    if best.estimate is None:
+    if best.microseconds is None:
         notes = [Diagnostic.note(None, f"{_said({**row.constants, **row.options})}: {row.why}") for row in rows]
-        raise CompileError.at(None, f"no candidate for '{entry}' on {chosen.name} is left", notes=notes)
+        raise CompileError.at(None, f"no candidate for '{entry}' on {gpu} is left", notes=notes)
     return Tuned(best.options, best.estimate, tuple(ranked))
+
+
+def device() -> tuple[str, str]:
+    """The name and the target of this machine's GPU.  Raises CompileError (code 2) where there is none."""
+    from tileiras.runtime import DriverError
+    from tileiras.runtime.driver import load_driver
+
+    try:
+        cuda = load_driver()
+        return cuda.device_name(), f"sm_{cuda.compute_capability(0)}"
+    except DriverError as error:
+        raise CompileError.at(None, f"{error}; use --backend estimate", ExitCode.CONFIGURATION) from None
 
 
 def _only_entry(exported: Artifact) -> str:
@@ -209,6 +235,7 @@ class Judge(NamedTuple):
     """Arguments of the launch on which results are compared."""
     expected: list[np.ndarray]
     gpu: str
+    backend: str = ESTIMATE
 
     def of(self, number: int, options: Mapping[str, Any]) -> Candidate:
         """What comes of options with one of the variants."""
@@ -223,6 +250,8 @@ class Judge(NamedTuple):
         found, why = None, ""
         try:
             artifact = compile(variant.source, entry=self.entry, **{**self.common, **own})
+            if self.backend == CUDA:
+                return self._measured(artifact, variant, own)
             image = images.load(artifact, self.entry, rates.gpu(self.gpu))
             why = _difference(image, (variant.small, self.small), self.expected)
             if not why:
@@ -232,6 +261,26 @@ class Judge(NamedTuple):
         except SimulationError as error:
             why = str(error).split("\n")[0]
         return Candidate(own, found, why, variant.constants)
+
+
+    def _measured(self, artifact: Artifact, variant: Variant, options: dict[str, Any]) -> Candidate:
+        """A candidate that is run on the GPU.  Raises CompileError for arguments that do not fit, which is no
+        candidate's fault."""
+        from tileiras import runtime
+        from tileiras.sim.estimate.arguments import preserved
+
+        time, why = None, ""
+        try:
+            with preserved(self.small):
+                runtime.launch(artifact, self.entry, variant.small, self.small)
+                why = _differing(self.small, self.expected)
+            if not why:
+                time = runtime.measure(artifact, self.entry, variant.grid, self.args)
+        except runtime.ArgumentError as error:
+            raise CompileError.at(None, str(error), ExitCode.CONFIGURATION) from None
+        except runtime.DriverError as error:
+            why = str(error).split("\n")[0]
+        return Candidate(options, None, why, variant.constants, time)
 
 
 def _judged(
@@ -244,7 +293,8 @@ def _judged(
     def told(pair: tuple[int, Mapping[str, Any]]) -> None:
         progress({**judge.variants[pair[0]].constants, **pair[1]})
 
-    if jobs < 2 or len(pairs) < 2:
+    # A GPU times one kernel at a time.
+    if jobs < 2 or len(pairs) < 2 or judge.backend == CUDA:
         for each in pairs:
             rows.append(judge.of(*each))
             told(each)
@@ -337,15 +387,22 @@ def _interpreted(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:
 def _difference(image: Image, launch: Launch, expected: list[np.ndarray]) -> str:
     """Where the emulated launch differs from what is expected, empty where it does not."""
     from tileiras.sim import emulate
-    from tileiras.sim.estimate.arguments import preserved, roots
+    from tileiras.sim.estimate.arguments import preserved
 
     grid, args = launch
     with preserved(args):
         metadata = {key: value for key, value in (image.metadata or {}).items() if key != "hidden_parameters"}
         emulate(image.ptx, image.entry, grid, args, metadata=metadata or None, hidden=image.hidden)
-        for number, (array, wanted) in enumerate(zip(roots(args), expected)):
-            if not _close(array, wanted):
-                return f"its results differ from the interpreter's, in array {number}"
+        return _differing(args, expected)
+
+
+def _differing(args: Sequence[Any], expected: Sequence[np.ndarray]) -> str:
+    """Which array is not what is expected."""
+    from tileiras.sim.estimate.arguments import roots
+
+    for number, (array, wanted) in enumerate(zip(roots(args), expected)):
+        if not _close(array, wanted):
+            return f"its results differ from the interpreter's, in array {number}"
     return ""
 
 

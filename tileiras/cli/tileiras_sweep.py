@@ -8,7 +8,8 @@ sizes, strides and scalars among the arguments: `--grid 'cdiv(C_size0,TM),cdiv(C
 
 Each is compiled through the artifact store, run in the emulator, and left out where its results differ from the
 interpreter's (of the constants that the file has); the others are ranked by `tileiras.sim.estimate`.  `--check-grid`
-names a smaller grid for the comparison.  The arguments are those of tileiras-run.
+names a smaller grid for the comparison.  With `--backend cuda` candidates run on this machine's GPU instead: there
+results are compared, and the median of several launches is what ranks them.  The arguments are those of tileiras-run.
 
 `--write` keeps the winner beside the source, in KERNEL.tune.json, which builds read; `--json FILE` and
 `--plot FILE.svg` write all that was found.
@@ -36,6 +37,7 @@ from tileiras.cli.process import UsageError
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.files import read_if_there
 from tileiras.options import OPTIONS, CompileOptions, parse_value
+from tileiras.tuning import BACKENDS, CUDA, ESTIMATE
 
 if TYPE_CHECKING:
     from tileiras.report.sweep import Sweep
@@ -62,7 +64,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="tile blocks (default 1), or how they follow")
     parser.add_argument("--const", action="append", default=[], metavar="NAME=VALUES", help="a constant of the kernel")
     parser.add_argument("--check-grid", metavar="X[,Y[,Z]]", help="of the launch on which results are compared")
-    parser.add_argument("--gpu", default=DEFAULT_GPU, metavar="NAME", help=f"default {DEFAULT_GPU}")
+    parser.add_argument("--backend", choices=BACKENDS, default=ESTIMATE, help="what judges; cuda: this machine's GPU")
+    parser.add_argument("--gpu", metavar="NAME", help=f"which GPU to estimate for (default {DEFAULT_GPU})")
     parser.add_argument("--gpu-name", help="what to compile for; the GPU's own unless given")
     parser.add_argument("-O", "--opt-level", metavar="LEVELS", help="0 to 3, or several of them")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="candidates judged at once")
@@ -188,19 +191,25 @@ def _swept(
     from tileiras.progress import Progress
     from tileiras.report.sweep import Sweep, said
     from tileiras.targets import rates
-    from tileiras.tuning import tune
+    from tileiras.tuning import device, tune
 
-    gpu = rates.gpu(given.gpu)
+    if given.backend == CUDA:
+        if given.gpu is not None:
+            raise UsageError("--gpu names what --backend estimate is for; --backend cuda takes this machine's")
+        gpu, target = device()
+    else:
+        chosen_gpu = rates.gpu(given.gpu or DEFAULT_GPU)
+        gpu, target = chosen_gpu.name, chosen_gpu.target.name
+    target = given.gpu_name or target
     entry = given.entry or _only_entry(given.input)
-    target = given.gpu_name or gpu.target.name
     common = {"gpu_name": target}
     chosen = constants(given.const)
     with Progress("sweep", total=len(rows) * max(len(chosen), 1)) as line:
         tuned = tune(
-            given.input, grid, values, rows, gpu.name, entry=entry, check=check, constants=chosen, jobs=given.jobs,
-            progress=lambda options: line.step(said(options)), **common,
+            given.input, grid, values, rows, gpu, entry=entry, check=check, constants=chosen,
+            backend=given.backend, jobs=given.jobs, progress=lambda options: line.step(said(options)), **common,
         )  # fmt: skip
-    return Sweep(os.path.basename(given.input), entry, gpu.name, target, given.grid, tuned)
+    return Sweep(os.path.basename(given.input), entry, gpu, target, given.grid, tuned, given.backend)
 
 
 def _only_entry(path: str) -> str:
@@ -223,8 +232,10 @@ def _tune_file(path: str, found: Sweep, outputs: Outputs) -> tuple[Any, bytes]:
     from tileiras.build import tuned
 
     file = tuned.path_of(path)
-    told = {"entry": found.entry, "gpu": found.gpu, "grid": found.grid,
-            "microseconds": round(found.tuned.estimate.microseconds, 3)}  # fmt: skip
+    told = {
+        "entry": found.entry, "gpu": found.gpu, "grid": found.grid, "backend": found.backend,
+        "microseconds": round(found.tuned.candidates[0].microseconds or 0.0, 3),
+    }  # fmt: skip
     if found.tuned.constants:
         told["constants"] = found.tuned.constants
     options = {name: value for name, value in found.tuned.options.items() if name != "opt_level"}

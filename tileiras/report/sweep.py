@@ -29,10 +29,13 @@ class Sweep(NamedTuple):
     grid: str
     """As it was given: it may follow from constants."""
     tuned: Tuned
+    backend: str = "estimate"
+    """Or `cuda`: times are measured."""
 
     def to_json(self) -> dict[str, Any]:
         return {
             "format": FORMAT, "kernel": self.kernel, "entry": self.entry, "gpu": self.gpu, "target": self.target,
+            "backend": self.backend,
             "grid": self.grid, "best": dict(self.tuned.options),
             "constants": self.tuned.constants, "ties": [dict(each) for each in self.tuned.ties],
             "candidates": [_row(each) for each in self.tuned.candidates],
@@ -77,7 +80,7 @@ def _bound(candidate: Candidate) -> str:
 def table(found: Sweep, width: int) -> str:
     """The candidates as lines of at most `width` columns, the fastest first, with a bar each."""
     rows = found.tuned.candidates
-    least = found.tuned.estimate.microseconds
+    least = rows[0].microseconds or 0.0
     longest = max((row.microseconds or 0.0 for row in rows), default=1.0)
     names = max(len(name_of(row)) for row in rows)
     lines = [f"{found.entry} on {found.gpu}, grid {found.grid}"]
@@ -91,7 +94,7 @@ def table(found: Sweep, width: int) -> str:
         bar = _BAR * max(1, round(row.microseconds / longest * min(room, 30))) if room > 4 else ""
         lines.append(f"{line}{_bound(row)} {bar}")
     ties = len(found.tuned.ties) - 1
-    if ties:
+    if ties and found.backend == "estimate":
         lines.append(f"{ties} more within a tenth of the best, which the model cannot tell apart")
     return "\n".join(line[:width].rstrip() for line in lines)
 

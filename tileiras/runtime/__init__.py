@@ -11,6 +11,7 @@ modules of this package import only the standard library, so that a test package
 from __future__ import annotations
 
 import operator
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from tileiras.api import Artifact
 
-__all__ = ["ArgumentError", "DriverError", "Module", "available", "launch"]
+__all__ = ["ArgumentError", "DriverError", "Module", "available", "launch", "measure"]
 
 SHARED_WITHOUT_ASKING = 48 * 1024
 """Bytes of dynamic shared memory above which it must be asked for (CUDA programming guide, "Shared Memory" of each
@@ -30,6 +31,9 @@ capability)."""
 
 PORTABLE_CLUSTER = 8
 """CTAs of a cluster above which it must be asked for (the guide, "Thread Block Clusters")."""
+
+FLUSHED = 256 << 20
+"""Bytes that are written before each measured launch, more than any GPU's L2 cache has."""
 
 TILE_LAUNCH_SINCE = (13, 0)
 """The CUDA version of the first driver that knows tile launches (r580, says cuTile Python); an older one would start
@@ -74,34 +78,68 @@ class Module:
 
     def launch(self, entry: str, grid: Sequence[int], arguments: Sequence[Any], stream: int = 0) -> None:
         """As `tileiras.runtime.launch`, in the current context."""
-        kernel = self.kernels[entry]
         with _Arrays(self._cuda, stream) as arrays:
-            packed = pack(kernel, arguments, arrays, self._cuda.tensor_map)
+            packed = pack(self.kernels[entry], arguments, arrays, self._cuda.tensor_map)
             arrays.settle()
-            launched = dimensions(grid)
-            block: Sequence[int] = kernel["block"]
-            shared, cluster = kernel["shared_memory"], None
-            if kernel.get("tile_launch"):
-                # The driver's tile launch: a block of one thread stands for a tile block, its memory is static.
-                block, shared = (1, 1, 1), 0
-                if self._cuda.version() < TILE_LAUNCH_SINCE:
-                    wanted = "a tile launch needs a driver of CUDA 13.0 or newer"
-                    raise DriverError(f"{wanted}; compile with --tile-launch=false")
-            elif tuple(kernel["cluster"]) != (1, 1, 1):
-                # A tile block is a cluster; `.blocksareclusters` has the driver count the grid so, else we do.
-                if not kernel.get("blocks_are_clusters"):
-                    cluster = dimensions(kernel["cluster"])
-                    x, y, z = (tiles * ctas for tiles, ctas in zip(launched, cluster))
-                    launched = (x, y, z)
-            self._cuda.launch(self.function(entry), launched, tuple(block), shared, stream, cluster, packed)
+            self._queue(entry, grid, packed, stream)
+
+    def measure(self, entry: str, grid: Sequence[int], arguments: Sequence[Any], runs: int, stream: int = 0) -> float:
+        """As `tileiras.runtime.measure`, in the current context."""
+        cuda, times = self._cuda, []
+        with _Arrays(cuda, stream, copies_back=False) as arrays:
+            packed = pack(self.kernels[entry], arguments, arrays, cuda.tensor_map)
+            arrays.settle()
+            # What a first launch takes besides, such as loading the code, is not measured.
+            self._queue(entry, grid, packed, stream)
+            cuda.synchronize(stream)
+            flushed, begin, end = cuda.allocate(FLUSHED), cuda.event(), cuda.event()
+            try:
+                for _ in range(runs):
+                    # Empties the caches, and lasts long enough for the launch to be queued meanwhile.
+                    cuda.fill(flushed, 0, FLUSHED, stream)
+                    cuda.record(begin, stream)
+                    self._queue(entry, grid, packed, stream)
+                    cuda.record(end, stream)
+                    times.append(1000 * cuda.milliseconds(begin, end))
+            finally:
+                _free(cuda, flushed)
+        return statistics.median(times)
+
+    def _queue(self, entry: str, grid: Sequence[int], packed: bytes, stream: int) -> None:
+        kernel = self.kernels[entry]
+        launched = dimensions(grid)
+        block: Sequence[int] = kernel["block"]
+        shared, cluster = kernel["shared_memory"], None
+        if kernel.get("tile_launch"):
+            # The driver's tile launch: a block of one thread stands for a tile block, its memory is static.
+            block, shared = (1, 1, 1), 0
+            if self._cuda.version() < TILE_LAUNCH_SINCE:
+                wanted = "a tile launch needs a driver of CUDA 13.0 or newer"
+                raise DriverError(f"{wanted}; compile with --tile-launch=false")
+        elif tuple(kernel["cluster"]) != (1, 1, 1):
+            # A tile block is a cluster; `.blocksareclusters` has the driver count the grid so, else we do.
+            if not kernel.get("blocks_are_clusters"):
+                cluster = dimensions(kernel["cluster"])
+                x, y, z = (tiles * ctas for tiles, ctas in zip(launched, cluster))
+                launched = (x, y, z)
+        self._cuda.launch(self.function(entry), launched, tuple(block), shared, stream, cluster, packed)
+
+
+def _free(cuda: Driver, address: int) -> None:
+    """Gives memory back; after a kernel's fault every call fails, and the fault itself is what must be reported."""
+    try:
+        cuda.free(address)
+    except DriverError:
+        pass
 
 
 class _Arrays:
     """Device copies of the host memory that one launch works on; copied back when the launch has ended well."""
 
-    def __init__(self, cuda: Driver, stream: int) -> None:
+    def __init__(self, cuda: Driver, stream: int, copies_back: bool = True) -> None:
         self._cuda = cuda
         self.stream = stream
+        self._copies_back = copies_back
         self._copies: dict[tuple[int, int], tuple[int, HostMemory]] = {}
 
     def place(self, memory: HostMemory) -> int:
@@ -140,7 +178,7 @@ class _Arrays:
             if kind is None and self._copies:
                 self._cuda.synchronize(self.stream)
                 for address, memory in self._copies.values():
-                    if memory.writable:
+                    if memory.writable and self._copies_back:
                         self._cuda.copy_to_host(memory.start, address, memory.size)
         finally:
             for address, _ in self._copies.values():
@@ -216,15 +254,45 @@ def launch(
         _check(descriptions(image, metadata), entry, grid, args, stream)
         raise
     with _Context(cuda) as context:
-        key = (context.handle, data)
-        module = _modules.get(key)
-        if module is None:
-            module = _modules[key] = Module(cuda, data, descriptions(image, metadata))
-        if entry not in module.kernels:
-            # Somebody who describes one kernel at a time.
-            module.kernels.update(descriptions(image, metadata))
-        _described(module.kernels, entry)
+        module = _loaded(cuda, context, data, image, entry, metadata)
         module.launch(entry, dimensions(grid), args, stream_handle(stream))
+
+
+def measure(
+    image: Artifact | bytes | bytearray | memoryview | str,
+    entry: str,
+    grid: int | Sequence[int],
+    args: Sequence[Any],
+    *,
+    runs: int = 9,
+    metadata: Mapping[str, Any] | None = None,
+) -> float:
+    """Microseconds that one launch takes on the device: the median of ``runs``, each between two events and with caches
+    that hold nothing of its data.
+
+    image, entry, grid, args, metadata: as `launch` takes them.  Memory of the host is copied to the device once, and
+    nothing back; all launches work on the same memory, one after the other.  Raises what `launch` raises.
+    """
+    data = image_bytes(image)
+    cuda = load_driver()
+    with _Context(cuda) as context:
+        module = _loaded(cuda, context, data, image, entry, metadata)
+        return module.measure(entry, dimensions(grid), args, runs)
+
+
+def _loaded(
+    cuda: Driver, context: _Context, data: bytes, image: Any, entry: str, metadata: Mapping[str, Any] | None
+) -> Module:
+    """The module of an image in the current context, which has the entry; raises ArgumentError where it has not."""
+    key = (context.handle, data)
+    module = _modules.get(key)
+    if module is None:
+        module = _modules[key] = Module(cuda, data, descriptions(image, metadata))
+    if entry not in module.kernels:
+        # Somebody who describes one kernel at a time.
+        module.kernels.update(descriptions(image, metadata))
+    _described(module.kernels, entry)
+    return module
 
 
 def _described(kernels: Mapping[str, Mapping[str, Any]], entry: str) -> Mapping[str, Any]:
