@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from reports import EXAMPLES, options
 
 import tileiras
 from tileiras.layout.linear_layout import LinearLayout
-from tileiras.report import collect, decisions
+from tileiras.report import charts, collect, decisions, page
 from tileiras.report.figures import answers, differences, figures
 from tileiras.report.model import LEVELS, as_json
 
@@ -210,3 +211,20 @@ def test_a_loop_that_has_nothing_to_run_ahead_is_no_obstacle():
     (kernel,) = collect.of_source(str(EXAMPLES / "kernels/conv2d.py"), options(), entries=["conv2d"]).kernels
     assert [choice for choice in kernel.choices if choice.category == "loop" and choice.kind == "missed"]
     assert [each for each in kernel.obstacles if each.kind == "loop"] == []
+
+
+def test_tensor_memory_has_the_columns_that_the_machine_code_allocates():
+    found = collect.of_source(str(EXAMPLES / "matmul_f16.py"), options(**{"gpu-name": "sm_100"}))
+    (kernel,) = found.kernels
+    tiles = kernel.memory.tensor
+    # The sum of 128x128 numbers of 32 bits: a number of each of 128 lanes in every column.
+    assert [("128x128xf32" in tile.what, tile.columns) for tile in tiles] == [(True, 128)]
+    assert re.search(r"tcgen05\.alloc\S* \S+ (\d+);", kernel.levels["ptx"].text)[1] == str(kernel.memory.tensor_columns)
+    text = kernel.levels["tileas"].text.split("\n")
+    assert "tensor_memory.alloc" in text[tiles[0].first - 1] and "dealloc" in text[tiles[0].last - 1]
+    assert f"column = {tiles[0].column} : i32" in text[tiles[0].first - 1]
+    drawn = charts.tensor_memory(kernel.memory)
+    (block,) = re.findall(r'<rect [^>]*y="([\d.]+)"[^>]*height="([\d.]+)"', drawn)
+    share = tiles[0].columns / kernel.memory.tensor_columns
+    assert float(block[1]) == pytest.approx(share * 230, abs=0.5)
+    assert "Tiles in tensor memory" in page.page(found)

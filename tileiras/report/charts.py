@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tileiras.named_tuple import NamedTuple
 from tileiras.report.model import Area, Kernel, Memory, Roofline, StallAt, Timing
 from tileiras.report.svg import Drawing
 
@@ -22,22 +23,55 @@ def attribute(places: Sequence[int]) -> str:
     return " ".join(map(str, places))
 
 
+class _Block(NamedTuple):
+    """A stretch of a memory over some lines of `tileas`."""
+
+    first: int
+    last: int
+    at: int
+    size: int
+    colour: str
+    title: str
+    places: tuple[int, ...]
+
+
 def arena(memory: Memory) -> str:
     """Bytes of shared memory downwards, lines of `tileas` to the right."""
+    blocks = [_Block(area.first, area.last, area.offset, area.bytes, KINDS[area.kind], title_of(area), area.places)
+              for area in memory.areas]  # fmt: skip
+    return _over_lines(blocks, max(memory.total, 1), _last_line(memory), "B",
+                       f"Arena of shared memory: {memory.total} bytes")  # fmt: skip
+
+
+def tensor_memory(memory: Memory) -> str:
+    """Columns of tensor memory downwards, as many as the CTA allocates, lines of `tileas` to the right."""
+    blocks = []
+    for number, each in enumerate(memory.tensor):
+        where = f"columns {each.column} to {each.column + each.columns}; lines {each.first} to {each.last}"
+        blocks.append(_Block(each.first, each.last, each.column, each.columns, f"c{number % COLOURS}",
+                             f"{each.what}; {where}", each.places))  # fmt: skip
+    return _over_lines(blocks, max(memory.tensor_columns, 1), _last_line(memory), "",
+                       f"Tensor memory: {memory.tensor_columns} columns")  # fmt: skip
+
+
+def _last_line(memory: Memory) -> int:
+    """Of `tileas`, so that both memories have one axis."""
+    return max([area.last for area in memory.areas] + [tile.last for tile in memory.tensor], default=1)
+
+
+def _over_lines(blocks: Sequence[_Block], top: int, last: int, unit: str, label: str) -> str:
+    """Blocks of a memory of `top` units over the lines up to `last`."""
     height, bottom = 240.0, 30.0
-    last = max((area.last for area in memory.areas), default=1)
-    top = max(memory.total, 1)
-    label = f"Arena of shared memory: {memory.total} bytes over {last} lines of tileas"
-    drawing = Drawing(WIDTH, height + bottom, label)
+    drawing = Drawing(WIDTH, height + bottom, f"{label} over {last} lines of tileas")
     across, down = (WIDTH - LEFT - 10) / max(last, 1), (height - 10) / top
     for step in range(5):
         y = 5 + step * (height - 10) / 4
         drawing.line(LEFT, y, WIDTH - 10, y, "grid")
-        drawing.text(LEFT - 6, y + 4, f"{top * step // 4} B", "end")
-    for area in memory.areas:
+        drawing.text(LEFT - 6, y + 4, f"{top * step // 4} {unit}".rstrip(), "end")
+    for block in blocks:
         drawing.rect(
-            LEFT + (area.first - 1) * across, 5 + area.offset * down, max(2.0, (area.last - area.first + 1) * across),
-            max(1.0, area.bytes * down), KINDS[area.kind], title_of(area), attribute(area.places),
+            LEFT + (block.first - 1) * across, 5 + block.at * down, max(2.0, (block.last - block.first + 1) * across),
+            max(1.0, block.size * down), block.colour, block.title, attribute(block.places),
         )  # fmt: skip
     drawing.text(LEFT, height + 18, "line 1 of tileas")
     drawing.text(WIDTH - 10, height + 18, f"line {last}", "end")

@@ -1,4 +1,4 @@
-"""What a kernel takes of an SM's memories: the arena of shared memory over the program, registers along its code."""
+"""What a kernel takes of an SM's memories: shared and tensor memory over the program, registers along its code."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerAttr, Operation
 from tileiras.report.layouts import Names
 from tileiras.report.machine import MachineText
-from tileiras.report.model import Area, Memory
+from tileiras.report.model import Area, Columns, Memory
 from tileiras.resources.arena import shared_bytes
+from tileiras.resources.tensor_columns import RESERVE
 from tileiras.targets.sm import TARGETS
 
 
@@ -32,7 +33,8 @@ def memory(
     target = TARGETS.get(gpu)
     registers = machine.registers if machine is not None else ()
     allocated = machine.code.registers if machine is not None else (resources or {}).get("registers") or 0
-    return Memory(areas, total, target.shared_per_cta if target is not None else 0, registers, allocated)
+    return Memory(areas, total, target.shared_per_cta if target is not None else 0, registers, allocated,
+                  *_tensor(module, lines, names, places))  # fmt: skip
 
 
 def _areas(
@@ -55,11 +57,33 @@ def _areas(
         elif isinstance(op, tileas.CreatePipelineOp) and isinstance(op.attributes.get("offset"), IntegerAttr):
             offset = op.attributes["offset"].value
             found.append(Area("mbarriers", "mbarriers of a pipe", offset, op.mbarrier_bytes, line, last, where))
+        elif op.name == RESERVE and isinstance(op.attributes.get("offset"), IntegerAttr):
+            what = "mbarriers and the address of tensor memory"
+            found.append(Area("mbarriers", what, op.attributes["offset"].value, op.bytes, line, last, where))
         for area in tileas.scratch_areas(op):
             what = op.name.removeprefix("nv_tileas.") + (f" in {area.rounds} rounds" if area.rounds > 1 else "")
             end = _region_end(op, line_of, line)
             found.append(Area("scratch", what, area.offset, area.bytes, line, end, where))
     return tuple(sorted(found, key=lambda area: (area.first, area.offset)))
+
+
+def _tensor(
+    module: Operation, lines: Sequence[int], names: Names, places: Mapping[int, tuple[int, ...]]
+) -> tuple[tuple[Columns, ...], int]:
+    """The tiles in tensor memory, and the columns that a CTA allocates."""
+    line_of = dict(zip(module.walk(), lines))
+    last = max(lines, default=0)
+    found: list[Columns] = []
+    allocated = 0
+    for op, line in line_of.items():
+        if op.name == RESERVE and isinstance(op.attributes.get("columns"), IntegerAttr):
+            allocated = max(allocated, op.attributes["columns"].value)
+        elif isinstance(op, tileas.TensorAllocOp) and isinstance(op.column, IntegerAttr):
+            ends = [line_of[user] for user in op.result.users if isinstance(user, tileas.TensorDeallocOp)]
+            type = op.result.type
+            found.append(Columns(names.typed(type.tile), op.column.value, type.columns, line, max(ends, default=last),
+                                 places.get(line, ())))  # fmt: skip
+    return tuple(sorted(found, key=lambda each: (each.first, each.column))), allocated
 
 
 def _end(op: tileas.AllocTensorOp, line_of: Mapping[Operation, int], last: int) -> int:

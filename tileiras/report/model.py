@@ -112,8 +112,21 @@ class Area(NamedTuple):
     places: tuple[int, ...]
 
 
+class Columns(NamedTuple):
+    """Columns of tensor memory that a tile has, and where in the program it has them."""
+
+    what: str
+    column: int
+    """The first."""
+    columns: int
+    first: int
+    """Lines of `tileas`."""
+    last: int
+    places: tuple[int, ...]
+
+
 class Memory(NamedTuple):
-    """Shared memory over the program, and registers along the machine code."""
+    """Shared and tensor memory over the program, and registers along the machine code."""
 
     areas: tuple[Area, ...]
     total: int
@@ -124,6 +137,9 @@ class Memory(NamedTuple):
     """Line of `sass` -> general registers in use there, as nvdisasm counts them."""
     allocated: int
     """Registers that a thread has."""
+    tensor: tuple[Columns, ...] = ()
+    tensor_columns: int = 0
+    """That a CTA allocates of the SM's 512; 0 where it has no tensor memory."""
 
 
 class Obstacle(NamedTuple):

@@ -51,6 +51,7 @@ def _shown(number: int, kernel: Kernel, difference: Difference | None) -> dict[s
         "id": f"k{number}", "it": kernel, "figures": figures(kernel), "answers": answers(kernel),
         "levels": [_level(kernel, name) for name in LEVELS if name in kernel.levels],
         "arena": _safe(charts.arena(memory)) if memory is not None and memory.areas else "",
+        "tensor_memory": _safe(charts.tensor_memory(memory)) if memory is not None and memory.tensor else "",
         "registers": _safe(charts.registers(kernel)) if memory is not None and memory.registers else "",
         "timeline": _safe(charts.timeline(kernel.timing)) if kernel.timing is not None else "",
         "roofline": _safe(charts.roofline(kernel.timing.roofline)) if kernel.timing is not None else "",
