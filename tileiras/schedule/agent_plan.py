@@ -29,7 +29,7 @@ from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.registers import block_registers
 from tileiras.resources.shared_memory import resident_size, scratch_bytes, shared_budget
 from tileiras.targets import CopyAtom, Target, find_copy_atom, mma_atom, registers_per_thread
-from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS, WARPGROUPS
+from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS, RUNS, WARPGROUPS
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
 
 from .producer_slice import NotSeparable, ProducerSlice
@@ -38,9 +38,6 @@ from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes, consumer_
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
-
-RUNS, BOXES = "cp_async", "bulk_load"
-"""How stages are filled (`targets/pipe_protocol.py`): by all threads of the agent, or in boxes by one."""
 
 LEAST_STAGES = 2
 

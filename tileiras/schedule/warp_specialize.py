@@ -18,8 +18,9 @@ from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.targets import Target
+from tileiras.targets.pipe_protocol import BOXES
 
-from .agent_plan import BOXES, AgentPlan, leave_plain, plan_agents
+from .agent_plan import AgentPlan, leave_plain, plan_agents
 from .induction_variable import trip_count
 from .producer_slice import NotSeparable
 

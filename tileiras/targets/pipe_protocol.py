@@ -60,6 +60,10 @@ def _arrivals(signal: Signal, warps: int) -> int:
     return {"thread": WARP_SIZE * warps, "warp": warps, "converged warp": warps, "agent": 1}[signal]
 
 
+RUNS, BOXES = "cp_async", "bulk_load"
+"""Kinds of producers whose tiles come from global memory: all threads copy runs of bytes, or one thread copies boxes of
+a tensor map."""
+
 THREADS, WARPGROUPS, TENSOR_MEMORY = "ld_shared", "wgmma", "tcgen05"
 """Consumers: threads that load from a stage, products of warpgroups or into tensor memory that read it in place."""
 

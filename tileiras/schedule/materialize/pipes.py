@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
-from tileiras.schedule.agent_plan import BOXES, LoopPlan, PipePlan
+from tileiras.schedule.agent_plan import LoopPlan, PipePlan
 from tileiras.schedule.staging import StagedLoad
 from tileiras.schedule.tensor_boxes import descriptor_type
+from tileiras.targets.pipe_protocol import BOXES
 
 
 class Pipe:
