@@ -24,6 +24,9 @@ SEED = 1
 BESIDE = 4
 """Commands that run at once."""
 
+WEIGHTS = {"service": 1, "client": 8, "child": 31}
+"""How often each kind is chosen: a service takes seconds to be there, and has children only then."""
+
 CLIENT = "import sys; from tileiras.server import client; sys.exit(client.run('tileiras'))"
 TARGETS = ("sm_80", "sm_90", "sm_100")
 
@@ -86,7 +89,7 @@ class Kills:
         # A service has a session of its own; what a request has started when its service was killed is in that, too.
         services = [pid for pid in found if _session(pid) == pid]
         children = [pid for pid in found if parent(pid) in services]
-        kind = self._chance.choice(("service", "client", "child", "child", "child"))
+        (kind,) = self._chance.choices(tuple(WEIGHTS), tuple(WEIGHTS.values()))
         candidates = {"service": services, "client": sorted(clients), "child": children}[kind]
         if candidates:
             pid = self._chance.choice(sorted(candidates))

@@ -58,13 +58,13 @@ def test_a_process_that_has_grown_is_replaced(monkeypatch):
     isolation.stop()
 
 
-def test_a_process_that_watches_over_a_program_is_kept(monkeypatch, tmp_path):
+def test_a_process_that_watches_over_a_program_is_kept(monkeypatch):
     monkeypatch.setattr(isolation, "MAX_REQUESTS", 1)
     text = f"{MODULE_HEADER}define ptx_kernel void @k() {{\n  ret void\n}}\n"
     llvm_pipeline.verify_module(text)
     first = isolation.helper_pid()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
-        with isolation.watching(program.pid, str(tmp_path)):
+        with isolation.watching(program.pid):
             llvm_pipeline.verify_module(text)
             assert isolation.helper_pid() == first
         program.communicate(b"\n")

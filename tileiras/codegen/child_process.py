@@ -20,7 +20,7 @@ import errno
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tileiras.codegen import isolation
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
@@ -38,6 +38,25 @@ class _Child(subprocess.Popen):
     def _handle_exitstatus(self, sts: int, *arguments: object, **named: object) -> None:
         self.status = sts
         super()._handle_exitstatus(sts, *arguments, **named)  # type: ignore[misc]
+
+
+@contextlib.contextmanager
+def working_folder() -> Iterator[str]:
+    """The path of a new folder for temporary files, removed at the end of the block, and when this process is killed.
+
+    Raises OSError where none can be made.
+    """
+    import shutil
+    import tempfile
+
+    # Told of before it is made: it must be nobody else's, so its name is one that is never drawn twice.
+    path = os.path.join(os.path.abspath(tempfile.gettempdir()), f"tileiras-{os.urandom(16).hex()}")
+    with isolation.watching(path):
+        os.mkdir(path, 0o700)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def run(
@@ -80,7 +99,7 @@ def run(
             raise failed(f"Couldn't fork: {name}: {error.strerror}") from None
         raise failed(f"Program could not be executed: {path}: {error.strerror}") from None
     try:
-        with isolation.watching(child.pid, folder):
+        with isolation.watching(child.pid):
             if meanwhile is not None:
                 meanwhile()
             data, _ = child.communicate(timeout=timeout)

@@ -62,15 +62,16 @@ class Helper:
         "_stderr",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: bool = True) -> None:
+        """`ahead` of its first request it loads LLVM."""
         _prepare_fork()
         # A file, not a pipe: it never fills up, and its content outlives the helper.
         self._stderr = _nameless_file()
         self._read_to = 0
         self._answered = 0
         self._growth = 0
-        # Programs that the helper would end, should this process be killed.
-        self._announced: set[int] = set()
+        # Programs that the helper would end and folders that it would remove, should this process be killed.
+        self._announced: set[str | int] = set()
         self._owner = os.getpid()
         lock = _llvm_lock()
         with _creation:
@@ -89,7 +90,7 @@ class Helper:
                 if lock is not None:
                     lock.release()
             if self._pid == 0:
-                self._become_helper(*inner)
+                self._become_helper(*inner, ahead)
             del _kept[threading.get_ident()]
             for descriptor in inner:
                 _pipe_ends.discard(descriptor)
@@ -99,13 +100,13 @@ class Helper:
         """The parent's ends of the pipes."""
         return self._requests, self._replies, self._lifeline
 
-    def _become_helper(self, requests: int, replies: int, lifeline: int) -> NoReturn:
+    def _become_helper(self, requests: int, replies: int, lifeline: int, ahead: bool) -> NoReturn:
         code = 1
         try:
             # Not the parent's: whoever reads a pipe of the parent waits until all its writers are gone.
             os.dup2(self._stderr.fileno(), 1)
             os.dup2(self._stderr.fileno(), 2)
-            _serve(requests, replies, lifeline, self._owner)
+            _serve(requests, replies, lifeline, self._owner, ahead)
             code = 0
         finally:
             os._exit(code)
@@ -146,18 +147,18 @@ class Helper:
         """Whether another helper is to take the next request; never while this one watches over a program."""
         return (self._answered >= MAX_REQUESTS or self._growth > MAX_GROWTH) and not self._announced
 
-    def announce(self, pid: int, folder: str = "") -> None:
-        """Has the program `pid`, a child of this process, ended and its `folder` removed should this process be killed;
-        without a folder, no more."""
+    def announce(self, owned: str | int, *, is_there: bool) -> None:
+        """Has a folder, which this process is about to make, removed or a program, which it has started, ended should
+        this process be killed; until it says that it is not there any more."""
         if os.getpid() == self._owner and not self._stderr.closed:
             from tileiras.codegen import lifeline
 
-            if folder:
-                self._announced.add(pid)
+            if is_there:
+                self._announced.add(owned)
             else:
-                self._announced.discard(pid)
+                self._announced.discard(owned)
             with contextlib.suppress(BrokenPipeError):  # the helper has died: nobody is there to do it
-                _send(self._lifeline, lifeline.announcement(pid, folder))
+                _send(self._lifeline, lifeline.announcement(owned, is_there=is_there))
 
     def _drain(self) -> str:
         size = os.fstat(self._stderr.fileno()).st_size
@@ -327,20 +328,23 @@ def call(
 
 
 @contextlib.contextmanager
-def watching(pid: int, folder: str) -> Iterator[None]:
-    """While the program `pid` runs in `folder`: it ends, and the folder goes, with this process.
+def watching(owned: str | int) -> Iterator[None]:
+    """Until the end of the block, should this process be killed: the folder `owned` goes, with what works in it, which
+    need not be there yet; or the program of that number ends.
 
-    That is left to this thread's helper; without one it holds only as long as nobody kills this process.
+    That is left to this thread's helper, which is started where there is none: without LLVM, until it is asked for it.
     """
     helper = getattr(_local, "helper", None)
+    if helper is None and available():
+        helper = _local.helper = Helper(ahead=False)
     if helper is None:
         yield
         return
-    helper.announce(pid, folder)
+    helper.announce(owned, is_there=True)
     try:
         yield
     finally:
-        helper.announce(pid)
+        helper.announce(owned, is_there=False)
 
 
 def stop() -> None:
@@ -357,7 +361,7 @@ def _functions() -> dict[str, Any]:
     return llvm_pipeline.REQUESTS
 
 
-def _serve(requests: int, replies: int, lifeline: int, owner: int) -> None:
+def _serve(requests: int, replies: int, lifeline: int, owner: int, ahead: bool) -> None:
     """The helper's loop; it ends with the parent, in the middle of a request as well."""
     import signal
 
@@ -382,21 +386,26 @@ def _serve(requests: int, replies: int, lifeline: int, owner: int) -> None:
     gc.set_threshold(50_000, 50, 50)
     # The parent forks during a compilation, when it collects nothing.
     gc.enable()
+    first = None if ahead else _read_message(requests)
+    if first is None and not ahead:
+        return follower.join()
     functions = _functions()
     warm_up = functions.get("warm_up")
     if warm_up is not None and not llvm_is_loaded:
         warm_up()
     ready = _resident_bytes()
-    while True:
-        message = _read_message(requests)
-        if message is None:
-            return follower.join()
+    while (message := first or _read_message(requests)) is not None:
+        first = None
         function, arguments = marshal.loads(message)
         try:
             ok, value = True, functions[function](**arguments)
         except Exception as error:  # noqa: BLE001  Whatever it is, the parent must get an answer; it raises it again.
             ok, value = False, str(error) or type(error).__name__
-        _send(replies, marshal.dumps((ok, value, _resident_bytes() - ready)))
+        try:
+            _send(replies, marshal.dumps((ok, value, _resident_bytes() - ready)))
+        except BrokenPipeError:  # the parent has gone, and this process ends when what it has left is cleared away
+            break
+    follower.join()
 
 
 def _resident_bytes() -> int:

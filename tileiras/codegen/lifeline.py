@@ -1,9 +1,13 @@
-"""What a process that is killed leaves running is ended by its helper.
+"""What a process that is killed leaves is ended and removed by its helper.
 
 No signal handler runs at SIGKILL, and `PR_SET_PDEATHSIG` would have to be set between fork and exec, for which Python
 copies the whole process.  So the helper (`isolation`) reads a pipe that closes when its owner is gone, however that
-came about: over it, it is told which program runs, and where.  A worker of a build is to end with the build as well, in
-the middle of its work: its helper looks at the pipe that says so, too.
+came about: over it, it is told which folders the owner is about to make, and which programs run.  A folder is told of
+before it is made: its owner may be killed at once after that.  A program can only be told of when it runs; where the
+system says in which folder a process works, one in such a folder is found without.
+
+A worker of a build is to end with the build as well, in the middle of its work: its helper looks at the pipe that says
+so, too.
 """
 
 from __future__ import annotations
@@ -12,31 +16,40 @@ import contextlib
 import marshal
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+Owned = str | int
+"""A folder by its absolute path, or a program by its process number."""
+
+SECONDS = 10.0
+"""What programs that were sent SIGKILL have to be gone: until then they may make files in a folder that is removed."""
 
 
-def announcement(pid: int, folder: str) -> bytes:
-    """Says that the program `pid` works in `folder`; without a folder, that it has ended."""
-    return marshal.dumps((pid, folder))
+def announcement(owned: Owned, *, is_there: bool) -> bytes:
+    """Says that the owner is about to make a folder, or has started a program; or that it is not there any more."""
+    return marshal.dumps((owned, is_there))
 
 
 def follow(read: Callable[[], bytes | None], owner: int, sentinel: int | None) -> None:
     """Takes announcements, from the `read` that gives None when the process `owner` is gone; then ends its programs,
-    removes their folders, and ends this process.
+    removes its folders, and ends this process.
 
     The owner is made to go when the descriptor `sentinel` can be read.
     """
-    running: dict[int, str] = {}
+    owned: dict[Owned, None] = {}
     try:
         if sentinel is not None:
             threading.Thread(target=_end_owner, args=(owner, sentinel), daemon=True).start()
         while (message := read()) is not None:
-            pid, folder = marshal.loads(message)
-            if folder:
-                running[pid] = folder
+            which, is_there = marshal.loads(message)
+            if is_there:
+                owned[which] = None
             else:
-                running.pop(pid, None)
-        _end(running)
+                owned.pop(which, None)
+        _end(
+            [program for program in owned if isinstance(program, int)],
+            [folder for folder in owned if isinstance(folder, str)],
+        )
     finally:
         os._exit(0)
 
@@ -50,11 +63,38 @@ def _end_owner(owner: int, sentinel: int) -> None:
         os.kill(owner, signal.SIGKILL)
 
 
-def _end(running: dict[int, str]) -> None:
+def _end(programs: list[int], folders: list[str]) -> None:
     import shutil
+    import time
+
+    for program in programs:
+        _kill(program)
+    limit = time.monotonic() + SECONDS
+    while folders and time.monotonic() < limit:
+        for folder in folders:
+            for program in _working_in(folder):
+                _kill(program)
+            shutil.rmtree(folder, ignore_errors=True)
+        folders = [folder for folder in folders if os.path.lexists(folder)]
+        if folders:
+            time.sleep(0.01)
+
+
+def _kill(program: int) -> None:
     import signal
 
-    for pid, folder in running.items():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(program, signal.SIGKILL)
+
+
+def _working_in(folder: str) -> Iterator[int]:
+    """The processes whose working directory is this one, where the system says so (proc(5))."""
+    try:
+        state = os.stat(folder)
+        processes = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return
+    for process in processes:
+        with contextlib.suppress(OSError):
+            if process != os.getpid() and os.path.samestat(os.stat(f"/proc/{process}/cwd"), state):
+                yield process

@@ -56,11 +56,9 @@ def disassemble(
     location: Locatable | None = None,
 ) -> str:
     """What the command, which gets a file with the cubin as its last argument, says of it.  Raises CompileError."""
-    import tempfile
-
     words = words_of(command, location)
     path = find(words[0], location)
-    with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+    with child_process.working_folder() as folder:
         with open(os.path.join(folder, INPUT_NAME), "wb") as file:
             file.write(cubin)
         return child_process.run(

@@ -138,6 +138,7 @@ def form_of(ptx: str, chip: str) -> str:
 
 def prepare() -> None:
     """Loads what running ptxas and reading its words takes, which is half as long as it runs for a small kernel."""
+    import shutil  # noqa: F401
     import tempfile  # noqa: F401
 
     from tileiras.codegen import child_process  # noqa: F401
@@ -169,7 +170,6 @@ def assemble(
     Raises CompileError with ptxas's own text and a command to reproduce when it fails.
     """
     import os
-    import tempfile
 
     from tileiras.codegen import child_process
 
@@ -185,7 +185,7 @@ def assemble(
         # An option that ptxas's help leaves out. Whatever ptxas complains of, it does so without this file as well.
         files[HOST_NAME] = host
         arguments += ["--nv-host", HOST_NAME]
-    with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+    with child_process.working_folder() as folder:
         for name, data in files.items():
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(data)
