@@ -58,6 +58,13 @@ def test_the_first_command_starts_the_service_and_idle_time_ends_it(own_service,
     assert own_service.files() == []
 
 
+def test_a_service_that_is_loading_is_stopped_once_it_has_loaded(own_service, folder):
+    works(own_service, folder)
+    until(own_service.files, "no service was started")
+    own_service.stop()
+    assert not processes(own_service.runtime) and own_service.files() == []
+
+
 def test_many_first_commands_start_one_service(own_service, folder):
     running = [
         subprocess.Popen([*own_service.command(), "--version"], env=own_service.environment(), cwd=folder,

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
@@ -76,12 +75,12 @@ def start(idle: float = protocol.IDLE) -> str:
 
 
 def stop() -> bool:
-    """Ends the service, and waits for it; whether there was one."""
-    facts = ask(protocol.STOP)
-    if facts is None:
-        _clear()
-        return False
+    """Ends the service, and waits for it; whether there was one.  One that is loading is waited for first."""
     limit = time.monotonic() + ANSWER_SECONDS
+    while (facts := ask(protocol.STOP)) is None:
+        if _clear() or time.monotonic() > limit:
+            return False
+        time.sleep(0.02)
     while os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
         if time.monotonic() > limit:
             break
@@ -89,15 +88,20 @@ def stop() -> bool:
     return True
 
 
-def _clear() -> None:
+def _clear() -> bool:
+    """Removes what a killed service has left; False where one holds the lock, which may be loading."""
     from tileiras.server import zygote
 
-    with contextlib.suppress(OSError):
+    try:
         directory = protocol.open_directory()
-        try:
-            zygote.clear(directory, protocol.name_of(protocol.identity()))
-        finally:
-            os.close(directory)
+    except OSError:
+        return True
+    try:
+        return zygote.clear(directory, protocol.name_of(protocol.identity()))
+    except OSError:
+        return True
+    finally:
+        os.close(directory)
 
 
 def _is_zombie(number: int) -> bool:

@@ -361,15 +361,17 @@ def _locked(directory: int, name: str) -> int | None:
         os.close(lock)  # that of a service which has ended since
 
 
-def clear(directory: int, name: str) -> None:
-    """Removes what a service that was killed has left; nothing where one is there, or is loading."""
+def clear(directory: int, name: str) -> bool:
+    """Removes what a service that was killed has left; False, and nothing removed, where one is there or loading."""
     lock = _locked(directory, name)
-    if lock is not None:
-        for left in (name, f"{name}.new"):
-            with contextlib.suppress(OSError):
-                os.unlink(left, dir_fd=directory)
-        _unlock(directory, name, lock)
-        os.close(lock)
+    if lock is None:
+        return False
+    for left in (name, f"{name}.new"):
+        with contextlib.suppress(OSError):
+            os.unlink(left, dir_fd=directory)
+    _unlock(directory, name, lock)
+    os.close(lock)
+    return True
 
 
 def _unlock(directory: int, name: str, lock: int) -> None:
