@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -89,6 +90,33 @@ def test_the_time_is_that_of_the_estimate(saxpy):
         (row.line, row.share) for row in found.by_source()
     }
     assert sum(len(track["spans"]) for track in kernel.timing.tracks) > 0
+
+
+def test_pipes_are_those_of_the_estimate_and_drawn_below_the_timeline():
+    from tileiras.report.timing import Launch
+
+    def matrix(rows: int, columns: int) -> list:
+        return [np.ones((rows, columns), np.float16), rows, columns, columns, 1]
+
+    args = [*matrix(128, 512), *matrix(512, 128), *matrix(128, 128)]
+    specialized = options(**{"pipeline-strategy": "warp-specialize", "tensor-maps": "host"})
+    launch = Launch(None, (1, 1), args, "H200")
+    (kernel,) = collect.of_source(str(EXAMPLES / "matmul_f16.py"), specialized, launch=launch).kernels
+    found = tileiras.sim.estimate(
+        kernel.levels["ptx"].text, "matmul_f16", (1, 1), args, gpu="H200", metadata=kernel.launch
+    )
+    (pipe,) = found.pipes
+    (told,) = as_json(kernel)["timing"]["estimate"]["pipes"]
+    assert told == found.to_json()["pipes"][0]
+    assert told["levels"] == [list(each) for each in pipe.levels]
+    drawing = ElementTree.fromstring(charts.timeline(kernel.timing))
+    (line,) = [each for each in drawing.iter() if each.get("class") == "level"]
+    points = [tuple(map(float, point.split(","))) for point in line.get("points").split()]
+    heights = [y for _, y in points[::2]]
+    full, none = min(heights), max(heights)
+    most = max(level for _, level in pipe.levels)
+    assert [round((none - y) / (none - full) * most) for y in heights] == [level for _, level in pipe.levels]
+    assert any(each.text == f"{pipe.full:.3g} of {pipe.stages} stages full on average" for each in drawing.iter())
 
 
 def test_remarks_of_a_report_are_those_of_the_compiler(matmul):

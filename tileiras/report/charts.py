@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
 
 from tileiras.named_tuple import NamedTuple
 from tileiras.report.model import Area, Kernel, Memory, Roofline, StallAt, Timing
@@ -13,6 +15,8 @@ LEFT = 90.0
 """Room for what stands beside the drawing."""
 LEGEND, LEGEND_ROW = 5, 16.0
 """Names of a legend beside each other, and the height of a row of them."""
+MOST_PIPES, PIPE_ROW = 8, 36.0
+"""Pipes below a timeline, and the height of each."""
 COLOURS = 8
 """Classes `c0` to `c7` of the page's style."""
 KINDS = {"ring": "c0", "buffer": "c1", "scratch": "c2", "mbarriers": "c3"}
@@ -121,12 +125,14 @@ def _kinds(names: Iterable[str]) -> dict[str, str]:
 
 
 def timeline(timing: Timing) -> str:
-    """Tracks below each other, time to the right."""
+    """Tracks below each other, then how full pipes are; time to the right."""
     row, left = 18.0, 240.0
+    pipes = timing.estimate["pipes"][:MOST_PIPES]
     kinds = _kinds(span[2] for track in timing.tracks for span in track["spans"])
     ends = [span[0] + span[1] for track in timing.tracks for span in track["spans"]]
-    end = max(ends, default=1.0)
-    bottom = row * len(timing.tracks)
+    end = max([*ends, *(pipe["levels"][-1][0] for pipe in pipes)], default=1.0)
+    rows = row * len(timing.tracks)
+    bottom = rows + PIPE_ROW * len(pipes)
     height = bottom + 28 + LEGEND_ROW * (len(kinds) // LEGEND + 1)
     drawing = Drawing(WIDTH, height, f"Timeline of the simulated time, {end:.4g} microseconds")
     across = (WIDTH - left - 10) / max(end, 1e-9)
@@ -136,10 +142,31 @@ def timeline(timing: Timing) -> str:
         for start, length, what in track["spans"]:
             drawing.rect(left + start * across, y + 2, length * across, row - 4, kinds[what],
                          f"{track['name']}: {what}, {start:.4g} to {start + length:.4g} us")  # fmt: skip
+    for number, pipe in enumerate(pipes):
+        _level(drawing, pipe, left, rows + number * PIPE_ROW, across)
     drawing.text(left, bottom + 14, "0 us")
     drawing.text(WIDTH - 10, bottom + 14, f"{end:.4g} us", "end")
     _legend(drawing, kinds, left, bottom + 22)
     return drawing.markup()
+
+
+def _level(drawing: Drawing, pipe: dict[str, Any], left: float, top: float, across: float) -> None:
+    """Full stages of a pipe (`Estimate.pipes`) as a step line between none and all of them; ``across``: units of the
+    drawing a microsecond."""
+    height = PIPE_ROW - 10
+
+    def y_of(level: int) -> float:
+        return top + 5 + height * (1 - level / pipe["stages"])
+
+    levels = pipe["levels"]
+    drawing.text(left - 6, top + 15, f"pipe at byte {pipe['offset']}, CTA {pipe['cluster']}.{pipe['cta']}", "end")
+    drawing.text(left - 6, top + 28, f"{pipe['full']:.3g} of {pipe['stages']} stages full on average", "end")
+    for level in (0, pipe["stages"]):
+        drawing.line(left, y_of(level), WIDTH - 10, y_of(level), "grid")
+    points = [(left + levels[0][0] * across, y_of(levels[0][1]))]
+    for (_, before), (at, level) in pairwise(levels):
+        points += [(left + at * across, y_of(before)), (left + at * across, y_of(level))]
+    drawing.polyline(points, "level")
 
 
 def roofline(found: Roofline) -> str:

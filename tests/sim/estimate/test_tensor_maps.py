@@ -1,30 +1,14 @@
 """Kernels whose tiles one thread of the CTA copies in boxes, while all others wait for them."""
 
-import json
-
-import numpy as np
 import pytest
+from tensor_maps import estimated
 
-import tileiras
-from tests.kernels.dots import matmul
 from tileiras.codegen import toolkit
-from tileiras.sim import estimate
-from tileiras.sim.estimate.result import Estimate
 
 pytestmark = pytest.mark.skipif(
     toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
 )
 GPUS = [("sm_90", "H200"), ("sm_120", "RTX PRO 6000")]
-
-
-def estimated(shape: tuple[int, int, int], steps: int, target: str, gpu: str, tensor_maps: str) -> Estimate:
-    m, n, k = shape
-    text = matmul(shape, "f16", steps=steps).text.encode()
-    (kernel,) = tileiras.compile(text, gpu_name=target, emit="ptx", tensor_maps=tensor_maps).kernels
-    ptx = kernel.artifacts[".ptx"].decode()
-    assert ("cp.async.bulk.tensor" in ptx) == (tensor_maps == "host")
-    arrays = [np.ones((m, steps * k), np.float16), np.ones((steps * k, n), np.float16), np.zeros((m, n), np.float32)]
-    return estimate(ptx, "k", 1, arrays, gpu=gpu, metadata=json.loads(kernel.artifacts.get(".json", "{}")) or None)
 
 
 @pytest.mark.parametrize("target, gpu", GPUS)

@@ -17,7 +17,7 @@ from tileiras.sim.emulator.recording import (
 )
 from tileiras.sim.estimate.barriers import BlockBarrierState, Cause, TransactionBarrier, Waiting
 from tileiras.sim.estimate.events import Event
-from tileiras.sim.estimate.in_flight import Cluster, Done, Signal, Warp
+from tileiras.sim.estimate.in_flight import Cluster, Done, Mbarrier, Signal, Warp
 from tileiras.targets.sm import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ def _barrier(engine: Simulation, cluster: Cluster, key: tuple[int, int]) -> Tran
 
 def init_barrier(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     init: BarrierInit = event.what  # type: ignore[assignment]
-    warp.cluster.transactions[key_of(engine, init.barrier)] = TransactionBarrier(init.count)
+    rank, offset = key = key_of(engine, init.barrier)
+    made = warp.cluster.transactions[key] = TransactionBarrier(init.count)
+    engine.mbarriers.append(Mbarrier(warp.cluster.number, rank, offset, at, made))
     return at + engine.gpu.latency["shared"], "shared memory", None
 
 def arrive(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
@@ -80,12 +82,18 @@ def arrive(engine: Simulation, warp: Warp, event: Event, index: int, at: float) 
 
 def deliver(engine: Simulation, signal: Signal) -> None:
     barrier = _barrier(engine, signal.cluster, signal.key)
+    completed = barrier.completed
     free = barrier.change(signal.arrivals, signal.transactions, signal.cause)
+    barrier.counts_bytes |= signal.transactions != 0
+    if barrier.completed != completed:
+        barrier.phases.append(engine.now)
     engine.free(free, engine.now, "mbarrier", "mbarrier", signal.cause)
 
 def wait_for_phase(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
     wait: PhaseWait = event.what  # type: ignore[assignment]
     barrier = _barrier(engine, warp.cluster, key_of(engine, wait.barrier))
+    if barrier.first_parity is None:
+        barrier.first_parity = wait.parity & 1
     if not wait.blocking or barrier.passes(wait.parity):
         return at + engine.gpu.latency.get("mbarrier", engine.gpu.latency["shared"]), "mbarrier", None
     barrier.waiting.append((wait.parity, Waiting(warp, at, index)))

@@ -32,7 +32,10 @@ class Waiting(NamedTuple):
 class TransactionBarrier:
     """An mbarrier.  Raises nothing: more arrivals than expected are what the emulator reports."""
 
-    __slots__ = ("cause", "completed", "expected", "pending", "transactions", "waiting")
+    __slots__ = (
+        "cause", "completed", "counts_bytes", "expected", "first_parity", "pending", "phases", "transactions",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self, count: int) -> None:
         self.expected = self.pending = count
@@ -40,6 +43,9 @@ class TransactionBarrier:
         self.completed = 0
         self.waiting: list[tuple[int, Waiting]] = []
         self.cause: Cause | None = None
+        self.phases: list[float] = []  # when each was over
+        self.counts_bytes = False
+        self.first_parity: int | None = None  # of the first wait
 
     def passes(self, parity: int) -> bool:
         """Whether the phase of ``parity`` is over."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.codegen.machine_code import Instruction
 from tileiras.sim.estimate.in_flight import Outcome, Wait, Warp
-from tileiras.sim.estimate.result import Link
+from tileiras.sim.estimate.result import Link, Pipe
 from tileiras.sim.estimate.units import TITLES
 
 _LEAST_DRAWN = 2.0
@@ -18,7 +18,9 @@ _MOST_LINKS = 2000
 _SHORT_LINK = 8.0
 
 
-def trace_events(outcome: Outcome, code: Sequence[Instruction], clock_mhz: float) -> dict[str, Any]:
+def trace_events(
+    outcome: Outcome, code: Sequence[Instruction], clock_mhz: float, pipes: Sequence[Pipe] = ()
+) -> dict[str, Any]:
     """Times are microseconds from the beginning of the first CTA."""
     events: list[dict[str, Any]] = []
     agents = _agents(outcome.warps)
@@ -46,6 +48,12 @@ def trace_events(outcome: Outcome, code: Sequence[Instruction], clock_mhz: float
     for span in outcome.spans:
         at = code[span.instruction]
         events.append(_slice(span.sm, units[str(span.track)], span.name, span.start, span.end, clock_mhz, at))
+    for pipe in pipes:
+        name = f"pipe at byte {pipe.offset}, CTA {pipe.cluster}.{pipe.cta}"
+        events += [
+            {"ph": "C", "pid": pipe.cta, "tid": 0, "name": name, "ts": at, "args": {"full stages": level}}
+            for at, level in pipe.levels
+        ]
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
 

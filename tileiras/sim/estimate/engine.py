@@ -33,6 +33,7 @@ from tileiras.sim.estimate.events import Access, Event
 from tileiras.sim.estimate.in_flight import (
     Cluster,
     Done,
+    Mbarrier,
     Outcome,
     Signal,
     Span,
@@ -85,6 +86,7 @@ class Simulation:
         self.stalls: dict[tuple[int, str], float] = {}
         self.spans: list[Span] = []
         self.updates: list[Update] = []
+        self.mbarriers: list[Mbarrier] = []
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -116,7 +118,7 @@ class Simulation:
         # The launch ends when the memories have what was stored.
         cycles = max([*self.ends, *(sm.backlog(0.0) for sm in self.sms)], default=0.0)
         return Outcome(cycles, tuple(self.ends), tuple(self.warps), self.sms, issued, self.stalls,
-                       self.spans, self.updates)  # fmt: skip
+                       self.spans, self.updates, self.mbarriers)  # fmt: skip
 
     def _begin(self, slot: int, at: float) -> None:
         works = self.queue[self.begun]

@@ -122,6 +122,17 @@ class Signal(NamedTuple):
     cause: Cause
 
 
+class Mbarrier(NamedTuple):
+    """A transaction barrier that was initialised."""
+
+    cluster: int
+    rank: int
+    offset: int
+    """In the shared memory of its CTA, in bytes."""
+    since: float
+    barrier: TransactionBarrier
+
+
 class Update(NamedTuple):
     """A thread updated one address of global memory, atomically."""
 
@@ -146,3 +157,5 @@ class Outcome(NamedTuple):
     spans: list[Span]
     updates: list[Update]
     """In order of time, as far as events are."""
+    mbarriers: list[Mbarrier]
+    """In the order in which they were initialised."""

@@ -14,7 +14,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
-from tileiras.sim.estimate import drawing, locks, steady_state
+from tileiras.sim.estimate import drawing, fill_levels, locks, steady_state
 from tileiras.sim.estimate.arguments import preserved
 from tileiras.sim.estimate.engine import CODE_LINE, PREFETCHED, Simulation
 from tileiras.sim.estimate.events import ClusterTrace, Recording
@@ -363,7 +363,7 @@ class Model:
         gpu = self.gpu
         outcome = run.outcome
         utilization = _utilization(run.busy, run.cycles, outcome)
-        phases = self._phases(outcome)
+        phases, pipes = self._phases(outcome), fill_levels.pipes(outcome, gpu.clock_mhz)
         total = sum(run.issued.values()) + sum(run.stalls.values())
         stalls = self._stalls(run, total)
         bounds: dict[str, float] = {}
@@ -380,8 +380,8 @@ class Model:
             microseconds=cycles / gpu.clock_mhz + gpu.launch_microseconds,
             bound=_bound(utilization, _reasons(stalls)), bounds=bounds,
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
-            occupancy=held, steady=self._steady_loop(run), phases=phases, notes=tuple(self.notes),
-            trace=drawing.trace_events(outcome, self.machine.instructions, gpu.clock_mhz),
+            occupancy=held, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
+            trace=drawing.trace_events(outcome, self.machine.instructions, gpu.clock_mhz, pipes),
         )  # fmt: skip
 
     def _stalls(self, run: Run, total: float) -> tuple[Stall, ...]:

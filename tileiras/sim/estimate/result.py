@@ -81,6 +81,26 @@ class Phase(NamedTuple):
     utilization: dict[str, float]
 
 
+class Pipe(NamedTuple):
+    """A ring of stages that warps hand to each other, of one CTA, over the simulated time."""
+
+    cluster: int
+    """Which of those that were simulated."""
+    cta: int
+    """Its rank in the cluster."""
+    offset: int
+    """Of its first mbarrier in the CTA's shared memory, in bytes."""
+    stages: int
+    full: float
+    """Stages that are full, on average."""
+    empty_share: float
+    """Of the time, in which none is full: who drains them waits, or has nothing left to do."""
+    full_share: float
+    """Of the time, in which all are: who fills them is ahead."""
+    levels: tuple[tuple[float, int], ...]
+    """(microseconds from the beginning of the first CTA, stages that are full from then on); the last is the end."""
+
+
 class Estimate(NamedTuple):
     """How long a launch takes, and why."""
 
@@ -104,11 +124,13 @@ class Estimate(NamedTuple):
     steady: SteadyLoop | None
     """None for a kernel without a long loop."""
     phases: tuple[Phase, ...]
+    pipes: tuple[Pipe, ...]
+    """How full they are; of kernels whose warps hand tiles to each other through mbarriers."""
     notes: tuple[str, ...]
     """What was extrapolated and how that was found out, or why nothing was."""
     trace: dict[str, Any]
     """Of the simulated time, as Chrome and Perfetto read it: processes are SMs, with a track for each warp, agent
-    (warps that take one path) and unit."""
+    (warps that take one path) and unit, and counters of the full stages of pipes."""
 
     def by_ptx_line(self) -> list[LineStall]:
         return _by_line(self.stalls, lambda stall: (None, stall.ptx_line))

@@ -1,0 +1,121 @@
+"""How many stages of each pipe are full over the simulated time.
+
+A stage has two mbarriers: a phase of the one completes when the stage is full, a phase of the other when it is empty
+again, and those that say full stand before those that say empty (`tileiras.targets.pipe_protocol`, CUTLASS's
+`PipelineAsync`).  PTX does not name them.  A producer finds the phase before the first one complete, so that the first
+wait for an empty stage has parity 1, and only full stages count bytes; whether what was found is a pipe shows in its
+phases, which alternate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.sim.estimate.in_flight import Mbarrier, Outcome
+from tileiras.sim.estimate.result import Pipe
+
+_BYTES = 8
+"""Of an mbarrier (PTX ISA, "Size and alignment of mbarrier object")."""
+
+
+class _Kind(NamedTuple):
+    """How mbarriers are used."""
+
+    counts_bytes: bool
+    starts_over: bool
+    """Whether the first wait is for the phase before the first one."""
+    arrivals: int
+    """Of a phase."""
+
+
+class _Run(NamedTuple):
+    """Neighbouring mbarriers that are used alike."""
+
+    kind: _Kind
+    barriers: list[Mbarrier]
+
+
+def pipes(outcome: Outcome, clock_mhz: float) -> tuple[Pipe, ...]:
+    """The pipes of all CTAs that were simulated, in the order of CTAs and of addresses."""
+    found = []
+    for barriers in _by_cta(outcome.mbarriers):
+        runs = _runs(barriers)
+        at = 0
+        while at + 1 < len(runs):
+            full, empty = runs[at : at + 2]
+            stages = min(len(full.barriers), len(empty.barriers))
+            pairs = list(zip(full.barriers[-stages:], empty.barriers[:stages]))
+            adjacent = pairs[-1][0].offset + _BYTES == pairs[0][1].offset
+            if adjacent and _may_be(full.kind, empty.kind) and all(_alternate(*pair) for pair in pairs):
+                found.append(_pipe(pairs, outcome.ends[pairs[0][0].cluster], clock_mhz))
+                at += 1
+            at += 1
+    return tuple(found)
+
+
+def _may_be(full: _Kind, empty: _Kind) -> bool:
+    """One of the two ways in which a pipe shows has to: two barriers at which warps meet in turn alternate as well."""
+    return (empty.starts_over or full.counts_bytes) and not full.starts_over and not empty.counts_bytes
+
+
+def _by_cta(barriers: Sequence[Mbarrier]) -> list[list[Mbarrier]]:
+    """Those of one CTA by address; what is initialised once more at one address is of a later group."""
+    groups: dict[tuple[int, int, int], list[Mbarrier]] = {}
+    times: dict[tuple[int, int, int], int] = {}
+    for each in barriers:
+        key = (each.cluster, each.rank, each.offset)
+        times[key] = times.get(key, -1) + 1
+        groups.setdefault((each.cluster, each.rank, times[key]), []).append(each)
+    return [sorted(groups[key], key=lambda each: each.offset) for key in sorted(groups)]
+
+
+def _runs(barriers: Sequence[Mbarrier]) -> list[_Run]:
+    """Stages that a short loop does not reach are like those before them."""
+    runs: list[_Run] = []
+    for each in barriers:
+        state = each.barrier
+        kind = _Kind(state.counts_bytes, state.first_parity == 1, state.expected)
+        last = runs[-1] if runs and runs[-1].barriers[-1].offset + _BYTES == each.offset else None
+        unused = state.first_parity is None and not state.phases
+        if last is not None and (kind == last.kind or unused and state.expected == last.kind.arrivals):
+            last.barriers.append(each)
+        else:
+            runs.append(_Run(kind, [each]))
+    return runs
+
+
+def _alternate(full: Mbarrier, empty: Mbarrier) -> bool:
+    """Whether a stage is filled, emptied, filled and so on."""
+    filled, emptied = full.barrier.phases, empty.barrier.phases
+    return (
+        0 <= len(filled) - len(emptied) <= 1
+        and all(before <= after for before, after in zip(filled, emptied))
+        and all(before <= after for before, after in zip(emptied, filled[1:]))
+    )
+
+
+def _pipe(pairs: Sequence[tuple[Mbarrier, Mbarrier]], end: float, clock_mhz: float) -> Pipe:
+    first = pairs[0][0]
+    changes: dict[float, int] = {}
+    for full, empty in pairs:
+        for barrier, change in ((full, 1), (empty, -1)):
+            for at in barrier.barrier.phases:
+                changes[at] = changes.get(at, 0) + change
+    level, levels = 0, [(first.since, 0)]
+    for at in sorted(changes):
+        if changes[at]:
+            level += changes[at]
+            levels.append((at, level))
+    levels.append((max(end, levels[-1][0]), level))
+    stages = len(pairs)
+    lasting = [0.0] * (stages + 1)
+    for (start, held), (until, _) in pairwise(levels):
+        lasting[held] += until - start
+    total = sum(lasting) or 1.0
+    return Pipe(
+        first.cluster, first.rank, first.offset, stages,
+        sum(held * cycles for held, cycles in enumerate(lasting)) / total, lasting[0] / total, lasting[-1] / total,
+        tuple((at / clock_mhz, held) for at, held in levels),
+    )  # fmt: skip
