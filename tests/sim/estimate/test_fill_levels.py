@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from boxes_in_time import estimated
 from micro_kernels import OUT, STAGES, estimate, fma_chain, kernel, loop, ring
-from tensor_maps import estimated
 
 from tests.kernels.agents import TILE, copy_kernel, taking_turns
 from tests.tileas_stage import described

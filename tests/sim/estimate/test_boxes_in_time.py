@@ -1,7 +1,7 @@
 """Kernels whose tiles one thread of the CTA copies in boxes, while all others wait for them."""
 
 import pytest
-from tensor_maps import estimated
+from boxes_in_time import estimated
 
 from tileiras.codegen import toolkit
 
