@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tileiras.cli.tileiras_run import KERNEL_FAILED, main
+from tileiras.cli.process import KERNEL_FAILED
+from tileiras.cli.tileiras_run import main
 
 SAXPY = str(Path(__file__).parents[2] / "examples" / "saxpy.mlir")
 ARGUMENTS = ["--backend", "cuda", "--grid", "3", "f32[3000]=ones", "f32[3000]=ones", "f32=2", "i32=3000"]

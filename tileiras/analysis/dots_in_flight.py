@@ -63,6 +63,18 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
     return found
 
 
+def buffers_read(dot: Any) -> list[Value]:
+    """The buffers in shared memory in which a dot reads its operands."""
+    found = []
+    for value in (dot.a, dot.b):
+        op = value.defining_op
+        while isinstance(op, tileas.VIEW_LIKE):
+            op = op.operand.defining_op
+        if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
+            found.append(op.buffer)
+    return found
+
+
 def chain_of(dot: Any) -> list[Any]:
     """A dot of warpgroups, and those of its block whose results are nothing but the accumulators that it adds to: they
     are complete when it is, and may be in flight as long."""

@@ -15,12 +15,10 @@ from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import MemoryWrite, Operation, TensorType, Value
 from tileiras.layout.encoding import held_layout
 from tileiras.layout.linear_layout import LinearLayout
-
-TMA_STORE = "nv_tileas.async.tma_store"
-"""By name: kernels without tensor maps do without the file that has it."""
 
 _VIEWED = (aa.TiledLoadOp, aa.TiledStoreOp)
 _POINTED = (aa.LoadOp, aa.StoreOp)
@@ -79,7 +77,7 @@ class MemoryConflicts:
 
     def _by_one_thread(self, op: Any) -> bool:
         """Whether the first thread alone executes the access: of a single element, unless all load it."""
-        if isinstance(op, _ASYNCHRONOUS) or op.name == TMA_STORE:
+        if isinstance(op, _ASYNCHRONOUS) or op.name == names.TMA_STORE:
             return False
         if isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) and op.mem_semantic.value == "weak":
             return False
@@ -99,7 +97,7 @@ class MemoryConflicts:
 
 def reaches_memory(op: Operation | None) -> bool:
     """Whether an operation accesses what pointers and views lead to."""
-    return isinstance(op, _MEMORY) or op is not None and op.name == TMA_STORE
+    return isinstance(op, _MEMORY) or op is not None and op.name == names.TMA_STORE
 
 
 def operations_before(token: Value) -> dict[Operation, bool]:
@@ -130,10 +128,4 @@ def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, 
 
 def _in_loop(value: Value) -> bool:
     """Whether a value is made anew in every iteration of some loop."""
-    op = value.defining_op
-    parent = op.parent_op if op is not None else None
-    while parent is not None:
-        if isinstance(parent, (scf.ForOp, scf.WhileOp)):
-            return True
-        parent = parent.parent_op
-    return False
+    return value.defining_op is not None and any(scf.loops_around(value.defining_op))

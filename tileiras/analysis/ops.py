@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import gf2
 from tileiras.analysis.places import PLACED, Places, launch_error
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, SharedLayoutAttr
+from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, SharedLayoutAttr, names
 from tileiras.ir import Operation, TensorType, Value, element_type_of
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.linear_layout import LinearLayout
@@ -43,15 +43,6 @@ if TYPE_CHECKING:
 LANE_BITS = 5
 """A warp has 32 lanes."""
 
-AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
-"""Behind it, operations have the warps of their agent."""
-
-ASYNC_DOTS = ("nv_tileas.async.dot", "nv_tileas.tensor_memory.dot")
-"""Few kernels load the files of the operations."""
-TMA_STORE = "nv_tileas.async.tma_store"
-TENSOR_MEMORY = "nv_tileas.tensor_memory."
-CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
-
 Finding = tuple[Operation, str]
 
 
@@ -76,11 +67,11 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
     places = Places(func, gpu)
     tensor_places: TensorPlaces | None = None
     for op in func.walk():
-        if op.name == AGENT_SWITCH:
+        if op.name == names.AGENT_SWITCH:
             from .agents import agent_warps
 
             specialized = True
-        elif op.name == CREATE_PIPELINE:
+        elif op.name == names.CREATE_PIPELINE:
             piped = True
         elsewhere = elsewhere or any(residence_of(result.type) != "register" for result in op.results)
         here = agent_warps(op, func) if specialized else warps
@@ -100,7 +91,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
             wrong = residence_error(op)
         if not wrong and type(op) in PLACED:
             wrong = places.error(op, here)
-        elif not wrong and op.name.startswith(TENSOR_MEMORY):
+        elif not wrong and op.name.startswith(names.TENSOR_MEMORY):
             from .tensor_operands import TensorPlaces
 
             tensor_places = tensor_places or TensorPlaces(places)
@@ -384,7 +375,7 @@ def _boxes_error(op: Any) -> str:
 
 
 _BY_NAME: Mapping[str, Callable[[Any], str]] = {
-    **dict.fromkeys(ASYNC_DOTS, _product_error),
-    TMA_STORE: _boxes_error,
+    **dict.fromkeys((names.ASYNC_DOT, names.TENSOR_DOT), _product_error),
+    names.TMA_STORE: _boxes_error,
 }
 """Those of operations whose files few kernels load."""

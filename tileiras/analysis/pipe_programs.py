@@ -341,7 +341,7 @@ class Run:
         self._values.update((target, value) for target, value in zip(targets, values) if value is not None)
 
     def _pass_by(self, results: Iterable[Value], values: Iterable[Value]) -> None:
-        """A loop that is not run hands on iterators and tokens as it was given them."""
+        """A loop that is not run yields iterators and tokens as it was given them."""
         for result, value in zip(results, values):
             if result not in self._decisive:
                 self._bind([result], [self._held_by(value)])

@@ -11,6 +11,7 @@ from typing import Any
 from tileiras.analysis.dots_in_flight import is_of_tensor_memory
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import (
     STAGE_ATOMS,
@@ -232,7 +233,7 @@ def _kind_of(op: Operation) -> str | None:
 def _is_for_tensor_memory(op: Operation) -> bool:
     """Whether a dot into tensor memory reads a tile in shared memory, perhaps under another shape."""
     return any(
-        user.name == "nv_tileas.tensor_memory.dot" or is_of_tensor_memory(user)
+        user.name == names.TENSOR_DOT or is_of_tensor_memory(user)
         or isinstance(user, tileas.VIEW_LIKE) and _is_for_tensor_memory(user)
         for user in op.results[0].users
     )  # fmt: skip

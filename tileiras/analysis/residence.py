@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileiras.dialects.nv_tileas import SharedLayoutAttr
+from tileiras.dialects.nv_tileas import SharedLayoutAttr, names
 from tileiras.ir import Operation, TensorType, Type
 from tileiras.layout.encoding import TENSOR_LAYOUT
 from tileiras.targets.atoms.rows import Residence
-
-IN_FLIGHT = "nv_tileas.in_flight"
-"""By name, as operations below: kernels without asynchronous dots do without the file that has them."""
 
 _DOT_OPERANDS = frozenset((0, 1))
 _ANY = frozenset(range(64))
@@ -41,7 +38,7 @@ def residence_of(type: Type) -> Residence | str:
         if type.encoding is not None and type.encoding.name == TENSOR_LAYOUT:
             return "tensor"
         return "shared" if isinstance(type.encoding, SharedLayoutAttr) else "register"
-    return "in flight" if type.name == IN_FLIGHT else "register"
+    return "in flight" if type.name == names.IN_FLIGHT else "register"
 
 
 def residence_error(op: Operation) -> str:

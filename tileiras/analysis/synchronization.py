@@ -10,22 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tileiras.analysis.dots import feeds_dots, joined_conversions
-from tileiras.analysis.memory_conflicts import TMA_STORE, MemoryConflicts, operations_before, reaches_memory
+from tileiras.analysis.dots_in_flight import buffers_read
+from tileiras.analysis.memory_conflicts import MemoryConflicts, operations_before, reaches_memory
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, Value, VerifyError
 from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE
-
-_PIPELINE = "nv_tileas.async.pipeline."
-"""By name: kernels without agents do without the files that have their operations."""
-
-_TENSOR = "nv_tileas.tensor_memory."
-_ASYNC_DOTS = ("nv_tileas.async.dot", f"{_TENSOR}dot")
-_FENCE_PROXY = "nv_tileas.fence_proxy_async"
-"""Likewise, kernels without asynchronous dots."""
 
 _FIRST_COLUMN = 1 << 32
 """Columns of tensor memory are ranges behind all bytes of shared memory."""
@@ -108,7 +102,7 @@ class Synchronization:
                 rule(self, op)
             elif tileas.SCRATCH in op.attributes:
                 self._exchange(op)
-            elif op.name.startswith(_PIPELINE):
+            elif op.name.startswith(names.PIPELINE):
                 self._pipeline(op)
             else:
                 for region in op.regions:
@@ -132,7 +126,7 @@ class Synchronization:
         """An operation of agents or pipes.  Mbarriers order what agents do in the stages of a pipe."""
         from tileiras.analysis.pipes import is_last_pipe
 
-        kind = op.name.removeprefix(_PIPELINE)
+        kind = op.name.removeprefix(names.PIPELINE)
         if kind == "agent_switch":
             self._agent_switch(op)
         elif kind == "create_pipeline" and is_last_pipe(op):
@@ -254,7 +248,7 @@ class Synchronization:
         size = op.result.type.bytes if isinstance(op, tileas.AllocTensorOp) else op.bytes
         found = self._buffers[op.result] = self._new_range(op.offset.value, op.offset.value + size)
         self._before_stores(Place(op), found)
-        found.piped = any(user.name == f"{_PIPELINE}create_pipeline" for user in op.result.users)
+        found.piped = any(user.name == names.CREATE_PIPELINE for user in op.result.users)
 
     def _buffer(self, op: Any) -> _Range:
         found = self._buffers.get(op.buffer)
@@ -296,7 +290,7 @@ class Synchronization:
         """Each thread waits for its own copies; the barrier makes all of them visible."""
         self._access(op)
         behind = op.next
-        while behind.name == _FENCE_PROXY:
+        while behind.name == names.FENCE_PROXY:
             behind = behind.next
         self._wait(Place(behind), op)
 
@@ -320,14 +314,7 @@ class Synchronization:
             self._read(buffer)
 
     def _read_in_place(self, dot: tileas.AsyncDotOp | tileas.TensorDotOp) -> list[_Range]:
-        found = []
-        for value in (dot.a, dot.b):
-            source = value.defining_op
-            while isinstance(source, tileas.VIEW_LIKE):
-                source = source.operand.defining_op
-            if isinstance(source, tileas.CopyOp) and source.buffer in self._buffers:
-                found.append(self._buffers[source.buffer])
-        return found
+        return [self._buffers[buffer] for buffer in buffers_read(dot) if buffer in self._buffers]
 
     def _tma_store(self, op: Any) -> None:
         """One thread copies a buffer to memory, when all have written it, and has read it when it goes on."""
@@ -421,7 +408,7 @@ class Synchronization:
         waits for, complete for long, for the one that comes."""
         if self._barrier <= self._loops[-1].entered:
             commits = (inner for each in (block, *others) for op in each.operations for inner in op.walk())
-            if any(inner.name == f"{_TENSOR}commit" for inner in commits):
+            if any(inner.name == f"{names.TENSOR_MEMORY}commit" for inner in commits):
                 self._wait(Place(block.last))
 
     def _while(self, op: Any) -> None:
@@ -458,7 +445,7 @@ class Synchronization:
         for inner in inside:
             if isinstance(inner, tileas.CopyOp) and inner.buffer in self._buffers:
                 self._before_loads(Place(op), self._buffers[inner.buffer])
-        for dot in (inner for inner in op.walk() if inner.name in _ASYNC_DOTS):
+        for dot in (inner for inner in op.walk() if inner.name in (names.ASYNC_DOT, names.TENSOR_DOT)):
             for buffer in self._read_in_place(dot):
                 self._before_loads(Place(op), buffer)
         self._time += 1
@@ -467,7 +454,7 @@ class Synchronization:
                 self._passed[inner] = self._time
             elif isinstance(inner, tileas.StoreTensorOp) and inner.buffer in self._buffers:
                 self._buffers[inner.buffer].last_written = self._time
-        for store in (inner for inner in op.walk() if inner.name == f"{_TENSOR}store"):
+        for store in (inner for inner in op.walk() if inner.name == f"{names.TENSOR_MEMORY}store"):
             if store.buffer in self._buffers:  # type: ignore[attr-defined]
                 self._buffers[store.buffer].last_written = self._time  # type: ignore[attr-defined]
         self._loops.append(_Loop(op, self._time, self._barrier, self._reads()))
@@ -530,17 +517,17 @@ _RULES: dict[type[Operation], Callable[[Synchronization, Any], None]] = {
 
 
 _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
-    "nv_tileas.async.dot": Synchronization._async_dot,
+    names.ASYNC_DOT: Synchronization._async_dot,
     "nv_tileas.async.future_wait": Synchronization._future_wait,
-    TMA_STORE: Synchronization._tma_store,
-    f"{_TENSOR}alloc": Synchronization._tensor_alloc,
-    f"{_TENSOR}dot": Synchronization._tensor_dot,
-    f"{_TENSOR}load": Synchronization._tensor_load,
-    f"{_TENSOR}release": Synchronization._release,
-    f"{_TENSOR}reserve": Synchronization._reserve,
-    f"{_TENSOR}store": Synchronization._tensor_store,
-    f"{_TENSOR}wait": Synchronization._future_wait,
-    _FENCE_PROXY: Synchronization._fence_proxy,
+    names.TMA_STORE: Synchronization._tma_store,
+    f"{names.TENSOR_MEMORY}alloc": Synchronization._tensor_alloc,
+    names.TENSOR_DOT: Synchronization._tensor_dot,
+    f"{names.TENSOR_MEMORY}load": Synchronization._tensor_load,
+    f"{names.TENSOR_MEMORY}release": Synchronization._release,
+    names.TENSOR_RESERVE: Synchronization._reserve,
+    f"{names.TENSOR_MEMORY}store": Synchronization._tensor_store,
+    f"{names.TENSOR_MEMORY}wait": Synchronization._future_wait,
+    names.FENCE_PROXY: Synchronization._fence_proxy,
 }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Operation, UnitAttr, Value, VerifyError
+from tileiras.ir import UnitAttr, Value, VerifyError
 
 
 def fence_columns(func: aa.FuncOp) -> None:
@@ -19,12 +19,14 @@ def fence_columns(func: aa.FuncOp) -> None:
     a column, the dot or the store of another tile behind the load or store, or in a later iteration."""
     numbers = {op: number for number, op in enumerate(func.walk())}
     moves = [op for op in numbers if isinstance(op, (tileas.TensorLoadOp, tileas.TensorStoreOp))]
-    for later in [op for op in numbers if isinstance(op, (tileas.TensorDotOp, tileas.TensorStoreOp))]:
+    writes = [op for op in numbers if isinstance(op, (tileas.TensorDotOp, tileas.TensorStoreOp))]
+    loops = {op: set(scf.loops_around(op)) for op in (*moves, *writes)}
+    for later in writes:
         is_dot = isinstance(later, tileas.TensorDotOp)
         for move in moves:
             if not is_dot and move.buffer is later.buffer:
                 continue  # a thread has the same elements of a buffer in all loads and stores
-            behind = numbers[move] < numbers[later] or _loops_around(move) & _loops_around(later)
+            behind = numbers[move] < numbers[later] or loops[move] & loops[later]
             if behind and _meet(move.buffer, later.buffer):
                 move.attributes["fenced"] = later.attributes["fenced" if is_dot else "overwrites"] = UnitAttr()
 
@@ -39,13 +41,3 @@ def _columns(buffer: Value) -> tuple[int, int]:
     if not isinstance(op, tileas.TensorAllocOp) or op.column is None:
         raise VerifyError("expects a buffer whose columns are known here")
     return op.column.value, op.column.value + buffer.type.columns
-
-
-def _loops_around(op: Operation) -> set[Operation]:
-    found = set()
-    outer = op.parent_op
-    while outer is not None:
-        if isinstance(outer, (scf.ForOp, scf.WhileOp)):
-            found.add(outer)
-        outer = outer.parent_op
-    return found

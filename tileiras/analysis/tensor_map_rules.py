@@ -12,17 +12,15 @@ from tileiras.analysis.incoming import incoming
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_maps import view_error
 from tileiras.ir import DYNAMIC, BlockArgument, IntegerType, MemoryWrite, Operation, TensorType, Value
 
 UNIT = 16
 """Bytes that addresses and strides are multiples of."""
 
-_TMA_STORE = "nv_tileas.async.tma_store"
-"""By name: few kernels load the file of the operation."""
-
 MOST_INDEX_BITS = 32
-"""Of a size: coordinates of boxes are signed numbers of so many bits (PTX ISA, "Tensors")."""
+"""Of a size: the coordinates of boxes are signed 32-bit numbers (PTX ISA, "Tensors")."""
 
 
 def access_refusal(access: Operation, facts: DivisibilityAnalysis) -> str:
@@ -143,4 +141,4 @@ def _is_strong(op: Operation) -> bool:
 
 def _writes(op: Operation) -> bool:
     # A copy that is complete was made by the asynchronous proxy itself.
-    return _is_strong(op) or op.has_trait(MemoryWrite) and op.name != _TMA_STORE
+    return _is_strong(op) or op.has_trait(MemoryWrite) and op.name != names.TMA_STORE

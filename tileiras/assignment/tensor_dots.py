@@ -83,7 +83,8 @@ class TensorDots:
         return TensorPlan(atom, *operands, accumulator, exchanged)
 
     def _accumulator(self, type: TensorType, rows: int, exchanged: bool, why: list[str]) -> LinearLayout | None:
-        """What threads load of the accumulator; None when it does not fit, or so many warps cannot share it."""
+        """What threads load of the accumulator; None when it does not fit, or its lanes cannot be divided among
+        the warps."""
         size = type.num_elements // rows
         if size > self._columns:
             why.append(f"{size} columns of the accumulator do not fit into the {self._columns} of tensor memory")

@@ -18,7 +18,7 @@ AT_MOST = 0.250
 """Seconds after the first event at which a burst that does not end is looked at all the same."""
 
 WRITING, CLOSED, RENAMED = "writing", "closed", "renamed"
-"""What an event says of a file: it may be half written; whoever wrote it has closed it; it was renamed as a whole."""
+"""What an event says of a file: it may be half written; its writer has closed it; it was renamed as a whole."""
 
 _QUIET_OF = {WRITING: QUIET, CLOSED: CLOSED_QUIET, RENAMED: 0.0}
 

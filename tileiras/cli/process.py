@@ -8,11 +8,14 @@ import re
 import sys
 from collections.abc import Callable
 
-from tileiras.diagnostics import Diagnostic, ExitCode, Severity, to_json
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, to_json
 from tileiras.files import DISK_FULL
 
 CLOSED = 2
 """The exit code where nobody reads what the command prints."""
+
+KERNEL_FAILED = 6
+"""The exit code of a kernel that was compiled and failed when it was executed or estimated."""
 
 
 class UsageError(Exception):
@@ -38,6 +41,28 @@ def tell(program: str, error: UsageError, json: bool = False) -> None:
         complain(str(error))
     else:
         complain("\n".join(f"{program}: {message}" for message in error.messages))
+
+
+def simulating(program: str, command: Callable[[], int]) -> int:
+    """The exit status of a command that executes or estimates kernels; what it raises is told."""
+    from tileiras.sim.errors import ArgumentMismatch, SimulationError
+
+    try:
+        return command()
+    except SystemExit as stopped:  # of --help
+        return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
+    except UsageError as problem:
+        tell(f"{program}: error", problem)
+        return ExitCode.USAGE
+    except ArgumentMismatch as problem:
+        tell(f"{program}: error", UsageError(str(problem)))
+        return ExitCode.USAGE
+    except CompileError as problem:
+        complain(problem.render())
+        return problem.code
+    except SimulationError as problem:
+        complain(f"error: {problem}")
+        return KERNEL_FAILED
 
 
 def complain(text: str) -> None:

@@ -112,10 +112,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     outputs = Outputs()
     _declare_inputs(outputs, name, values, given, files)
     default = STANDARD if name == STANDARD else DEFAULT_CUBIN if emit == "cubin" else stem(name) + suffix
-    product = outputs.writes(values.get("output-file", default), "the output")
-    depfile = outputs.writes(values["depfile"], "--depfile") if "depfile" in values else None
-    if depfile is not None and product.path == STANDARD:
-        raise UsageError("--depfile needs an output file")
+    product, depfile = _products(outputs, values, default)
     report = Report(values, outputs)
     records = instrumentation.Records(outputs, values, layered or {})
 
@@ -127,10 +124,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     if emit in ("cubin", "sass"):
         given.setdefault("tile-launch", True)
     options = CompileOptions(given)
-    if options["apply-controls"] is not None:
-        from tileiras.codegen import ptxas
-
-        ptxas.read_controls(options["apply-controls"])
+    _check_controls(options)
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
     if not isolation.llvm_is_loaded:
@@ -167,13 +161,30 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         kept.check(artifact.data)
     report.success([*said, *artifact.diagnostics])
     report.remark(layered.differences(options) if layered is not None else "")
-    kept_as_it_is = values.get("write-if-changed") and product.holds(artifact.data)
-    contents = [] if kept_as_it_is else [(product, artifact.data)]
+    unchanged = values.get("write-if-changed") and product.holds(artifact.data)
+    contents = [] if unchanged else [(product, artifact.data)]
     if depfile is not None:
         read = [name, *artifact.dependencies, *depfiles.option_files(options), *files]
         contents.append((depfile, depfiles.rule([product.path], read)))
     outputs.publish(contents)
     return ExitCode.SUCCESS
+
+
+def _products(outputs: Outputs, values: Mapping[str, Any], default: str) -> tuple[Output, Output | None]:
+    """The files of the product and of its dependences; raises UsageError."""
+    product = outputs.writes(values.get("output-file", default), "the output")
+    depfile = outputs.writes(values["depfile"], "--depfile") if "depfile" in values else None
+    if depfile is not None and product.path == STANDARD:
+        raise UsageError("--depfile needs an output file")
+    return product, depfile
+
+
+def _check_controls(options: CompileOptions) -> None:
+    """Raises CompileError for a file of controls that ptxas could not read."""
+    if options["apply-controls"] is not None:
+        from tileiras.codegen import ptxas
+
+        ptxas.read_controls(options["apply-controls"])
 
 
 def _check_service() -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tileiras.report.units import Progress
 
 PROGRAM = "tileiras-report"
-KERNEL_FAILED = 6
 FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
 DEFAULT_GPU = "H200"
 _OWN = ("gpu-name", "opt-level", "lineinfo", "emit-remarks", "bytecode-version")
@@ -197,24 +196,7 @@ def _told_failures(report: Report) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """The program; returns its exit status."""
-    from tileiras.sim.errors import ArgumentMismatch, SimulationError
-
-    try:
-        return run(sys.argv[1:] if argv is None else argv)
-    except SystemExit as stopped:  # of --help
-        return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
-    except UsageError as problem:
-        process.tell(f"{PROGRAM}: error", problem)
-        return ExitCode.USAGE
-    except ArgumentMismatch as problem:
-        process.tell(f"{PROGRAM}: error", UsageError(str(problem)))
-        return ExitCode.USAGE
-    except CompileError as problem:
-        process.complain(problem.render())
-        return problem.code
-    except SimulationError as problem:
-        process.complain(f"error: {problem}")
-        return KERNEL_FAILED
+    return process.simulating(PROGRAM, lambda: run(sys.argv[1:] if argv is None else argv))
 
 
 def program() -> int:

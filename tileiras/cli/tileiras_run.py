@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from tileiras.sim import Memory
     from tileiras.sim.estimate.result import Estimate
 
-KERNEL_FAILED = 6
 BACKENDS = ("interpret", "emulate", "estimate", "cuda")
 PTX, CUBIN = ".ptx", ".cubin"
 DEFAULT_GPU = "H200"
@@ -481,7 +480,7 @@ def main(argv: list[str] | None = None) -> int:
     except (KernelFailed, SimulationError) as problem:
         text = str(problem)
         print(text if "error: " in text else f"error: {text}", file=sys.stderr)
-        return KERNEL_FAILED
+        return process.KERNEL_FAILED
     return ExitCode.SUCCESS
 
 

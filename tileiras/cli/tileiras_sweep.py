@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.cli import grid_expression, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.diagnostics import ExitCode
 from tileiras.files import read_if_there
 from tileiras.options import OPTIONS, CompileOptions, parse_value
 from tileiras.tuning import BACKENDS, CUDA, ESTIMATE
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from tileiras.report.sweep import Sweep
 
 PROGRAM = "tileiras-sweep"
-KERNEL_FAILED = 6
 DEFAULT_GPU = "H200"
 SHORT = {"unspecialized-pipeline-num-stages": "--stages", "pipeline-strategy": "--strategy"}
 """Further names of options that sweeps are mostly about."""
@@ -149,8 +148,8 @@ def candidates(given: argparse.Namespace) -> list[dict[str, Any]]:
     return [dict(zip(axes, each)) for each in itertools.product(*axes.values())]
 
 
-def run(argv: Sequence[str]) -> None:
-    """Raises UsageError, CompileError and what the simulators raise."""
+def run(argv: Sequence[str]) -> int:
+    """Sweeps; returns the exit status.  Raises UsageError, CompileError and what the simulators raise."""
     from tileiras.cli.run_arguments import Argument, file_of, parse_argument
 
     given = build_parser().parse_intermixed_args(argv)
@@ -182,6 +181,7 @@ def run(argv: Sequence[str]) -> None:
     if given.write:
         contents.append(_tune_file(given.input, found, outputs))
     outputs.publish(contents)
+    return ExitCode.SUCCESS
 
 
 def _swept(
@@ -245,22 +245,7 @@ def _tune_file(path: str, found: Sweep, outputs: Outputs) -> tuple[Any, bytes]:
 
 def main(argv: list[str] | None = None) -> int:
     """The program; returns its exit status."""
-    from tileiras.sim.errors import ArgumentMismatch, SimulationError
-
-    try:
-        run(sys.argv[1:] if argv is None else argv)
-    except SystemExit as stopped:  # of --help
-        return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
-    except (UsageError, ArgumentMismatch) as problem:
-        process.tell(f"{PROGRAM}: error", problem if isinstance(problem, UsageError) else UsageError(str(problem)))
-        return ExitCode.USAGE
-    except CompileError as problem:
-        process.complain(problem.render())
-        return problem.code
-    except SimulationError as problem:
-        process.complain(f"error: {problem}")
-        return KERNEL_FAILED
-    return ExitCode.SUCCESS
+    return process.simulating(PROGRAM, lambda: run(sys.argv[1:] if argv is None else argv))
 
 
 def program() -> int:

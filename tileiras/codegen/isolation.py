@@ -115,8 +115,8 @@ class Helper:
         self, function: str, arguments: dict[str, Any], meanwhile: Callable[[], None] | None = None,
         timeout: float | None = None,
     ) -> tuple[Any, str]:  # fmt: skip
-        """The function's result and what was written to stderr meanwhile; raises HelperDied, TimedOut after so many
-        seconds, or RuntimeError."""
+        """The function's result and what was written to stderr meanwhile; raises HelperDied, TimedOut when `timeout`
+        seconds have passed, or RuntimeError."""
         payload = marshal.dumps((function, arguments))
         unread = False
         try:
@@ -421,7 +421,7 @@ def _resident_bytes() -> int:
 
 
 def _wait(descriptor: int, timeout: float) -> None:
-    """Returns when something can be read; raises TimedOut after so many seconds."""
+    """Returns when something can be read; raises TimedOut when `timeout` seconds have passed."""
     import select
 
     poll = select.poll()

@@ -83,8 +83,7 @@ class _Fusion:
             if element.field.kind == "operand":
                 optional = "" if element.field.arity == "one" else "?"
                 self.group += 1
-                # Atomic: the end of a name is not given back for the sake of what follows.
-                self.pattern += f"((?>{lexer.VALUE_USE})){optional}\\s*"
+                self.pattern += f"({lexer.VALUE_USE}){optional}\\s*"
                 self.operands.append((self.group, element.position))
             else:
                 self.add_enum(element.field)

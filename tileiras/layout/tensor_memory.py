@@ -64,7 +64,8 @@ def access_shape(layout: LinearLayout) -> AccessShape:
 
 @functools.lru_cache(maxsize=256)
 def fragment_layout(layout: LinearLayout, warps: int, element_bits: int) -> LinearLayout | None:
-    """The registers, lanes and warps that a tile in tensor memory goes to; None when so many warps cannot share it.
+    """The registers, lanes and warps that a tile in tensor memory goes to; None when its lanes cannot be divided
+    among the warps.
 
     Elements of 16 bits have a column each, of which a load puts two neighbours into a register.
     """

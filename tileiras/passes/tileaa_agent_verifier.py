@@ -26,8 +26,10 @@ class AgentVerifier(Pass):
         def unchecked(place: Operation, why: str) -> None:
             context.engine.remark(place.location, why)
 
+        from tileiras.dialects.nv_tileas import names
+
         functions = [func for func in op.regions[0].operations if isinstance(func, aa.FuncOp)]
-        if not any(inner.name.startswith(PREFIX) for func in functions for inner in func.walk()):
+        if not any(inner.name.startswith(names.PIPELINE) for func in functions for inner in func.walk()):
             return
         # A kernel without agents does without their dialect.
         from tileiras.analysis.agents import agent_errors
@@ -35,6 +37,3 @@ class AgentVerifier(Pass):
         for func in functions:
             for place, wrong in agent_errors(func, gpu, unchecked):
                 context.engine.error(place.location, f"'{place.name}' op {wrong}")
-
-
-PREFIX = "nv_tileas.async.pipeline."

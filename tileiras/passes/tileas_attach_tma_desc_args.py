@@ -20,11 +20,13 @@ class AttachTmaDescArgs(FunctionPass):
     keeps = "values, accesses"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        if any(op.name == "nv_tileas.make_tma_desc" for op in func.walk()):
+        from tileiras.dialects.nv_tileas import names
+
+        if any(op.name == names.MAKE_TMA_DESC for op in func.walk()):
             from tileiras.ir import VerifyError
             from tileiras.rewrites.tensor_map_arguments import attach_arguments
 
             try:
                 attach_arguments(func)
             except VerifyError as error:
-                context.engine.error(error.location or func.location, f"'nv_tileas.make_tma_desc' op {error.message}")
+                context.engine.error(error.location or func.location, f"'{names.MAKE_TMA_DESC}' op {error.message}")

@@ -20,13 +20,12 @@ class ResolveAgentBoundary(FunctionPass):
     keeps = "operations, other functions"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        switches = [op for op in func.body.blocks[0].operations if op.name == AGENT_SWITCH]
+        from tileiras.dialects.nv_tileas import names
+
+        switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
         if switches:
             # Loaded for such kernels only.
             from tileiras.rewrites.agent_boundary import resolve_boundary
 
             for switch in switches:
                 resolve_boundary(switch, func, gpu, context.engine)
-
-
-AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"

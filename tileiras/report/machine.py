@@ -4,16 +4,15 @@ use."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from tileiras.codegen import nvdisasm
 from tileiras.codegen.machine_code import MachineCode, read
+from tileiras.codegen.machine_code.listing import section_of
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError
 from tileiras.named_tuple import NamedTuple
 from tileiras.sim.estimate import images
 
-_SECTION = re.compile(r"^\s*\.section\s+(?:\.text\.([\w$.]+?),)?")
 _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/")
 _LIVE = re.compile(r"//\s*\|\s*(\d+)\s")
 """The first column of `nvdisasm -plr`: general registers in use."""
@@ -37,7 +36,7 @@ def listing(cubin: bytes, entry: str) -> MachineText:
     """The machine code of an entry.  Raises CompileError for what is no cubin, without nvdisasm, and for an entry that
     is not there."""
     code = read(cubin, entry)
-    rows = _section(nvdisasm.disassemble(cubin), entry)
+    rows = section_of(nvdisasm.disassemble(cubin), entry)
     ptx_lines = [0] * len(rows)
     by_address: dict[int, int] = {}
     for number, row in enumerate(rows):
@@ -48,7 +47,7 @@ def listing(cubin: bytes, entry: str) -> MachineText:
         if instruction.address in by_address:
             ptx_lines[by_address[instruction.address]] = instruction.ptx_line
     live = []
-    for row in _section(nvdisasm.disassemble(cubin, f"{nvdisasm.PROGRAM} -c -plr"), entry):
+    for row in section_of(nvdisasm.disassemble(cubin, f"{nvdisasm.PROGRAM} -c -plr"), entry):
         match = _ADDRESS.match(row)
         count = _LIVE.search(row)
         if match is not None and count is not None and int(match.group(1), 16) in by_address:
@@ -73,20 +72,3 @@ def with_lines(ptx: str, cubin: bytes | None, level: int) -> bytes:
     if target is None:
         raise CompileError.at(None, "no PTX: it has no .target")
     return images.assemble(ptx, target.group(1), level)
-
-
-def _section(text: str, entry: str) -> Sequence[str]:
-    """The lines of the section of an entry."""
-    lines: list[str] = []
-    inside = False
-    for line in text.split("\n"):
-        match = _SECTION.match(line)
-        if match is not None:
-            inside = match.group(1) == entry
-        elif inside and line.lstrip().startswith("//--"):
-            inside = False
-        elif inside:
-            lines.append(line.rstrip())
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines

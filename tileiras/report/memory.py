@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.names import TENSOR_RESERVE
 from tileiras.ir import IntegerAttr, Operation
 from tileiras.report.layouts import Names
 from tileiras.report.machine import MachineText
 from tileiras.report.model import Area, Columns, Memory
 from tileiras.resources.arena import shared_bytes
-from tileiras.resources.tensor_columns import RESERVE
 from tileiras.targets.sm import TARGETS
 
 
@@ -57,7 +57,7 @@ def _areas(
         elif isinstance(op, tileas.CreatePipelineOp) and isinstance(op.attributes.get("offset"), IntegerAttr):
             offset = op.attributes["offset"].value
             found.append(Area("mbarriers", "mbarriers of a pipe", offset, op.mbarrier_bytes, line, last, where))
-        elif op.name == RESERVE and isinstance(op.attributes.get("offset"), IntegerAttr):
+        elif op.name == TENSOR_RESERVE and isinstance(op.attributes.get("offset"), IntegerAttr):
             what = "mbarriers and the address of tensor memory"
             found.append(Area("mbarriers", what, op.attributes["offset"].value, op.bytes, line, last, where))
         for area in tileas.scratch_areas(op):
@@ -76,7 +76,7 @@ def _tensor(
     found: list[Columns] = []
     allocated = 0
     for op, line in line_of.items():
-        if op.name == RESERVE and isinstance(op.attributes.get("columns"), IntegerAttr):
+        if op.name == TENSOR_RESERVE and isinstance(op.attributes.get("columns"), IntegerAttr):
             allocated = max(allocated, op.attributes["columns"].value)
         elif isinstance(op, tileas.TensorAllocOp) and isinstance(op.column, IntegerAttr):
             ends = [line_of[user] for user in op.result.users if isinstance(user, tileas.TensorDeallocOp)]

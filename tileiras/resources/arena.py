@@ -10,7 +10,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.dialects.nv_tileaa import PtrType
-from tileiras.dialects.nv_tileas import ScratchAttr
+from tileiras.dialects.nv_tileas import ScratchAttr, names
 from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, TensorType, Value, element_type_of, i32
 from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
 from tileiras.layout.encoding import is_in_shared
@@ -19,12 +19,6 @@ from tileiras.targets import Target
 
 SHARED_BYTES = 16 * 1024
 """What a function's allocations take together at most: shared memory limits how many blocks run at once."""
-
-CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
-AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
-TMA_STORE = "nv_tileas.async.tma_store"
-TENSOR_RESERVE = "nv_tileas.tensor_memory.reserve"
-"""By name: kernels without agents, or tensor memory, do without the file that has them."""
 
 # Operations whose result leads where their operand does.
 _MOVES = (
@@ -137,22 +131,22 @@ class _Arena:
     def mbarriers(self, block: Block) -> None:
         """Those of all pipes come first: behind buffers they would keep what follows from their place."""
         for op in block.operations:
-            if op.name == CREATE_PIPELINE:
+            if op.name == names.CREATE_PIPELINE:
                 self._allocate(op, op.mbarrier_bytes)
 
     def block(self, block: Block) -> None:
         for op in block.operations:
             if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) and (size := shared_bytes(op)):
                 self._allocate(op, size)
-            elif op.name == CREATE_PIPELINE:
+            elif op.name == names.CREATE_PIPELINE:
                 pass  # has its place already
-            elif op.name == TENSOR_RESERVE:
+            elif op.name == names.TENSOR_RESERVE:
                 self._allocate(op, op.bytes)
             elif isinstance(op, (tileas.DeallocTensorOp, tileas.DeallocOp)):
                 self._release(op.operands[0])
             elif type(op) in EXCHANGING:
                 self._exchange(op)
-            elif op.name == AGENT_SWITCH:
+            elif op.name == names.AGENT_SWITCH:
                 self._agents(op)
             else:
                 for region in op.regions:
@@ -274,7 +268,7 @@ def _alignment(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:
         for user in op.result.users:
             if isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type):
                 return ARENA_ALIGNMENT
-            if user.name == CREATE_PIPELINE and user.kinds[0] == "bulk_load" or user.name == TMA_STORE:
+            if user.name == names.CREATE_PIPELINE and user.kinds[0] == "bulk_load" or user.name == names.TMA_STORE:
                 return ARENA_ALIGNMENT
     return AREA_ALIGNMENT
 

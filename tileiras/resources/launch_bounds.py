@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import IntegerAttr, TensorType, UnitAttr, i32
 from tileiras.targets import Target, registers_per_thread
 
@@ -14,8 +15,6 @@ from .limits import RESERVE, threads_of
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
-
-AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
 
 
 def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> None:
@@ -58,7 +57,7 @@ def least_ctas(func: aa.FuncOp) -> int | None:
     if spec.occupancy:
         return None
     if any(
-        op.name == AGENT_SWITCH and any(op.max_regs.elements if op.max_regs is not None else ())
+        op.name == names.AGENT_SWITCH and any(op.max_regs.elements if op.max_regs is not None else ())
         for op in func.body.blocks[0].operations
     ):
         return 1

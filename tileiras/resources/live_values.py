@@ -14,10 +14,9 @@ from tileiras.analysis.dots_in_flight import is_of_tensor_memory
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import DenseElementsAttr, FloatType, Operation, Pure, TensorType, Value
 from tileiras.layout.encoding import is_in_shared, layout_of
-
-IN_FLIGHT = "nv_tileas.in_flight"
 
 REMATERIALIZED_WORDS = 8
 """Registers of one rematerializable tile at most: its elements are made a few at a time."""
@@ -46,7 +45,7 @@ def register_tile(value: Value) -> TensorType | None:
     """The tile of which each thread holds a fragment in registers; None for scalars, and for tiles that lie in shared
     memory, stay in tensor memory, or have no layout yet.  Accumulators in flight are in their registers."""
     type = value.type
-    if getattr(type, "name", "") == IN_FLIGHT:
+    if getattr(type, "name", "") == names.IN_FLIGHT:
         type = type.tile
     if not isinstance(type, TensorType) or type.encoding is None or is_in_shared(type):
         return None

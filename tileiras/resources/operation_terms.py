@@ -7,6 +7,7 @@ from typing import Any
 from tileiras.analysis.copied_loads import LOADS
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.arena import stored_bits
@@ -22,9 +23,6 @@ Terms = dict[str, float]
 
 MOST_ADDRESSES = 8
 """Registers for the addresses of one access at most: each is made of the one before it, and done with its access."""
-
-ASYNC_DOT = "nv_tileas.async.dot"
-"""Few kernels load the file of the operation."""
 
 MOST_STEPS_AHEAD = 3
 """Steps along K whose fragments ptxas reads from shared memory before those of an earlier one are multiplied."""
@@ -85,7 +83,7 @@ def own_terms(op: Any, values: LiveValues) -> Terms:
         return _atomic(op)
     if isinstance(op, tileas.DOTS):
         return _dot(op)
-    if op.name == ASYNC_DOT:
+    if op.name == names.ASYNC_DOT:
         return {"async_dot": 1, "fragments": sum(map(fragment_words, op.operands[:2]))}
     if isinstance(op, tileas.ReduceOp):
         return {"reduce": 1}

@@ -5,12 +5,10 @@ from __future__ import annotations
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import IntegerAttr, i32
 from tileiras.layout.tensor_memory import COLUMNS, LEAST_COLUMNS
 from tileiras.named_tuple import NamedTuple
-
-RESERVE = "nv_tileas.tensor_memory.reserve"
-"""By name: few kernels load the file that has it."""
 
 
 class _Life(NamedTuple):
@@ -30,7 +28,7 @@ def place_columns(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
 
     Sizes are powers of two; the largest buffers come first, each at the first multiple of its size that is free.
     """
-    reserve = next((op for op in func.walk() if op.name == RESERVE), None)
+    reserve = next((op for op in func.walk() if op.name == names.TENSOR_RESERVE), None)
     if reserve is None:
         return
     placed: list[tuple[_Life, int]] = []

@@ -10,6 +10,7 @@ from tileiras.analysis.agents import least_ctas_of
 from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import DenseArrayAttr, IntegerAttr, Operation, Region, TensorType, Value, i32
 from tileiras.layout import LinearLayout
@@ -17,8 +18,6 @@ from tileiras.layout.encoding import encode, layout_of, with_layout
 from tileiras.resources.agent_registers import POINTER_COPIES, TILED_COPIES, loading_warps, register_shares
 from tileiras.resources.registers import block_registers
 from tileiras.targets import Target
-
-CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
 
 RUNS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 """Copies by all threads of an agent."""
@@ -49,7 +48,7 @@ def resolve_boundary(
     if shares.compute and target.has("setmaxnreg"):
         switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(others)])
     if engine is not None:
-        pipes = sum(op.name == CREATE_PIPELINE for op in func.body.blocks[0].operations)
+        pipes = sum(op.name == names.CREATE_PIPELINE for op in func.body.blocks[0].operations)
         shared = f"{compute} compute, {sum(counts[1:])} load through {counted(pipes, 'pipe')}"
         engine.remark(switch.location, f"warps by agent: {shared}")
 

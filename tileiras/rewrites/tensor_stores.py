@@ -19,6 +19,7 @@ from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import compare, integer
+from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaDescType, TmaStoreOp
 from tileiras.ir import Builder, Operation, TensorType, UnitAttr, Value
 from tileiras.layout.encoding import is_in_shared, with_layout
@@ -26,9 +27,6 @@ from tileiras.layout.tensor_box import TensorBoxes, box_layout, tensor_boxes
 from tileiras.remarks import Remark
 from tileiras.resources.shared_memory import buffer_bytes, conversion_bytes, ring_bytes, shared_budget
 from tileiras.targets import Target
-
-AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
-"""By name: kernels without agents do without the file that has it."""
 
 LEAST_BYTES = 4096
 """Of a tile: a trip through shared memory costs two barriers and the latency of a copy."""
@@ -75,9 +73,9 @@ def _refusal(store: Any, most: int, budget: int) -> str:
 
 
 def _is_in_agent(op: Operation) -> bool:
-    while op.parent_op is not None and op.name != AGENT_SWITCH:
+    while op.parent_op is not None and op.name != names.AGENT_SWITCH:
         op = op.parent_op
-    return op.name == AGENT_SWITCH
+    return op.name == names.AGENT_SWITCH
 
 
 def _tile_bytes(store: Any) -> int:

@@ -310,7 +310,7 @@ def _latencies(block: Block, argument: Value, warps: int, table: Resources) -> d
             continue
         waits = [(ready[value], value) for value in op.operands if value in ready]
         if not waits or op.regions:
-            continue  # what a loop or a branch inside hands on is its own recurrence
+            continue  # what a loop or a branch inside yields is its own recurrence
         cost = operation_cost(op, warps, table)
         accumulates = isinstance(op, (*tileas.DOTS, tileas.AsyncDotOp))
         ends = [at + (cost.carried if accumulates and value is op.c else cost.latency) for at, value in waits]

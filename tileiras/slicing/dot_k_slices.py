@@ -18,7 +18,7 @@ from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
-from tileiras.ir import Operation, Value
+from tileiras.ir import Value
 from tileiras.layout.arena import SCRATCH_LIMIT
 from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 from tileiras.resources.shared_memory import shared_budget
@@ -62,7 +62,7 @@ def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnost
         if op.parent is None or accumulates_wider(op):
             continue
         needed = sizes.registers(op)
-        if _is_in_loop(op, func):
+        if any(scf.loops_around(op)):
             fits = needed <= available or _bytes(op.a) + _bytes(op.b) <= shared
         else:
             fits = needed <= min(WHOLE_LIMIT, available) and sizes.apart(op) <= available
@@ -102,15 +102,6 @@ def _shared_bytes(func: aa.FuncOp, target: Target) -> int:
     """Bytes of shared memory that copies can fill by themselves."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     return 0 if atom is None else shared_budget(func, target)
-
-
-def _is_in_loop(op: Operation, func: Operation) -> bool:
-    parent = op.parent_op
-    while parent is not None and parent is not func:
-        if isinstance(parent, (scf.ForOp, scf.WhileOp)):
-            return True
-        parent = parent.parent_op
-    return False
 
 
 class _Sizes:

@@ -60,7 +60,7 @@ def read(cubin: bytes, entry: str, location: Locatable | None = None) -> Machine
     target = _TARGET.search(text)
     ptx = image.embedded_ptx()
     begins = first_lines(ptx) if ptx is not None else []
-    instructions, targets = _instructions(_section_of(text, entry), begins)
+    instructions, targets = _instructions(section_of(text, entry), begins)
     if not instructions or target is None:
         raise CompileError.at(location, f"cannot read what nvdisasm says of '{entry}'")
     if ptx is not None:
@@ -83,15 +83,20 @@ def _listing(cubin: bytes) -> str:
     return nvdisasm.disassemble(cubin, COMMAND)
 
 
-def _section_of(text: str, entry: str) -> list[str]:
+def section_of(text: str, entry: str) -> list[str]:
+    """The lines of an entry's section in a listing of nvdisasm."""
     lines: list[str] = []
     inside = False
     for line in text.split("\n"):
         match = _SECTION.match(line)
         if match is not None:
             inside = match.group(1) == entry
+        elif inside and line.lstrip().startswith("//--"):  # the rule above the next section
+            inside = False
         elif inside:
-            lines.append(line)
+            lines.append(line.rstrip())
+    while lines and not lines[-1]:
+        lines.pop()
     return lines
 
 

@@ -142,7 +142,6 @@ _LAZY = {
     "ProducerTokenType": "pipes",
     "ProducerWriteOp": "pipes",
     "MOST_COMMITS": "tensor_memory",
-    "TENSOR_MEMORY": "tensor_memory",
     "TensorAllocOp": "tensor_memory",
     "TensorBufferType": "tensor_memory",
     "TensorCommitOp": "tensor_memory",

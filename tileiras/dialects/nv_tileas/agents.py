@@ -30,17 +30,18 @@ from tileiras.ir import (
     variadic_region,
 )
 
-PREFIX = "nv_tileas.async.pipeline."
+from .names import PIPELINE
+
 INHERITED = 0
 """In `num_warps` and `max_regs`: as many as the kernel has."""
 
-_WITH_REGIONS = tuple(PREFIX + name for name in ("agent_switch", "produce_one", "consume_one"))
+_WITH_REGIONS = tuple(PIPELINE + name for name in ("agent_switch", "produce_one", "consume_one"))
 
 
 class YieldOp(Operation):
     """Ends the region of an agent, or of a producer or consumer."""
 
-    name = f"{PREFIX}yield"
+    name = f"{PIPELINE}yield"
     traits = (ReturnLike, Terminator, HasParent(*_WITH_REGIONS))
     values = variadic_operand()
     assembly_format = "attr-dict ($values^ `:` type($values))?"
@@ -56,7 +57,7 @@ class AgentSwitchOp(Operation):
     the kernel's have; `warp_id` is each agent's first warp, one behind the other when it is left out.
     """
 
-    name = f"{PREFIX}agent_switch"
+    name = f"{PIPELINE}agent_switch"
     traits = (MemoryRead, MemoryWrite)
     num_agents_per_group = attribute(_COUNTS)
     num_warps = attribute(_COUNTS, optional=True)

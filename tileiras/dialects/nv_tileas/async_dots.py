@@ -12,8 +12,6 @@ memory lies in a stage of a buffer, which its `copy` names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import (
     IntegerAttr,
@@ -21,7 +19,6 @@ from tileiras.ir import (
     MemoryWrite,
     Operation,
     TensorType,
-    Type,
     UnitAttr,
     VerifyError,
     attribute,
@@ -33,36 +30,17 @@ from tileiras.ir import (
 )
 
 from .attributes import LinearLayoutAttr, MmaAtomAttr
-from .buffers import SharedLayoutAttr
-
-if TYPE_CHECKING:
-    from tileiras.ir import Parser, Printer
+from .buffers import SharedLayoutAttr, SingleTileType
 
 
-class InFlightType(Type):
+class InFlightType(SingleTileType):
     """A tile in registers that an asynchronous dot may read or write at any time."""
 
     name = "nv_tileas.in_flight"
-    parameters = ("tile",)
-
-    def __new__(cls, tile: TensorType) -> "InFlightType":
-        return cls.intern((tile,))  # type: ignore[return-value]
 
     def verify(self) -> None:
         if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, LinearLayoutAttr):
             raise VerifyError("expected a tensor with a layout of registers", prefix=False)
-
-    def print_parameters(self, printer: Printer) -> None:
-        printer.write("<")
-        printer.print_type(self.tile)
-        printer.write(">")
-
-    @classmethod
-    def parse_parameters(cls, parser: Parser) -> "InFlightType":
-        parser.parse_punctuation("<")
-        tile = parser.parse_type()
-        parser.parse_punctuation(">")
-        return cls(tile)
 
 
 class ToAsyncOp(Operation):

@@ -94,6 +94,27 @@ class SharedLayoutAttr(Attribute):
         return cls(bases)
 
 
+class SingleTileType(Type):
+    """A type around one tile; its text is the tile's in angle brackets."""
+
+    parameters = ("tile",)
+
+    def __new__(cls, tile: TensorType) -> "SingleTileType":
+        return cls.intern((tile,))  # type: ignore[return-value]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.write("<")
+        printer.print_type(self.tile)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Parser) -> "SingleTileType":
+        parser.parse_punctuation("<")
+        tile = parser.parse_type()
+        parser.parse_punctuation(">")
+        return cls(tile)
+
+
 class BufferType(Type):
     """`stages` tiles in shared memory, one after the other; with a layout of registers, each thread's elements."""
 

@@ -52,9 +52,10 @@ from tileiras.ir import (
     variadic_result,
 )
 
-from .agents import PREFIX, YieldOp
+from .agents import YieldOp
 from .attributes import LinearLayoutAttr
 from .buffers import AsyncLoadOp, AsyncTiledLoadOp, BufferType, CopyOp, StoreTensorOp
+from .names import PIPELINE
 from .tensor_maps import TmaDescType
 
 _NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
@@ -97,7 +98,7 @@ class ConsumerKindAttr(EnumAttr):
 class CreatePipelineOp(Operation):
     """A pipe over the stages of buffers, which are filled and drained together."""
 
-    name = f"{PREFIX}create_pipeline"
+    name = f"{PIPELINE}create_pipeline"
     traits = (MemoryWrite,)
     buffers = variadic_operand(BufferType)
     num_stages = attribute(_NUMBER)
@@ -150,7 +151,7 @@ class CreatePipelineOp(Operation):
 class CreateIteratorOp(Operation):
     """An iterator at the first stage of a pipe."""
 
-    name = f"{PREFIX}create_iterator"
+    name = f"{PIPELINE}create_iterator"
     traits = (Pure,)
     token = operand()
     result = result(PipelineIteratorType)
@@ -168,7 +169,7 @@ class CreateIteratorOp(Operation):
 class IncIterOp(Operation):
     """The iterator at the next stage."""
 
-    name = f"{PREFIX}inc_iter"
+    name = f"{PIPELINE}inc_iter"
     traits = (Pure,)
     iterator = operand(PipelineIteratorType)
     result = result(PipelineIteratorType)
@@ -182,7 +183,7 @@ class IncIterOp(Operation):
 class GetStageOp(Operation):
     """The number of the stage that an iterator is at, as operations on buffers take it."""
 
-    name = f"{PREFIX}get_stage"
+    name = f"{PIPELINE}get_stage"
     traits = (Pure,)
     iterator = operand(PipelineIteratorType)
     result = result(integer_like)
@@ -207,7 +208,7 @@ class _OnToken(Operation):
 class ProducerAcquireOp(_OnToken):
     """Waits until a stage is empty; there is nothing to wait for where the stage is `fresh`, never filled before."""
 
-    name = f"{PREFIX}producer_acquire"
+    name = f"{PIPELINE}producer_acquire"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ProducerTokenType)
     iterator = operand(PipelineIteratorType)
@@ -219,7 +220,7 @@ class ProducerAcquireOp(_OnToken):
 class ProducerCommitOp(_OnToken):
     """Says that the acquired stage is full, or will be once the copies into it have landed."""
 
-    name = f"{PREFIX}producer_commit"
+    name = f"{PIPELINE}producer_commit"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ProducerTokenType)
     result = result(ProducerTokenType)
@@ -229,7 +230,7 @@ class ProducerCommitOp(_OnToken):
 class ConsumerWaitOp(_OnToken):
     """Waits until a stage is full."""
 
-    name = f"{PREFIX}consumer_wait"
+    name = f"{PIPELINE}consumer_wait"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ConsumerTokenType)
     iterator = operand(PipelineIteratorType)
@@ -240,7 +241,7 @@ class ConsumerWaitOp(_OnToken):
 class ConsumerReleaseOp(_OnToken):
     """Says that the stage that was waited for is empty."""
 
-    name = f"{PREFIX}consumer_release"
+    name = f"{PIPELINE}consumer_release"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ConsumerTokenType)
     result = result(ConsumerTokenType)
@@ -253,7 +254,7 @@ _REGISTER_TILE = "expects a tile in registers"
 class ProducerWriteOp(Operation):
     """Writes a tile to the acquired stage of one of the pipe's buffers, which are counted from 0."""
 
-    name = f"{PREFIX}producer_write"
+    name = f"{PIPELINE}producer_write"
     traits = (MemoryWrite,)
     tensor = operand(TensorType)
     token = operand(ProducerTokenType)
@@ -268,7 +269,7 @@ class ProducerWriteOp(Operation):
 class ConsumerReadOp(Operation):
     """The tile in the stage that was waited for of one of the pipe's buffers, in registers."""
 
-    name = f"{PREFIX}consumer_read"
+    name = f"{PIPELINE}consumer_read"
     traits = (MemoryRead,)
     token = operand(ConsumerTokenType)
     buffer = attribute(_NUMBER, optional=True)
@@ -384,7 +385,7 @@ class ProduceOneOp(_One):
     The region's arguments are the tiles that the stage has held since its last round, where they are used.
     """
 
-    name = f"{PREFIX}produce_one"
+    name = f"{PIPELINE}produce_one"
     traits = (MemoryRead, MemoryWrite, SingleBlock)
     token = operand(ProducerTokenType)
     iterator = operand(PipelineIteratorType)
@@ -406,7 +407,7 @@ class ConsumeOneOp(_One):
     """Waits for a stage, gives what the region makes of the tiles in its buffers, which are the region's arguments,
     and releases it."""
 
-    name = f"{PREFIX}consume_one"
+    name = f"{PIPELINE}consume_one"
     traits = (MemoryRead, MemoryWrite, SingleBlock)
     token = operand(ConsumerTokenType)
     iterator = operand(PipelineIteratorType)

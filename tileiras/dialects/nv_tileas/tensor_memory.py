@@ -42,12 +42,11 @@ from tileiras.ir import (
 )
 
 from .attributes import Basis, LinearLayoutAttr, MmaAtomAttr, flattened, print_bases
-from .buffers import SharedLayoutAttr
+from .buffers import SharedLayoutAttr, SingleTileType
+from .names import TENSOR_MEMORY
 
 if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
-
-TENSOR_MEMORY = "nv_tileas.tensor_memory."
 
 LANE_BITS, COLUMN_BITS = 7, 9
 """128 lanes of 512 columns (PTX ISA, "Tensor Memory Addressing")."""
@@ -112,14 +111,10 @@ class TensorMemoryType(Type):
     name = "nv_tileas.tensor_memory"
 
 
-class TensorBufferType(Type):
+class TensorBufferType(SingleTileType):
     """A tile in tensor memory."""
 
     name = "nv_tileas.tensor_buffer"
-    parameters = ("tile",)
-
-    def __new__(cls, tile: TensorType) -> "TensorBufferType":
-        return cls.intern((tile,))  # type: ignore[return-value]
 
     def verify(self) -> None:
         if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, TensorLayoutAttr):
@@ -131,18 +126,6 @@ class TensorBufferType(Type):
     def columns(self) -> int:
         """Columns that it takes."""
         return 1 << len(self.tile.encoding.column)
-
-    def print_parameters(self, printer: Printer) -> None:
-        printer.write("<")
-        printer.print_type(self.tile)
-        printer.write(">")
-
-    @classmethod
-    def parse_parameters(cls, parser: Parser) -> "TensorBufferType":
-        parser.parse_punctuation("<")
-        tile = parser.parse_type()
-        parser.parse_punctuation(">")
-        return cls(tile)
 
 
 # ---- what the CTA has ------------------------------------------------------------------------------------------------

@@ -34,11 +34,16 @@ UNIT = 16
 """Bytes that a copy and its addresses are multiples of."""
 
 
-def _check(op: CpAsyncBulkLoadOp | CpAsyncBulkStoreOp, **spaces: int) -> None:
+def _check_spaces(op: NVVMOp, **spaces: int) -> None:
+    """Raises VerifyError unless the operands of these names are pointers into these address spaces."""
     for name, space in spaces.items():
         type = getattr(op, name).type
         if type is not LLVMPointerType(space):
             raise VerifyError(f"expects a pointer into address space {space}, got '{type}'")
+
+
+def _check(op: CpAsyncBulkLoadOp | CpAsyncBulkStoreOp, **spaces: int) -> None:
+    _check_spaces(op, **spaces)
     if op.size.value <= 0 or op.size.value % UNIT:
         raise VerifyError(f"expects a multiple of {UNIT} bytes, but got {op.size.value}")
 
@@ -97,10 +102,7 @@ class CpAsyncBulkTensorLoadOp(NVVMOp):
     assembly_format = "$dst `,` $map `[` $coordinates `]` `,` $mbar attr-dict `:` type(operands)"
 
     def target(self) -> Assembly:
-        for name, space in (("dst", SHARED), ("map", GENERIC), ("mbar", SHARED)):
-            type = getattr(self, name).type
-            if type is not LLVMPointerType(space):
-                raise VerifyError(f"expects a pointer into address space {space}, got '{type}'")
+        _check_spaces(self, dst=SHARED, map=GENERIC, mbar=SHARED)
         return _tensor_copy(self, "r,l,r", to="$0", map="$1", barrier="$2")
 
 
@@ -120,10 +122,7 @@ class CpAsyncBulkTensorStoreOp(NVVMOp):
     assembly_format = "$map `[` $coordinates `]` `,` $src attr-dict `:` type(operands)"
 
     def target(self) -> Assembly:
-        for name, space in (("map", GENERIC), ("src", SHARED)):
-            type = getattr(self, name).type
-            if type is not LLVMPointerType(space):
-                raise VerifyError(f"expects a pointer into address space {space}, got '{type}'")
+        _check_spaces(self, map=GENERIC, src=SHARED)
         return _tensor_copy(self, "l,r", **{"map": "$0", "from": "$1"})
 
 

@@ -4,6 +4,6 @@
 Syntax is MLIR's.
 """
 
-from .ops import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
+from .ops import ConditionOp, ForOp, IfOp, WhileOp, YieldOp, loops_around
 
-__all__ = ["ConditionOp", "ForOp", "IfOp", "WhileOp", "YieldOp"]
+__all__ = ["ConditionOp", "ForOp", "IfOp", "WhileOp", "YieldOp", "loops_around"]

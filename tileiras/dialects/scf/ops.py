@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects.arith import bool_like, integer_like
@@ -271,3 +271,12 @@ def ensure_yield(body: Region, location: Location) -> None:
     block = body.blocks[-1]
     if block.last is None or not block.last.has_trait(Terminator):
         block.append(YieldOp.create(location=location))
+
+
+def loops_around(op: Operation) -> Iterator[ForOp | WhileOp]:
+    """The loops that an operation is in, innermost first."""
+    outer = op.parent_op
+    while outer is not None:
+        if isinstance(outer, (ForOp, WhileOp)):
+            yield outer
+        outer = outer.parent_op

@@ -17,6 +17,7 @@ from typing import Any
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import DenseElementsAttr, Location, Operation, StringAttr, TensorType, UnitAttr, i8
 from tileiras.layout.arena import ARENA_ALIGNMENT
 from tileiras.targets import Target
@@ -25,9 +26,6 @@ from tileiras.targets import Target
 from . import arith, control_flow, memory, shape
 from .function import SHARED_ARENA, FunctionLowering, Pattern
 from .types import held_bits, memory_type
-
-_PIPELINE = "nv_tileas.async.pipeline."
-_TENSOR = "nv_tileas.tensor_memory."
 
 FAMILIES: Mapping[str, Mapping[str, str]] = {
     "arith": {
@@ -58,7 +56,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "nv_tileas.get_program_id": "program_id", "nv_tileas.get_num_programs": "num_programs",
         "nv_tileas.get_cta_rank": "cta_rank",
     },
-    "agents": {f"{_PIPELINE}agent_switch": "agent_switch"},
+    "agents": {f"{names.PIPELINE}agent_switch": "agent_switch"},
     "alloca": {"nv_tileas.alloca": "alloca", "nv_tileas.dealloc": "dealloc"},
     "atomics": {
         "nv_tileas.atomic_rmw": "atomic_rmw", "nv_tileas.atomic_cas": "atomic_cas",
@@ -91,7 +89,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     },
     "pipes": {
         **{
-            f"{_PIPELINE}{name}": name
+            f"{names.PIPELINE}{name}": name
             for name in (
                 "create_pipeline", "create_iterator", "inc_iter", "get_stage", "producer_acquire", "producer_write",
                 "producer_commit", "consumer_wait", "consumer_read", "consumer_release", "produce_one", "consume_one",
@@ -115,11 +113,11 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "nv_tileas.make_tma_desc": "make_tma_desc", "nv_tileas.async.tma_load": "tma_load",
         "nv_tileas.async.tma_store": "tma_store",
     },
-    "tensor_dot": {f"{_TENSOR}dot": "dot"},
+    "tensor_dot": {f"{names.TENSOR_MEMORY}dot": "dot"},
     "tensor_memory": {
-        f"{_TENSOR}open": "open_columns",
+        f"{names.TENSOR_MEMORY}open": "open_columns",
         **{
-            f"{_TENSOR}{name}": name
+            f"{names.TENSOR_MEMORY}{name}": name
             for name in ("reserve", "release", "alloc", "dealloc", "load", "store", "commit", "wait")
         },
     },

@@ -17,6 +17,7 @@ from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import (
     Block,
     DenseArrayAttr,
@@ -56,7 +57,6 @@ FAILURE = "failed to convert nv_tileas to llvm"
 TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT = 128, 64
 """CUDA driver API, CUtensorMap; PTX ISA, "Tensor-map"."""
 
-_TENSOR_MAP = "nv_tileas.tma_desc"
 """By name: few kernels have descriptors."""
 
 _PARAMETERS = (IntegerType, FloatType, aa.PtrType)
@@ -167,7 +167,7 @@ class FunctionLowering:
 
     def _map_of(self, argument: Value) -> StringAttr | None:
         """How the host fills an argument that is a tensor map; None for one that it is given."""
-        if argument.type.name != _TENSOR_MAP:
+        if argument.type.name != names.TMA_DESC:
             return None
         maps = list(self.func.attributes.get(tileas.TENSOR_MAPS, ()))
         number = argument.index - len(self.func.function_type.inputs) + len(maps)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import gf2
 from tileiras.analysis.dots import feeds_dots
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Value, VerifyError, element_type_of, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import Condition
@@ -34,9 +35,6 @@ from .views import TileAddresses
 
 if TYPE_CHECKING:
     from tileiras.dialects.nv_tileas.pipes import ConsumerReadOp
-
-CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
-"""By name: kernels without pipes do without the file that has them."""
 
 
 class Buffer(NamedTuple):
@@ -211,7 +209,7 @@ def reads_steps(op: tileas.CopyOp | ConsumerReadOp, buffer: Value) -> bool:
     """Whether dots read the tile of a buffer when they want it: not where a pipe's stage is released meanwhile."""
     if not feeds_dots(op.result, op.parent):
         return False
-    if not any(user.name == CREATE_PIPELINE for user in buffer.users):
+    if not any(user.name == names.CREATE_PIPELINE for user in buffer.users):
         return True
     from tileiras.analysis.pipes import is_held_by_dots
 

@@ -11,6 +11,7 @@ from typing import Any
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.types import element_count, element_type
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import (
     FloatType,
     IndexType,
@@ -30,7 +31,6 @@ from tileiras.layout.encoding import layout_of
 count_of, element_of = element_count, element_type
 
 _PIPE_TOKENS = ("nv_tileas.producer_token", "nv_tileas.consumer_token")
-_PIPE_ITERATOR = "nv_tileas.pipeline_iterator"
 """By name: kernels without pipes do without the file that has them."""
 
 ROUNDING = {
@@ -43,7 +43,6 @@ ROUNDING = {
 }
 """What PTX calls the rounding modes."""
 
-IN_FLIGHT = "nv_tileas.in_flight"
 """The type of tiles under way; few kernels load its file."""
 
 NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
@@ -106,9 +105,9 @@ def fragment_type(type: Type) -> Any:
     if isinstance(type, TensorType):
         element = i64 if points_to_half_bytes(type) else scalar_type(type.element_type)
         return vector_of(element, layout_of(type).registers)
-    if type.name == _PIPE_ITERATOR:
+    if type.name == names.PIPE_ITERATOR:
         return vector_of(i32, 2)
-    if type.name == IN_FLIGHT:
+    if type.name == names.IN_FLIGHT:
         word = in_flight_word(type.tile)
         return vector_of(word, layout_of(type.tile).registers * type.tile.element_type.width // 32)
     return scalar_type(type)

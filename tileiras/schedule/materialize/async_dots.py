@@ -29,6 +29,7 @@ from .dot_waits import (
     commits_behind,
     ends_of,
     is_left_alone,
+    kept_attributes,
     reads_ring,
     released_of,
     waits_of,
@@ -98,7 +99,7 @@ class _Rewriting:
         elif accumulator is None:
             accumulator = futures.pop(0)
         a = futures.pop() if futures else dot.a
-        named = {name: dot.attributes[name] for name in _KEPT if name in dot.attributes}
+        named = kept_attributes(dot)
         flag = UnitAttr() if overwrites else None
         started = tileas.AsyncDotOp(a, dot.b, accumulator, overwrites=flag, result=accumulator.type, **named)
         self._futures[dot] = builder.insert(started).results[0]
@@ -169,9 +170,6 @@ class _Rewriting:
                 value = op.results[number]
                 tail = commits_behind(dot, tileas.CommitDotsOp)
                 yield Future(value, value, places[op] + 1, tail, (*ends_of(dot, block, places), last))
-
-
-_KEPT = ("atom", "signedness_a", "signedness_b", "exchanged")
 
 
 def _to_async(builder: Builder, tiles: list[Value], unused: UnitAttr | None = None) -> list[Value]:

@@ -22,11 +22,14 @@ from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import compare, integer
-from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, UnitAttr, Value, i32
+from tileiras.ir import Block, Builder, Operation, Region, UnitAttr, Value
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import Warps, exchanges
 from tileiras.schedule.staging import StagedLoad
-from tileiras.schedule.tensor_boxes import consumer_kind, descriptor_type
+from tileiras.schedule.tensor_boxes import consumer_kind
+from tileiras.targets.pipe_protocol import BOXES
+
+from .pipes import copy_box, create_pipe, descriptor_of
 
 Again = Callable[[Value], Value]
 """What stands for a value of the loop's body in the iteration that is asked for."""
@@ -39,16 +42,7 @@ class BoxRing:
         """`builder` stands before the loop."""
         self._staged = staged
         self._ranges = RangeAnalysis()
-        kind = consumer_kind(staged[0])
-        pipe = builder.insert(
-            tileas.CreatePipelineOp(
-                buffers,
-                num_stages=IntegerAttr(stages, i32),
-                producer_kind=tileas.ProducerKindAttr("bulk_load"),
-                consumer_kind=tileas.ConsumerKindAttr(kind),
-            )
-        )
-        self.producer, self.consumer = pipe.results
+        self.producer, self.consumer = create_pipe(builder, buffers, stages, BOXES, consumer_kind(staged[0]))
         self._descriptors = [_descriptor(each) for each in staged]
         self.fill = builder.insert(tileas.CreateIteratorOp(self.producer)).results[0]
         """At the stage that is filled next."""
@@ -64,8 +58,7 @@ class BoxRing:
         acquired = builder.insert(tileas.ProducerAcquireOp(self.producer, iterator, fresh=unused)).results[0]
         for number, (staged, desc) in enumerate(zip(self._staged, self._descriptors)):
             coords = box_coordinates(builder, staged, again, self._ranges)
-            buffer = IntegerAttr(number, i32) if number else None
-            builder.insert(tileas.TmaLoadOp(desc=desc, coords=coords, token=acquired, buffer=buffer))
+            copy_box(builder, desc, coords, acquired, number)
         builder.insert(tileas.ProducerCommitOp(acquired))
 
     # -- draining ------------------------------------------------------------------------------------------------------
@@ -135,9 +128,6 @@ def following(builder: Builder, iterator: Value) -> Value:
 
 def _descriptor(staged: StagedLoad) -> Value:
     """The descriptor of the view of a load, made where the view is."""
-    view = staged.load.view
-    type = descriptor_type(staged)
-    assert type is not None and view.defining_op is not None, "the schedule has looked at the boxes of the load"
-    builder = Builder.before(view.defining_op.next)
-    builder.location = staged.load.location
-    return builder.insert(tileas.MakeTmaDescOp(view, result=type)).results[0]
+    view = staged.load.view.defining_op
+    assert view is not None, "the schedule has looked at the boxes of the load"
+    return descriptor_of(staged, Builder.before(view.next))

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 
+from tileiras.analysis.dots_in_flight import buffers_read
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Block, Operation, Value
-from tileiras.layout.encoding import is_in_shared
+from tileiras.dialects.nv_tileas import names
+from tileiras.ir import Attribute, Block, Operation, Value
 from tileiras.named_tuple import NamedTuple
 
-_CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
-_CONSUMER_RELEASE = "nv_tileas.async.pipeline.consumer_release"
 _FILLS_PIPES = ("nv_tileas.async.bulk_load", "nv_tileas.async.tma_load", "nv_tileas.async.pipeline.producer_write")
 """By name: kernels without pipes do without the file that has them."""
 
@@ -87,6 +86,12 @@ def waits_of(
     return [Wait(operations[place], pending, futures) for place, pending, futures in waits]
 
 
+def kept_attributes(dot: tileas.DotOp) -> dict[str, Attribute]:
+    """Those of a dot that its asynchronous form has as well."""
+    kept = ("atom", "signedness_a", "signedness_b", "exchanged")
+    return {name: dot.attributes[name] for name in kept if name in dot.attributes}
+
+
 def commits_behind(dot: Operation, commit: type[Operation]) -> int:
     """Groups that are committed after that of a dot in its block."""
     count = 0
@@ -109,21 +114,9 @@ def blocks_around(op: Operation) -> Iterator[Block]:
 # ---- what dots read -------------------------------------------------------------------------------------------------
 
 
-def _buffers(dot: tileas.DotOp) -> list[Value]:
-    """The buffers in which a dot reads its operands."""
-    found = []
-    for value in (dot.a, dot.b):
-        op = value.defining_op
-        while isinstance(op, tileas.VIEW_LIKE):
-            op = op.operand.defining_op
-        if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
-            found.append(op.buffer)
-    return found
-
-
 def ends_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
     """Where the buffers that a dot reads end, or their stage is released, in a block around it and behind it."""
-    ends = (user for buffer in _buffers(dot) for user in buffer.users if isinstance(user, tileas.DeallocTensorOp))
+    ends = (user for buffer in buffers_read(dot) for user in buffer.users if isinstance(user, tileas.DeallocTensorOp))
     found = [places[end] for end in ends if end.parent is block]
     around = block.find_ancestor_op(dot)
     assert around is not None
@@ -142,12 +135,12 @@ def released_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -
 
 
 def _pipes(dot: tileas.DotOp) -> set[Operation]:
-    users = (user for buffer in _buffers(dot) for user in buffer.users)
-    return {user for user in users if user.name == _CREATE_PIPELINE}
+    users = (user for buffer in buffers_read(dot) for user in buffer.users)
+    return {user for user in users if user.name == names.CREATE_PIPELINE}
 
 
 def _releases(op: Operation, pipes: set[Operation]) -> bool:
-    if op.name != _CONSUMER_RELEASE:
+    if op.name != names.CONSUMER_RELEASE:
         return False
     from tileiras.analysis.pipes import pipe_of
 
@@ -157,7 +150,7 @@ def _releases(op: Operation, pipes: set[Operation]) -> bool:
 def _fills(buffer: Value, loop: Operation) -> list[Operation]:
     """What writes to a buffer in a loop."""
     found = [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
-    if any(user.name == _CREATE_PIPELINE for user in buffer.users):
+    if any(user.name == names.CREATE_PIPELINE for user in buffer.users):
         from tileiras.analysis.pipes import pipe_of
 
         copies = [op for op in loop.walk() if op.name in _FILLS_PIPES]
@@ -170,7 +163,7 @@ def is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
     pipes = _pipes(dot)
     if pipes and any(_releases(op, pipes) for op in loop.body.block.operations):
         return False
-    for buffer in _buffers(dot):
+    for buffer in buffers_read(dot):
         if loop.is_ancestor_of(buffer.defining_op):
             return False
         fills = _fills(buffer, loop)
@@ -183,4 +176,4 @@ def is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
 
 def reads_ring(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
     """Whether a dot reads what copies of the loop write to."""
-    return any(_fills(buffer, loop) for buffer in _buffers(dot))
+    return any(_fills(buffer, loop) for buffer in buffers_read(dot))

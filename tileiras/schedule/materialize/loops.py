@@ -9,6 +9,7 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas import names
 from tileiras.schedule.induction_variable import can_look_ahead
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
@@ -24,9 +25,6 @@ REWRITES: Mapping[str, Rewrite] = {
 whether it could; `atom` copies asynchronously to shared memory, and is None where the target has none that does.
 Loads that were to go to an agent of their own have gone there, or run ahead in a ring."""
 
-
-CONSUMER_WAIT = "nv_tileas.async.pipeline.consumer_wait"
-"""By name: kernels without agents do without the file that has it."""
 
 
 def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
@@ -65,5 +63,5 @@ def _is_rewritten(loop: scf.ForOp, kind: str) -> bool:
     if kind == tileas.PLAIN:
         return any(isinstance(op, tileas.AsyncWaitOp) for op in body)
     if kind == tileas.WARP_SPECIALIZE:
-        return any(op.name == CONSUMER_WAIT for op in body)
+        return any(op.name == names.CONSUMER_WAIT for op in body)
     return any(isinstance(inner, LOADS) for op in body if isinstance(op, scf.IfOp) for inner in op.walk())

@@ -24,21 +24,35 @@ class Pipe:
             builder.location = each.load.location
             buffer = tileas.AllocTensorOp(result=each.buffer_type(plan.stages))
             self.buffers.append(builder.insert(buffer).results[0])
-        made = tileas.CreatePipelineOp(
-            self.buffers,
-            num_stages=IntegerAttr(plan.stages, i32),
-            producer_kind=tileas.ProducerKindAttr(plan.producer),
-            consumer_kind=tileas.ConsumerKindAttr(plan.consumer),
-        )
-        self.producer, self.consumer = builder.insert(made).results
-        self.descriptors = [_descriptor(each, builder) for each in plan.loads if plan.producer == BOXES]
+        self.producer, self.consumer = create_pipe(builder, self.buffers, plan.stages, plan.producer, plan.consumer)
+        self.descriptors = [descriptor_of(each, builder) for each in plan.loads if plan.producer == BOXES]
 
 
-def _descriptor(staged: StagedLoad, builder: Builder) -> Value:
+def create_pipe(
+    builder: Builder, buffers: Sequence[Value], stages: int, producer: str, consumer: str
+) -> Sequence[Value]:
+    """The producer's and the consumer's end of a pipe whose stages are those of some buffers."""
+    made = tileas.CreatePipelineOp(
+        buffers,
+        num_stages=IntegerAttr(stages, i32),
+        producer_kind=tileas.ProducerKindAttr(producer),
+        consumer_kind=tileas.ConsumerKindAttr(consumer),
+    )
+    return builder.insert(made).results
+
+
+def descriptor_of(staged: StagedLoad, builder: Builder) -> Value:
+    """The descriptor of the view of a load in boxes."""
     type = descriptor_type(staged)
     assert type is not None, "the schedule has looked at the boxes of the load"
     builder.location = staged.load.location
     return builder.insert(tileas.MakeTmaDescOp(staged.load.view, result=type)).results[0]
+
+
+def copy_box(builder: Builder, desc: Value, coords: Sequence[Value], token: Value, number: int) -> None:
+    """Has a tile come in boxes into buffer `number` of an acquired stage."""
+    buffer = IntegerAttr(number, i32) if number else None
+    builder.insert(tileas.TmaLoadOp(desc=desc, coords=coords, token=token, buffer=buffer))
 
 
 class Pipes:

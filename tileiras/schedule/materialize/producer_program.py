@@ -9,13 +9,13 @@ from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, Value, i32
+from tileiras.ir import Block, Builder, Operation, Region, Value, i32
 from tileiras.schedule.agent_plan import AgentPlan
 from tileiras.schedule.producer_slice import is_inside
 from tileiras.schedule.staging import StagedLoad, start_copy
 
 from .box_ring import box_coordinates
-from .pipes import Pipe, Pipes
+from .pipes import Pipe, Pipes, copy_box
 
 Iterators = dict[Pipe, Value]
 """Where in each pipe the agent is."""
@@ -85,9 +85,7 @@ class Producer:
                 self._stages[pipe] = builder.insert(tileas.GetStageOp(at[pipe], result=i32)).results[0]
         if pipe.descriptors:
             coords = box_coordinates(builder, staged, self._of, self._ranges)
-            buffer = IntegerAttr(number, i32) if number else None
-            token = self._acquired[pipe]
-            builder.insert(tileas.TmaLoadOp(desc=pipe.descriptors[number], coords=coords, token=token, buffer=buffer))
+            copy_box(builder, pipe.descriptors[number], coords, self._acquired[pipe], number)
         else:
             start_copy(builder, staged.load, pipe.buffers[number], self._stages[pipe], None, self._atom, self._of)
         if number + 1 == len(pipe.buffers):
@@ -126,7 +124,7 @@ class Producer:
         self._passed_on(branch, builder.insert(new), needed, pipes, at)
 
     def _end(self, old: Block | None, new: Block, needed: Sequence[int], pipes: Sequence[Pipe], at: Iterators) -> None:
-        """Fills a block of a loop or branch; it hands on what is needed of the old one, and the iterators."""
+        """Fills a block of a loop or branch; it yields what is needed of the old one, and the iterators."""
         inner = Builder.at_end(new)
         values: list[Value] = []
         if old is not None and old.last is not None:

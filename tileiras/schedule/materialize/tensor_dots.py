@@ -23,6 +23,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.arith.build import compare, integer
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, Value, i1, i32
 from tileiras.layout.encoding import with_layout
 from tileiras.layout.tensor_memory import accumulator_layout
@@ -30,9 +31,7 @@ from tileiras.schedule.induction_variable import LoopCounter, trip_count
 from tileiras.targets import mma_atom
 
 from .dot_counts import thread_counts
-from .dot_waits import Future, blocks_around, commits_behind, ends_of, is_left_alone, waits_of
-
-_KEPT = ("atom", "signedness_a", "signedness_b", "exchanged")
+from .dot_waits import Future, blocks_around, commits_behind, ends_of, is_left_alone, kept_attributes, waits_of
 
 
 def materialize_tensor_dots(func: aa.FuncOp) -> None:
@@ -63,7 +62,7 @@ class _Rewriting:
         self._reserve = start.insert(tileas.TensorReserveOp(commits=IntegerAttr(1, i32)))
         self._memory = self._reserve.results[0]
         self._base = start.insert(tileas.TensorOpenOp(self._memory)).results[0]
-        self._repeats = any(map(_is_in_loop, dots))
+        self._repeats = any(any(scf.loops_around(dot)) for dot in dots)
         """Whether there may be more groups than dots."""
         self._none = integer(start, 0)
         """Groups before the first one; which there are elsewhere is said when all are there."""
@@ -98,7 +97,7 @@ class _Rewriting:
         builder.location = dot.location
         buffer, adds = self._accumulator(dot, builder)
         self._buffers[dot] = buffer
-        named = {name: dot.attributes[name] for name in _KEPT if name in dot.attributes}
+        named = kept_attributes(dot)
         builder.insert(tileas.TensorDotOp(dot.a, dot.b, buffer, adds, **named))
         builder.insert(tileas.TensorCommitOp(self._memory, self._none))
 
@@ -192,19 +191,13 @@ class _Rewriting:
         block = self._func.body.blocks[0]
         places = {op: number for number, op in enumerate(block.operations)}
         last = max(
-            (block.find_ancestor_op(op) for op in self._func.walk() if op.name.startswith(tileas.TENSOR_MEMORY)),
+            (block.find_ancestor_op(op) for op in self._func.walk() if op.name.startswith(names.TENSOR_MEMORY)),
             key=lambda op: places[op],
         )
         behind = Builder.before(last.next)
         behind.location = last.location
         behind.insert(tileas.TensorReleaseOp(self._memory))
 
-
-def _is_in_loop(op: Operation) -> bool:
-    outer = op.parent_op
-    while outer is not None and not isinstance(outer, (scf.ForOp, scf.WhileOp)):
-        outer = outer.parent_op
-    return outer is not None
 
 
 def _of_iterations(loop: scf.ForOp, init: Value, buffer: Value, builder: Builder) -> Value:

@@ -1,0 +1,23 @@
+"""Names of operations and types that few kernels have, for code that looks for them in every kernel without loading the
+files that declare them."""
+
+PIPELINE = "nv_tileas.async.pipeline."
+TENSOR_MEMORY = "nv_tileas.tensor_memory."
+"""Beginnings of the names of agents' and pipes' operations, and of those on tensor memory."""
+
+AGENT_SWITCH = f"{PIPELINE}agent_switch"
+CREATE_PIPELINE = f"{PIPELINE}create_pipeline"
+CONSUMER_WAIT = f"{PIPELINE}consumer_wait"
+CONSUMER_RELEASE = f"{PIPELINE}consumer_release"
+PIPE_ITERATOR = "nv_tileas.pipeline_iterator"
+
+ASYNC_DOT = "nv_tileas.async.dot"
+FENCE_PROXY = "nv_tileas.fence_proxy_async"
+IN_FLIGHT = "nv_tileas.in_flight"
+
+TENSOR_DOT = f"{TENSOR_MEMORY}dot"
+TENSOR_RESERVE = f"{TENSOR_MEMORY}reserve"
+
+MAKE_TMA_DESC = "nv_tileas.make_tma_desc"
+TMA_DESC = "nv_tileas.tma_desc"
+TMA_STORE = "nv_tileas.async.tma_store"
