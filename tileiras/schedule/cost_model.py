@@ -256,23 +256,27 @@ def _dot(op: Operation, warps: int, table: Resources) -> OperationCost:
 def _block(block: Block, warps: int, table: Resources) -> dict[Unit, float] | None:
     total: dict[Unit, float] = {}
     for op in block.operations:
-        busy: Busy | None
-        if isinstance(op, scf.ForOp):
-            trips, inner = trip_count(op), _block(op.body.block, warps, table)
-            busy = None if trips is None or inner is None else {unit: trips * each for unit, each in inner.items()}
-        elif isinstance(op, scf.IfOp):
-            sides = [_block(region.block, warps, table) for region in op.regions if region.blocks]
-            known = [side for side in sides if side is not None]
-            busy = None if len(known) < len(sides) else max(
-                known, key=lambda side: max(side.values(), default=0.0), default={}
-            )  # fmt: skip
-        else:
-            busy = operation_cost(op, warps, table).busy
+        nested = isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp))
+        busy = nested_cost(op, warps, table) if nested else operation_cost(op, warps, table).busy
         if busy is None:
             return None
         for unit, cycles in busy.items():
             total[unit] = total.get(unit, 0.0) + cycles
     return {unit: total[unit] for unit in Unit if unit in total}
+
+
+def nested_cost(op: Operation, warps: int, table: Resources) -> dict[Unit, float] | None:
+    """Cycles of the units that a loop takes in all, or a branch by its longer side; None where no one knows how often
+    a loop runs."""
+    if isinstance(op, scf.ForOp):
+        trips, inner = trip_count(op), _block(op.body.block, warps, table)
+        return None if trips is None or inner is None else {unit: trips * each for unit, each in inner.items()}
+    if not isinstance(op, scf.IfOp):
+        return None
+    sides = [_block(region.block, warps, table) for region in op.regions if region.blocks]
+    known = [side for side in sides if side is not None]
+    longest = max(known, key=lambda side: max(side.values(), default=0.0), default={})
+    return longest if len(known) == len(sides) else None
 
 
 def _recurrence(loop: scf.ForOp, warps: int, table: Resources) -> float:

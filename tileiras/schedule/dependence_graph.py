@@ -1,0 +1,249 @@
+"""What the operations of a loop wait for and compete for: the graph that a placement is made of.
+
+    graph = loop_graph(loop, target, warps, staged)
+    graph.waits                        which operation waits for which, over how many iterations
+    graph.graph                        nodes and edges for `modulo_placement`, in grains of `graph.grain` cycles
+
+An operation waits for the values that it uses, here or in its regions, for what other iterations hand on through
+loop-carried values, memory tokens included, and, where it has an effect that no token orders, for the effect before.
+Loads that run ahead have their tiles there when an iteration begins: nothing waits for their latency, and their
+conversions are reads of shared memory.
+
+Operations that nothing is gained by parting are one node: what is free with the one operation that uses it, a read of
+shared memory with its dot, a chain of elementwise operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tileiras.analysis.copied_loads import LOADS
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Block, BlockArgument, NoMemoryEffect, Operation, Value
+from tileiras.named_tuple import NamedTuple
+from tileiras.resources.live_values import is_elementwise
+from tileiras.targets import Target
+
+from .cost_model import OperationCost, nested_cost, operation_cost
+from .modulo_placement import Edge, Graph, Node
+from .resource_table import Resources, Unit, resources
+from .staging import StagedLoad
+
+GRAINS = 160
+"""Into how many parts the least interval is divided: what is shorter than one takes no time."""
+
+_PLACED = tuple(unit for unit in Unit if unit is not Unit.DRAM)
+"""Units that operations compete for; how much of a load L2 keeps from DRAM, nobody can tell from a loop."""
+
+_MOST_DISTANCE = 4
+"""Loop-carried values through which one value is looked for; more iterations than that are no dependence of note."""
+
+
+class Wait(NamedTuple):
+    """`target` comes behind `source`, `distance` iterations before; numbers of operations.  `value`: what it waits for;
+    None for an effect."""
+
+    source: int
+    target: int
+    distance: int
+    value: Value | None
+
+
+class LoopGraph(NamedTuple):
+    """`operations`: those of the loop's block but its end, in program order; `costs`: of each; `node_of`: the node that
+    each is part of; `grain`: cycles of a unit of time of `graph`."""
+
+    loop: scf.ForOp
+    operations: tuple[Operation, ...]
+    waits: tuple[Wait, ...]
+    costs: tuple[OperationCost, ...]
+    node_of: tuple[int, ...]
+    grain: float
+    graph: Graph
+
+
+def loop_graph(
+    loop: scf.ForOp, target: Target, warps: int, staged: Sequence[StagedLoad] = ()
+) -> LoopGraph | None:
+    """The graph of a loop; None where an operation's time is not known: a loop in it whose trip count is not, or where
+    a value is handed on over more than `_MOST_DISTANCE` iterations."""
+    operations = tuple(loop.body.block.operations)[:-1]
+    waits = loop_waits(loop)
+    table = resources(target)
+    costs = _costs(operations, staged, warps, table)
+    if waits is None or costs is None:
+        return None
+    node_of = _fused(operations, waits, costs)
+    busiest: dict[Unit, float] = {}
+    for cost in costs:
+        for unit, cycles in cost.busy.items():
+            busiest[unit] = busiest.get(unit, 0.0) + cycles
+    grain = max(1.0, max((busiest.get(unit, 0.0) for unit in _PLACED), default=0.0) / GRAINS)
+    return LoopGraph(loop, operations, waits, costs, node_of, grain, _graph(operations, waits, costs, node_of, grain))
+
+
+# ---- what waits for what ---------------------------------------------------------------------------------------------
+
+
+def loop_waits(loop: scf.ForOp) -> tuple[Wait, ...] | None:
+    """What each operation of a loop's block waits for; None where a value is handed on over more iterations than are
+    looked through."""
+    block = loop.body.block
+    operations = list(block.operations)[:-1]
+    numbers = {op: number for number, op in enumerate(operations)}
+    found: dict[tuple[int, int, int], Wait] = {}
+    effects = []
+    for number, op in enumerate(operations):
+        for value in _used(op):
+            source = _source(value, block)
+            if source is None:
+                continue
+            made, distance = source
+            if distance > _MOST_DISTANCE:
+                return None
+            key = (numbers[made], number, distance)
+            found.setdefault(key, Wait(*key, value))
+        if _has_effect_without_token(op):
+            effects.append(number)
+    for before, behind in zip(effects, effects[1:]):
+        found.setdefault((before, behind, 0), Wait(before, behind, 0, None))
+    if effects:
+        found.setdefault((effects[-1], effects[0], 1), Wait(effects[-1], effects[0], 1, None))
+    return tuple(found.values())
+
+
+def _used(op: Operation) -> Iterator[Value]:
+    """The values that an operation uses, in its regions as well."""
+    if not op.regions:
+        yield from op.operands
+        return
+    for inner in op.walk():
+        yield from inner.operands
+
+
+def _source(value: Value, block: Block) -> tuple[Operation, int] | None:
+    """The operation of a block that makes a value, and how many iterations before; None for what comes from outside."""
+    distance = 0
+    while isinstance(value, BlockArgument) and value.block is block and value.index > 0:
+        value = block.last.operands[value.index - 1]
+        distance += 1
+        if distance > _MOST_DISTANCE:
+            break
+    made = value.defining_op
+    if made is None or made.parent is not block:
+        return None if distance <= _MOST_DISTANCE else (block.first, distance)
+    return made, distance
+
+
+def _has_effect_without_token(op: Operation) -> bool:
+    if op.regions and not isinstance(op, (tileas.ReduceOp, tileas.ScanOp)):
+        return any(_has_effect_without_token(inner) for inner in op.walk() if inner is not op)
+    if op.has_trait(NoMemoryEffect):
+        return False
+    return not any(isinstance(result.type, aa.MemTokenType) for result in op.results)
+
+
+# ---- what operations take --------------------------------------------------------------------------------------------
+
+
+def _costs(
+    operations: Sequence[Operation], staged: Sequence[StagedLoad], warps: int, table: Resources
+) -> tuple[OperationCost, ...] | None:
+    ahead = {each.load for each in staged}
+    read = {leaf.convert: leaf.in_place for each in staged for leaf in each.leaves}
+    found = []
+    for op in operations:
+        cost: OperationCost | None
+        if op in ahead:
+            cost = operation_cost(op, warps, table)
+            size = cost.busy.get(Unit.L2, 0.0) * table.rate[Unit.L2]
+            cost = OperationCost({**cost.busy, Unit.SHARED: table.cycles(Unit.SHARED, size)}, 0.0, 0.0)
+        elif op in read:
+            cost = operation_cost(op, warps, table)
+            # Once through the port instead of twice; not at all where a dot reads its tile where it lies.
+            share = 0.0 if read[op] else 0.5
+            busy = {unit: cycles * share for unit, cycles in cost.busy.items()} if share else {}
+            cost = OperationCost(busy, share and cost.latency, share and cost.latency)
+        elif op.regions and not isinstance(op, (tileas.ReduceOp, tileas.ScanOp)):
+            busy_inside = nested_cost(op, warps, table)
+            if busy_inside is None:
+                return None
+            length = max(busy_inside.values(), default=0.0)
+            cost = OperationCost(busy_inside, length, length)
+        else:
+            cost = operation_cost(op, warps, table)
+        found.append(cost)
+    return tuple(found)
+
+
+def _fused(
+    operations: Sequence[Operation], waits: Sequence[Wait], costs: Sequence[OperationCost]
+) -> tuple[int, ...]:
+    """The node of each operation, by its last operation's number."""
+    users: list[set[int]] = [set() for _ in operations]
+    for wait in waits:
+        users[wait.source].add(wait.target if wait.distance == 0 else -1)
+    node_of = list(range(len(operations)))
+    for number in reversed(range(len(operations))):
+        op = operations[number]
+        if len(users[number]) != 1 or isinstance(op, LOADS):
+            continue
+        (user,) = users[number]
+        kept_by_end = any(user_op.parent is op.parent and user_op is op.parent.last
+                          for result in op.results for user_op in result.users)  # fmt: skip
+        if user >= 0 and not kept_by_end and _belongs_to(op, operations[user], costs[number]):
+            node_of[number] = node_of[user]
+    return tuple(node_of)
+
+
+def _belongs_to(op: Operation, user: Operation, cost: OperationCost) -> bool:
+    """Whether nothing is gained by parting an operation from the only one that uses it."""
+    if not cost.busy:
+        return True
+    if isinstance(user, tileas.DOTS):
+        return isinstance(op, tileas.ConvertLayoutOp)
+    return is_elementwise(op) and is_elementwise(user)
+
+
+def _graph(
+    operations: Sequence[Operation], waits: Sequence[Wait], costs: Sequence[OperationCost], node_of: Sequence[int],
+    grain: float,
+) -> Graph:  # fmt: skip
+    numbers = {node: number for number, node in enumerate(sorted(set(node_of)))}
+    busy: list[dict[Unit, float]] = [{} for _ in numbers]
+    latency = [0.0] * len(numbers)
+    for number in range(len(operations)):
+        own = busy[numbers[node_of[number]]]
+        for unit, cycles in costs[number].busy.items():
+            own[unit] = own.get(unit, 0.0) + cycles
+    for number, cost in enumerate(costs):
+        node = numbers[node_of[number]]
+        if node_of[number] == number:
+            waiting = cost.latency - max(cost.busy.values(), default=0.0)
+            latency[node] = waiting + max(busy[node].values(), default=0.0)
+    nodes = tuple(
+        Node(operations[node].name, {unit.value: length for unit in _PLACED
+                                     if (length := round(busy[number].get(unit, 0.0) / grain))})
+        for node, number in numbers.items()
+    )  # fmt: skip
+    edges: dict[tuple[int, int, int], int] = {}
+    for wait in waits:
+        source, target = numbers[node_of[wait.source]], numbers[node_of[wait.target]]
+        if source == target and wait.distance == 0:
+            continue
+        cycles = latency[source]
+        if wait.value is None or isinstance(wait.value.type, aa.MemTokenType):
+            cycles = 0.0
+        elif _adds(operations[wait.source], operations[wait.target], wait.value):
+            cycles = costs[wait.source].carried
+        key = source, target, wait.distance
+        edges[key] = max(edges.get(key, 0), round(cycles / grain))
+    return Graph(nodes, tuple(Edge(source, target, cycles, distance)
+                              for (source, target, distance), cycles in edges.items()))  # fmt: skip
+
+
+def _adds(source: Operation, target: Operation, value: Value) -> bool:
+    """Whether a dot adds to what another one gives."""
+    return isinstance(source, tileas.DOTS) and isinstance(target, tileas.DOTS) and value is target.c

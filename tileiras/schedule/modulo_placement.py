@@ -1,0 +1,346 @@
+"""When the operations of a loop begin, iterations overlapping: iterative modulo scheduling after Rau (1994).
+
+    graph = Graph(nodes, edges)
+    placed = place(graph, budget_ratio=6)      or None
+    placed.interval          cycles from one iteration's begin to the next one's
+    placed.starts[node]      cycle at which it begins in its own iteration
+
+A node keeps each of its units for some cycles from its begin on; a unit serves one node at a time, so what two nodes
+keep must not meet modulo the interval.  An edge says that its target begins no earlier than `latency` cycles after its
+source, of `distance` iterations before.  Both hold of every placement returned; the result is a function of the graph
+alone.
+
+Cycles are integers of any length: who makes a graph divides by what one may neglect (`DependenceGraph.grain`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tileiras.named_tuple import NamedTuple
+
+BUDGET_RATIO = 6
+"""Placements that a search makes at one interval, for each node (Rau: of 2 to 6, more find hardly more)."""
+
+MOST_INTERVALS = 256
+"""Intervals that are tried before a search gives up."""
+
+
+class Node(NamedTuple):
+    """What is placed: `busy` are cycles by unit."""
+
+    name: str
+    busy: Mapping[str, int] = {}
+
+
+class Edge(NamedTuple):
+    """`target` begins no earlier than `latency` cycles after `source` began, `distance` iterations before."""
+
+    source: int
+    target: int
+    latency: int
+    distance: int = 0
+
+
+class Graph(NamedTuple):
+    """The nodes of an iteration, in program order, and what they wait for."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+    @property
+    def resource_mii(self) -> int:
+        """Cycles that an iteration keeps its busiest unit; 1 at least."""
+        total: dict[str, int] = {}
+        for node in self.nodes:
+            for unit, cycles in node.busy.items():
+                total[unit] = total.get(unit, 0) + cycles
+        return max([1, *total.values()])
+
+    @property
+    def recurrence_mii(self) -> int:
+        """The least interval at which no recurrence waits for itself; 1 at least.
+
+        Raises ValueError where a recurrence has no distance: such a loop cannot be executed.
+        """
+        edges = _in_cycles(len(self.nodes), self.edges)
+        if not edges:
+            return 1
+        low, high = 1, max(1, sum(max(0, edge.latency) for edge in edges))
+        if _has_positive_cycle(len(self.nodes), edges, high):
+            raise ValueError("a recurrence without distance")
+        while low < high:
+            middle = (low + high) // 2
+            if _has_positive_cycle(len(self.nodes), edges, middle):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    @property
+    def mii(self) -> int:
+        """No placement has a smaller interval."""
+        return max(self.resource_mii, self.recurrence_mii)
+
+
+class Placement(NamedTuple):
+    """`starts`: of each node; `tried`: placements that were made and undone on the way, at all intervals."""
+
+    interval: int
+    starts: tuple[int, ...]
+    tried: int = 0
+
+    def stage(self, node: int) -> int:
+        return self.starts[node] // self.interval
+
+    @property
+    def stages(self) -> int:
+        """Iterations that are under way at a time."""
+        return max((start // self.interval for start in self.starts), default=0) + 1
+
+    def order(self) -> list[int]:
+        """Nodes as one round of the loop begins them; those of earlier iterations first where they begin together."""
+        return sorted(
+            range(len(self.starts)),
+            key=lambda node: (self.starts[node] % self.interval, -self.stage(node), node),
+        )
+
+
+def violations(graph: Graph, placed: Placement) -> list[str]:
+    """What a placement does not keep to: edges, units that serve two nodes at a time; empty of a right one."""
+    found = []
+    for edge in graph.edges:
+        slack = placed.starts[edge.target] + placed.interval * edge.distance - placed.starts[edge.source] - edge.latency
+        if slack < 0:
+            found.append(f"{graph.nodes[edge.target].name} begins {-slack} cycles before what it waits for")
+    table = ReservationTable(placed.interval)
+    for number, node in enumerate(graph.nodes):
+        if not table.fits(node.busy, placed.starts[number]):
+            found.append(f"{node.name} keeps a unit that is taken")
+        else:
+            table.add(number, node.busy, placed.starts[number])
+    return found
+
+
+# ---- searches --------------------------------------------------------------------------------------------------------
+
+
+def place(graph: Graph, budget_ratio: int = BUDGET_RATIO, least: int = 0, most: int | None = None) -> Placement | None:
+    """The placement of the smallest interval, of at least `least`, that the heuristic finds within its budget; None
+    where it finds none of up to `most`, or in `MOST_INTERVALS` tries."""
+    first = max(graph.mii, least)
+    last = first + MOST_INTERVALS - 1
+    tried = 0
+    for interval in range(first, min(last, last if most is None else most) + 1):
+        starts, used = _Search(graph, interval).run(budget_ratio * len(graph.nodes))
+        tried += used
+        if starts is not None:
+            return Placement(interval, normalized(starts), tried)
+    return None
+
+
+def place_serially(graph: Graph) -> Placement:
+    """Iterations that do not overlap: each node as soon as what it waits for and its units allow, an iteration behind
+    the one before.  What a loop does that is executed as it is written."""
+    ends = [0] * len(graph.nodes)
+    starts = [0] * len(graph.nodes)
+    free: dict[str, int] = {}
+    before: dict[int, list[Edge]] = {}
+    for edge in graph.edges:
+        if edge.distance == 0:
+            before.setdefault(edge.target, []).append(edge)
+    length = 1
+    for number, node in enumerate(graph.nodes):
+        start = max((starts[edge.source] + edge.latency for edge in before.get(number, ())), default=0)
+        start = max([start, *(free.get(unit, 0) for unit, cycles in node.busy.items() if cycles)])
+        starts[number] = start
+        ends[number] = start + max(node.busy.values(), default=0)
+        free.update((unit, start + cycles) for unit, cycles in node.busy.items() if cycles)
+        length = max(length, ends[number], start + 1)
+    for edge in graph.edges:
+        if edge.distance:
+            wait = starts[edge.source] + edge.latency - starts[edge.target]
+            length = max(length, -(-wait // edge.distance))
+    return Placement(length, tuple(starts))
+
+
+def normalized(starts: Sequence[int]) -> tuple[int, ...]:
+    first = min(starts, default=0)
+    return tuple(start - first for start in starts)
+
+
+class ReservationTable:
+    """Which nodes keep each unit at each cycle modulo an interval: a bit a cycle."""
+
+    __slots__ = ("_interval", "_all", "_taken", "_held")
+
+    def __init__(self, interval: int) -> None:
+        self._interval = interval
+        self._all = (1 << interval) - 1
+        self._taken: dict[str, int] = {}
+        self._held: dict[int, dict[str, int]] = {}
+
+    def _mask(self, cycles: int, start: int) -> int:
+        """The bits of cycles from a start on; of more than the interval, of all."""
+        if cycles >= self._interval:
+            return self._all
+        bits = ((1 << cycles) - 1) << start % self._interval
+        return bits & self._all | bits >> self._interval
+
+    def fits(self, busy: Mapping[str, int], start: int) -> bool:
+        """Whether all units are free."""
+        return all(
+            cycles <= self._interval and not self._taken.get(unit, 0) & self._mask(cycles, start)
+            for unit, cycles in busy.items()
+            if cycles
+        )
+
+    def add(self, node: int, busy: Mapping[str, int], start: int) -> None:
+        masks = {unit: self._mask(cycles, start) for unit, cycles in busy.items() if cycles}
+        for unit, mask in masks.items():
+            self._taken[unit] = self._taken.get(unit, 0) | mask
+        self._held[node] = masks
+
+    def remove(self, node: int) -> None:
+        for unit, mask in self._held.pop(node).items():
+            self._taken[unit] &= ~mask
+
+    def in_the_way(self, busy: Mapping[str, int], start: int) -> list[int]:
+        """The nodes that keep a unit which another one wants."""
+        wanted = {unit: self._mask(cycles, start) for unit, cycles in busy.items() if cycles}
+        return [node for node, held in self._held.items() if any(held.get(u, 0) & mask for u, mask in wanted.items())]
+
+
+class _Search:
+    """The search at one interval."""
+
+    def __init__(self, graph: Graph, interval: int) -> None:
+        self._graph = graph
+        self._interval = interval
+        self._table = ReservationTable(interval)
+        self._into: list[list[Edge]] = [[] for _ in graph.nodes]
+        self._from: list[list[Edge]] = [[] for _ in graph.nodes]
+        for edge in graph.edges:
+            self._into[edge.target].append(edge)
+            self._from[edge.source].append(edge)
+        self._starts: list[int | None] = [None] * len(graph.nodes)
+        self._last: list[int] = [-1] * len(graph.nodes)
+        """Where each node was placed the last time: a later attempt is behind it, so that the search goes on."""
+
+    def run(self, budget: int) -> tuple[list[int] | None, int]:
+        """The start of every node, and how many placements were undone; None where the budget does not suffice."""
+        nodes = self._graph.nodes
+        if any(cycles > self._interval for node in nodes for cycles in node.busy.values()):
+            return None, 0
+        heights = self._heights()
+        waiting = set(range(len(nodes)))
+        undone = 0
+        while waiting:
+            if budget == 0:
+                return None, undone
+            budget -= 1
+            node = min(waiting, key=lambda each: (-heights[each], each))
+            waiting.remove(node)
+            gone = self._place(node)
+            undone += len(gone)
+            waiting.update(gone)
+        return [start for start in self._starts if start is not None], undone
+
+    def _heights(self) -> list[int]:
+        """Cycles from each node to the end of what waits for it: the longest path at this interval."""
+        heights = [0] * len(self._graph.nodes)
+        changed = True
+        while changed:  # there is no positive cycle at an interval of at least the recurrences'
+            changed = False
+            for edge in reversed(self._graph.edges):
+                height = heights[edge.target] + edge.latency - self._interval * edge.distance
+                if height > heights[edge.source]:
+                    heights[edge.source] = height
+                    changed = True
+        return heights
+
+    def _place(self, node: int) -> list[int]:
+        """Places a node, and gives those that have to be placed again for it."""
+        busy = self._graph.nodes[node].busy
+        earliest = 0
+        for edge in self._into[node]:
+            start = self._starts[edge.source]
+            if start is not None and edge.source != node:
+                earliest = max(earliest, start + edge.latency - self._interval * edge.distance)
+        fitting = (t for t in range(earliest, earliest + self._interval) if self._table.fits(busy, t))
+        chosen = next(fitting, None)
+        gone: list[int] = []
+        if chosen is None:
+            chosen = max(earliest, self._last[node] + 1)
+            gone = self._table.in_the_way(busy, chosen)
+        gone += [
+            edge.target
+            for edge in self._from[node]
+            if (start := self._starts[edge.target]) is not None and edge.target not in gone
+            and start < chosen + edge.latency - self._interval * edge.distance
+        ]  # fmt: skip
+        for other in gone:
+            if self._starts[other] is not None:
+                self._table.remove(other)
+                self._starts[other] = None
+        self._table.add(node, busy, chosen)
+        self._starts[node] = self._last[node] = chosen
+        return gone
+
+
+# ---- recurrences -----------------------------------------------------------------------------------------------------
+
+
+def _in_cycles(count: int, edges: Sequence[Edge]) -> list[Edge]:
+    """The edges that lie on a cycle: those inside of a strongly connected component (Tarjan's algorithm)."""
+    following: list[list[int]] = [[] for _ in range(count)]
+    for edge in edges:
+        following[edge.source].append(edge.target)
+    component = _components(following)
+    return [edge for edge in edges if component[edge.source] == component[edge.target]]
+
+
+def _components(following: Sequence[Sequence[int]]) -> list[int]:
+    """The number of each node's strongly connected component."""
+    count = len(following)
+    index: list[int] = [-1] * count
+    low, component, stack, found = [0] * count, [-1] * count, [], 0
+    for root in range(count):
+        if index[root] >= 0:
+            continue
+        work = [(root, 0)]
+        while work:
+            node, at = work.pop()
+            if at == 0:
+                index[node] = low[node] = found
+                found += 1
+                stack.append(node)
+            if at > 0:
+                low[node] = min(low[node], low[following[node][at - 1]])
+            for number in range(at, len(following[node])):
+                other = following[node][number]
+                if index[other] < 0:
+                    work += [(node, number + 1), (other, 0)]
+                    break
+                if component[other] < 0:
+                    low[node] = min(low[node], index[other])
+            else:
+                if low[node] == index[node]:
+                    while component[node] < 0:
+                        component[stack.pop()] = node
+    return component
+
+
+def _has_positive_cycle(count: int, edges: Sequence[Edge], interval: int) -> bool:
+    """Whether a recurrence takes longer than its iterations last (Bellman and Ford)."""
+    longest = [0] * count
+    for _ in range(count):
+        changed = False
+        for edge in edges:
+            at = longest[edge.source] + edge.latency - interval * edge.distance
+            if at > longest[edge.target]:
+                longest[edge.target] = at
+                changed = True
+        if not changed:
+            return False
+    return True
