@@ -73,6 +73,7 @@ class Simulation:
         self.cold = cold
         self.code: list[dict[int, float]] = [{} for _ in range(members)]  # by SM: line of code -> when it is there
         self.products = products or {}
+        self.tensor_cycles: dict[int, float] = {}  # by instruction of an `mma`, as they are asked for
         self.machine = machine
         self.gpu = gpu
         self.members = members

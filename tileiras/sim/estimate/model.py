@@ -14,7 +14,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
-from tileiras.sim.estimate import drawing, fill_levels, locks, steady_state
+from tileiras.sim.estimate import drawing, fill_levels, locks, sampling, steady_state
 from tileiras.sim.estimate.arguments import preserved
 from tileiras.sim.estimate.engine import CODE_LINE, PREFETCHED, Simulation
 from tileiras.sim.estimate.events import ClusterTrace, Recording
@@ -24,6 +24,7 @@ from tileiras.sim.estimate.machine import Machine, compile_blocks
 from tileiras.sim.estimate.paths import Walker
 from tileiras.sim.estimate.recorder import joined, record
 from tileiras.sim.estimate.result import Estimate, Link, Occupied, Phase, Stall, SteadyLoop
+from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import traffic
 from tileiras.sim.estimate.units import BIN, L1_AND_SHARED, TITLES, Shares
 from tileiras.targets.rates import Gpu
@@ -96,12 +97,7 @@ class Model:
         self.members = int(np.prod(cluster))
         self.shape = tuple(blocks // members for blocks, members in zip(grid, cluster))
         self.clusters = int(np.prod(self.shape))
-        self.places = sorted({0, *(self._number(axis, extent - 1) for axis, extent in enumerate(self.shape))})
-        self.recording = self._record(self.places)
-        self.one_by_one = any(map(locks.locks_of, self.recording.clusters))
-        if self.one_by_one:  # those that wait for others would only ask again and again
-            self.recording = self._record(self.places)
-        self._record_between()
+        self.sampled = self._sample()
         threads = self.recording.threads
         self.held = occupancy(gpu.target, threads, image.code.registers, image.shared)
         if not self.held.ctas:
@@ -110,7 +106,8 @@ class Model:
         self.each = -(-self.clusters // self.sets)  # clusters for each, at most
         self.slots = min(self.held.ctas, self.each)
         self.warps = -(-threads // WARP_SIZE)
-        self.moved = traffic(self.recording, self.clusters)
+        weights = self.sampled.weights()
+        self.moved = traffic(self.recording, self.clusters, [weights[place] for place in self.places])
         self.walker = Walker(image.code, self.recording.blocks, self.recording.skipped)
         self.machine: Machine = compile_blocks(self.walker.blocks, gpu)
         self.active = min(gpu.sms, self.clusters * self.members)
@@ -122,9 +119,21 @@ class Model:
         l2 = min(L2_PORT, self.gpu.l2_bytes_per_cycle / active)
         return Shares(l2, min(l2, self.gpu.dram_bytes_per_cycle / active), self.moved.dram_bytes)
 
-    def _number(self, axis: int, at: int) -> int:
-        """The number of the cluster at a place of one axis and the start of the others; x comes first."""
-        return at * int(np.prod(self.shape[:axis], dtype=np.int64))
+    def _sample(self) -> Sampled:
+        """Record clusters until the work of those between them is known."""
+        self.places = sampling.ends(self.shape)
+        self.recording = self._record(self.places)
+        self.one_by_one = any(map(locks.locks_of, self.recording.clusters))
+        if self.one_by_one:  # those that wait for others would only ask again and again
+            self.recording = self._record(self.places)
+        while True:
+            visits = ([trace.visits for trace in cluster.warps] for cluster in self.recording.clusters)
+            found = sampling.sampled(self.shape, self.places, visits)
+            more = found.missing()
+            if not more:
+                return found
+            self.places = [*self.places, *more]
+            self.recording = joined([self.recording, self._record(more)])
 
     def _record(self, clusters: Sequence[int]) -> Recording:
         metadata = dict(self.image.metadata or {})
@@ -141,21 +150,6 @@ class Model:
                 )
                 for some in together
             ])  # fmt: skip
-
-    def _record_between(self) -> None:
-        """Clusters at the end of an axis that do other work than the first: record some between, for their times."""
-        kinds = [_kind(cluster) for cluster in self.recording.clusters]
-        lengths = {place: kind for place, kind in zip(self.places, kinds)}
-        more: set[int] = set()
-        self.uneven: list[int] = []
-        for axis, extent in enumerate(self.shape):
-            if extent > 1 and lengths[self._number(axis, extent - 1)] != lengths[0]:
-                self.uneven.append(axis)
-                more.update(self._number(axis, extent * part // 4) for part in (1, 2, 3))
-        more -= set(self.places)
-        if more:
-            self.places = sorted({*self.places, *more})
-            self.recording = self._record(self.places)
 
     # -- simulating ------------------------------------------------------------------------------------------------
 
@@ -265,7 +259,8 @@ class Model:
             "others follow by interpolation along the axes of the grid"
         )
         kind = next(key for key, run in runs.items() if run is longest)
-        return self._scheduled(self._durations(spent), self.recording.clusters[kinds[kind]], longest), longest
+        durations = self.sampled.every(dict(zip(self.places, spent)))
+        return self._scheduled(durations, self.recording.clusters[kinds[kind]], longest), longest
 
     def _even(self, cluster: ClusterTrace) -> tuple[float, Run]:
         rounds, rest = divmod(self.each, self.slots)
@@ -289,21 +284,6 @@ class Model:
         self.note(f"the times of {waves + bool(rest)} waves are added, {self.sets * self.slots} clusters in each"
                   + (f" but the last, which has {rest}" if rest else ""))  # fmt: skip
         return cycles, full
-
-    def _durations(self, spent: Sequence[float]) -> np.ndarray:
-        """Cycles of every cluster, (x, y, z): those at the origin, and what each axis adds."""
-        by_place = dict(zip(self.places, spent))
-        origin = by_place[0]
-        total = np.full(self.shape, origin)
-        for axis in self.uneven:
-            extent = self.shape[axis]
-            at = sorted({0, extent - 1, *(extent * part // 4 for part in (1, 2, 3))})
-            known = [(each, by_place[self._number(axis, each)]) for each in at if self._number(axis, each) in by_place]
-            along = np.interp(np.arange(extent), [each for each, _ in known], [cycles for _, cycles in known]) - origin
-            shape = [1, 1, 1]
-            shape[axis] = extent
-            total = total + along.reshape(shape)
-        return total
 
     def _scheduled(self, durations: np.ndarray, cluster: ClusterTrace, run: Run) -> float:
         """When the last cluster ends, each beginning in its turn as soon as there is room.
@@ -430,8 +410,7 @@ class Model:
 
 
 def _kind(cluster: ClusterTrace) -> tuple:
-    """Clusters whose warps take the same paths are of one kind."""
-    return tuple(hash(tuple(trace.visits)) for trace in cluster.warps)
+    return sampling.kind_of(trace.visits for trace in cluster.warps)
 
 
 def _busy(outcome: Outcome) -> dict[str, float]:

@@ -64,21 +64,30 @@ def begin_product(engine: Simulation, warp: Warp, event: Event, index: int, at: 
 def multiply_in_registers(engine: Simulation, warp: Warp, index: int, at: float) -> Done:
     """A machine instruction of an `mma`, or a part of one that the machine does in several."""
     instruction = engine.machine.instructions[index]
-    multiply = engine.products.get(instruction.ptx_line)
-    if multiply is None:  # the line is that of something beside it
-        multiply = next(iter(engine.products.values()), None)
-        if multiply is None:
-            return at, "", None
-    work = mma_flops(instruction)
-    if work is None:
-        work = 2.0 * multiply.m * multiply.n * multiply.k * engine.machine.parts[index]
-    cycles = work * SUB_CORES / tensor_rate(engine, multiply)
+    cycles = engine.tensor_cycles.get(index)
+    if cycles is None:
+        cycles = engine.tensor_cycles[index] = _cycles_in_registers(engine, index)
+    if not cycles:
+        return at, "", None
     start = warp.sm.take("tensor", warp.sub_core, at, cycles)
     cause = Cause("tensor", warp.number, index, at, start, start + cycles)
     if instruction.write_scoreboard is not None:
         return start + max(cycles, engine.gpu.latency["mma_sync"]), "tensor core result", cause
     # Stall counts cover the latency; the warp issues nothing before its tensor core has taken the product.
     return start + max(1, instruction.stall), "tensor pipe", cause
+
+def _cycles_in_registers(engine: Simulation, index: int) -> float:
+    """What an instruction of an `mma` keeps the tensor core of its sub-core; 0 where the launch has no products."""
+    instruction = engine.machine.instructions[index]
+    multiply = engine.products.get(instruction.ptx_line)
+    if multiply is None:  # the line is that of something beside it
+        multiply = next(iter(engine.products.values()), None)
+        if multiply is None:
+            return 0.0
+    work = mma_flops(instruction)
+    if work is None:
+        work = 2.0 * multiply.m * multiply.n * multiply.k * engine.machine.parts[index]
+    return work * SUB_CORES / tensor_rate(engine, multiply)
 
 def _tcgen05(
     engine: Simulation, warp: Warp, multiply: Multiply, cycles: float, index: int, at: float

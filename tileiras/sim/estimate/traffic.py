@@ -46,21 +46,25 @@ class Moved(NamedTuple):
         return self.fresh.get(id(what), 0.0)
 
 
-def traffic(recording: Recording, clusters: int) -> Moved:
-    """What a grid of `clusters` clusters moves, by allocation, from those that were recorded."""
+def traffic(recording: Recording, clusters: int, weights: Sequence[float] = ()) -> Moved:
+    """What a grid of `clusters` clusters moves, by allocation, from those that were recorded.
+
+    ``weights``: which part of the grid each of these stands for, 1 together; the same for all without.
+    """
+    recorded = len(recording.clusters)
+    shares = weights or [1.0 / max(1, recorded)] * recorded
     bases = [each.address for each in recording.allocations]
     unique = [0.0] * len(bases)
     first: list[tuple[int, int, int]] = []  # (id of the access, allocation, bytes that it is the first to touch)
-    for cluster in recording.clusters:
+    for cluster, share in zip(recording.clusters, shares, strict=True):
         for number, (parts, asked) in _sectors(cluster, bases).items():
             every = np.concatenate(parts)
             owner = np.repeat(np.arange(len(parts)), [part.size for part in parts])
             new = np.bincount(owner[np.unique(every, return_index=True)[1]], minlength=len(parts)) * SECTOR
-            unique[number] += float(new.sum())
+            unique[number] += share * float(new.sum())
             first += [(access, number, count) for access, count in zip(asked, new.tolist()) if count]
-    scale = clusters / max(1, len(recording.clusters))
     allocations = [
-        Traffic(each.name, each.address, each.size, total * scale, min(float(each.size), total * scale))
+        Traffic(each.name, each.address, each.size, total * clusters, min(float(each.size), total * clusters))
         for each, total in zip(recording.allocations, unique)
     ]
     fresh = {access: count * allocations[number].miss for access, number, count in first}

@@ -126,6 +126,9 @@ class Multiprocessor:
         self.busy[unit] += cycles
         bins = self.bins[unit]
         at = int(start) // BIN
+        if start + cycles <= (at + 1) * BIN:
+            bins[at] = bins.get(at, 0.0) + cycles
+            return
         while cycles > 0:
             part = min(cycles, (at + 1) * BIN - start)
             bins[at] = bins.get(at, 0.0) + part

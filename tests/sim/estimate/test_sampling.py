@@ -1,0 +1,96 @@
+"""Which clusters of a grid are recorded, and what these say of the others."""
+
+import numpy as np
+import pytest
+from micro_kernels import OUT, STORE, estimate, fma_chain, kernel, loop
+
+from tileiras.codegen import toolkit
+from tileiras.sim.estimate import sampling
+
+needs_tools = pytest.mark.skipif(
+    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
+)
+
+
+def sample(shape, trips):
+    """(what is known in the end, how often something was recorded) of a grid whose cluster (x, y, z) visits so many
+    blocks."""
+
+    def visits(place):
+        x, rest = place % shape[0], place // shape[0]
+        return [[1] * trips(x, rest % shape[1], rest // shape[1])]
+
+    places, rounds = sampling.ends(shape), 1
+    while True:
+        found = sampling.sampled(shape, places, map(visits, places))
+        more = found.missing()
+        if not more:
+            return found, rounds
+        places, rounds = [*places, *more], rounds + 1
+
+
+def estimated_work(found):
+    return found.every({place: float(work) for place, work in found.work.items()})
+
+
+def test_an_even_grid_is_known_by_its_ends():
+    found, rounds = sample((64, 32, 4), lambda x, y, z: 10)
+    assert rounds == 1 and sorted(found.work) == [0, 63, 64 * 31, 64 * 32 * 3]
+    assert found.weights() == {0: 1.0, 63: 0.0, 64 * 31: 0.0, 64 * 32 * 3: 0.0}
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_work_that_grows_along_an_axis_takes_two_more(axis):
+    shape = (128, 128, 128)
+    found, rounds = sample(shape, lambda *at: 100 + 7 * at[axis])
+    assert rounds == 2 and len(found.along(axis)) == 4
+    expected = 100 + 7 * np.arange(128)
+    assert np.allclose(np.moveaxis(estimated_work(found), axis, 0)[:, 0, 0], expected)
+    assert sum(found.weights().values()) == pytest.approx(1)
+    mean = sum(weight * found.work[place] for place, weight in found.weights().items())
+    assert mean == pytest.approx(expected.mean(), rel=0.01)
+
+
+@pytest.mark.parametrize("extent", [5, 74, 148, 9999])
+@pytest.mark.parametrize("part", [0.01, 0.3, 0.46, 0.5, 0.77, 0.99])
+def test_an_edge_is_found_exactly(extent, part):
+    edge = min(extent - 1, max(1, int(extent * part)))
+    found, _ = sample((extent, 1, 1), lambda x, y, z: 40 if x < edge else 30)
+    assert estimated_work(found)[:, 0, 0].tolist() == [40.0] * edge + [30.0] * (extent - edge)
+    assert len(found.work) <= sampling.MOST
+
+
+def test_two_axes_add_up():
+    found, _ = sample((50, 40, 1), lambda x, y, z: 100 + 10 * (x >= 17) + 5 * (y >= 33))
+    x, y = np.arange(50)[:, None], np.arange(40)
+    assert np.array_equal(estimated_work(found)[:, :, 0], 100 + 10 * (x >= 17) + 5.0 * (y >= 33))
+
+
+def test_work_without_a_pattern_ends_somewhere():
+    found, _ = sample((5000, 1, 1), lambda x, y, z: 10 + x * 7919 % 97)
+    assert len(found.work) <= sampling.MOST
+
+
+#: CTAs that take tiles in turn, some of which have one more.
+PERSISTENT = kernel(
+    "mov.f32 %f0, 0f3F800000;\nmov.f32 %f1, 0f3F000000;\nmov.u32 %r3, %ctaid.x;\nmov.u32 %r4, %nctaid.x;\nTILE:\n"
+    + loop("\n".join(["fma.rn.f32 %f0, %f0, %f1, %f1;"] * 16), 12) +
+    f"add.u32 %r3, %r3, %r4;\nsetp.lt.u32 %p1, %r3, TILES;\n@%p1 bra TILE;\n{STORE}"
+)  # fmt: skip
+
+
+@needs_tools
+def test_tiles_that_do_not_come_out_even():
+    """Of 132 CTAs 37 have a tile more: the launch takes as long as they do, and no longer."""
+    uneven, fewer, more = (
+        estimate(PERSISTENT.replace("TILES", str(tiles)), [OUT], 132) for tiles in (4 * 132 + 37, 4 * 132, 5 * 132)
+    )
+    assert fewer.cycles < uneven.cycles == pytest.approx(more.cycles, rel=0.01)
+    assert any("clusters do different work" in note for note in uneven.notes)
+
+
+@needs_tools
+def test_work_that_differs_is_the_same_estimate_in_two_runs():
+    ptx = PERSISTENT.replace("TILES", str(4 * 132 + 37))
+    assert estimate(ptx, [OUT], 132).to_json() == estimate(ptx, [OUT], 132).to_json()
+    assert estimate(fma_chain(4, 40), [OUT], 132).to_json() == estimate(fma_chain(4, 40), [OUT], 132).to_json()
