@@ -15,6 +15,7 @@ from tests.kernels.tile_rounds import after_a_store, rounds
 from tests.kernels.views import Kernel, names
 from tests.tileas_stage import ptx
 from tileiras import compile
+from tileiras.codegen import machine_code
 from tileiras.codegen import ptxas as assembler
 
 BOX_LOAD = "mbarrier::complete_tx::bytes"
@@ -82,6 +83,16 @@ def test_one_thread_copies_in_boxes(name, assemble):
     assert assemble(artifact.text, "sm_90").stack == 0
     for seed in SEEDS:
         kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("strategy", ["warp-specialize", "unspecialize"])
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
+def test_machine_code_copies_a_box_without_a_loop_over_threads(gpu, strategy, ptxas):
+    """ptxas puts a copy whose operands it takes to differ between threads into a loop around `BRA.U.ANY`."""
+    artifact = matmul((64, 64, 64), steps=5).compiled(gpu, emit="cubin", tensor_maps="host", pipeline_strategy=strategy)
+    code = machine_code.read(artifact.data, "k").instructions
+    assert sum(each.name.startswith("UTMALDG") for each in code) >= 2
+    assert not any(each.name.startswith("BRA.U.ANY") for each in code)
 
 
 @pytest.mark.parametrize("gpu", ["sm_100", "sm_120"])

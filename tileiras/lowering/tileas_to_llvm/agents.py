@@ -20,6 +20,7 @@ from tileiras.targets.sm import WARP_SIZE, WARPGROUP, entry_registers
 
 from .emitter import FULL_WARP
 from .function import FunctionLowering
+from .warpgroup_dot import uniform_warp
 
 
 class Segment(NamedTuple):
@@ -116,3 +117,20 @@ def elected(lowering: FunctionLowering, condition: Value | None) -> Iterator[Non
     yield
     emit.insert(llvm.BrOp([], dest=rest))
     emit.block = rest
+
+
+@contextmanager
+def by_one_thread(lowering: FunctionLowering) -> Iterator[None]:
+    """What is emitted inside is done by one thread of the agent, the same one each time; of a CTA that is no agent, by
+    one of its first warp.
+
+    Of a thread that `elect.sync` names, ptxas knows that it is alone, and keeps what copies in boxes read in registers
+    of the warp; for one that is told by its number it makes a loop over the threads of each copy.
+    """
+    emit = lowering.emit
+    thread = emit.by_thread("elected thread", lambda: emit.insert(nvvm.ElectSyncOp()))
+    first = None
+    if lowering.num_warps > 1:
+        first = emit.icmp("eq", uniform_warp(lowering), emit.integer(0))
+    with elected(lowering, first), elected(lowering, thread):
+        yield

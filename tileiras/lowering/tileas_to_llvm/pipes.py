@@ -8,6 +8,7 @@ say that they are empty.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tileiras.analysis.agents import agent_warps
@@ -38,7 +39,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.targets.pipe_protocol import EXPECT, NOINC, PIPE_PROTOCOLS, PipeProtocol
 
 from .access import as_data, from_memory, store_vector
-from .agents import elected
+from .agents import by_one_thread, elected
 from .bulk_copies import Run, runs
 from .convert_layout import Place, StagedFragment, read_shared, shared_addresses
 from .emitter import FULL_WARP
@@ -178,7 +179,7 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: boo
             wait_for_phase(pipe.empty(stage, lowering), parity, lowering)
         return stage
     # Only who arrives may wait: nobody else is waited for, and could fall behind by a round.
-    with elected(lowering, first_thread(lowering)):
+    with by_one_thread(lowering):
         if not fresh:
             wait_for_phase(pipe.empty(stage, lowering), parity, lowering)
         emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), emit.integer(pipe.op.stage_bytes)))
@@ -207,7 +208,7 @@ def consumer_wait(op: ConsumerWaitOp, args: Sequence[Value], lowering: FunctionL
 
 def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
     stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
-    with elected(lowering, first_thread(lowering) if pipe.protocol.empty == "agent" else None):
+    with by_one_thread(lowering) if pipe.protocol.empty == "agent" else nullcontext():
         wait_for_phase(pipe.full(stage, lowering), parity, lowering)
         _fence("behind wait", pipe, lowering)
     return stage
@@ -222,7 +223,7 @@ def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
     emit = lowering.emit
     mbarrier = pipe.empty(stage, lowering)
     if pipe.protocol.empty == "agent":
-        with elected(lowering, first_thread(lowering)):
+        with by_one_thread(lowering):
             emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
             emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32), read=UnitAttr()))
             _arrive(mbarrier, lowering)
@@ -289,7 +290,7 @@ def _checked(make: Callable[[], Any]) -> Any:
 
 def bulk_load(op: BulkLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
-    with elected(lowering, first_thread(lowering)):
+    with by_one_thread(lowering):
         mbarrier = pipe.full(stage, lowering)
         for run, shared in _runs(op, pipe, stage, lowering):
             size = IntegerAttr(run.bytes, i32)
@@ -298,7 +299,7 @@ def bulk_load(op: BulkLoadOp, args: Sequence[Any], lowering: FunctionLowering) -
 
 def bulk_store(op: BulkStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
-    with elected(lowering, first_thread(lowering)):
+    with by_one_thread(lowering):
         for run, shared in _runs(op, pipe, stage, lowering):
             lowering.emit.insert(nvvm.CpAsyncBulkStoreOp(run.pointer, shared, size=IntegerAttr(run.bytes, i32)))
 

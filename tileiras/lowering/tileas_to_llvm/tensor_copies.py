@@ -14,10 +14,10 @@ from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import Piece, tensor_boxes
 from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_STORE, BULK_COPY_ATOMS
 
-from .agents import elected
+from .agents import by_one_thread
 from .builder import Number
 from .function import FunctionLowering
-from .pipes import first_thread, number_of_buffer, pipe_on
+from .pipes import number_of_buffer, pipe_on
 from .staging import stage_place
 
 _LAST = (1 << 31) - 1
@@ -35,7 +35,7 @@ def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
     buffer = pipe.op.buffers[number_of_buffer(op)]
     corners = _corners(op, lowering)
     atom = BULK_COPY_ATOMS[BOX_LOAD]
-    with elected(lowering, first_thread(lowering)):
+    with by_one_thread(lowering):
         mbarrier = pipe.full(stage, lowering)
         place = stage_place(lowering.value(buffer), stage, lowering)
         start = emit.gep(place.base, place.start)
@@ -56,7 +56,7 @@ def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -
     emit = lowering.emit
     corners = _corners(op, lowering)
     atom = BULK_COPY_ATOMS[BOX_STORE]
-    with elected(lowering, first_thread(lowering)):
+    with by_one_thread(lowering):
         place = stage_place(lowering.value(op.buffer), lowering.value(op.stage), lowering)
         start = emit.gep(place.base, place.start)
         for piece in _pieces(op, op.buffer.type.tile):
