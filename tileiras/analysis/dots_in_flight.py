@@ -7,6 +7,7 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
+from tileiras.layout.accumulators import accumulated_in_place, is_of_tensor_memory
 from tileiras.layout.encoding import is_in_shared
 from tileiras.targets import mma_atom
 
@@ -20,29 +21,9 @@ def _by_warpgroup(name: str) -> bool:
     return name.startswith("wgmma_") and mma_atom(name).executor == "warpgroup"
 
 
-def is_of_tensor_memory(op: Operation | None) -> bool:
-    """Whether an operation is a dot whose accumulator lies in tensor memory."""
-    return isinstance(op, tileas.DotOp) and op.atom is not None and op.atom.atom.startswith("tcgen05_")
-
-
 def is_asynchronous(op: Operation | None) -> bool:
     """Whether a dot is to be one that the function waits for."""
     return is_of_warpgroups(op) or is_of_tensor_memory(op)
-
-
-def accumulated_in_place(loop: scf.ForOp) -> dict[int, list[Any]]:
-    """The dots of a loop that add to an accumulator in tensor memory which nothing else in the loop uses, in their
-    order, by the number of the loop-carried value."""
-    block = loop.body.block
-    found = {}
-    for number, value in enumerate(block.last.operands):
-        dots: list[Any] = []
-        while is_of_tensor_memory(value.defining_op) and value.parent_block is block and value.has_one_use:
-            dots.insert(0, value.defining_op)
-            value = dots[0].c
-        if dots and value is loop.iter_args[number] and value.has_one_use:
-            found[number] = dots
-    return found
 
 
 def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:

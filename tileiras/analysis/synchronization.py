@@ -338,6 +338,10 @@ class Synchronization:
             start = _FIRST_COLUMN + op.column.value
             self._buffers[op.result] = self._new_range(start, start + op.result.type.columns)
 
+    def _tensor_slice(self, op: tileas.TensorSliceOp) -> None:
+        if op.buffer in self._buffers:
+            self._buffers[op.result] = self._buffers[op.buffer]
+
     def _tensor_load(self, op: tileas.TensorLoadOp) -> None:
         self._read(self._buffer(op))
 
@@ -525,6 +529,7 @@ _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
     f"{names.TENSOR_MEMORY}load": Synchronization._tensor_load,
     f"{names.TENSOR_MEMORY}release": Synchronization._release,
     names.TENSOR_RESERVE: Synchronization._reserve,
+    f"{names.TENSOR_MEMORY}slice": Synchronization._tensor_slice,
     f"{names.TENSOR_MEMORY}store": Synchronization._tensor_store,
     f"{names.TENSOR_MEMORY}wait": Synchronization._future_wait,
     names.FENCE_PROXY: Synchronization._fence_proxy,

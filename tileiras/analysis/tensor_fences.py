@@ -11,6 +11,7 @@ from __future__ import annotations
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas.tensor_memory import allocation_of
 from tileiras.ir import UnitAttr, Value, VerifyError
 
 
@@ -37,7 +38,7 @@ def _meet(one: Value, other: Value) -> bool:
 
 
 def _columns(buffer: Value) -> tuple[int, int]:
-    op = buffer.defining_op
+    op = allocation_of(buffer).defining_op
     if not isinstance(op, tileas.TensorAllocOp) or op.column is None:
         raise VerifyError("expects a buffer whose columns are known here")
-    return op.column.value, op.column.value + buffer.type.columns
+    return op.column.value, op.column.value + op.result.type.columns

@@ -18,9 +18,11 @@ from tileiras.dialects import scf
 from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
 from tileiras.ir.pass_manager import PassContext
 from tileiras.layout import LinearLayout
+from tileiras.layout.accumulators import accumulator_of
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.reduce import mixes_axes, plan_reduction
 from tileiras.layout.scan import is_scannable, scan_layout
+from tileiras.targets import mma_atom
 
 from .anchors import MEMORY_OPS, MemoryLayouts
 
@@ -45,7 +47,9 @@ class LayoutAssignment:
                 self.layout(op.operand), lambda x: x.permute(op.permutation.elements)
             ),
             tileas.CatOp: lambda op, result: self.cat_layout(op).doubled(op.dim.value),
-            tileas.ExtractSliceOp: lambda op, result: self.memory.default(result.type.shape),
+            tileas.ExtractSliceOp: lambda op, result: (
+                slice_of_accumulator(op) or self.memory.default(result.type.shape)
+            ),
             tileas.InsertSliceOp: lambda op, result: self.concrete(op.dest),
             scf.ForOp: lambda op, result: self._carried(op.yield_op.operands[result.index], op.init_args[result.index]),
             scf.IfOp: lambda op, result: self._first(
@@ -188,6 +192,19 @@ SMALL_TILE_BYTES = 4096
 def operand_layouts(op: tileas.Dot) -> list[LinearLayout]:
     """The layouts in which a dot takes its operands, the accumulator's being that of the result."""
     return [layout_of(v.type.with_encoding(each)) for v, each in zip(op.operands, op.operand_layouts)]
+
+
+def slice_of_accumulator(op: tileas.ExtractSliceOp) -> LinearLayout | None:
+    """The layout in which threads load a slice of an accumulator in tensor memory; None for slices of other tiles."""
+    dot = accumulator_of(op.source)
+    if dot is None:
+        return None
+    # Loaded for such targets only.
+    from tileiras.layout.tensor_memory import slice_fragment
+
+    shapes, warps = (op.source.type.shape, op.result.type.shape), operand_layouts(dot)[2].warps
+    rows, bits = mma_atom(dot.atom.atom).shape[0], op.result.type.element_type.width
+    return slice_fragment(*shapes, rows, dot.exchanged is not None, warps, bits)
 
 
 def access_layout(op: tileas.Access) -> LinearLayout | None:

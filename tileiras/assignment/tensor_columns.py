@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.tensor_memory import COLUMNS, LANES
 from tileiras.named_tuple import NamedTuple
@@ -20,13 +19,13 @@ from .dot_plans import DotPlans
 class _Held(NamedTuple):
     """A dot, its columns, and the operations of the function's block between which it has them."""
 
-    dot: tileas.DotOp
+    dot: aa.DotOp
     columns: int
     first: int
     last: int
 
 
-def keep_within_tensor_memory(dots: Sequence[tileas.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
+def keep_within_tensor_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
     """Leaves dots to warps, the largest first, until tensor memory holds the accumulators of all others."""
     block = func.body.blocks[0]
     places = {op: number for number, op in enumerate(block.operations)}
@@ -43,7 +42,7 @@ def keep_within_tensor_memory(dots: Sequence[tileas.Dot], plans: DotPlans, func:
         held.remove(largest)
 
 
-def _held(op: tileas.DotOp, plans: DotPlans, block: Block, places: dict[Operation, int]) -> _Held:
+def _held(op: aa.DotOp, plans: DotPlans, block: Block, places: dict[Operation, int]) -> _Held:
     rows = min(LANES, mma_atom(plans.plan(op).atom).shape[0])
     size = op.c.type.num_elements // rows
     outer = block.find_ancestor_op(op)

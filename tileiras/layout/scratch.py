@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.ir import Operation, TensorType, Value, element_type_of
+from tileiras.layout.accumulators import accumulator_of
 from tileiras.layout.arena import stored_bits
 from tileiras.layout.constructors import replicated
 from tileiras.layout.encoding import broadcast_layout, held_layout, is_in_shared, layout_of, renamed_layout
@@ -228,6 +229,8 @@ def _scan(op: Any, warps: Warps) -> Iterator[Exchange]:
 
 
 def _slice(op: Any, warps: Warps) -> Iterator[Exchange]:
+    if isinstance(op, tileas.ExtractSliceOp) and accumulator_of(op.source) is not None:
+        return  # loaded from tensor memory
     type = op.result.type if isinstance(op, tileas.ExtractSliceOp) else op.source.type
     yield Slice(type.shape, stored_bits(type.element_type) // 8)
 

@@ -87,6 +87,20 @@ def fragment_layout(layout: LinearLayout, warps: int, element_bits: int) -> Line
     return LinearLayout(bases, layout.shape)
 
 
+def slice_fragment(
+    shape: tuple[int, ...], part: tuple[int, ...], rows: int, exchanged: bool, warps: int, element_bits: int
+) -> LinearLayout | None:
+    """The fragments of a slice of an accumulator of `accumulator_layout`, cut into parts of the shape `part`; None when
+    its columns are not neighbours, or so many warps cannot share them.
+
+    A slice lies as an accumulator of its own shape does.
+    """
+    (m, n), (part_m, part_n) = (shape[::-1], part[::-1]) if exchanged else (shape, part)
+    if part_m % rows or part_m > rows and part_n < n:
+        return None
+    return fragment_layout(accumulator_layout(part, rows, exchanged), warps, element_bits)
+
+
 def columns_of(layout: LinearLayout) -> int:
     """Columns that a tile takes."""
     return 1 << len(layout.bases("column"))

@@ -16,6 +16,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import DenseElementsAttr, FloatType, Operation, Pure, TensorType, Value
+from tileiras.layout.accumulators import accumulator_of
 from tileiras.layout.encoding import is_in_shared, layout_of
 
 REMATERIALIZED_WORDS = 8
@@ -53,7 +54,10 @@ def register_tile(value: Value) -> TensorType | None:
 
 
 def _stays_in_tensor_memory(value: Value) -> bool:
-    """Whether a tile goes from one dot into tensor memory to the next, perhaps of another iteration."""
+    """Whether a tile goes from one dot into tensor memory to the next, perhaps of another iteration, or is read from
+    there in slices."""
+    if value.has_uses and all(isinstance(user, tileas.ExtractSliceOp) for user in value.users):
+        return accumulator_of(value) is not None
     if not value.has_one_use:
         return False
     (user,) = value.users

@@ -9,13 +9,15 @@ the slice before, so that all scans of a group have one direction, which is that
 what is computed of them belong to no group: they are rematerialized in each slice, as is what else is in one of its
 loops.
 
+Accumulators that a tensor memory *holds* belong to no group either: each slice is read from there when it is worked on.
+
 Tokens order whole tiles.  Cutting two accesses that one token orders is right if they cannot meet, if their loops come
 one after the other, or if each element of the one meets the same element of the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from tileiras.analysis.alias import AliasAnalysis, address_of
@@ -57,13 +59,13 @@ NEVER = 1 << 30
 class Group:
     """The operations that are cut together when `seed` is cut along `dim` into `parts`.
 
-    A seed that can be rematerialized belongs to no group itself: `consumer`, a store or reduction of it, is then what
-    the group begins with.
+    A seed that can be rematerialized, or is one of those `held`, belongs to no group itself: `consumer`, a store or
+    reduction of it, is then what the group begins with.
 
     `dims` has the dimension of each tensor that is cut, `accesses` that of the tile of each access, and `loops` the
     loops around some of them; `ops` are the operations of the seed's block that are or contain some, `phases` the loop
-    in which each is completed and `runs` all in which it is executed.  With `along_k` all dots are cut along K, without
-    it none.  Raises Unsliceable.
+    in which each is completed and `runs` all in which it is executed; `extracted` has the dimensions along which tiles
+    held are read in slices.  With `along_k` all dots are cut along K, without it none.  Raises Unsliceable.
     """
 
     def __init__(
@@ -75,14 +77,17 @@ class Group:
         rematerialized: RematerializedValues,
         along_k: bool = False,
         consumer: Operation | None = None,
+        held: Container[Value] = (),
     ) -> None:
-        begin = consumer if seed in rematerialized else seed.defining_op
+        begin = consumer if seed in rematerialized or seed in held else seed.defining_op
         assert begin is not None and begin.parent is not None
         self.block: Block = begin.parent
         self.seed = seed
         self.parts = parts
         self.rematerialized = rematerialized
         self.along_k = along_k
+        self.extracted: dict[Value, set[int]] = {}
+        self._held = held
         self.dims: dict[Value, int] = {}
         self.accesses: dict[Operation, int] = {}
         self.loops: dict[Any, None] = {}
@@ -95,7 +100,9 @@ class Group:
         self._aliases = aliases
         self._found: set[Operation] = set()
         self._pending: list[Value] = []
-        if seed in rematerialized:
+        if seed in held:
+            self._add(begin, seed, dim)
+        elif seed in rematerialized:
             self._check_rematerialized(seed, dim)
             self._add(begin, seed, dim)
         else:
@@ -158,7 +165,10 @@ class Group:
 
     def _want(self, value: Value, dim: int | None) -> None:
         """Notes that a slice of a tensor is needed, or, without a dimension, all of it."""
-        if value in self.rematerialized:
+        if value in self._held:
+            if dim is not None:
+                self.extracted.setdefault(value, set()).add(dim)
+        elif value in self.rematerialized:
             if dim is not None:
                 self._check_rematerialized(value, dim)
         elif dim is None:
@@ -366,7 +376,8 @@ class Group:
         A seed that is rematerialized counts as if it were held: it takes as many instructions.
         """
         rematerialized = words(self.seed, threads) if self.seed not in self.dims else 0
-        return max(rematerialized, self._most(self.ops, threads))
+        held = sum(words(value, threads) for value in self.extracted)
+        return max(rematerialized, held, self._most(self.ops, threads))
 
     def _most(self, ops: list[Operation], threads: int) -> int:
         last: dict[Value, Operation] = {}

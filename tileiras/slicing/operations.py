@@ -106,14 +106,17 @@ class SlicedOperations:
         return self._make(value, dim)
 
     def _make(self, value: Value, dim: int) -> Value:
-        """A slice of a rematerialized tensor."""
+        """A slice of a tensor that is rematerialized, or read from where it is held."""
         key = (value, dim)
         if key in self.made:
             return self.made[key]
         op: Any = value.defining_op
         parts = self.group.parts
         type_ = sliced(value.type, dim, parts)
-        if isinstance(op, arith.ConstantOp):
+        if value in self.group.extracted:
+            coords = [self.counter if d == dim else integer(self.inner, 0) for d in range(type_.rank)]
+            new: Operation = aa.ExtractSliceOp.create((value, *coords), (type_,))
+        elif isinstance(op, arith.ConstantOp):
             new = arith.ConstantOp(DenseElementsAttr(type_, op.value.data, True))
         elif isinstance(op, aa.MakeRangeOp):
             new = self._range(type_)

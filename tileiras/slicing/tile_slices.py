@@ -13,6 +13,8 @@ these is loaded again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tileiras.analysis.alias import AliasAnalysis, data_of
 from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
@@ -22,6 +24,7 @@ from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 
 from .dimensions import WRITES, RematerializedValues, Unsliceable
 from .groups import Group, words
+from .held_accumulators import HeldAccumulators
 from .loops import SlicedLoops
 from .sizes import SMALL_TILE
 
@@ -34,7 +37,8 @@ MIN_RUN = 128
 
 def slice_tiles(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
     """Cuts the tiles of a function of nv_tileaa that take too many registers, in place; a remark says which."""
-    slicing = _Slicing(32 * num_warps, func.kernel_spec.occupancy or 1, dots)
+    held = HeldAccumulators(func, num_warps, dots)
+    slicing = _Slicing(32 * num_warps, func.kernel_spec.occupancy or 1, dots, held)
     pending = [block for op in func.walk() for region in op.regions for block in region.blocks]
     while pending:
         block = pending.pop(0)
@@ -58,12 +62,16 @@ def slice_tiles(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnos
             pending += SlicedLoops(group).run()
 
 
+_Make = Callable[[Value, Operation, int, int], Group | None]
+
+
 class _Slicing:
     """What to cut, for one number of threads."""
 
-    def __init__(self, threads: int, ctas: int, dots: DotPlans) -> None:
+    def __init__(self, threads: int, ctas: int, dots: DotPlans, held: HeldAccumulators) -> None:
         self.threads = threads
         self._dots = dots
+        self._held = held
         self._available = max(1, registers_for_tiles(threads, ctas))
         self._alone = max(1, registers_for_tiles(threads))
         self._aliases, self._rematerialized = AliasAnalysis(), RematerializedValues()
@@ -76,36 +84,51 @@ class _Slicing:
         type = value.type
         if not isinstance(type, TensorType) or type.num_elements <= SMALL_TILE * self.threads:
             return None
-        if value in self._rematerialized:
+        if value in self._rematerialized or value in self._held:
             return value
         return value if value.defining_op is not None and value.defining_op.parent is op.parent else None
 
     def choose(self, seed: Value, consumer: Operation) -> Group | None:
         """The group around a tensor, cut so that its slices fit; None when it fits as it is or cannot be cut.
 
-        Along a slow dimension slices are whole rows, so of equal ways the first is taken.
+        Along a slow dimension slices are whole rows, so of equal ways the first is taken.  Accumulators in tensor
+        memory are read in slices where that can be.
         """
-        found: list[Group] = []
-        for dim in range(seed.type.rank):
-            group = self._group(seed, consumer, dim, 2)
-            if group is None:
-                continue
-            taken, most, aim = self._registers(group)
-            if taken <= most:
+        for make in (self._held_group, self._group) if self._held.plans else (self._group,):
+            first = [(dim, group) for dim in range(seed.type.rank) if (group := make(seed, consumer, dim, 2))]
+            if any(taken <= most for taken, most, _ in (self._registers(group) for _, group in first)):
                 return None
-            extent = seed.type.shape[dim]
-            if dim == seed.type.rank - 1 and not group.dots:
-                extent //= MIN_RUN
-            parts = min(1 << (-(-taken // aim) - 1).bit_length(), extent)
-            while parts > 2 and (finer := self._group(seed, consumer, dim, parts)) is None:
-                parts //= 2
-            if parts > 1:
-                found.append(finer if parts > 2 else group)  # type: ignore[arg-type]
-        return min(found, key=lambda group: (group.phase_count, len(group.scans), -group.parts), default=None)
+            found = [cut for dim, group in first if (cut := self._cut(seed, consumer, dim, group, make)) is not None]
+            if found:
+                return min(found, key=lambda group: (group.phase_count, len(group.scans), -group.parts))
+        return None
+
+    def _cut(self, seed: Value, consumer: Operation, dim: int, group: Group, make: _Make) -> Group | None:
+        """A group in two parts, in as many as its registers ask for."""
+        taken, _, aim = self._registers(group)
+        extent = seed.type.shape[dim]
+        if dim == seed.type.rank - 1 and not group.dots and not group.extracted:
+            extent //= MIN_RUN
+        parts = min(1 << (-(-taken // aim) - 1).bit_length(), extent)
+        while parts > 2 and (finer := make(seed, consumer, dim, parts)) is None:
+            parts //= 2
+        if parts <= 1:
+            return None
+        return finer if parts > 2 else group  # type: ignore[return-value]
 
     def taken(self, group: Group) -> int:
         """Registers of a thread for the tiles of a group."""
         return self._registers(group)[0]
+
+    def _held_group(self, seed: Value, consumer: Operation, dim: int, parts: int) -> Group | None:
+        """The group that reads slices of accumulators in tensor memory instead of multiplying for each slice; None when
+        nothing is read there, or dots are cut beside it."""
+        try:
+            group = Group(seed, dim, parts, self._aliases, self._rematerialized, consumer=consumer, held=self._held)
+        except Unsliceable:
+            return None
+        readable = all(self._held.can_read(v, d, parts) for v, dims in group.extracted.items() for d in dims)
+        return group if group.extracted and not group.dots and readable else None
 
     def _group(self, seed: Value, consumer: Operation, dim: int, parts: int) -> Group | None:
         try:

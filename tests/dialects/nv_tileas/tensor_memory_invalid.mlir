@@ -41,3 +41,30 @@
 %n = arith.constant 0 : i32
 // expected-error @below {{'nv_tileas.tensor_memory.wait' op expects a number of groups as i32, from 0 to 63}}
 nv_tileas.tensor_memory.wait %m, %n {pending = 64 : i32}
+
+// -----
+
+#acc = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0], [64, 0]], column = [[0, 1], [0, 2]]>
+#half = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0], [64, 0]], column = [[0, 1]]>
+%base = arith.constant 0 : i32
+%t = nv_tileas.tensor_memory.alloc %base : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>
+// expected-error @below {{expects a coordinate for each dimension and elements like}}
+%s = nv_tileas.tensor_memory.slice %t[%base] : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>, (i32) -> !nv_tileas.tensor_buffer<tensor<128x2xf32, #half>>
+
+// -----
+
+#acc = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0], [64, 0]], column = [[0, 1], [0, 2]]>
+#wide = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0], [64, 0]], column = [[0, 1], [0, 2], [0, 4]]>
+%base = arith.constant 0 : i32
+%t = nv_tileas.tensor_memory.alloc %base : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>
+// expected-error @below {{cannot cut}}
+%s = nv_tileas.tensor_memory.slice %t[%base, %base] : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>, (i32, i32) -> !nv_tileas.tensor_buffer<tensor<128x8xf32, #wide>>
+
+// -----
+
+#acc = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0], [64, 0]], column = [[0, 2], [0, 1]]>
+#half = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0], [64, 0]], column = [[0, 1]]>
+%base = arith.constant 0 : i32
+%t = nv_tileas.tensor_memory.alloc %base : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>
+// expected-error @below {{has other lanes or columns than the first part of the buffer}}
+%s = nv_tileas.tensor_memory.slice %t[%base, %base] : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>, (i32, i32) -> !nv_tileas.tensor_buffer<tensor<128x2xf32, #half>>

@@ -9,37 +9,11 @@ import numpy as np
 import pytest
 
 from tests.kernels.dots import Matmul, attention_like, by_columns, chained, converted, matmul
+from tests.kernels.tensor_memory import FENCES, ORDERS, TENSOR_ORDERS, check, fails, survivors
 from tests.kernels.views import Kernel
-from tileiras import Artifact
-from tileiras.codegen import ptxas, toolkit
-from tileiras.diagnostics import DiagnosticEngine
-from tileiras.sim import EmulationError
+from tileiras.codegen import toolkit
 
 GPU = "sm_100"
-SEEDS = (None, 0, 1)
-
-
-def instructions(ptx: str) -> set[str]:
-    """`f16 128x64` and the like, each once: the kind, and the rows and columns that the instruction descriptor says."""
-    found = set()
-    for word, kind in re.findall(r"mov\.b32 \s*i, (\d+);.*?tcgen05\.mma\S*kind::(\w+)", ptx, re.DOTALL):
-        found.add(f"{kind} {(int(word) >> 24 & 31) << 4}x{(int(word) >> 17 & 63) << 3}")
-    return found
-
-
-def check(kernel: Kernel, *shapes: str, gpu: str = GPU, **options) -> str:
-    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX."""
-    artifact = kernel.compiled(gpu, **options)
-    assert instructions(artifact.text) == set(shapes)
-    assert "mma.sync" not in artifact.text
-    for seed in SEEDS:
-        kernel.emulated(artifact, seed)
-    if toolkit.find_program("ptxas") is not None:
-        engine = DiagnosticEngine()
-        ptxas.assemble(artifact.text, gpu, engine=engine)
-        assert [d.message for d in engine.diagnostics] == []
-    return artifact.text
-
 
 TYPES = [
     ("f16", "f32", "f16"), ("f16", "f16", "f16"), ("bf16", "f32", "f16"), ("f8E4M3FN", "f32", "f8f6f4"),
@@ -138,7 +112,7 @@ def test_scores_and_results_take_turns_in_their_columns():
     fence = r"tcgen05\.fence::after_thread_sync;(?=[^;]*\s+tcgen05\.st)"
     without = re.sub(fence, "", "\n".join(line for line in code.split("\n") if not line.strip().startswith("//")))
     assert without.count("after_thread_sync") == code.count("after_thread_sync") - 1
-    assert _fails(kernel, kernel.compiled(GPU), without)
+    assert fails(kernel, kernel.compiled(GPU), without)
 
 
 @pytest.mark.parametrize("accumulator", ["f32", "f16"])
@@ -179,20 +153,16 @@ def test_ragged_tiles():
     check(matmul((64, 64, 64), sizes=(40, 56, 152), steps=3), "f16 64x64", num_warps=4)
 
 
-_TENSOR_ORDERS = r"tcgen05\.(?:alloc|dealloc|fence|wait|commit)[^;]*;|mbarrier\.init[^;]*;"
-_FENCES = rf"{_TENSOR_ORDERS}|fence\.proxy[^;]*;"
-_ORDERS = rf"{_TENSOR_ORDERS}|fence\.proxy[^;]*;|bar\.sync[^;]*;|cp\.async\.wait_group[^;]*;"
-
 MUTATED = {
-    "ring": (lambda: matmul((128, 64, 64), steps=6), {}, _ORDERS),
-    "no loop": (lambda: matmul((64, 64, 64)), {"num_warps": 4}, _ORDERS),
+    "ring": (lambda: matmul((128, 64, 64), steps=6), {}, ORDERS),
+    "no loop": (lambda: matmul((64, 64, 64)), {"num_warps": 4}, ORDERS),
     # Threads read of a stage what they have copied themselves, so that one barrier behind what they store suffices.
-    "B computed": (lambda: converted((64, 64, 64), "b", "f32", "f16", steps=5), {"num_warps": 4}, _FENCES),
-    "accumulator loaded": (lambda: matmul((128, 64, 64), steps=6, start="loaded"), {}, _ORDERS),
-    "two stages": (lambda: matmul((128, 64, 64), steps=6), {"unspecialized_pipeline_num_stages": 2}, _ORDERS),
-    "two dots": (lambda: chained((64, 64, 64, 64)), {"num_warps": 4}, _ORDERS),
+    "B computed": (lambda: converted((64, 64, 64), "b", "f32", "f16", steps=5), {"num_warps": 4}, FENCES),
+    "accumulator loaded": (lambda: matmul((128, 64, 64), steps=6, start="loaded"), {}, ORDERS),
+    "two stages": (lambda: matmul((128, 64, 64), steps=6), {"unspecialized_pipeline_num_stages": 2}, ORDERS),
+    "two dots": (lambda: chained((64, 64, 64, 64)), {"num_warps": 4}, ORDERS),
     # Its first tile is waited for before the loop, whose own wait comes in time as well.
-    "attention": (lambda: attention_like(1, rows=64, columns=64, depth=64, steps=4), {"num_warps": 4}, _TENSOR_ORDERS),
+    "attention": (lambda: attention_like(1, rows=64, columns=64, depth=64, steps=4), {"num_warps": 4}, TENSOR_ORDERS),
 }
 
 
@@ -201,12 +171,7 @@ def test_nothing_that_orders_is_superfluous(name):
     make, options, orders = MUTATED[name]
     kernel = make()
     artifact = kernel.compiled(GPU, **options)
-    survivors = []
-    for found in re.finditer(orders, artifact.text):
-        mutated = artifact.text[: found.start()] + artifact.text[found.end() :]
-        if not _fails(kernel, artifact, mutated):
-            survivors.append((artifact.text.count("\n", 0, found.start()) + 1, found.group()))
-    assert not survivors
+    assert not survivors(kernel, artifact, orders)
 
 
 def test_no_wait_for_a_commit_is_superfluous():
@@ -216,16 +181,7 @@ def test_no_wait_for_a_commit_is_superfluous():
     waits = list(re.finditer(r"mbarrier\.try_wait[^;]*;\s*not\.pred[^;]*;\s*@%p\d+ bra[^;]*;", artifact.text))
     assert len(waits) == 2
     for found in waits:
-        assert _fails(kernel, artifact, artifact.text[: found.start()] + artifact.text[found.end() :])
-
-
-def _fails(kernel: Kernel, artifact: Artifact, ptx: str) -> bool:
-    for seed in range(4):
-        try:
-            kernel.emulated(artifact, seed, ptx)
-        except (EmulationError, AssertionError):
-            return True
-    return False
+        assert fails(kernel, artifact, artifact.text[: found.start()] + artifact.text[found.end() :])
 
 
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_107", "sm_110"])

@@ -153,6 +153,7 @@ _LAZY = {
     "TensorOpenOp": "tensor_memory",
     "TensorReleaseOp": "tensor_memory",
     "TensorReserveOp": "tensor_memory",
+    "TensorSliceOp": "tensor_memory",
     "TensorStoreOp": "tensor_memory",
     "TensorWaitOp": "tensor_memory",
     "TmaDescType": "tensor_maps",

@@ -8,6 +8,7 @@
     %n1 = nv_tileas.tensor_memory.commit %m, %n                      the dots since the last commit are a group
     nv_tileas.tensor_memory.wait %m, %n1 {pending = 0 : i32}         all groups but the last `pending` are complete
     %x = nv_tileas.tensor_memory.load %t                             threads read the tile
+    %p = nv_tileas.tensor_memory.slice %t[%i, %j]                    a part of a buffer
     nv_tileas.tensor_memory.dealloc %t
     nv_tileas.tensor_memory.release %m
 
@@ -23,12 +24,14 @@ from typing import TYPE_CHECKING
 
 from tileiras import gf2
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.arith import integer_like
 from tileiras.ir import (
     Attribute,
     IntegerAttr,
     MemoryRead,
     MemoryWrite,
     Operation,
+    Pure,
     TensorType,
     Type,
     UnitAttr,
@@ -39,6 +42,7 @@ from tileiras.ir import (
     i32,
     operand,
     result,
+    variadic_operand,
 )
 
 from .attributes import Basis, LinearLayoutAttr, MmaAtomAttr, flattened, print_bases
@@ -200,6 +204,35 @@ class TensorAllocOp(Operation):
     def verify_op(self) -> None:
         if self.base.type is not i32:
             raise VerifyError(f"expects an address as i32, got {self.base.type}")
+
+
+class TensorSliceOp(Operation):
+    """The part of a buffer at `coords`, counted in parts of the result's shape, whose columns are neighbours."""
+
+    name = f"{TENSOR_MEMORY}slice"
+    traits = (Pure,)
+    buffer = operand(TensorBufferType)
+    coords = variadic_operand(integer_like)
+    result = result(TensorBufferType)
+    assembly_format = (
+        "$buffer `[` $coords `]` attr-dict `:` type($buffer) `,` `(` type($coords) `)` `->` type($result)"
+    )
+
+    def verify_op(self) -> None:
+        whole, part = self.buffer.type.tile, self.result.type.tile
+        if part.element_type is not whole.element_type or len(self.coords) != whole.rank or part.rank != whole.rank:
+            raise VerifyError(f"expects a coordinate for each dimension and elements like {whole}, got {part}")
+        if any(n % size for n, size in zip(whole.shape, part.shape)):
+            raise VerifyError(f"cannot cut {whole} into {part}")
+        columns = whole.encoding.column[: len(part.encoding.column)]
+        if part.encoding.lane != whole.encoding.lane or part.encoding.column != columns:
+            raise VerifyError(f"has other lanes or columns than the first part of the buffer: {part}")
+
+
+def allocation_of(buffer: Value) -> Value:
+    """The buffer that another one is a part of, perhaps all of it."""
+    op = buffer.defining_op
+    return allocation_of(op.buffer) if isinstance(op, TensorSliceOp) else buffer
 
 
 class TensorDeallocOp(Operation):

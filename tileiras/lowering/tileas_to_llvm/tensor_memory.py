@@ -15,9 +15,10 @@ from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerAttr, StringAttr, TensorType, Value, VerifyError, i32
 from tileiras.layout.encoding import layout_of
-from tileiras.layout.tensor_memory import access_shape, fragment_layout, warp_offsets
+from tileiras.layout.tensor_memory import access_shape, column_of, fragment_layout, warp_offsets
 
 from .agents import elected
+from .builder import Number
 from .function import FunctionLowering
 from .mbarriers import wait_for_phase
 from .types import count_of, element_of, scalar_type, vector_of
@@ -87,6 +88,17 @@ def alloc(op: tileas.TensorAllocOp, args: Sequence[Value], lowering: FunctionLow
     if op.column is None:
         raise VerifyError("has no columns: run 'tileas-optimize-alloc-tensor' first")
     return lowering.emit.value(lowering.emit.add(args[0], op.column.value))
+
+
+def slice(op: tileas.TensorSliceOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    layout, part = layout_of(op.buffer.type.tile), op.result.type.tile.shape
+    address: Number = args[0]
+    for dim, coordinate in enumerate(args[1:]):
+        if part[dim] < layout.shape[dim]:
+            columns = column_of(layout, tuple(part[dim] if d == dim else 0 for d in range(len(part))))
+            address = emit.add(address, emit.mul(coordinate, columns))
+    return emit.value(address)
 
 
 def dealloc(op: tileas.TensorDeallocOp, args: Sequence[Value], lowering: FunctionLowering) -> None:

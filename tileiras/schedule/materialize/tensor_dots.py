@@ -19,13 +19,14 @@ from typing import Any
 
 from tileiras.analysis.copied_loads import is_zero
 from tileiras.analysis.dots_in_flight import accumulated_in_place, is_of_tensor_memory
+from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects import scf
 from tileiras.dialects.arith.build import compare, integer
 from tileiras.dialects.nv_tileas import names
-from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, Value, i1, i32
+from tileiras.ir import Block, Builder, DenseElementsAttr, IntegerAttr, Operation, Region, TensorType, Value, i1, i32
 from tileiras.layout.encoding import with_layout
+from tileiras.layout.linear_layout import log2_exact
 from tileiras.layout.tensor_memory import accumulator_layout
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
 from tileiras.targets import mma_atom
@@ -150,13 +151,21 @@ class _Rewriting:
         tile, buffer = future.tile, future.value
         assert tile is not None and buffer is not None, "a tile that is used"
         users = self._users(tile)
+        slices: list[Any] = [user for user in users if isinstance(user, tileas.ExtractSliceOp)]
         loop: Any = tile.defining_op
-        if isinstance(loop, scf.ForOp) and is_zero(init := loop.init_args[loop.results.index(tile)]):
-            loaded = _of_iterations(loop, init, buffer, builder)
-        else:
-            loaded = builder.insert(tileas.TensorLoadOp(buffer, result=tile.type)).results[0]
-        builder.insert(tileas.TensorDeallocOp(buffer))
-        tile.replace_uses_in(loaded, users)
+        runs = None
+        if isinstance(loop, scf.ForOp) and is_zero(loop.init_args[tile.index]) and not trip_count(loop):  # type: ignore[attr-defined]
+            runs = LoopCounter(loop).runs(builder)
+        if len(slices) < len(users):
+            loaded = _loaded(buffer, tile.type, runs, builder)
+            tile.replace_uses_in(loaded, [user for user in users if user not in slices])
+        places = {op: number for number, op in enumerate(builder.block.operations)}
+        around = [builder.block.find_ancestor_op(part) for part in slices]
+        last = max(around, key=lambda op: places[op], default=None)
+        for part in slices:
+            _load_slice(part, buffer, runs)
+        end = builder if last is None else Builder.after(last)
+        end.insert(tileas.TensorDeallocOp(buffer))
 
     def _users(self, tile: Value) -> list[Operation]:
         """Operations that use a tile in registers."""
@@ -199,19 +208,35 @@ class _Rewriting:
         behind.insert(tileas.TensorReleaseOp(self._memory))
 
 
+def _load_slice(part: tileas.ExtractSliceOp, buffer: Value, runs: Value | None) -> None:
+    """A slice of a tile comes from its part of the buffer."""
+    builder = Builder.before(part)
+    whole = buffer.type.tile
+    columns = log2_exact(part.result.type.num_elements * buffer.type.columns // whole.num_elements)
+    encoding = whole.encoding
+    layout = tileas.TensorLayoutAttr(encoding.lane, encoding.column[:columns])
+    type = tileas.TensorBufferType(TensorType(part.result.type.shape, whole.element_type, layout))
+    slice = builder.insert(tileas.TensorSliceOp(buffer, list(part.coords), result=type)).results[0]
+    inner: list[Any] = [user for user in part.result.users if isinstance(user, tileas.ExtractSliceOp)]
+    for each in inner:
+        _load_slice(each, slice, runs)
+    if part.result.has_uses:
+        part.result.replace_all_uses_with(_loaded(slice, part.result.type, runs, builder))
+    part.erase()
 
-def _of_iterations(loop: scf.ForOp, init: Value, buffer: Value, builder: Builder) -> Value:
-    """What the iterations of a loop have added to zero; `init` where there is none, and nothing in the buffer."""
-    load = tileas.TensorLoadOp(buffer, result=init.type, location=builder.location)
-    if trip_count(loop):
+
+def _loaded(buffer: Value, type: TensorType, runs: Value | None, builder: Builder) -> Value:
+    """The tile in a buffer; zeros, and nothing from the buffer, unless the loop that fills it `runs`."""
+    load = tileas.TensorLoadOp(buffer, result=type, location=builder.location)
+    if runs is None:
         return builder.insert(load).results[0]
+    size = max(1, type.element_type.width // 8)
+    zero = arith.ConstantOp(DenseElementsAttr(type, bytes(size), True), location=builder.location)
     regions = []
-    for op in (load, None):
+    for op in (load, zero):
         block = Block()
         inner = Builder.at_end(block)
         inner.location = builder.location
-        value = init if op is None else inner.insert(op).results[0]
-        inner.insert(scf.YieldOp.create((value,)))
+        inner.insert(scf.YieldOp.create((inner.insert(op).results[0],)))
         regions.append(Region([block]))
-    runs = LoopCounter(loop).runs(builder)
-    return builder.insert(scf.IfOp.create((runs,), (init.type,), {}, regions)).results[0]
+    return builder.insert(scf.IfOp.create((runs,), (type,), {}, regions)).results[0]

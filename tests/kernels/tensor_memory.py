@@ -1,0 +1,61 @@
+"""What tests ask of kernels whose accumulators lie in tensor memory."""
+
+from __future__ import annotations
+
+import re
+
+from tests.kernels.views import Kernel
+from tileiras import Artifact
+from tileiras.codegen import ptxas, toolkit
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.sim import EmulationError
+
+GPU = "sm_100"
+SEEDS = (None, 0, 1)
+
+
+def instructions(ptx: str) -> set[str]:
+    """`f16 128x64` and the like, each once: the kind, and the rows and columns that the instruction descriptor says."""
+    found = set()
+    for word, kind in re.findall(r"mov\.b32 \s*i, (\d+);.*?tcgen05\.mma\S*kind::(\w+)", ptx, re.DOTALL):
+        found.add(f"{kind} {(int(word) >> 24 & 31) << 4}x{(int(word) >> 17 & 63) << 3}")
+    return found
+
+
+def check(kernel: Kernel, *shapes: str, gpu: str = GPU, **options) -> str:
+    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX."""
+    artifact = kernel.compiled(gpu, **options)
+    assert instructions(artifact.text) == set(shapes)
+    assert "mma.sync" not in artifact.text
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+    if toolkit.find_program("ptxas") is not None:
+        engine = DiagnosticEngine()
+        ptxas.assemble(artifact.text, gpu, engine=engine)
+        assert [d.message for d in engine.diagnostics] == []
+    return artifact.text
+
+
+TENSOR_ORDERS = r"tcgen05\.(?:alloc|dealloc|fence|wait|commit)[^;]*;|mbarrier\.init[^;]*;"
+FENCES = rf"{TENSOR_ORDERS}|fence\.proxy[^;]*;"
+ORDERS = rf"{TENSOR_ORDERS}|fence\.proxy[^;]*;|bar\.sync[^;]*;|cp\.async\.wait_group[^;]*;"
+"""What may be taken out of PTX, which then has to fail."""
+
+
+def fails(kernel: Kernel, artifact: Artifact, ptx: str) -> bool:
+    for seed in range(4):
+        try:
+            kernel.emulated(artifact, seed, ptx)
+        except (EmulationError, AssertionError):
+            return True
+    return False
+
+
+def survivors(kernel: Kernel, artifact: Artifact, orders: str) -> list[tuple[int, str]]:
+    """The instructions, with their lines, without which the kernel is right all the same, of those that match."""
+    found_right = []
+    for found in re.finditer(orders, artifact.text):
+        mutated = artifact.text[: found.start()] + artifact.text[found.end() :]
+        if not fails(kernel, artifact, mutated):
+            found_right.append((artifact.text.count("\n", 0, found.start()) + 1, found.group()))
+    return found_right
