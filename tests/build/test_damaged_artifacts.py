@@ -1,6 +1,7 @@
 """Artifacts that are damaged or edited are rebuilt, with a line that says so, and no source is blamed for them."""
 
 import os
+import shutil
 
 import pytest
 from project import Project, axpy, module
@@ -114,7 +115,7 @@ def test_notes_of_stages_that_are_damaged_cost_time_only(project):
             file.write(text)
     done = project.scons("tile_full=1")
     assert (done.ran, project.artifacts()) == ([], whole)
-    os.unlink(project.path("build/.tileiras/manifest.json"))
+    shutil.rmtree(project.path("build/.tileiras/manifests"))
     done = project.scons()
     assert (done.ran, len(done.cached), LINE in done.output, project.artifacts()) == ([], 4, False, whole)
 
@@ -123,16 +124,16 @@ def test_the_manifest_vouches_for_no_other_bytes_than_those_that_were_made(tmp_p
     (tmp_path / "k.mlir").write_text("source")
     artifact = tmp_path / "k.ptx"
     artifact.write_text("made")
-    manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
+    manifest = Manifest(str(tmp_path / "build" / "manifest.json"), str(tmp_path))
     digest = manifest.observe([str(artifact)])[0][5]
     inputs = manifest.observe([str(tmp_path / "k.mlir")])
-    manifest.set("k", "s", inputs, {str(artifact): digest}, [])
+    manifest.set("k", str(tmp_path / "k.mlir"), "s", inputs, {str(artifact): digest}, [])
     assert manifest.clean("k", "s") is not None
     # Another build writes between the stage and the note.
     artifact.write_text("else")
-    manifest.set("k", "s", inputs, {str(artifact): digest}, [])
+    manifest.set("k", str(tmp_path / "k.mlir"), "s", inputs, {str(artifact): digest}, [])
     assert manifest.clean("k", "s") is None
-    manifest.set("k", "s", inputs, {str(artifact): None}, [])
+    manifest.set("k", str(tmp_path / "k.mlir"), "s", inputs, {str(artifact): None}, [])
     assert manifest.clean("k", "s") is None
 
 

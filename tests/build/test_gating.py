@@ -21,6 +21,17 @@ def project(tmp_path):
     return made
 
 
+def manifests(project: Project) -> dict[str, bytes]:
+    """The manifests of a build directory, by path."""
+    folder = project.path("build/.tileiras/manifests")
+    names = [os.path.join(folder, name) for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
+    return {name: project.read(name) for name in names}
+
+
+def manifest_at(folder) -> Manifest:
+    return Manifest(str(folder / "build" / "manifest.json"), str(folder))
+
+
 def declared(project: Project, *arguments: str) -> set[str]:
     """Names of the kernels whose stages the run declared."""
     tree = project.scons(*arguments).output
@@ -56,24 +67,24 @@ def test_touched_files_are_clean_and_looked_at_once(project):
     project.scons()
     for folder, _, files in os.walk(project.folder):
         for name in files:
-            if name != "manifest.json":
+            if not folder.endswith("manifests"):
                 os.utime(os.path.join(folder, name), ns=(1, 1))
-    before = project.read("build/.tileiras/manifest.json")
+    before = manifests(project)
     assert declared(project) == set()
     # So soon they may be touched again.
-    assert project.read("build/.tileiras/manifest.json") == before
+    assert manifests(project) == before
     time.sleep(2.1)
     assert declared(project) == set()
-    after = project.read("build/.tileiras/manifest.json")
+    after = manifests(project)
     assert after != before
     assert declared(project) == set()
-    assert project.read("build/.tileiras/manifest.json") == after
+    assert manifests(project) == after
 
 
 def test_a_failed_build_writes_no_manifest(project):
     project.write("kernels/b.mlir", "cuda_tile.module @k {\n  entry @b( {\n}\n")
     project.scons("-k", expect=2)
-    assert not os.path.exists(project.path("build/.tileiras/manifest.json"))
+    assert manifests(project) == {}
     project.write("kernels/b.mlir", module(axpy("b")))
     project.scons()
     assert declared(project) == set()
@@ -81,15 +92,22 @@ def test_a_failed_build_writes_no_manifest(project):
 
 def test_a_build_of_one_target_says_nothing_of_the_others(project):
     project.scons("build/sm_90/O3/kernels/a/a.ptx")
-    assert len(json.loads(project.read("build/.tileiras/manifest.json"))["rows"]) == 1
+    (manifest,) = manifests(project).values()
+    assert json.loads(manifest.splitlines()[0])["rows"] == 1
     assert {line.split()[1][0] for line in project.scons().ran} == {"b"}
 
 
 def test_a_damaged_manifest_costs_time_only(project):
     project.scons()
-    for text in ("{", "[]", '{"format": 2, "rows": {"x": 3}}', '{"format": 3}'):
-        project.write("build/.tileiras/manifest.json", text)
-        assert project.scons().stages == []
+    ((path, whole),) = manifests(project).items()
+    head, signatures, *rows = whole.split(b"\n")
+    parts = [b"{", b"[]", b'{"format": 5, "rows": {"x": 3}}', b'{"format": 4}', whole[:-1], head + b"\n" + signatures]
+    swapped = b"\n".join([head, signatures, *reversed(rows)])
+    for data in (*parts, swapped, head + b"\n" + signatures[1:] + b"\n" + b"\n".join(rows), b"\xff" + whole):
+        with open(path, "wb") as file:
+            file.write(data)
+        assert declared(project) == {"a", "b"}
+        assert declared(project) == set()
 
 
 def test_an_edit_of_the_compiler_declares_what_it_reaches(project):
@@ -104,10 +122,10 @@ def test_an_imported_module_is_an_input(project, tmp_path):
     path = tmp_path / "kernels" / "k.py"
     path.write_text("import helper\n")
     (tmp_path / "kernels" / "helper.py").write_text("x = 1\n")
-    manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
+    manifest = manifest_at(tmp_path)
     inputs = [str(path), str(tmp_path / "kernels" / "helper.py")]
-    manifest.set("k", "s", manifest.observe(inputs), {}, ["k.ptx"])
-    assert manifest.clean("k", "s", inputs)["products"] == ["k.ptx"]
+    manifest.set("k", str(path), "s", manifest.observe(inputs), {}, [("k.ptx", "signature")])
+    assert manifest.clean("k", "s", inputs).products == [["k.ptx", "signature"]]
     assert manifest.clean("k", "another signature", inputs) is None
     assert manifest.clean("k", "s", [*inputs, str(tmp_path / "kernels" / "new.py")]) is None
     (tmp_path / "kernels" / "helper.py").write_text("x = 2\n")
@@ -118,11 +136,11 @@ def test_a_change_that_left_size_and_time_as_they_were_is_seen_when_it_is_young(
     path = tmp_path / "k.mlir"
     path.write_text("first")
     stamp = os.stat(path).st_mtime_ns
-    manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
-    manifest.set("k", "s", manifest.observe([str(path)]), {}, ["k.ptx"])
+    manifest = manifest_at(tmp_path)
+    manifest.set("k", str(path), "s", manifest.observe([str(path)]), {}, [("k.ptx", "signature")])
     manifest.save()
-    again = Manifest(str(tmp_path / "build"), str(tmp_path))
-    assert again.clean("k", "s")["products"] == ["k.ptx"]
+    again = manifest_at(tmp_path)
+    assert again.clean("k", "s").products == [["k.ptx", "signature"]]
     with open(path, "r+") as file:
         file.write("other")
     os.utime(path, ns=(stamp, stamp))
@@ -132,10 +150,10 @@ def test_a_change_that_left_size_and_time_as_they_were_is_seen_when_it_is_young(
 def test_a_source_edited_while_it_was_built_gets_no_row(tmp_path):
     path = tmp_path / "k.mlir"
     path.write_text("first")
-    manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
+    manifest = manifest_at(tmp_path)
     before = manifest.observe([str(path)])
     path.write_text("second")
-    manifest.set("k", "s", before, {}, ["k.ptx"])
+    manifest.set("k", str(path), "s", before, {}, [("k.ptx", "signature")])
     assert manifest.clean("k", "s") is None
 
 

@@ -1,35 +1,25 @@
-"""Declaring the stages of kernels as nodes of SCons: of one source, and of every source of a tree."""
+"""Declaring the stages of a kernel as nodes of SCons."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import SCons.Errors
 import SCons.Node
 import SCons.Script
 
-from tileiras import extras, units
-from tileiras.build import discover, gating, plan, remark_files, standing, tidying
+from tileiras import units
+from tileiras.build import discover, plan, remark_files, standing, tidying
 from tileiras.build.execute import Session
-from tileiras.build.places import (
-    absolute_path,
-    from_top,
-    named_from_top,
-    overrides_folder,
-    source_name,
-    variant_folder,
-)
+from tileiras.build.places import from_top, overrides_folder, source_name, variant_folder
 from tileiras.build.sessions import builds_nothing, session
 from tileiras.build.stage_action import BUILDERS, declared_steps, display, is_done
 from tileiras.build.step import Step
-from tileiras.build.tuned import tuned
 from tileiras.diagnostics import CompileError
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
-from tileiras.targets import target as find_target
 
 _tidyings: dict[Session, tidying.Tidying] = {}
 
@@ -77,96 +67,6 @@ def _reached(targets: Sequence[Any]) -> set[Any]:
             found.add(executor.get_all_targets()[0])
         pending += [*node.sources, *node.depends]
     return found
-
-
-@contextlib.contextmanager
-def collector_off() -> Iterator[None]:
-    """Nodes stay until the end; looking for garbage among them, then and later, takes a third of a null build."""
-    import gc
-
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if enabled:
-            gc.enable()
-
-
-def declare_tree(
-    env: Any, top: Any, variants: Sequence[tuple[CompileOptions, str]], entries: Sequence[str] | None
-) -> list[Any]:
-    own = session(env)
-    # Whether an override is new, changed or gone is seen by kernels that are declared.
-    gate = gating.Gate.of(env, own) if not env["TILE_OVERRIDES"] else None
-    folders = [variant_folder(env, values) for values, _ in variants]
-    root = env.Dir("#")
-    base = top.srcnode()
-    listings = [
-        tidying.Listing(base.abspath, absolute_path(env, folder), values)
-        for (values, _), folder in zip(variants, folders, strict=True)
-    ]
-    nodes: list[Any] = []
-    left_out = LeftOut(str(top))
-    for path in discover.kernel_files(base.abspath):
-        full = os.path.join(base.abspath, path)
-        left_out.sources += 1
-        if path.endswith(".py") and not discover.has_front_end():
-            left_out.python += 1
-            for listing in listings:
-                listing.add(full, "", None)
-            continue
-        name = named_from_top(os.path.join(base.path, path))
-        least = discover.required_target(full) if path.endswith(".py") else None
-        for (values, product), folder, listing in zip(variants, folders, listings, strict=True):
-            stem = plan.stem(folder, full, name)
-            absolute = os.path.join(listing.variant_folder, stem[len(folder) + 1 :])
-            if least is not None and not find_target(values["gpu-name"]).meets(str(least)):
-                left_out.too_old.setdefault(values["gpu-name"], []).append(f"{top.File(path)} (sm_{least})")
-                listing.add(full, absolute, None)
-                continue
-            own_options = tuned(values, full)
-            kernel = gating.Kernel(full, stem, own_options, product, entries)
-            clean = gate.clean(kernel) if gate is not None else None
-            if clean is not None and not clean.declared:
-                products = gating.settled(root, clean.products)
-                nodes += products
-                listing.add(full, absolute, clean.entries if entries is None else None, products)
-                continue
-            before = gate.observe(kernel) if gate is not None else None
-            declared = declare(env, top.File(path), own_options, product, entries, settled=clean is not None)
-            nodes += declared.products
-            if gate is not None:
-                listing.has_new_entries |= gate.entries(kernel) != declared.entries
-                gate.declared(kernel, before, declared.products, declared.nodes, declared.entries)
-            known = declared.entries if entries is None else None
-            listing.add(full, absolute, known, declared.products, declared.nodes)
-    for listing in listings:
-        tidy(own, listing)
-    left_out.say()
-    return nodes
-
-
-class LeftOut:
-    """The kernel sources of a tree that are not compiled: a line for those that need what is not installed, and one for
-    each target that others are not for."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        self.sources = self.python = 0
-        self.too_old: dict[str, list[str]] = {}
-        """Target -> files, and the targets that they need."""
-
-    def say(self) -> None:
-        if self.python:
-            hint = extras.install("cuda-tile")
-            print(
-                f"tileiras: {self.python} of {self.sources} kernel sources in {self.folder} are cuTile Python, "
-                f"which is not installed, and are left out; to build them, {hint}"
-            )
-        for target, files in self.too_old.items():
-            print(f"tileiras: left out for {target}, as they need a newer one: {', '.join(files)}")
 
 
 class Declared(NamedTuple):

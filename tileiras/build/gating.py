@@ -18,13 +18,31 @@ import SCons.Util
 from tileiras import pipeline
 from tileiras.build import discover
 from tileiras.build.execute import Session
-from tileiras.build.manifest import FileState, Manifest
+from tileiras.build.manifest import FOLDER, FileState, Manifest, Row
 from tileiras.build.variables import FULL, flag
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 
 DONE = (SCons.Node.up_to_date, SCons.Node.executed)
 """States of a node that the run has brought up to date."""
+
+
+class Tree(NamedTuple):
+    """A folder of kernels for one variant, as `TileTree` is asked for it."""
+
+    folder: str
+    variant_folder: str
+    """Where its artifacts are.  Both are absolute."""
+    emit: str
+    entries: Sequence[str] | None
+
+    def name(self, build: str) -> str:
+        """What its manifest is called in a build directory."""
+        import xxhash
+
+        variant = os.path.relpath(self.variant_folder, build).replace(os.sep, "-")
+        words = (os.path.relpath(self.folder, build), None if self.entries is None else tuple(self.entries))
+        return f"{variant}-{self.emit}-{xxhash.xxh3_64_hexdigest(repr(words).encode())}.json"
 
 
 class Kernel(NamedTuple):
@@ -50,32 +68,24 @@ class _Declared(NamedTuple):
     entries: Sequence[str]
 
 
-class Clean(NamedTuple):
-    """A kernel whose files are all as the manifest says."""
-
-    products: list[list[Any]]
-    """Each as its path from the top, SCons' signature of its content, its size, and its time in seconds."""
-    entries: list[str]
-    declared: bool
-    """Whether its stages are to be declared all the same."""
-
-
 class Gate:
-    """The manifest of one build directory during one run of SCons."""
+    """The manifest of one folder and variant during one run of SCons."""
 
     def __init__(self, manifest: Manifest, session: Session, closed: bool) -> None:
         self.manifest = manifest
-        self._session = session
-        self._closed = closed
+        self.closed = closed
         """Whether every kernel is declared whatever the manifest says."""
+        self._session = session
         self._abandoned = False
         self._signatures: dict[tuple, str] = {}
         self._options: dict[int, CompileOptions] = {}
         self._declared: list[_Declared] = []
+        self._keys: dict[str, None] = {}
+        """Every kernel that was asked for."""
 
     @staticmethod
-    def of(env: Any, session: Session) -> Gate | None:
-        """The gate of an environment's build directory; None when this run leaves the manifest alone.
+    def of(env: Any, session: Session, tree: Tree) -> Gate | None:
+        """The gate of a folder and variant; None when this run leaves the manifest alone.
 
         Interactive sessions declare once and build often; -n and -c build nothing.
         """
@@ -83,37 +93,34 @@ class Gate:
         if option("no_exec") or option("clean") or option("interactive"):
             return None
         assert session.history is not None
-        build = session.history.build
-        found = _gates.get(build)
+        path = os.path.join(session.history.build, FOLDER, tree.name(session.history.build))
+        found = _gates.get(path)
         if found is None:
             full = flag(FULL, SCons.Script.ARGUMENTS.get(FULL, "0"))
             closed = full or bool(option("tree_printers")) or "explain" in (option("debug") or ())
-            found = _gates[build] = Gate(Manifest(build, env.Dir("#").abspath), session, closed)
+            found = _gates[path] = Gate(Manifest(path, env.Dir("#").abspath), session, closed)
             if not option("question"):
                 import atexit
 
                 atexit.register(found.finish)
         return found
 
-    def clean(self, kernel: Kernel) -> Clean | None:
+    def clean(self, kernel: Kernel) -> Row | None:
         """What is known of a kernel that needs no stage to run, None when the manifest cannot tell."""
+        self._keys[kernel.key] = None
         inputs = None
         if kernel.path.endswith(".py"):
             # A module that appears beside the source can take the place of one that was imported from elsewhere.
             inputs = [kernel.path, *discover.imported_files(kernel.path)]
-        row = self.manifest.clean(kernel.key, self._signature(kernel), inputs)
-        if row is None:
-            return None
-        # Remarks are told of kernels that were declared.
-        declared = self._closed or bool(kernel.options["emit-remarks"])
-        if declared:
-            self._session.known.update((self.manifest.absolute(state[0]), state[5]) for state in row["files"])
-        files = row["files"]
-        products = [
-            [path, signature, state[1], state[2] // 1_000_000_000]
-            for path, signature in row["products"] for state in files if state[0] == path
-        ]  # fmt: skip
-        return Clean(products, row["entries"], declared)
+        return self.manifest.clean(kernel.key, self._signature(kernel), inputs)
+
+    def is_declared(self, kernel: Kernel) -> bool:
+        """Whether the stages of a clean kernel are to be declared all the same: remarks are told of those that are."""
+        return self.closed or bool(kernel.options["emit-remarks"])
+
+    def know(self, row: Row) -> None:
+        """Tells the session of the artifacts of a clean kernel that is declared."""
+        self._session.known.update(zip(map(self.manifest.absolute, row.files), row.digests, strict=True))
 
     def entries(self, kernel: Kernel) -> list[str] | None:
         """The entries of a kernel when it was last built whole; None when it was not."""
@@ -148,8 +155,10 @@ class Gate:
         for item in self._declared:
             if all(node.get_state() in DONE for node in item.nodes):
                 made = {node.abspath: known.get(node.abspath) for node in item.nodes}
-                products = [[self.manifest.relative(node.abspath), node.get_csig()] for node in item.products]
-                self.manifest.set(item.kernel.key, item.signature, item.before, made, products, item.entries)
+                products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in item.products]
+                kernel = item.kernel
+                self.manifest.set(kernel.key, kernel.path, item.signature, item.before, made, products, item.entries)
+        self.manifest.keep(self._keys)
         self.manifest.save()
 
     def _signature(self, kernel: Kernel) -> str:

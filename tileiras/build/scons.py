@@ -24,8 +24,9 @@ import SCons.Scanner
 import SCons.Script
 
 from tileiras import pipeline
-from tileiras.build import arguments, compiler_library, cpp, discover, gating, reports, taskmaster, tidying
-from tileiras.build.declare import asked_for, collector_off, declare, declare_tree, entries_of, tidy
+from tileiras.build import arguments, compiler_library, cpp, discover, gating, products, reports, taskmaster, tidying
+from tileiras.build.declare import asked_for, declare, entries_of, tidy
+from tileiras.build.declare_tree import TreeDeclaration, collector_off
 from tileiras.build.lock import turn
 from tileiras.build.places import absolute_path, build_folder, from_top, named_from_top, source_name, variant_folder
 from tileiras.build.sessions import locks, session, take_turns
@@ -79,6 +80,7 @@ def _add_products(env: Any, nodes: list[Any]) -> None:
     Without Default() and targets SCons builds the top folder.  What is elsewhere belongs to it all the same.
     """
     _products.update(nodes)
+    # SCons need not look at a SettledNode, wherever its products are.
     top = env.Dir("#")
     outside = [node for node in nodes if not node.is_under(top)]
     if outside:
@@ -118,11 +120,11 @@ def _variants(
     """The options and the product's name for every target and product; raises BadVariable and CompileError."""
     level = env["TILE_OPT"] if opt is None else opt
     emit = emit or construction_variable(env, "TILE_EMIT")
-    products = words("emit", emit, pipeline.EMIT) if emit else []
+    emits = words("emit", emit, pipeline.EMIT) if emit else []
     found = []
     for target in words("sm", construction_variable(env, "TILE_SM") if sm is None else sm, GPU_NAMES):
         values = checked_options(env, target, level, options)
-        found += [(values, product) for product in products or [pipeline.TIERS[values["opt-level"]]]]
+        found += [(values, product) for product in emits or [pipeline.TIERS[values["opt-level"]]]]
     return found
 
 
@@ -151,8 +153,8 @@ def tile_tree(
         raise BadVariable(f"TILE_BUILDDIR={build_folder(env)}: artifacts would become sources of the tree there")
     _note(Tree(base.abspath, named_from_top(base.path), variants, build_folder(env), only))
     with collector_off():
-        nodes = declare_tree(env, top, variants, only)
-        _add_products(env, nodes)
+        nodes = TreeDeclaration(env, top, variants, only).products(_products.update)
+        _add_products(env, nodes.in_short())
     return nodes
 
 
@@ -290,6 +292,7 @@ def generate(env: Any, **keywords: Any) -> None:
     env.AddMethod(tile_kernel, "TileKernel")
     env.AddMethod(tile_tree, "TileTree")
     env.AddMethod(tile_watch, "TileWatch")
+    products.add_methods(env)
     cpp.add_methods(env, tile_kernel)
     compiler_library.add_method(env)
     reports.add_method(env)

@@ -12,6 +12,7 @@ import SCons.Script
 
 from tileiras.build.execute import Session
 from tileiras.build.leftovers import Evaluated, Leftovers
+from tileiras.build.products import Settled, SettledNode
 from tileiras.options import CompileOptions
 
 
@@ -26,6 +27,9 @@ class Listing:
         self.nodes: list[Any] = []
         """The nodes of all stages that were declared."""
         self.products: list[Any] = []
+        """Of the kernels whose stages were declared."""
+        self.settled: list[Settled] = []
+        """What has the products of the others."""
         self.has_new_entries = False
         """Whether a kernel has other entries than when its artifacts were last found complete."""
 
@@ -99,6 +103,7 @@ class Tidying:
             listing
             for listing in self._listings
             if all(node in reached or any(map(node.is_under, folders)) for node in listing.products)
+            and _are_reached(listing, reached, folders)
         ]
 
     def _is_made(self, path: str) -> bool:
@@ -106,6 +111,20 @@ class Tidying:
         if self._made is None:
             self._made = {node.abspath for node in self._nodes}
         return path in self._made
+
+
+def _are_reached(listing: Listing, reached: set[Any], folders: Sequence[Any]) -> bool:
+    """Whether the run builds the products of a listing that have no stages."""
+    if any(_is_in(listing.variant_folder, folder.abspath) for folder in folders):
+        return True
+    whole = {node.part for node in reached if isinstance(node, SettledNode)}
+    return all(
+        part in whole or (part.made is not None and reached.issuperset(part.made)) for part in listing.settled
+    )  # fmt: skip
+
+
+def _is_in(folder: str, outer: str) -> bool:
+    return folder == outer or folder.startswith(outer.rstrip(os.sep) + os.sep)
 
 
 def _reached(targets: Sequence[Any]) -> tuple[set[Any], list[Any]]:
