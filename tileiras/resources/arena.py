@@ -11,7 +11,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.dialects.nv_tileaa import PtrType
 from tileiras.dialects.nv_tileas import ScratchAttr, names
-from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, TensorType, Value, element_type_of, i32
+from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, Region, TensorType, Value, element_type_of, i32
 from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges
@@ -88,16 +88,26 @@ def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
     until all agents have ended.  An area of scratch memory lies behind the buffers, and behind
     the areas before it while these take little together, so that the barrier of one exchange also separates the uses of
     another; after that the memory is used over again.
+
+    What exchanges take depends on what is left, in which they go in rounds.  Where an agent finds nothing left by those
+    before it, the agents with the smallest exchanges get their areas first.
     """
-    arena = _Arena(target, engine, Warps.of(func, target.name), func.kernel_spec.num_warps)
-    try:
-        arena.mbarriers(func.body.blocks[0])
-        arena.block(func.body.blocks[0])
-    except _Exhausted as error:
-        text = f"needs {error.size} bytes of shared memory, {target.name} has {target.shared_per_cta}"
-        engine.error(error.op.location, text)
+    failed: _Exhausted | None = None
+    for small_agents_first in (False, True):
+        arena = _Arena(target, Warps.of(func, target.name), func.kernel_spec.num_warps, small_agents_first)
+        try:
+            arena.mbarriers(func.body.blocks[0])
+            arena.block(func.body.blocks[0])
+        except _Exhausted as error:
+            failed = failed or error
+            continue
+        func.attributes[tileas.SHARED_MEMORY] = IntegerAttr(arena.bytes, i32)
+        for op, text in arena.remarks:
+            engine.remark(op.location, text)
         return
-    func.attributes[tileas.SHARED_MEMORY] = IntegerAttr(arena.bytes, i32)
+    assert failed is not None
+    text = f"needs {failed.size} bytes of shared memory, {target.name} has {target.shared_per_cta}"
+    engine.error(failed.op.location, text)
 
 
 class _Exhausted(Exception):
@@ -111,12 +121,13 @@ class _Exhausted(Exception):
 class _Arena:
     """The arena on the way through a function: what lives in it, and how far scratch areas have come."""
 
-    def __init__(self, target: Target, engine: DiagnosticEngine, warps: Warps, inherited: int) -> None:
+    def __init__(self, target: Target, warps: Warps, inherited: int, small_agents_first: bool) -> None:
         self._limit = target.shared_per_cta
-        self._engine = engine
+        self.remarks: list[tuple[Operation, str]] = []
         self._warps = warps
         self._inherited = inherited
         """The warps of an agent that does not say how many it has."""
+        self._small_agents_first = small_agents_first
         self._ends: dict[Value, int] = {}
         """Where each buffer that lives ends."""
         self._floor = 0
@@ -156,7 +167,10 @@ class _Arena:
     def _agents(self, switch: Any) -> None:
         """The agents, which run at the same time: none uses what another one does."""
         warps, floor = self._warps, self._floor
-        for region, count in zip(switch.agents, switch.warps(self._inherited)):
+        agents = list(zip(switch.agents, switch.warps(self._inherited)))
+        if self._small_agents_first:
+            agents.sort(key=lambda agent: _largest_exchange(agent[0], warps._replace(count=agent[1])))
+        for region, count in agents:
             self._warps, outside, self.bytes = warps._replace(count=count), self.bytes, 0
             self._floor = self._reserved = self._top = self._behind_buffers()
             self.block(region.block)
@@ -216,6 +230,8 @@ class _Arena:
         if not found:
             op.attributes.pop(tileas.SCRATCH, None)
             return
+        if self._left <= 0:
+            raise _Exhausted(op, aligned(self._reserved) + found[0].bytes)
         if isinstance(op, tileas.ConvertLayoutOp) and found[0].bytes <= self._scratch_limit:
             self._conversions(op, found[0].bytes)
             return
@@ -255,7 +271,13 @@ class _Arena:
             return
         what = "slice" if isinstance(exchange, Slice) else "tile"
         text = f"a {what} goes through {size} bytes of shared memory in {rounds} rounds"
-        self._engine.remark(op.location, text)
+        self.remarks.append((op, text))
+
+
+def _largest_exchange(agent: Region, warps: Warps) -> int:
+    """Bytes of the largest exchange of an agent's threads, all of it at once."""
+    every = (op for outer in agent.block.operations for op in outer.walk() if type(op) in EXCHANGING)
+    return max((exchange.bytes for op in every for exchange in exchanges(op, warps)), default=0)
 
 
 def _set_areas(op: Operation, areas: list[ScratchAttr]) -> None:

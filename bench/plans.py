@@ -1,0 +1,25 @@
+"""The plans that a compiler's user can choose between for a kernel's loops, by name."""
+
+from __future__ import annotations
+
+import argparse
+
+PLANS: dict[str, dict[str, str]] = {
+    "none": {"pipeline_strategy": "none"},
+    "plain": {"pipeline_strategy": "unspecialize"},
+    "boxes": {"pipeline_strategy": "unspecialize", "tensor_maps": "host"},
+    "agents": {"pipeline_strategy": "warp-specialize"},
+    "agents-boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"},
+    "auto": {"pipeline_strategy": "auto", "tensor_maps": "host"},
+}
+"""Options of `tileiras.compile`: loads where they stand, loads that run ahead in plain rings, in boxes of tensor maps,
+by an agent, by an agent in boxes, and what the compiler's rule makes of the last."""
+
+
+def plans(names: str) -> dict[str, dict[str, str]]:
+    """Those of a list separated by commas, an option's value.  Raises ArgumentTypeError."""
+    wanted = [name for name in names.split(",") if name]
+    for name in wanted:
+        if name not in PLANS:
+            raise argparse.ArgumentTypeError(f"unknown plan {name}: accepted are {', '.join(PLANS)}")
+    return {name: PLANS[name] for name in wanted}

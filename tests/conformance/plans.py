@@ -1,0 +1,227 @@
+"""Our code under every plan for loops: kernels with people's tiles and random loops, run with the search for races and
+compared with NumPy.
+
+    python tests/conformance/plans.py [--plans plain,boxes,...] [--targets sm_90,...] [--match TEXT] [--random COUNT]
+                                      [--first SEED] [--seed N] [--figures FILE] [--jobs N]
+
+The kernels are those of `tiled_kernels.py` and COUNT programs of `tests/kernels/random_loops.py`.  Plans that make the
+same code of a kernel for a target are run once.  Every failure is printed in one line; at the end a table says, by plan
+and target, how many kernels were right, and of how many of them the code has agents, boxes and which products.
+`--figures` keeps every outcome in a file, and what is there with the same code is not run again.  Ends with 1 when a
+kernel failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import hashlib
+import json
+import multiprocessing
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+import numpy as np  # noqa: E402
+from tiled_kernels import Tiled, tiled  # noqa: E402
+
+import tileiras  # noqa: E402
+from bench.plans import PLANS, plans  # noqa: E402
+from tests.kernels.random_loops import RandomLoops  # noqa: E402
+from tileiras.codegen import ptxas, toolkit  # noqa: E402
+from tileiras.diagnostics import CompileError  # noqa: E402
+from tileiras.progress import Progress  # noqa: E402
+from tileiras.sim import emulate  # noqa: E402
+from tileiras.sim.errors import SimulationError  # noqa: E402
+
+TARGETS = ("sm_90", "sm_100", "sm_120")
+
+
+class Program(NamedTuple):
+    """``run(launch)`` raises AssertionError unless ``launch(arguments)`` computes what NumPy does."""
+
+    name: str
+    source: bytes | str
+    entry: str
+    grid: Sequence[int]
+    targets: tuple[str, ...]
+    options: dict[str, Any]
+    run: Callable[[Callable[[list[Any]], None]], None]
+
+
+class Outcome(NamedTuple):
+    program: str
+    target: str
+    plan: str
+    status: str
+    """`equal`, `failed`, or `refused`: a type that the target lacks."""
+    said: str
+    features: tuple[str, ...] = ()
+    digest: str = ""
+    """Of the code that was run."""
+
+
+def of_tiles(kernel: Tiled) -> Program:
+    return Program(kernel.name, kernel.bytecode(), kernel.entry, kernel.grid, kernel.targets, {}, kernel.run)
+
+
+def of_seed(seed: int) -> Program:
+    """A random program; the number of stages is the seed's, the plan is not."""
+    made = RandomLoops(seed)
+    kernel = made.kernel()
+
+    def run(launch: Callable[[list[Any]], None]) -> None:
+        found = [array.copy() for array in kernel.outputs]
+        launch([*(array.copy() for array in kernel.inputs), *found])
+        for got, wanted in zip(found, kernel.expected, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+    options = {key: value for key, value in made.strategy.items() if key == "unspecialized_pipeline_num_stages"}
+    return Program(f"random loops {seed}", kernel.text, "k", (kernel.grid,), (), options, run)
+
+
+FEATURES = {
+    "tcgen05": r"\btcgen05\.mma", "wgmma": r"\bwgmma\.mma_async", "mma.sync": r"\bmma\.sync",
+    "boxes": r"\bcp\.async\.bulk\.tensor", "cp.async": r"\bcp\.async\.c[ag]",
+}  # fmt: skip
+AGENTS = ("warp-specialize", "auto")
+"""Strategies that may give a kernel agents."""
+
+
+def features(ptx: str, program: Program, target: str, options: dict[str, Any]) -> tuple[str, ...]:
+    found = [name for name, pattern in FEATURES.items() if re.search(pattern, ptx)]
+    if options["pipeline_strategy"] in AGENTS:
+        # PTX does not say whether warps that go separate ways are agents.
+        decided = tileiras.compile(program.source, gpu_name=target, emit="tileas", **options).text
+        found += ["agents"] * (".agent_switch " in decided)
+    return tuple(found)
+
+
+def outcomes(program: Program, target: str, wanted: Sequence[str], seed: int, kept: dict[str, str]) -> list[Outcome]:
+    """Of one program under each plan.  ``kept`` has what code of a digest gave before: nothing where it was right."""
+    found = []
+    for plan in wanted:
+        options = {**PLANS[plan], **program.options}
+        try:
+            artifact = tileiras.compile(program.source, gpu_name=target, **options)
+        except CompileError as error:
+            said = error.diagnostics[0].message
+            lacks = "unsupported type" in said
+            found.append(Outcome(program.name, target, plan, "refused" if lacks else "failed", said))
+            continue
+        except Exception as error:  # an unexpected one is what is looked for
+            found.append(Outcome(program.name, target, plan, "failed", f"compiling: {type(error).__name__}: {error}"))
+            continue
+        kernel = next(each for each in artifact.kernels if each.name == program.entry)
+        described = json.dumps(kernel.metadata, sort_keys=True)
+        digest = hashlib.sha256(f"{program.name} {seed} {described}\n{artifact.text}".encode()).hexdigest()[:24]
+        if digest not in kept:
+            kept[digest] = _judge(program, target, artifact.text, kernel.metadata, seed)
+        status = "failed" if kept[digest] else "equal"
+        found.append(Outcome(program.name, target, plan, status, kept[digest],
+                             features(artifact.text, program, target, options), digest))  # fmt: skip
+    return found
+
+
+def _judge(program: Program, target: str, ptx: str, metadata: dict[str, Any], seed: int) -> str:
+    """What is wrong with the code."""
+    try:
+        if toolkit.find_program("ptxas") is not None:
+            ptxas.assemble(ptx, target)
+        program.run(lambda given: emulate(ptx, program.entry, program.grid, given, metadata=metadata, seed=seed))
+    except (AssertionError, CompileError, SimulationError) as error:
+        return f"{type(error).__name__}: {error}".strip()
+    return ""
+
+
+def table(rows: Sequence[Outcome]) -> list[str]:
+    """By plan and target: how many were right of those that the target takes, and what their code has."""
+    targets = list(dict.fromkeys(row.target for row in rows))
+    lines = [f"| plan | {' | '.join(targets)} |", "|---" * (len(targets) + 1) + "|"]
+    for plan in dict.fromkeys(row.plan for row in rows):
+        cells = []
+        for target in targets:
+            taken = [row for row in rows if (row.plan, row.target) == (plan, target) and row.status != "refused"]
+            counts = collections.Counter(name for row in taken for name in row.features)
+            what = ", ".join(f"{name} {counts[name]}" for name in (*FEATURES, "agents") if counts[name])
+            cells.append(f"{sum(row.status == 'equal' for row in taken)} of {len(taken)} ({what})")
+        lines.append(f"| {plan} | {' | '.join(cells)} |")
+    return lines
+
+
+# ---- a run -------------------------------------------------------------------------------------------------------
+
+_jobs: list[tuple[Callable[[], Program], str]]
+_options: argparse.Namespace
+_kept: dict[str, str]
+
+
+def _numbered(number: int) -> list[Outcome]:
+    make, target = _jobs[number]
+    program = make()
+    if program.targets and target not in program.targets:
+        return []
+    return outcomes(program, target, list(_options.plans), _options.seed, dict(_kept))
+
+
+def _read(path: Path | None) -> dict[str, str]:
+    """What code gave by its digest; a line that was written half is left out."""
+    found: dict[str, str] = {}
+    for line in path.read_text().splitlines() if path is not None and path.exists() else ():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if row["digest"]:
+            found[row["digest"]] = row["said"]
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    global _jobs, _options, _kept
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plans", type=plans, default=PLANS, metavar="PLAN,...", help=", ".join(PLANS))
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--match", help="kernels whose name has this in it; empty: all")
+    parser.add_argument("--random", type=int, default=0, metavar="COUNT", help="so many random programs")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="of the random programs")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of warps")
+    parser.add_argument("--figures", type=Path, metavar="FILE")
+    parser.add_argument("--jobs", type=int, default=1)
+    _options = parser.parse_args(arguments)
+    kernels = [each for each in tiled() if _options.match is None or _options.match in each.name]
+    makers: list[Callable[[], Program]] = [lambda each=each: of_tiles(each) for each in kernels]
+    makers += [lambda seed=seed: of_seed(seed) for seed in range(_options.first, _options.first + _options.random)]
+    _jobs = [(make, target) for make in makers for target in _options.targets.split(",")]
+    _kept = _read(_options.figures)
+    rows: list[Outcome] = []
+    begin = time.monotonic()
+    with multiprocessing.get_context("fork").Pool(_options.jobs) as pool, Progress("plans", len(_jobs)) as progress:
+        for found in pool.imap(_numbered, range(len(_jobs))):
+            progress.step(found[0].program if found else "")
+            rows += found
+            for row in found:
+                if row.status == "failed":
+                    print(f"FAILED {row.program} [{row.target} {row.plan}] {row.said}".replace("\n", " | ")[:600],
+                          flush=True)  # fmt: skip
+            if _options.figures is not None:
+                with _options.figures.open("a") as file:
+                    file.writelines(json.dumps(row._asdict()) + "\n" for row in found)
+                    file.flush()
+                    os.fsync(file.fileno())
+    print(*table(rows), sep="\n")
+    failed = sum(row.status == "failed" for row in rows)
+    codes = len({row.digest for row in rows if row.digest})
+    print(f"{len(rows)} compiled, {codes} different codes run, {failed} failed, {time.monotonic() - begin:.0f} s")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
