@@ -1,96 +1,102 @@
-"""python -m bench code [--targets sm_90,...] [--samples CHECKOUT] [--kernels PART,...] [--jobs N] [--unchecked]
+"""python -m bench code [--gpus H200,...] [--samples CHECKOUT] [--only PART,...] [--plans plain,boxes,...] [--jobs N]
+[--rows FILE] [--json FILE] [--unchecked]
 
 Estimates of our code and of the reference compiler's for the examples at real sizes and, with a checkout of cuTile
-Python, for its samples' and benchmarks' kernels in their tuned configurations: a row a kernel and target, with what
-bounds each, and the geometric mean of the ratios.  Ratios above 1 say that ours takes longer.
+Python, for its samples' and benchmarks' kernels: a row a kernel and GPU, with what bounds each; the geometric means of
+the ratios over all kernels, those with products and those that stream; the worst rows with what their code waits for;
+every row without an estimate with the reason.  Ratios above 1 say that ours takes longer.
 
+`--plans` has our code under several plans for loops (`bench/plans.py`); the default is that of the compiler's options.
 The first cluster of every launch is run in the emulator by both images, and has to compute the same, unless
-`--unchecked`.  Needs ptxas and nvdisasm; without the reference compiler there is our column alone.
+`--unchecked`.  Estimates are kept in FILE (`cache/bench-code.jsonl`; `--rows ''` for none) by machine code, launch, GPU
+and the model's own code, so that an interrupted run goes on, and a change of a pass estimates what it changed.  Needs
+ptxas and nvdisasm; without the reference compiler there are our columns alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import functools
+import json
 import multiprocessing
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
 import tileiras
-from bench import estimates, real_sizes
+from bench import estimates, ranking, real_sizes
 from bench.estimates import GPUS, Job, Timed
+from bench.further_sizes import FURTHER
+from bench.kept_rows import KeptRows, digest, model_version
+from bench.plans import PLANS, plans
 from bench.published import published
+from bench.ranking import Ranked, Taken
 from bench.whole_process import vendor_tool
 from tileiras.diagnostics import CompileError
+from tileiras.progress import Progress
+from tileiras.sim.errors import SimulationError
 from tileiras.targets import rates
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "runtime" / "gpu"))
 import measured  # noqa: E402
 from measured_cases import MEASURED, Measured  # noqa: E402
 
-F8_TARGET = 89
-"""Lowest chip with products of f8."""
-TUNED_FOR = {"sm_100": "B200", "sm_120": "RTX PRO 6000"}
-"""Whose tuned configurations a target takes; others take those of the last, in one CTA."""
+F8_TARGET, SCALED_TARGET, CLUSTER_TARGET = 89, 100, 90
+"""Lowest chips with products of f8, with scaled products, with clusters."""
+TUNED_FOR = ("B200", "RTX PRO 6000")
+"""GPUs with tuned configurations of their own; others take those of the last."""
+ROWS = Path(__file__).resolve().parents[1] / "cache" / "bench-code.jsonl"
 
 
 class Task(NamedTuple):
-    """One row: a kernel on a target.  ``benchmark`` is a configuration of `real_sizes`, else it is an example."""
+    """One row: a kernel on a GPU."""
 
-    target: str
-    index: int
-    benchmark: bool
-
-
-class Compared(NamedTuple):
     name: str
-    target: str
-    ours: Timed
-    theirs: Timed | None
-    wrong: str
-    """In what the first cluster's results differ."""
-
-    @property
-    def ratio(self) -> float | None:
-        if self.theirs is None or self.ours.microseconds is None or self.theirs.microseconds is None:
-            return None
-        return self.ours.microseconds / self.theirs.microseconds
+    """To choose it by."""
+    gpu: str
+    job: Callable[[], Job]
+    """Raises CompileError where the kernel does not export for the GPU's target."""
 
 
-def configurations(target: str) -> list[tuple[str, dict]]:
-    """The benchmarks of the front end in the configurations of a target."""
-    gpu = TUNED_FOR.get(target, "RTX PRO 6000")
+class Settings(NamedTuple):
+    plans: dict[str, dict[str, str]]
+    reference: bool
+    checked: bool
+    kept: KeptRows
+
+
+# ---- launches ----------------------------------------------------------------------------------------------------
+
+
+def configurations(gpu: str) -> list[tuple[str, dict[str, Any]]]:
+    """The benchmarks of the front end in the configurations of a GPU."""
+    tuned, number = gpu if gpu in TUNED_FOR else TUNED_FOR[-1], rates.gpu(gpu).target.number
     found = []
     for row in published():
-        if row.gpu != gpu or row.kernel == "swizzled_scaled_matmul" and target not in TUNED_FOR:
+        if row.gpu != tuned or row.kernel == "swizzled_scaled_matmul" and number < SCALED_TARGET:
             continue
-        if row.kernel == "batch_matmul" and rates.gpu(GPUS[target]).target.number < F8_TARGET:
+        if row.kernel == "batch_matmul" and number < F8_TARGET:
             continue
         if row.kernel == "rms_norm" and (row.config["columns"], row.config["dtype"]) != (4096, "f16"):
             continue
         config = dict(row.config)
-        if target not in TUNED_FOR and "num_ctas" in config:
+        if number < CLUSTER_TARGET and "num_ctas" in config:
             config["num_ctas"] = 1
         found.append((row.kernel, config))
     return found
 
 
-def job_of(task: Task) -> Job:
-    """Raises CompileError where the kernel does not export for the target."""
-    gpu = rates.gpu(GPUS[task.target])
-    if task.benchmark:
-        kernel, config = configurations(task.target)[task.index]
-        launch = real_sizes.BENCHMARKS[kernel](config, gpu)
-        data = real_sizes.bytecode(launch, task.target)
-        return Job(launch.name, data, real_sizes.ENTRY, launch.grid, launch.parameters(), launch.flops)
-    return job_of_example(MEASURED[task.index], task.target)
+def job_of_launch(make: Callable[[rates.Gpu], real_sizes.Launch], gpu: str) -> Job:
+    chosen = rates.gpu(gpu)
+    launch = make(chosen)
+    data = real_sizes.bytecode(launch, chosen.target.name)
+    return Job(launch.name, data, real_sizes.ENTRY, launch.grid, launch.parameters(), launch.flops)
 
 
 _DTYPES = {
@@ -117,90 +123,156 @@ def name_of(row: Measured) -> str:
     return f"{row.entry} {'x'.join(map(str, row.arrays[0][1]))}"
 
 
-def compare(task: Task) -> Compared:
-    gpu = rates.gpu(GPUS[task.target])
+def tasks(gpus: Sequence[str], front_end: bool) -> Iterator[Task]:
+    for gpu in gpus:
+        target = rates.gpu(gpu).target.name
+        for row in MEASURED:
+            yield Task(name_of(row), gpu, functools.partial(job_of_example, row, target))
+        if not front_end:
+            continue
+        for kernel, config in configurations(gpu):
+            name = " ".join([kernel, *filter(None, (config.get("algo"), config.get("is_causal") and "causal"))])
+            make = functools.partial(real_sizes.BENCHMARKS[kernel], config)
+            yield Task(name, gpu, functools.partial(job_of_launch, make, gpu))
+        for name, make in FURTHER.items():
+            yield Task(name, gpu, functools.partial(job_of_launch, make, gpu))
+
+
+# ---- one row -----------------------------------------------------------------------------------------------------
+
+
+def compare(task: Task, settings: Settings) -> Ranked:
+    """Our code by plan and the reference compiler's.  What is kept of a code is not estimated again."""
+    gpu, plans_ = rates.gpu(task.gpu), settings.plans
     try:
-        job = job_of(task)
+        job = task.job()
     except (CompileError, OSError) as error:
-        return Compared(_name(task), task.target, Timed(None, f"{error}".split("\n")[0], 0.0), None, "")
-    images = []
-    for compile_ in (estimates.ours, estimates.theirs)[: 1 + _with_reference]:
+        refused = Taken(None, refusal=f"{error}".strip().split("\n")[0])
+        return Ranked(task.name, task.gpu, False, dict.fromkeys(plans_, refused), None)
+    launched = digest(model_version(), gpu.name, job.entry, repr(tuple(job.grid)), _described(job.parameters))
+    ours, images, keys = {}, [], []
+    for plan, options in plans_.items():
         try:
-            images.append(compile_(job, gpu))
-        except (CompileError, estimates.Refused) as error:
-            images.append(Timed(None, f"{error}".split("\n")[0], 0.0))
-    times = [image if isinstance(image, Timed) else estimates.timed(image, job, gpu) for image in images]
-    wrong = ""
-    if _checked and len(images) == 2 and not any(isinstance(image, Timed) for image in images):
-        wrong = estimates.difference(*images, job, gpu)
-    return Compared(job.name, task.target, times[0], times[1] if len(times) > 1 else None, wrong)
+            image = estimates.ours(job, gpu, **options)
+        except CompileError as error:
+            ours[plan] = Taken(None, refusal=f"{error}".strip().split("\n")[0])
+            continue
+        keys.append(digest(launched, image.text, json.dumps(image.kernels[0].metadata, sort_keys=True)))
+        images.append(image)
+        ours[plan] = _kept(settings.kept, keys[-1], functools.partial(estimates.timed, image, job, gpu))
+    theirs, wrong = None, ""
+    if settings.reference:
+        reference = functools.cache(lambda: estimates.theirs(job, gpu))
+        key = digest(launched, job.bytecode, reference_version())
+        theirs = _kept(settings.kept, key, lambda: _timed_reference(reference, job, gpu))
+        if settings.checked:
+            for one, image in zip(keys, images):
+                found = _checked(settings.kept, digest(one, key, "results"), image, reference, job, gpu)
+                wrong = wrong or found
+    return Ranked(job.name, task.gpu, job.flops > 0, ours, theirs, wrong)
 
 
-_with_reference = _checked = True
+def _described(parameters: Sequence[Any]) -> str:
+    """What an estimate can know of arguments: arrays are made the same way every time."""
+    return repr([(value.shape, f"{value.dtype}", value.strides) if isinstance(value, np.ndarray) else value
+                 for value in parameters])  # fmt: skip
 
 
-def tasks(targets: Sequence[str], benchmarks: bool) -> Iterator[Task]:
-    for target in targets:
-        yield from (Task(target, index, False) for index in range(len(MEASURED)))
-        if benchmarks:
-            yield from (Task(target, index, True) for index in range(len(configurations(target))))
+@functools.cache
+def reference_version() -> str:
+    """A digest of the reference compiler's program; empty without one."""
+    program = vendor_tool()
+    return "" if program is None else digest(Path(program).read_bytes())
 
 
-def line(row: Compared) -> str:
-    cells = [row.name, row.target]
-    for found in (row.ours, row.theirs):
-        if found is None or found.estimate is None:
-            cells += ["-", (found.refusal if found is not None else "")[:60]]
-        else:
-            cells += [f"{found.microseconds:.1f}", found.estimate.bound]
-    cells.append("-" if row.ratio is None else f"{row.ratio:.2f}")
-    return f"| {' | '.join([*cells, row.wrong[:80]])} |"
+def _kept(kept: KeptRows, key: str, make: Callable[[], Timed]) -> Taken:
+    if (found := kept.get(key)) is not None:
+        return Taken(**found)
+    result = estimates.taken(make())
+    kept.put(key, result._asdict())
+    return result
 
 
-def summary(rows: Sequence[Compared]) -> list[str]:
-    lines = []
-    for target in dict.fromkeys(row.target for row in rows):
-        ratios = [row.ratio for row in rows if row.target == target and row.ratio is not None]
-        if ratios:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            lines.append(f"{target}: ours takes {mean:.2f} of the reference's time, geometric mean of {len(ratios)}")
-    wrong = [row for row in rows if row.wrong]
-    return [*lines, f"results that differ: {len(wrong)}"]
+def _timed_reference(reference: Callable[[], bytes], job: Job, gpu: rates.Gpu) -> Timed:
+    try:
+        image = reference()
+    except estimates.Refused as error:
+        return Timed(None, f"{error}".split("\n")[0], 0.0)
+    return estimates.timed(image, job, gpu)
+
+
+def _checked(
+    kept: KeptRows, key: str, image: tileiras.Artifact, reference: Callable[[], bytes], job: Job, gpu: rates.Gpu
+) -> str:
+    if (found := kept.get(key)) is None:
+        try:
+            found = estimates.difference(image, reference(), job, gpu)
+        except (CompileError, SimulationError, estimates.Refused) as error:
+            found = f"not compared: {error}".strip().split("\n")[0]
+        kept.put(key, found)
+    return found
+
+
+# ---- a run -------------------------------------------------------------------------------------------------------
+
+_chosen: list[Task]
+_settings: Settings
+
+
+def _numbered(number: int) -> Ranked:
+    return compare(_chosen[number], _settings)
+
+
+def run(chosen: list[Task], settings: Settings, jobs: int) -> list[Ranked]:
+    """Every task in a process of its own: arrays of large launches go back with it.  Prints a row when it is known."""
+    global _chosen, _settings
+    _chosen, _settings = chosen, settings
+    print(ranking.head(list(settings.plans), settings.reference), flush=True)
+    rows = []
+    with (
+        multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool,
+        Progress("estimates", len(chosen)) as progress,
+    ):
+        for row in pool.imap(_numbered, range(len(chosen)), chunksize=1):
+            progress.step(row.name)
+            rows.append(row)
+            print(ranking.line(row, settings.reference), flush=True)
+    return rows
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    global _with_reference, _checked
     parser = argparse.ArgumentParser(prog="code", description=__doc__.partition("\n\n")[2])
-    parser.add_argument("--targets", default=",".join(GPUS))
+    parser.add_argument("--gpus", default=",".join(GPUS.values()), help="any of tileiras.targets.rates.names()")
     parser.add_argument("--samples", type=Path, help="a checkout of cuTile Python")
-    parser.add_argument("--kernels", default="", help="only those whose names have one of these parts")
+    parser.add_argument("--only", default="", help="only kernels whose names have one of these parts")
+    parser.add_argument("--plans", type=plans, default={"plain": PLANS["plain"]}, help=", ".join(PLANS))
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--rows", type=lambda text: Path(text) if text else None, default=ROWS, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as data")
     parser.add_argument("--unchecked", action="store_true", help="do not compare results")
     given = parser.parse_args(arguments)
     if missing := estimates.missing_tools():
         print(f"code: needs {' and '.join(missing)}", file=sys.stderr)
         return 2
-    _with_reference, _checked = vendor_tool() is not None, not given.unchecked
+    try:
+        gpus = [rates.gpu(name).name for name in given.gpus.split(",")]
+    except CompileError as error:
+        print(error, file=sys.stderr)
+        return 2
     if given.samples is not None:
         real_sizes.prepare(given.samples)
-    parts = [part for part in given.kernels.split(",") if part]
-    rows = []
-    print("| kernel | target | ours us | bound | reference us | bound | ratio | results |\n" + "|---" * 8 + "|")
-    chosen = [task for task in tasks(given.targets.split(","), given.samples is not None)
-              if not parts or any(part in _name(task) for part in parts)]  # fmt: skip
-    # Each task in a process of its own: arrays of large launches go back with it.
-    with multiprocessing.get_context("fork").Pool(given.jobs, maxtasksperchild=1) as pool:
-        for row in pool.imap(compare, chosen, chunksize=1):
-            rows.append(row)
-            print(line(row), flush=True)
-    print(*summary(rows), sep="\n")
+    parts = [part for part in given.only.split(",") if part]
+    chosen = [task for task in tasks(gpus, given.samples is not None)
+              if not parts or any(part in task.name for part in parts)]  # fmt: skip
+    settings = Settings(given.plans, vendor_tool() is not None, not given.unchecked, KeptRows(given.rows))
+    rows = run(chosen, settings, given.jobs)
+    if given.json is not None:
+        data = [{**row._asdict(), "ours": {plan: found._asdict() for plan, found in row.ours.items()},
+                 "theirs": row.theirs and row.theirs._asdict()} for row in rows]  # fmt: skip
+        given.json.write_text(json.dumps(data, indent=1) + "\n")
+    print("", *ranking.means(rows), *ranking.best_plans(rows), sep="\n")
+    print("", f"the {ranking.WORST} worst:", *ranking.worst(rows), "", *ranking.failures(rows), sep="\n")
     return int(any(row.wrong for row in rows))
-
-
-def _name(task: Task) -> str:
-    if task.benchmark:
-        return configurations(task.target)[task.index][0]
-    return name_of(MEASURED[task.index])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import numpy as np
 
 import tileiras
 from bench import real_sizes
+from bench.ranking import Taken
 from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.sim.errors import SimulationError
@@ -56,9 +57,9 @@ def missing_tools() -> list[str]:
     return [name for name in ("ptxas", "nvdisasm") if toolkit.find_program(name) is None]
 
 
-def ours(job: Job, gpu: Gpu) -> Any:
-    """Our cubin for the GPU.  Raises CompileError."""
-    return tileiras.compile(job.bytecode, gpu_name=gpu.target.name, emit="cubin", entry=job.entry)
+def ours(job: Job, gpu: Gpu, **options: Any) -> tileiras.Artifact:
+    """Our PTX for the GPU, which the estimate has assembled.  Raises CompileError."""
+    return tileiras.compile(job.bytecode, gpu_name=gpu.target.name, emit="ptx", entry=job.entry, **options)
 
 
 def theirs(job: Job, gpu: Gpu) -> bytes:
@@ -75,6 +76,23 @@ def timed(image: Any, job: Job, gpu: Gpu) -> Timed:
     except (CompileError, SimulationError) as error:
         return Timed(None, _first_line(error), time.perf_counter() - begin)
     return Timed(found, "", time.perf_counter() - begin)
+
+
+def taken(found: Timed) -> Taken:
+    """What a table and a file of rows keep of an estimate."""
+    estimate = found.estimate
+    if estimate is None:
+        return Taken(None, refusal=found.refusal, seconds=round(found.seconds, 2))
+    held = estimate.occupancy
+    return Taken(
+        estimate.microseconds, estimate.bound, "", _largest(estimate.utilization), _largest(estimate.by_reason()),
+        f"{held.ctas} CTAs, {held.warps} warps an SM ({held.limit}), {held.waves:.2f} waves", round(found.seconds, 2),
+    )  # fmt: skip
+
+
+def _largest(shares: dict[str, float], count: int = 4) -> dict[str, float]:
+    ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return {name: round(share, 3) for name, share in ordered[:count] if share >= 0.01}
 
 
 def _first_line(error: Exception) -> str:
@@ -107,7 +125,7 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
     roots = {n: value for n, value in enumerate(job.parameters) if isinstance(value, np.ndarray)}
     for image in (first, second):
         loaded = images.load(image, job.entry, gpu)
-        given = [value.copy() if n in roots else value for n, value in enumerate(job.parameters)]
+        given = [value.copy(order="K") if n in roots else value for n, value in enumerate(job.parameters)]
         try:
             members = int(np.prod((loaded.metadata or {}).get("cluster", _cluster(loaded.ptx))))
             emulate(

@@ -133,7 +133,7 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return np.zeros(shape, DTYPES.get(dtype, dtype))
 
 
-def _divided(*pairs: tuple[int, int]) -> tuple[int, ...]:
+def divided(*pairs: tuple[int, int]) -> tuple[int, ...]:
     return tuple(-(-extent // tile) for extent, tile in pairs)
 
 
@@ -155,7 +155,7 @@ def _shape(config: Config) -> str:
 
 def _matmul(config: Config, gpu: Gpu) -> Launch:
     m = n = k = 4096
-    blocks = math.prod(_divided((m, config["tm"]), (n, config["tn"])))
+    blocks = math.prod(divided((m, config["tm"]), (n, config["tn"])))
     persistent = config.get("persistent", False)
     return Launch(
         f"{'persistent ' * persistent}matmul f16 {m}^3, {_shape(config)}", "kernels.matmul",
@@ -173,7 +173,7 @@ def _batch_matmul(config: Config, gpu: Gpu) -> Launch:
     batch, m, n, k = 4, 8192, 8192, 2000
     return Launch(
         f"batched matmul f8e4m3 {batch}x{m}x{n}x{k}, {_shape(config)}", "kernels.matmul", "batch_matmul_kernel",
-        _hints(config, "num_ctas"), (batch, *_divided((m, config["tm"]), (n, config["tn"]))),
+        _hints(config, "num_ctas"), (batch, *divided((m, config["tm"]), (n, config["tn"]))),
         [filled((batch, m, k), "f8e4m3"), filled((batch, k, n), "f8e4m3"), zeros((batch, m, n), "f32"),
          *_tiles(config)],
         2 * batch * m * n * k,
@@ -185,7 +185,7 @@ def _split_k(config: Config, gpu: Gpu) -> Launch:
     locks = 32  # as many as the tuner's smallest tiles need
     return Launch(
         f"split-k matmul f16 {m}x{n}x{k}, {_shape(config)}, {config['split_k']} parts", "kernels.matmul",
-        "matmul_split_k_kernel", {}, (math.prod(_divided((m, config["tm"]), (n, config["tn"]))), config["split_k"]),
+        "matmul_split_k_kernel", {}, (math.prod(divided((m, config["tm"]), (n, config["tn"]))), config["split_k"]),
         [filled((m, k), "f16"), filled((k, n), "f16"), zeros((m, n), "f16"), zeros((locks,), np.int32),
          zeros((locks,), np.int32), *_tiles(config), Constant(config["split_k"])],
         2 * m * n * k,
@@ -198,7 +198,7 @@ def _scaled(config: Config, gpu: Gpu) -> Launch:
               for extent in (m, n)]  # fmt: skip
     return Launch(
         f"block-scaled matmul f8e4m3 {m}^3, {_shape(config)}", "kernels.scaled_matmul", "block_scaled_matmul_kernel",
-        _hints(config, "num_ctas"), (math.prod(_divided((m, config["tm"]), (n, config["tn"]))),),
+        _hints(config, "num_ctas"), (math.prod(divided((m, config["tm"]), (n, config["tn"]))),),
         [filled((m, k), "f8e4m3"), scales[0], filled((n, k), "f8e4m3").T, scales[1], zeros((m, n), "f32"),
          *_tiles(config), Constant(32)],
         2 * m * n * k,
@@ -244,7 +244,7 @@ def _transpose(config: Config, gpu: Gpu) -> Launch:
     m, n = 2048, 2028
     return Launch(
         f"transpose f16 {m}x{n}, {config['tm']}x{config['tn']}", "kernels.transpose", "transpose_kernel", {},
-        _divided((m, config["tm"]), (n, config["tn"])),
+        divided((m, config["tm"]), (n, config["tn"])),
         [filled((m, n), "f16"), zeros((n, m), "f16"), Constant(config["tm"]), Constant(config["tn"])],
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Estimates of two compilers' code for one launch: the jobs, the check of what is computed, the table."""
 
+import json
 import math
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tileiras  # noqa: E402
-from bench import code, estimates  # noqa: E402
-from bench.code import Compared  # noqa: E402
+from bench import code, estimates, ranking  # noqa: E402
 from bench.estimates import GPUS, Job, Timed  # noqa: E402
+from bench.further_sizes import FURTHER  # noqa: E402
+from bench.kept_rows import KeptRows  # noqa: E402
+from bench.ranking import Ranked, Taken  # noqa: E402
 from tileiras.codegen import toolkit  # noqa: E402
 from tileiras.targets import rates  # noqa: E402
 
@@ -46,27 +49,117 @@ def test_a_launch_is_estimated_and_what_it_computes_is_compared():
 def test_an_image_that_cannot_be_estimated_is_a_row_without_a_time():
     gpu = rates.gpu("H200")
     job = code.job_of_example(ROW, "sm_90")
-    found = estimates.timed(estimates.ours(job, gpu).data, job, gpu)
+    found = estimates.timed(tileiras.compile(job.bytecode, gpu_name="sm_90", emit="cubin").data, job, gpu)
     assert found.microseconds is None and "does not have its PTX" in found.refusal
 
 
-def test_the_summary_has_the_geometric_mean_of_each_target():
-    def row(target: str, ours: float, theirs: float, wrong: str = "") -> Compared:
-        found = [type("Found", (), {"microseconds": time, "bound": "DRAM"})() for time in (ours, theirs)]
-        return Compared("kernel", target, *(Timed(each, "", 0.0) for each in found), wrong)
-
-    rows = [row("sm_80", 10, 20), row("sm_80", 40, 10), row("sm_90", 30, 10, "parameter 0 differs")]
-    first, second, third = code.summary(rows)
-    assert f"{math.sqrt(2):.2f}" in first and first.startswith("sm_80") and "geometric mean of 2" in first
-    assert second.startswith("sm_90: ours takes 3.00") and third == "results that differ: 1"
-    assert code.line(rows[0]) == "| kernel | sm_80 | 10.0 | DRAM | 20.0 | DRAM | 0.50 |  |"
-    missing = Compared("kernel", "sm_90", Timed(None, "refused", 0.0), None, "")
-    assert missing.ratio is None and code.line(missing).startswith("| kernel | sm_90 | - | refused | - |")
+def row(gpu: str, ours: float, theirs: float, dots: bool = False, wrong: str = "") -> Ranked:
+    found = [Taken(time, "DRAM", "", {"DRAM": 0.9}, {"global memory": 0.5}, "8 warps") for time in (ours, theirs)]
+    return Ranked("kernel", gpu, dots, {"plain": found[0]}, found[1], wrong)
 
 
-def test_targets_take_their_tuned_configurations_and_others_one_cta():
-    assert dict(code.configurations("sm_100"))["persistent_matmul"]["num_ctas"] == 2
-    assert dict(code.configurations("sm_80"))["matmul"]["num_ctas"] == 1
-    assert "batch_matmul" not in dict(code.configurations("sm_80"))  # no products of f8
-    names = [task for task in code.tasks(["sm_90"], True) if task.benchmark]
-    assert len(names) == len(code.configurations("sm_90"))
+def test_means_are_geometric_and_by_kind():
+    rows = [row("A100", 10, 20), row("A100", 40, 10, dots=True), row("H200", 30, 10, wrong="parameter 0 differs")]
+    first, second = ranking.means(rows)
+    assert first == (
+        f"A100, plain: ours takes of the reference's time all {math.sqrt(2):.2f} (2), with dots 4.00 (1), "
+        "streaming 0.50 (1)"
+    )
+    assert second == "H200, plain: ours takes of the reference's time all 3.00 (1), streaming 3.00 (1)"
+    assert ranking.failures(rows) == ["results: kernel on H200: parameter 0 differs"]
+
+
+def test_a_row_of_the_table_and_one_without_an_estimate():
+    assert ranking.line(row("A100", 10, 20), True) == "| kernel | A100 | 10.0 | DRAM | 20.0 | DRAM | 0.50 |  |"
+    missing = Ranked("kernel", "H200", True, {"plain": Taken(None, refusal="refused")}, None)
+    assert missing.ratio("plain") is None
+    assert ranking.line(missing, True).startswith("| kernel | H200 | - | refused | - |  | - |")
+    assert ranking.failures([missing]) == ["no estimate: kernel on H200, plain: refused"]
+    assert ranking.means([missing]) == ranking.worst([missing]) == []
+
+
+def test_the_worst_rows_say_what_both_wait_for_under_the_best_plan():
+    slow, fast = Taken(30.0, "latency"), Taken(20.0, "L2", "", {"L2": 0.8}, {"barrier": 0.25}, "8 warps")
+    two = Ranked("product", "H200", True, {"plain": slow, "boxes": fast}, Taken(10.0, "tensor"))
+    first, ours, theirs, second, *_ = ranking.worst([row("H200", 15, 10), two])
+    assert first == "2.00 product on H200" and second == "1.50 kernel on H200"
+    assert ours == "  boxes: 20.0 us, L2; units L2 80%; waits barrier 25%; 8 warps" and "10.0 us" in theirs
+    (line,) = ranking.best_plans([two])
+    assert line == "H200, boxes: takes 0.67 of the time of plain where it is other code (1 of 1), faster in 1"
+
+
+def test_gpus_take_their_tuned_configurations_and_those_without_clusters_one_cta():
+    assert dict(code.configurations("B200"))["persistent_matmul"]["num_ctas"] == 2
+    assert dict(code.configurations("H200"))["matmul"]["num_ctas"] == 2
+    assert dict(code.configurations("A100"))["matmul"]["num_ctas"] == 1
+    assert "batch_matmul" not in dict(code.configurations("A100"))  # no products of f8
+    names = [task.name for task in code.tasks(["H200"], True)]
+    assert len(names) == len(set(names)) and len(names) > 60
+    assert len(list(code.tasks(["H200"], False))) == len(code.MEASURED)
+
+
+class TestKeptRows:
+    """An estimate of known code is read and not made."""
+
+    def settings(self, path: Path, **plans: dict) -> code.Settings:
+        return code.Settings(plans or {"plain": {}}, False, False, KeptRows(path))
+
+    def task(self) -> code.Task:
+        return code.Task("saxpy", "H200", lambda: code.job_of_example(ROW, "sm_90"))
+
+    def test_a_second_run_estimates_nothing(self, tmp_path, monkeypatch):
+        first = code.compare(self.task(), self.settings(tmp_path / "rows"))
+        assert first.ours["plain"].microseconds > 0 and first.theirs is None and not first.dots
+        monkeypatch.setattr(estimates, "timed", lambda *_: pytest.fail("was estimated again"))
+        assert code.compare(self.task(), self.settings(tmp_path / "rows")) == first
+
+    def test_other_code_and_another_model_are_estimated(self, tmp_path, monkeypatch):
+        code.compare(self.task(), self.settings(tmp_path / "rows"))
+        made = []
+        monkeypatch.setattr(estimates, "timed", lambda *_: made.append(1) or Timed(None, "not made", 0.0))
+        found = code.compare(self.task(), self.settings(tmp_path / "rows", plain={}, few={"num_warps": 1}))
+        assert made == [1] and found.ours["few"].refusal == "not made" and found.ours["plain"].microseconds > 0
+        monkeypatch.setattr(code, "model_version", lambda: "another")
+        code.compare(self.task(), self.settings(tmp_path / "rows"))
+        assert made == [1, 1]
+
+    def test_lines_that_were_cut_off_are_left_out(self, tmp_path):
+        path = tmp_path / "rows"
+        KeptRows(path).put("one", {"a": 1})
+        with path.open("a") as file:
+            file.write('{"key": "two", "val')
+        kept = KeptRows(path)
+        assert kept.get("one") == {"a": 1} and kept.get("two") is None
+        kept.put("three", "")
+        assert KeptRows(path).get("three") == "" and KeptRows(path).get("one") == {"a": 1}
+
+
+def test_a_run_prints_rows_means_and_data(tmp_path, capsys):
+    data = tmp_path / "rows.json"
+    command = ["--gpus", "RTX PRO 6000", "--only", "saxpy", "--rows", "", "--json", str(data), "--unchecked"]
+    assert code.main([*command, "--plans", "plain,none"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("| kernel | GPU | plain us | bound | none us | bound |")
+    assert printed[2].startswith("| saxpy 16777216 | RTX PRO 6000 | ")
+    (found,) = json.loads(data.read_text())
+    assert set(found["ours"]) == {"plain", "none"} and found["ours"]["plain"]["microseconds"] > 10
+
+
+def test_an_unknown_gpu_and_an_unknown_plan_are_named(capsys):
+    assert code.main(["--gpus", "X9"]) == 2
+    assert "X9" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        code.main(["--plans", "fast"])
+    assert "unknown plan fast" in capsys.readouterr().err
+
+
+def test_the_launches_of_the_benchmarks_are_as_their_names_say():
+    gpu = rates.gpu("A100")
+    assert len(FURTHER) > 20
+    for name in ("fused MoE down", "silu and mul", "layer norm weights bf16", "attention decode grouped"):
+        launch = FURTHER[name](gpu)
+        assert all(extent > 0 for extent in launch.grid) and launch.flops >= 0 and launch.parameters()
+    routed = FURTHER["fused MoE up"](gpu)
+    places, owners = routed.values[4:6]
+    assert len(places) == 128 * len(owners) and set(owners.tolist()) == set(range(16))
+    assert sorted(place for place in places.tolist() if place < 440) == list(range(440))

@@ -1,0 +1,143 @@
+"""What a table of estimates says: ratios, geometric means by kind of kernel, the rows that are worst and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+WORST = 10
+
+
+class Taken(NamedTuple):
+    """What code for a launch takes by estimate, or why there is none."""
+
+    microseconds: float | None
+    bound: str = ""
+    refusal: str = ""
+    units: dict[str, float] = {}
+    """The busiest: share of what they could do."""
+    waits: dict[str, float] = {}
+    """The largest: share of the warps' time."""
+    occupancy: str = ""
+    seconds: float = 0.0
+    """That the estimate itself took."""
+
+    def reason(self) -> str:
+        """What bounds the code, in one line."""
+        units = ", ".join(f"{name} {share:.0%}" for name, share in self.units.items())
+        waits = ", ".join(f"{name} {share:.0%}" for name, share in self.waits.items())
+        return f"{self.microseconds:.1f} us, {self.bound}; units {units}; waits {waits}; {self.occupancy}"
+
+
+class Ranked(NamedTuple):
+    """A kernel on a GPU: our code by plan, and the reference compiler's."""
+
+    name: str
+    gpu: str
+    dots: bool
+    """Whether it multiplies matrices; it streams arrays if not."""
+    ours: dict[str, Taken]
+    theirs: Taken | None
+    wrong: str = ""
+    """In what the first cluster's results differ, or why they were not compared."""
+
+    def ratio(self, plan: str) -> float | None:
+        """Of our time to the reference's: above 1 ours takes longer."""
+        mine = self.ours.get(plan)
+        if mine is None or self.theirs is None or mine.microseconds is None or self.theirs.microseconds is None:
+            return None
+        return mine.microseconds / self.theirs.microseconds
+
+
+def head(plans: Sequence[str], reference: bool) -> str:
+    cells = ["kernel", "GPU"]
+    for plan in plans:
+        cells += [f"{plan} us", "bound"]
+    cells += ["reference us", "bound", *(f"{plan} ratio" for plan in plans)] if reference else []
+    return f"| {' | '.join([*cells, 'results'])} |\n{'|---' * (len(cells) + 1)}|"
+
+
+def line(row: Ranked, reference: bool) -> str:
+    cells = [row.name, row.gpu]
+    for found in (*row.ours.values(), *([row.theirs] if reference else [])):
+        if found is None or found.microseconds is None:
+            cells += ["-", (found.refusal if found is not None else "")[:60]]
+        else:
+            cells += [f"{found.microseconds:.1f}", found.bound]
+    if reference:
+        cells += ["-" if (ratio := row.ratio(plan)) is None else f"{ratio:.2f}" for plan in row.ours]
+    return f"| {' | '.join([*cells, row.wrong[:80]])} |"
+
+
+KINDS: dict[str, Callable[[Ranked], bool]] = {
+    "all": lambda row: True,
+    "with dots": lambda row: row.dots,
+    "streaming": lambda row: not row.dots,
+}
+
+
+def mean(ratios: Sequence[float]) -> float:
+    """The geometric one."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def means(rows: Sequence[Ranked]) -> list[str]:
+    """A line for each GPU and plan: the geometric mean of the ratios to the reference, by kind of kernel."""
+    lines = []
+    for gpu in dict.fromkeys(row.gpu for row in rows):
+        for plan in dict.fromkeys(plan for row in rows if row.gpu == gpu for plan in row.ours):
+            words = []
+            for kind, of_kind in KINDS.items():
+                ratios = [row.ratio(plan) for row in rows if row.gpu == gpu and of_kind(row)]
+                if known := [ratio for ratio in ratios if ratio is not None]:
+                    words.append(f"{kind} {mean(known):.2f} ({len(known)})")
+            if words:
+                lines.append(f"{gpu}, {plan}: ours takes of the reference's time {', '.join(words)}")
+    return lines
+
+
+def best_plans(rows: Sequence[Ranked]) -> list[str]:
+    """A line for each GPU and plan besides the first: its time over that of the first, and how often it is faster."""
+    lines = []
+    for gpu in dict.fromkeys(row.gpu for row in rows):
+        here = [row for row in rows if row.gpu == gpu and row.ours]
+        first, *others = dict.fromkeys(plan for row in here for plan in row.ours)
+        for plan in others:
+            pairs = [(row.ours[plan].microseconds, row.ours[first].microseconds) for row in here]
+            ratios = [one / other for one, other in pairs if one is not None and other is not None]
+            # Code that is the same takes the same.
+            changed = [ratio for ratio in ratios if ratio != 1]
+            if changed:
+                faster = sum(ratio < 1 for ratio in changed)
+                lines.append(f"{gpu}, {plan}: takes {mean(changed):.2f} of the time of {first} where it is other code "
+                             f"({len(changed)} of {len(ratios)}), faster in {faster}")  # fmt: skip
+    return lines
+
+
+def worst(rows: Sequence[Ranked], count: int = WORST) -> list[str]:
+    """The rows whose ratio is largest, under the best of the plans, with what bounds both."""
+    found = []
+    for row in rows:
+        ratios = {plan: ratio for plan in row.ours if (ratio := row.ratio(plan)) is not None}
+        if ratios:
+            plan = min(ratios, key=lambda name: ratios[name])
+            found.append((ratios[plan], plan, row))
+    lines = []
+    for ratio, plan, row in sorted(found, key=lambda each: -each[0])[:count]:
+        assert row.theirs is not None
+        lines += [f"{ratio:.2f} {row.name} on {row.gpu}", f"  {plan}: {row.ours[plan].reason()}",
+                  f"  reference: {row.theirs.reason()}"]  # fmt: skip
+    return lines
+
+
+def failures(rows: Sequence[Ranked]) -> list[str]:
+    """Code without an estimate, and results that differ."""
+    lines = []
+    for row in rows:
+        for name, found in (*row.ours.items(), ("reference", row.theirs)):
+            if found is not None and found.microseconds is None:
+                lines.append(f"no estimate: {row.name} on {row.gpu}, {name}: {found.refusal}")
+        if row.wrong:
+            lines.append(f"results: {row.name} on {row.gpu}: {row.wrong}")
+    return lines
