@@ -79,6 +79,16 @@ def _renameat2() -> Any:
     return ctypes.CDLL(None).renameat2
 
 
+def store_directory() -> str | None:
+    """Where the user's store is, whatever checkout one works in: `TILEIRAS_CACHE_DIR`, else in the user's folder for
+    caches; None where there shall be none."""
+    named = os.environ.get("TILEIRAS_CACHE_DIR")
+    if named:
+        return None if named == "off" else named
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "tileiras")
+
+
 def stem(path: str) -> str:
     """`kernels/saxpy.mlir` -> `saxpy`."""
     return os.path.splitext(os.path.basename(path))[0]

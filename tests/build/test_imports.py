@@ -10,8 +10,8 @@ from tileiras.build.fingerprint import CodeBase
 
 LAYERS = [
     {
-        "diagnostics", "expected_diagnostics", "extras", "files", "gf2", "html_table", "lazy", "named_tuple",
-        "progress", "remarks", "requirements", "",
+        "code_archive", "diagnostics", "expected_diagnostics", "extras", "files", "gf2", "html_table", "lazy",
+        "named_tuple", "progress", "remarks", "requirements", "",
     },
     {"ir"},
     {"dialects"},

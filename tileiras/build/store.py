@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
+from tileiras.files import store_directory
 from tileiras.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ def default_directory(checkout: str | None) -> str:
         own = os.path.join(checkout, "cache")
         if os.path.isfile(os.path.join(own, "CACHEDIR.TAG")):
             return own
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "tileiras")
+    return store_directory() or OFF
 
 
 def default_mode() -> str:

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 
 from tileiras import extras
-from tileiras.files import write_atomically
+from tileiras.files import store_directory, write_atomically
 
 ROOT_VARIABLES = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
 """Read in this order; the first one that is set names the toolkit root, as for the vendor's driver."""
@@ -131,10 +131,5 @@ def remembered(path: str, ask: Callable[[str], str]) -> str:
 
 
 def _memo_path() -> str | None:
-    folder = os.environ.get("TILEIRAS_CACHE_DIR")
-    if folder == "off":
-        return None
-    if not folder:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        folder = os.path.join(base, "tileiras")
-    return os.path.join(folder, MEMO)
+    folder = store_directory()
+    return None if folder is None else os.path.join(folder, MEMO)

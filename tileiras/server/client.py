@@ -1,4 +1,5 @@
-"""What a command does first: hand itself to the service, where the user wants one and one is there.
+"""What a command does first: hand itself to the service, where the user wants one and one is there; else have the
+compiler's modules come from the user's store (`tileiras.code_archive`).
 
 It loads nothing of the compiler, and of the library only what is built in or small.  In every case in which the service
 cannot be used, or ends before anything was written that cannot be written again, the command does its work itself and
@@ -35,13 +36,44 @@ def tileiras_translate() -> int:
     return run("tileiras-translate")
 
 
+def tileiras_run() -> int:
+    """The command `tileiras-run`."""
+    return run("tileiras-run")
+
+
+def tileiras_cache() -> int:
+    """The command `tileiras-cache`."""
+    return run("tileiras-cache")
+
+
+def tileiras_embed() -> int:
+    """The command `tileiras-embed`."""
+    return run("tileiras-embed")
+
+
+def tileiras_watch() -> int:
+    """The command `tileiras-watch`."""
+    return run("tileiras-watch")
+
+
+def tileiras_report() -> int:
+    """The command `tileiras-report`."""
+    return run("tileiras-report")
+
+
+def tileiras_sweep() -> int:
+    """The command `tileiras-sweep`."""
+    return run("tileiras-sweep")
+
+
 def run(name: str) -> int:
-    """One of `protocol.PROGRAMS`, on the command line of this process; its exit code."""
-    if wanted(name, sys.argv[1:]) and protocol.supported():
+    """A command on the command line of this process; its exit code.  The service answers `protocol.PROGRAMS`."""
+    if name in protocol.PROGRAMS and wanted(name, sys.argv[1:]) and protocol.supported():
         code = _Request(name).answer()
         if code is not None:
             # Nothing is open, buffered or registered: taking the interpreter apart is time for nothing.
             os._exit(code)
+    _use_compiled_code(name, sys.argv[1:])
     module = __import__(f"tileiras.cli.{name.replace('-', '_')}", fromlist=["program"])
     return module.program()
 
@@ -51,18 +83,39 @@ def wanted(name: str, words: list[str]) -> bool:
 
     Words that name a file of options are not looked into.
     """
-    word = os.environ.get("TILEIRAS_SERVER") or "off"
-    if name == "tileiras":
-        before = ""
-        for given in words:
-            if given == "--":
-                break
-            if given.startswith(("--server=", "-server=")):
-                word = given.partition("=")[2]
-            elif before in ("--server", "-server"):
-                word = given
-            before = given
-    return word == "auto"
+    given = _given(name, words, "server")
+    return (given if given is not None else os.environ.get("TILEIRAS_SERVER")) == "auto"
+
+
+def _given(name: str, words: list[str], option: str) -> str | None:
+    """What the last `--OPTION` says, which only `tileiras` has."""
+    found = None
+    before = ""
+    for given in words if name == "tileiras" else ():
+        if given == "--":
+            break
+        if given.startswith((f"--{option}=", f"-{option}=")):
+            found = given.partition("=")[2]
+        elif before in (f"--{option}", f"-{option}"):
+            found = given
+        before = given
+    return found
+
+
+def _use_compiled_code(name: str, words: list[str]) -> None:
+    """Has the compiler's modules come from the user's store, unless nothing is to be kept in one."""
+    if _given(name, words, "cache") is not None:
+        return  # another store than the environment's is not looked for before the command line is read
+    try:
+        from tileiras import code_archive
+
+        archive = code_archive.use("tileiras")
+    except ImportError:
+        return  # not all that the compiler needs is installed, as it says itself
+    if archive is not None:
+        import atexit
+
+        atexit.register(archive.save)
 
 
 class _Unusable(Exception):

@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from tileiras import __version__
+from tileiras import __version__, code_archive
 from tileiras.server import loaded, messages, protocol
 from tileiras.server.protocol import EXIT, FACTS, RETIRED, RUN, STATUS, STOP
 
@@ -317,7 +317,8 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
     try:
         loaded.wait_until_settled()
         state = loaded.snapshot()
-        loaded.preload()
+        with code_archive.used("tileiras"):
+            loaded.preload()
         if loaded.snapshot() != state:
             return 0  # edited meanwhile: the next command starts another
         if loaded.threads() != 1:
