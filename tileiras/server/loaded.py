@@ -98,7 +98,8 @@ def preload() -> None:
     from tileiras.build import library
     from tileiras.build.fingerprint import CodeBase
     from tileiras.build.store import MEMO, OFF, default_directory
-    from tileiras.codegen import isolation, libdevice, ptxas
+    from tileiras.codegen import isolation, libdevice, nvjitlink, nvjitlink_library, ptxas
+    from tileiras.diagnostics import CompileError
     from tileiras.options import CompileOptions
 
     ptxas.prepare()
@@ -113,6 +114,8 @@ def preload() -> None:
         for row in (library.ROW, *pipeline.STAGES):
             code.fingerprint(row)
     isolation.load_llvm()
+    with contextlib.suppress(CompileError, RuntimeError):  # not installed, or no such library: no request needs it, or
+        nvjitlink_library.version(nvjitlink.find())  # one tells of it
     found = libdevice.find()
     if found is not None:
         with contextlib.suppress(RuntimeError, OSError):  # one that is damaged is told of by who needs it
