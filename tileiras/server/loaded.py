@@ -15,7 +15,7 @@ from tileiras.files import RACY_NS
 
 PACKAGES = (
     "ir", "dialects", "bytecode", "analysis", "targets", "layout", "resources", "slicing", "assignment", "schedule",
-    "rewrites", "lowering", "codegen", "passes", "stages", "cli",
+    "rewrites", "lowering", "codegen", "passes", "stages", "cli", "server",
 )  # fmt: skip
 """What compilations consist of: loaded whole, so that no request loads anything."""
 
@@ -59,32 +59,68 @@ cuda_tile.module @warm_up {
 """
 """A kernel with a loop, loads and a dot: compiling it fills the tables that are made when they are first asked for."""
 
-Snapshot = tuple[dict[str, list[int]], tuple[tuple[int, int] | None, ...]]
+State = tuple[int, int, int]
+"""Size, time of change and inode."""
 
 
-def snapshot() -> Snapshot:
+class Snapshot:
     """The state of every file of the compiler, and of the folders that packages are installed in."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    installed = [entry for entry in sys.path[1:] if os.path.basename(entry) in ("site-packages", "dist-packages")]
-    return tree_state(package), tuple(map(_folder_state, installed))
+
+    def __init__(self, package: str | None = None) -> None:
+        """`package` is the folder of another one than this, for tests."""
+        self._package = package or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        self._installed = [e for e in sys.path[1:] if os.path.basename(e) in ("site-packages", "dist-packages")]
+        self._packages = [_state(path) for path in self._installed]
+        # Before the files: one that comes meanwhile makes its folder another.
+        self._folders = self._folder_states()
+        self.files = tree_state(self._package)
+
+    def _folder_states(self) -> dict[str, State | None]:
+        found = {}
+        for path, inner, _ in os.walk(self._package, followlinks=True):
+            inner[:] = [name for name in inner if name != "__pycache__"]
+            found[path] = _state(path)
+        return found
+
+    def is_current(self) -> bool:
+        """Whether it is the state still.  Asked before every request, so files are not listed again while no folder
+        has changed, which takes half of the time."""
+        if any(_state(path) != state for path, state in zip(self._installed, self._packages)):
+            return False
+        stat = os.stat
+        try:
+            for path, (size, changed, inode) in self.files.items():
+                found = stat(path)
+                if found.st_mtime_ns != changed or found.st_size != size or found.st_ino != inode:
+                    return False
+        except OSError:
+            return False
+        if all(_state(path) == state for path, state in self._folders.items()):
+            return True
+        # A module more or less; or an editor's own file, or a folder that Python has made for compiled modules.
+        folders = self._folder_states()
+        if tree_state(self._package) != self.files:
+            return False
+        self._folders = folders
+        return True
 
 
 def wait_until_settled() -> None:
     """Returns when no file is so new that another change could leave its time as it is."""
     while True:
-        newest = max(changed for _, changed, _ in snapshot()[0].values())
+        newest = max(changed for _, changed, _ in Snapshot().files.values())
         left = newest + RACY_NS - time.time_ns()
         if not 0 < left <= RACY_NS:
             return
         time.sleep(left / 1e9)
 
 
-def _folder_state(path: str) -> tuple[int, int] | None:
+def _state(path: str) -> State | None:
     try:
-        state = os.stat(path)
+        found = os.stat(path)
     except OSError:
         return None
-    return state.st_mtime_ns, state.st_ino
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def preload() -> None:

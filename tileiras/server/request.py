@@ -82,7 +82,7 @@ def _answer(
     """Runs the command that the fields of a RUN describe."""
     client = _Client(connection, control)
     try:
-        if loaded.snapshot() != state:
+        if not state.is_current():
             client.leave(RETIRED)
         name, arguments, first, numbers, environment = fields
         program = name.decode()

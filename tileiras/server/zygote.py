@@ -316,10 +316,10 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
     os.chdir("/")
     try:
         loaded.wait_until_settled()
-        state = loaded.snapshot()
+        state = loaded.Snapshot()
         with code_archive.used("tileiras"):
             loaded.preload()
-        if loaded.snapshot() != state:
+        if not state.is_current():
             return 0  # edited meanwhile: the next command starts another
         if loaded.threads() != 1:
             print("a library has started a thread: this process cannot fork safely", file=sys.stderr)

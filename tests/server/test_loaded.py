@@ -1,0 +1,66 @@
+"""What the service takes for an edit of its code: everything that changes a module, and nothing else."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tileiras.server.loaded import Snapshot
+
+
+@pytest.fixture
+def package(tmp_path) -> Path:
+    root = tmp_path / "package"
+    (root / "inner").mkdir(parents=True)
+    for path in (root / "__init__.py", root / "a.py", root / "inner" / "b.py"):
+        path.write_text("VALUE = 1\n")
+    time.sleep(0.02)  # of the same tick of its clock, a file system would not tell two writes from one
+    return root
+
+
+def replaced(path: Path) -> None:
+    draft = path.with_suffix(".new")
+    draft.write_text("VALUE = 1\n")
+    os.utime(draft, ns=(0, path.stat().st_mtime_ns))
+    draft.rename(path)
+
+
+def through_a_link(path: Path) -> None:
+    link = path.parent.parent / "elsewhere.py"
+    os.link(path, link)
+    link.write_text("VALUE = 2\n")
+
+
+EDITS: list[Callable[[Path], object]] = [
+    lambda root: (root / "a.py").write_text("VALUE = 2\n"),
+    lambda root: (root / "inner" / "b.py").write_text("VALUE = 10\n"),
+    lambda root: replaced(root / "inner" / "b.py"),
+    lambda root: through_a_link(root / "a.py"),
+    lambda root: (root / "a.py").unlink(),
+    lambda root: (root / "inner" / "c.py").write_text(""),
+    lambda root: ((root / "a").mkdir(), (root / "a" / "__init__.py").write_text("")),
+    lambda root: (root / "inner").rename(root / "other"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(EDITS)))
+def test_an_edit_makes_it_another_state(package, number):
+    state = Snapshot(str(package))
+    assert state.is_current()
+    EDITS[number](package)
+    assert not state.is_current() and not state.is_current()
+    assert Snapshot(str(package)).is_current()
+
+
+def test_other_files_of_the_folders_do_not(package):
+    state = Snapshot(str(package))
+    (package / "__pycache__").mkdir()
+    (package / "inner" / ".b.py.swp").write_text("an editor's")
+    assert state.is_current() and state.is_current()
+    (package / "inner" / "__pycache__").mkdir()
+    assert state.is_current()
+    # What a folder is remembered by after that tells a new module still.
+    (package / "inner" / "c.py").write_text("")
+    assert not state.is_current()
