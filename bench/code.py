@@ -1,5 +1,5 @@
-"""python -m bench code [--gpus H200,...] [--samples CHECKOUT] [--only PART,...] [--plans plain,boxes,...] [--jobs N]
-[--rows FILE] [--json FILE] [--unchecked]
+"""python -m bench code [--gpus H200,...] [--samples CHECKOUT] [--only PART,...] [--skip PART,...]
+[--plans plain,boxes,...] [--jobs N] [--rows FILE] [--json FILE] [--unchecked]
 
 Estimates of our code and of the reference compiler's for the examples at real sizes and, with a checkout of cuTile
 Python, for its samples' and benchmarks' kernels: a row a kernel and GPU, with what bounds each; the geometric means of
@@ -123,18 +123,20 @@ def name_of(row: Measured) -> str:
     return f"{row.entry} {'x'.join(map(str, row.arrays[0][1]))}"
 
 
+def front_end_launches(gpu: str) -> Iterator[tuple[str, Callable[[rates.Gpu], real_sizes.Launch]]]:
+    """What the front end's benchmarks launch on a GPU, each by a name to choose it by."""
+    for kernel, config in configurations(gpu):
+        name = " ".join([kernel, *filter(None, (config.get("algo"), config.get("is_causal") and "causal"))])
+        yield name, functools.partial(real_sizes.BENCHMARKS[kernel], config)
+    yield from FURTHER.items()
+
+
 def tasks(gpus: Sequence[str], front_end: bool) -> Iterator[Task]:
     for gpu in gpus:
         target = rates.gpu(gpu).target.name
         for row in MEASURED:
             yield Task(name_of(row), gpu, functools.partial(job_of_example, row, target))
-        if not front_end:
-            continue
-        for kernel, config in configurations(gpu):
-            name = " ".join([kernel, *filter(None, (config.get("algo"), config.get("is_causal") and "causal"))])
-            make = functools.partial(real_sizes.BENCHMARKS[kernel], config)
-            yield Task(name, gpu, functools.partial(job_of_launch, make, gpu))
-        for name, make in FURTHER.items():
+        for name, make in front_end_launches(gpu) if front_end else ():
             yield Task(name, gpu, functools.partial(job_of_launch, make, gpu))
 
 
@@ -245,6 +247,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--gpus", default=",".join(GPUS.values()), help="any of tileiras.targets.rates.names()")
     parser.add_argument("--samples", type=Path, help="a checkout of cuTile Python")
     parser.add_argument("--only", default="", help="only kernels whose names have one of these parts")
+    parser.add_argument("--skip", default="", help="no kernels whose names have one of these parts")
     parser.add_argument("--plans", type=plans, default={"plain": PLANS["plain"]}, help=", ".join(PLANS))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--rows", type=lambda text: Path(text) if text else None, default=ROWS, metavar="FILE")
@@ -261,9 +264,12 @@ def main(arguments: Sequence[str] = ()) -> int:
         return 2
     if given.samples is not None:
         real_sizes.prepare(given.samples)
-    parts = [part for part in given.only.split(",") if part]
-    chosen = [task for task in tasks(gpus, given.samples is not None)
-              if not parts or any(part in task.name for part in parts)]  # fmt: skip
+    only, skip = ([part for part in parts.split(",") if part] for parts in (given.only, given.skip))
+    chosen = [
+        task
+        for task in tasks(gpus, given.samples is not None)
+        if (not only or any(part in task.name for part in only)) and not any(part in task.name for part in skip)
+    ]
     settings = Settings(given.plans, vendor_tool() is not None, not given.unchecked, KeptRows(given.rows))
     rows = run(chosen, settings, given.jobs)
     if given.json is not None:

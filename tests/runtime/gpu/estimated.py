@@ -31,7 +31,7 @@ from tileiras.targets import rates  # noqa: E402
 class Beside(NamedTuple):
     """One compiler's code for a kernel: microseconds."""
 
-    entry: str
+    name: str
     compiler: str
     measured: float
     estimated: float | None
@@ -43,12 +43,12 @@ class Beside(NamedTuple):
         return None if self.estimated is None else self.estimated / self.measured - 1
 
 
-def arguments_of(case: dict[str, Any], kernel: dict[str, Any]) -> list[Any]:
+def arguments_of(package: Package, case: dict[str, Any], kernel: dict[str, Any]) -> list[Any]:
     """The launch's arguments with arrays as they are made on the device."""
     arrays = []
-    for number, buffer in enumerate(case["buffers"]):
+    for buffer, repeated in zip(case["buffers"], measured.contents(case, package.bytes)):
         size = buffer["count"] * measured.size_of(buffer["element"])
-        arrays.append(np.resize(np.frombuffer(measured.pattern(buffer["element"], number), np.uint8), size))
+        arrays.append(np.resize(np.frombuffer(repeated, np.uint8), size))
     sizes = [parameter["size"] for parameter in kernel["parameters"]]
     return [
         arrays[argument["buffer"]] if "buffer" in argument
@@ -62,17 +62,18 @@ def compared(package: Package, case: dict[str, Any], outcome: dict[str, Any], sm
     image = choose(case, sm)
     if image is None or "microseconds" not in outcome:
         return []
-    given = arguments_of(case, image["kernel"])
+    given = arguments_of(package, case, image["kernel"])
     codes = [("ours", outcome["microseconds"], package.bytes(image["ptx"]), image["kernel"])]
     if "reference_microseconds" in outcome and "reference" in image:
         codes.append(("reference", outcome["reference_microseconds"], package.bytes(image["reference"]), None))
     found = []
+    name = case["name"].removeprefix("measured/") if "device" in case else case["entry"]
     for compiler, time, code, metadata in codes:
         try:
             result = estimate(code, case["entry"], case["grid"], given, gpu=gpu, metadata=metadata)
-            found.append(Beside(case["entry"], compiler, time, result.microseconds, result.bound))
+            found.append(Beside(name, compiler, time, result.microseconds, result.bound))
         except (CompileError, SimulationError) as error:
-            found.append(Beside(case["entry"], compiler, time, None, f"{error}".split("\n")[0]))
+            found.append(Beside(name, compiler, time, None, f"{error}".split("\n")[0]))
     return found
 
 
@@ -87,7 +88,7 @@ def table(rows: Sequence[Beside]) -> list[str]:
     lines = ["| kernel | code | measured us | estimated us | error | bound |", "|---|---|---|---|---|---|"]
     for row in rows:
         time, error = ("-", "-") if row.error is None else (f"{row.estimated:.1f}", f"{row.error:+.0%}")
-        lines.append(f"| {row.entry} | {row.compiler} | {row.measured:.1f} | {time} | {error} | {row.said} |")
+        lines.append(f"| {row.name} | {row.compiler} | {row.measured:.1f} | {time} | {error} | {row.said} |")
     return lines
 
 
@@ -95,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("archive")
     parser.add_argument("results")
-    parser.add_argument("--only", default="", help="those whose entry holds this text")
+    parser.add_argument("--only", default="", help="those whose name or entry holds this text")
     parser.add_argument("--json", metavar="FILE", help="write the rows as data")
     options = parser.parse_args(arguments)
     if not os.path.exists(options.results):
@@ -109,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     rows: list[Beside] = []
     for case in package.cases:
-        if "work" in case and options.only in case["entry"] and case["key"] in outcomes:
+        if "work" in case and options.only in f"{case['name']} {case['entry']}" and case["key"] in outcomes:
             rows += compared(package, case, outcomes[case["key"]], device["sm"], gpu.name)
     print(f"{gpu.name}:", *table(rows), sep="\n")
     errors = [abs(row.error) for row in rows if row.error is not None]

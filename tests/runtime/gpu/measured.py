@@ -19,7 +19,7 @@ FLUSHED = 256 << 20
 SAMPLES = 24
 
 _CODES = {"f16": "e", "f32": "f", "tf32": "f", "f64": "d", "i8": "b", "u8": "B", "i32": "i"}
-_SIZES = {"bf16": 2, "f8E4M3FN": 1, "f8E5M2": 1}
+_SIZES = {"bf16": 2, "f8E4M3FN": 1, "f8E5M2": 1, "f8E8M0FNU": 1}
 _FLUSHES = 4
 
 
@@ -76,11 +76,23 @@ def fill(cuda, address: int, size: int, repeated: bytes) -> None:
     cuda.synchronize(0)
 
 
-def measure(cuda, case: dict, launch, arguments_of, reference: bytes | None = None) -> dict:
+def contents(case: dict, data) -> list[bytes]:
+    """What each buffer repeats: its own contents, which ``data`` reads by name, or a pattern."""
+    return [
+        data(buffer["contents"]) if "contents" in buffer else pattern(buffer["element"], n)
+        for n, buffer in enumerate(case["buffers"])
+    ]
+
+
+def measure(cuda, case: dict, launch, arguments_of, data, reference: bytes | None = None) -> dict:
     """Figures of a case: `microseconds` of the fastest run, bytes and operations a second, and whether samples of a
-    product are right.  ``launch(arguments)`` queues it; ``arguments_of`` makes arguments of a function of an offset for
-    each buffer; ``reference`` is another compiler's cubin of the same kernel, whose time is taken beside."""
-    patterns = [pattern(buffer["element"], n) for n, buffer in enumerate(case["buffers"])]
+    product are right.
+
+    ``launch(arguments)`` queues it; ``arguments_of`` makes arguments of a function of an offset for each buffer;
+    ``data`` gives bytes of the package by name; ``reference`` is another compiler's cubin of the same kernel, whose
+    time is taken beside.
+    """
+    patterns = contents(case, data)
     sizes = [buffer["count"] * size_of(buffer["element"]) for buffer in case["buffers"]]
     addresses: list[int] = []
     try:

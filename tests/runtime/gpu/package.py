@@ -1,7 +1,9 @@
 """python tests/runtime/gpu/package.py OUT.zip [--targets sm_80,...] [--tests PATH ...] [--records FOLDER]
+                                           [--samples CHECKOUT]
 
 Runs the tests with the recorder, compiles what they launched for every target, and packs the code, the memory before
-and after, and the runner into one archive that Python runs on a machine where nothing can be installed.
+and after, and the runner into one archive that Python runs on a machine where nothing can be installed.  With a
+checkout of cuTile Python its benchmarks' kernels are packed too, to be measured.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.path[:0] = [HERE, ROOT]
 
+import front_end_cases  # noqa: E402
 from measured_cases import MEASURED, Measured  # noqa: E402
 
 from bench.whole_process import vendor_tool  # noqa: E402
@@ -131,16 +135,16 @@ def recorded(images: Images) -> list[dict[str, Any]]:
     return sorted(cases, key=lambda case: (case["name"], case["entry"]))
 
 
-def beside(images: Images, compiler: str, path: str, gpu: str, folder: str) -> dict[str, str]:
+def beside(images: Images, compiler: str, bytecode: bytes, name: str, gpu: str, folder: str) -> dict[str, str]:
     """The cubin that another compiler with this one's command line makes of the same bytecode, if it does."""
     source, cubin = os.path.join(folder, "kernel.tileirbc"), os.path.join(folder, "kernel.cubin")
     with open(source, "wb") as file:
-        file.write(api.compile(path, gpu_name=gpu, emit="bytecode").data)
+        file.write(bytecode)
     # Lines change no instruction; the estimate of the cubin needs them.
     command = [compiler, source, "--gpu-name", gpu, "--lineinfo", "-o", cubin]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
-        print(f"{compiler}: {os.path.basename(path)} for {gpu}: {done.stderr.decode(errors='replace').strip()[:200]}")
+        print(f"{compiler}: {name} for {gpu}: {done.stderr.decode(errors='replace').strip()[:200]}")
         return {}
     with open(cubin, "rb") as file:
         return {"reference": images.keep(file.read())}
@@ -166,19 +170,21 @@ def measured(images: Images, rows: Sequence[Measured], reference: str | None = N
                 target = ptx.parse(artifact.text).target
                 made[target] = images.image(artifact.data, target, kernel.metadata)
                 if reference is not None:
-                    made[target].update(beside(images, reference, path, gpu, folder))
+                    data = api.compile(path, gpu_name=gpu, emit="bytecode").data
+                    made[target].update(beside(images, reference, data, row.source, gpu, folder))
         if made:
             cases.append({**row.case(), "images": made})
     return cases
 
 
 def pack(
-    folder: str, out: str, targets: list[str], rows: Sequence[Measured] = MEASURED, reference: str | None = None
-) -> int:
+    folder: str, out: str, targets: list[str], rows: Sequence[Measured] = MEASURED, reference: str | None = None,
+    launches: Iterable[front_end_cases.Wanted] = (),
+) -> int:  # fmt: skip
     """Write the archive; returns the number of launches recorded in it."""
     images = Images(folder, targets)
     tests = recorded(images)
-    cases = [*tests, *measured(images, rows, reference)]
+    cases = [*tests, *measured(images, rows, reference), *front_end_cases.cases(images, launches, reference)]
     for case in cases:
         case["key"] = images.name_of(_json(case))
     files = {packed: _text(HERE, name) for packed, name in RUNNER.items()}
@@ -214,13 +220,15 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--reference", default=vendor_tool(), metavar="PROGRAM",
                         help="the vendor's compiler, to measure its cubins beside ours")  # fmt: skip
+    parser.add_argument("--samples", type=Path, metavar="CHECKOUT", help="cuTile Python's, to measure its benchmarks")
     options = parser.parse_args()
     targets = options.targets.split(",")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.records or temporary
         if not options.records or not os.path.isdir(folder):
             record(options.tests, folder, options.workers)
-        return 0 if pack(folder, options.out, targets, reference=options.reference) else 1
+        launches = front_end_cases.launches(options.samples, targets) if options.samples else ()
+        return 0 if pack(folder, options.out, targets, reference=options.reference, launches=launches) else 1
 
 
 if __name__ == "__main__":

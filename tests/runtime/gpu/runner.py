@@ -49,8 +49,11 @@ class Package:
 
 
 def choose(case: dict, device: int) -> dict | None:
-    """The image for a device: the one made for it, else the newest PTX that is not made for later ones only."""
+    """The image for a device: the one made for it, else the newest PTX that is not made for later ones only; none of a
+    case that is for another device alone."""
     best = None
+    if case.get("device", device) != device:
+        return None
     for target, image in case["images"].items():
         match = re.fullmatch(r"sm_(\d+)([af]?)", target)
         number, letter = int(match.group(1)), match.group(2)
@@ -122,7 +125,7 @@ def run_case(package: Package, case: dict, cuda, device: int, options: argparse.
     try:
         if "work" in case:
             reference = package.bytes(image["reference"]) if "reference" in image else None
-            outcome.update(measure(cuda, case, launcher, numbers, reference))
+            outcome.update(measure(cuda, case, launcher, numbers, package.bytes, reference))
         else:
             memories = [bytearray(package.bytes(buffer["before"])) for buffer in case["buffers"]]
             launcher(numbers(case, [lambda offset, m=memory: memoryview(m)[offset:] for memory in memories]))

@@ -12,11 +12,14 @@ import zipfile
 import comparison
 import emulated
 import estimated
+import front_end_cases
 import measured
+import numpy as np
 import package
 import pytest
 from measured_cases import MEASURED, Measured
 
+from bench import real_sizes
 from tileiras.codegen import toolkit
 
 # The stand-in's launch adds one to the first byte of the first argument: what `bump` does, and `scale` does not.
@@ -163,6 +166,55 @@ def test_what_was_measured_is_put_beside_its_estimate(archive, stand_in_library,
     rows = json.loads(data.read_text())["rows"]
     assert [row["compiler"] for row in rows] == ["ours", "reference", "ours"]
     assert all(row["estimated"] > 0 for row in rows if row["compiler"] == "ours")
+
+
+OWN = """
+import cuda.tile as ct
+
+@ct.kernel
+def own(x, places, y, factor: float, TILE: ct.Constant[int]):
+    at = ct.load(places, (ct.bid(0),), (1,)).item()
+    ct.store(y, (at,), ct.load(x, (at,), (TILE,)) * factor)
+"""
+
+
+@pytest.fixture(scope="module")
+def front_end_archive(tmp_path_factory):
+    """One launch for two targets, of a kernel in cuTile Python."""
+    pytest.importorskip("cuda.tile")
+    folder = tmp_path_factory.mktemp("front_end")
+    (folder / "own_kernels.py").write_text(OWN)
+    sys.path.insert(0, str(folder))
+    places = np.array([1, 0], np.int32)
+    values = [real_sizes.filled((256,), "f32"), places, real_sizes.zeros((256,), "f32"), 2.0, real_sizes.Constant(128)]
+    launch = real_sizes.Launch("own kernel 256", "own_kernels", "own", {}, (2,), values)
+    wanted = [front_end_cases.Wanted("own", target, lambda: launch) for target in ("sm_89", "sm_90")]
+    path = folder / "gputest.zip"
+    (folder / "records").mkdir()
+    package.pack(str(folder / "records"), str(path), ["sm_89", "sm_90"], (), launches=wanted)
+    return path
+
+
+def test_kernels_of_benchmarks_are_measured_on_their_own_target(front_end_archive, stand_in_library):
+    done = run(front_end_archive, "--driver", stand_in_library)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"benchmark +250.0 us +0.0 GB/s", done.stdout) and "1 passed, 0 failed, 1 skipped" in done.stdout
+    with zipfile.ZipFile(front_end_archive) as opened:
+        for case in json.loads(opened.read("cases.json")):
+            x, places, y = case["buffers"]
+            assert opened.read("data/" + places["contents"]) == b"\1\0\0\0\0\0\0\0" and "contents" not in x
+            assert y == {"element": "f32", "count": 256} and case["work"]["bytes"] == 2 * 1024 + 8
+            (image,) = case["images"].values()
+            assert len(case["arguments"]) == len(image["kernel"]["parameters"])
+
+
+@pytest.mark.skipif(toolkit.find_program("nvdisasm") is None, reason="no nvdisasm")
+def test_they_are_estimated_with_what_their_arrays_hold(front_end_archive, stand_in_library, tmp_path, capsys):
+    results = tmp_path / "results.json"
+    run(front_end_archive, "--driver", stand_in_library, "--results", str(results))
+    results.write_text(results.read_text().replace("Stand-in 0", "NVIDIA L4"))
+    assert estimated.main([str(front_end_archive), str(results)]) == 0
+    assert re.search(r"\| own kernel 256 \| ours \| 250\.0 \| \d+\.\d \| -\d+% \|", capsys.readouterr().out)
 
 
 def test_outcomes_are_run_again_when_asked(archive, stand_in_library, tmp_path):
