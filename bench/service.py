@@ -1,30 +1,42 @@
 """Commands through the compile service, without it, and the vendor's, turn about: time, processor time, throughput.
 
-    python -m bench service [--target sm_90] [--repeat N] [--assembler ptxas] [--throughput N] [FILE-OR-FOLDER ...]
+    python -m bench service [--target sm_90] [--repeat N] [--assembler ptxas] [--sample N] [--record FILE]
+                            [--throughput N] [FILE-OR-FOLDER ...]
 
 The installed command of this environment compiles bytecode to a cubin; nothing comes out of the store, except where a
-hit of it is what is measured.  A ratio is the median of those of the turns.  Processor time of a command with the
-service is the client's, and what the service and all of its children have taken meanwhile (`tileiras-server status`).
-The bars are those of the closing lines.  The service is one of its own, started and ended here.
+hit of it is what is measured.  A ratio is the median of those of the turns.  Processor time is that of all processes:
+with the service the client's, and what the service and its children have taken meanwhile (`tileiras-server status`);
+without it the helper's too, which ends after its command.  On a machine that does other work the ratios of wall times
+say little, those of processor times more.
+
+The bars are those of the closing lines.  Throughput is that of an autotuner: threads that compile one kernel, which
+stands for its variants; `LOADS` says which, the first of them for the bar.  The service is one of its own, started and
+ended here.
+
+`--sample` takes so many of the kernels, always the same ones.  `--record` keeps what was measured of a kernel in a file
+at once; what is there already is not measured again, so that a run which was ended goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import json
 import os
+import random
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from bench import calibration
-from bench.kernels import collect
+from bench.kernels import Kernel, collect
 from bench.whole_process import vendor_tool
 
 REPEAT = 5
@@ -44,6 +56,12 @@ BARS = {
 """At most these ratios to the vendor's time; a hit's is to what it says."""
 
 LEAST_THROUGHPUT = 2.0
+
+LOADS = ("examples/bytecode/matmul_f16.tileirbc", "examples/bytecode/vector_add.tileirbc")
+"""Kernels of the examples: one that people tune, and one that is as small as can be."""
+
+_SET_CHILD_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER of linux/prctl.h."""
 
 
 class Usage(NamedTuple):
@@ -70,14 +88,21 @@ class Bench:
         )  # fmt: skip
         return json.loads(done.stdout) if word == "status" else {}
 
+    def start(self) -> None:
+        """Starts the service; processes that are orphaned from here on are this one's, which so has their times."""
+        self.control("start")
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
     def run(self, words: Sequence[str], **changes: str) -> Usage:
-        """One process; raises CalledProcessError where it fails."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        """One process and what it leaves; raises CalledProcessError where it fails."""
+        before = _processor_seconds()
         start = time.perf_counter()
         subprocess.run(words, env={**self.environment, **changes}, capture_output=True, check=True)
         wall = time.perf_counter() - start
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return Usage(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.wait()
+        return Usage(wall, _processor_seconds() - before)
 
     def served(self, words: Sequence[str], **changes: str) -> Usage:
         """One process, with what the service has taken for it."""
@@ -86,6 +111,12 @@ class Bench:
         # The child that has answered ends after its client.
         time.sleep(0.05)
         return Usage(found.wall, found.processor + self.control("status")["processor_seconds"] - before)
+
+
+def _processor_seconds() -> float:
+    """Of all processes that this one has waited for."""
+    taken = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return taken.ru_utime + taken.ru_stime
 
 
 REFRESH: Mapping[str, str] = {"TILEIRAS_CACHE_MODE": "refresh"}
@@ -109,51 +140,86 @@ def client_cost(bench: Bench, source: str, target: str, repeat: int) -> float:
 
 
 class Row(NamedTuple):
-    """Ratios to the vendor's time of one kernel, and that time."""
+    """Of one kernel: the vendor's seconds, and ratios to its wall and processor time with the service and without."""
 
     vendor: float
     on: float
     off: float
-    processor: float
+    processor_on: float
+    processor_off: float
 
 
-def measured(bench: Bench, vendor: str, path: str, target: str, assembler: str, repeat: int) -> Row | None:
+def measured(bench: Bench, vendor: str, path: str, options: argparse.Namespace) -> Row | None:
     """One kernel; None where one of the compilers refuses it."""
-    common = [path, "--gpu-name", target, "-o", os.path.join(bench.environment["XDG_RUNTIME_DIR"], "out")]
-    own = [bench.command, *common, f"--assembler={assembler}"]
+    common = [path, "--gpu-name", options.target, "-o", os.path.join(bench.environment["XDG_RUNTIME_DIR"], "out")]
+    own = [bench.command, *common, f"--assembler={options.assembler}"]
     turns = []
     try:
-        for _ in range(repeat):
+        for _ in range(options.repeat):
             turns.append((bench.run([vendor, *common]), bench.served(own, **REFRESH),
                           bench.run(own, TILEIRAS_SERVER="off", **REFRESH)))  # fmt: skip
     except subprocess.CalledProcessError:
         return None
 
-    def middle(values) -> float:
-        return statistics.median(values)
+    def middle(ratio: Callable[[Usage, Usage, Usage], float]) -> float:
+        return statistics.median(ratio(*turn) for turn in turns)
 
     return Row(
-        middle(v.wall for v, _, _ in turns), middle(on.wall / v.wall for v, on, _ in turns),
-        middle(off.wall / v.wall for v, _, off in turns), middle(on.processor / v.processor for v, on, _ in turns),
+        middle(lambda v, on, off: v.wall), middle(lambda v, on, off: on.wall / v.wall),
+        middle(lambda v, on, off: off.wall / v.wall), middle(lambda v, on, off: on.processor / v.processor),
+        middle(lambda v, on, off: off.processor / v.processor),
     )  # fmt: skip
 
 
-def throughput(bench: Bench, vendor: str, path: str, target: str, assembler: str, count: int) -> float:
+class Record:
+    """Rows that are kept in a file as they are measured, None for a kernel that is refused."""
+
+    def __init__(self, path: str | None, options: argparse.Namespace) -> None:
+        self._path = path
+        self._how = [options.target, options.assembler, options.repeat]
+        self._rows: dict[str, Row | None] = {}
+        if path is not None and os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                for how, name, row in map(json.loads, file):
+                    if how == self._how:
+                        self._rows[name] = row and Row(*row)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._rows
+
+    def __getitem__(self, name: str) -> Row | None:
+        return self._rows[name]
+
+    def __setitem__(self, name: str, row: Row | None) -> None:
+        self._rows[name] = row
+        if self._path is not None:
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(json.dumps([self._how, name, row]) + "\n")
+
+
+def throughput(bench: Bench, vendor: str, path: str, options: argparse.Namespace) -> float:
     """Compilations a second of ours over the vendor's, from threads that start commands."""
+    common = [path, "--gpu-name", options.target, "-o"]
 
-    def seconds(words: Sequence[str], **changes: str) -> float:
-        start = time.perf_counter()
+    def taken(words: Sequence[str], **changes: str) -> Usage:
+        start, before = time.perf_counter(), _processor_seconds()
+        environment = {**bench.environment, **changes}
         with ThreadPoolExecutor(THREADS) as pool:
-            environment = {**bench.environment, **changes}
-            for done in [pool.submit(subprocess.run, words, env=environment, check=True) for _ in range(count)]:
+            runs = [pool.submit(subprocess.run, words, env=environment, check=True) for _ in range(options.throughput)]
+            for done in runs:
                 done.result()
-        return time.perf_counter() - start
+        return Usage(time.perf_counter() - start, _processor_seconds() - before)
 
-    common = [path, "--gpu-name", target, "-o", os.devnull]
-    other = seconds([vendor, *common[:-1], os.path.join(bench.environment["XDG_RUNTIME_DIR"], "out")])
-    ours = seconds([bench.command, *common, f"--assembler={assembler}"], TILEIRAS_SERVER="auto", **REFRESH)
-    print(f"  {count} compilations, {THREADS} threads: {ours:.1f} s, the vendor's {other:.1f} s")
-    return other / ours
+    other = taken([vendor, *common, os.path.join(bench.environment["XDG_RUNTIME_DIR"], "out")])
+    before = bench.control("status")["processor_seconds"]
+    words = [bench.command, *common, os.devnull, f"--assembler={options.assembler}"]
+    ours = taken(words, TILEIRAS_SERVER="auto", **REFRESH)
+    time.sleep(0.5)
+    processor = ours.processor + bench.control("status")["processor_seconds"] - before
+    print(f"  {options.throughput} compilations of {os.path.basename(path)}, {THREADS} threads: {ours.wall:.1f} s, the "
+          f"vendor's {other.wall:.1f} s: {other.wall / ours.wall:.2f} of its rate; processor time "
+          f"{processor:.1f} and {other.processor:.1f} s: {other.processor / processor:.2f}", flush=True)  # fmt: skip
+    return other.wall / ours.wall
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -161,6 +227,8 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--target", default="sm_90")
     parser.add_argument("--repeat", type=int, default=REPEAT)
     parser.add_argument("--assembler", default="ptxas")
+    parser.add_argument("--sample", type=int, metavar="COUNT")
+    parser.add_argument("--record", metavar="FILE")
     parser.add_argument("--throughput", type=int, default=200, metavar="COUNT")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args(arguments)
@@ -170,34 +238,45 @@ def main(arguments: Sequence[str] = ()) -> None:
         return
     calibration.main()
     with tempfile.TemporaryDirectory() as folder:
+        loads = collect(folder, LOADS)
         kernels = collect(folder, options.files)
+        kernels = [kernel for kernel in kernels if kernel.lowest <= int(options.target[3:])]
+        if options.sample is not None and options.sample < len(kernels):
+            kernels = sorted(random.Random(1).sample(kernels, options.sample))
         bench = Bench(folder)
-        bench.control("start")
+        bench.start()
         try:
-            _measure(bench, vendor, kernels, options)
+            _measure(bench, vendor, kernels, loads, options)
         finally:
             bench.control("stop")
 
 
-def _measure(bench: Bench, vendor: str, kernels: list, options: argparse.Namespace) -> None:
-    target, assembler = options.target, options.assembler
+def _measure(
+    bench: Bench, vendor: str, kernels: list[Kernel], loads: list[Kernel], options: argparse.Namespace
+) -> None:
+    target = options.target
     found = {"a hit of the store, by python -c 'import socket'":
-             client_cost(bench, kernels[0].path, target, options.repeat)}  # fmt: skip
-    print(f"from bytecode to cubin for {target} with {assembler}, median of {options.repeat}, ratios to the vendor's")
-    print(f"  {'bytecode':<36}{'vendor ms':>10}{'on':>8}{'off':>8}{'cpu on':>8}")
+             client_cost(bench, loads[-1].path, target, options.repeat)}  # fmt: skip
+    print(f"from bytecode to cubin for {target} with {options.assembler}, median of {options.repeat}, ratios to the "
+          "vendor's wall and processor time")  # fmt: skip
+    print(f"  {'bytecode':<36}{'vendor ms':>10}{'on':>8}{'off':>8}{'cpu on':>8}{'cpu off':>9}")
+    record = Record(options.record, options)
     rows = []
     for kernel in kernels:
-        if kernel.lowest <= int(target[3:]):
-            row = measured(bench, vendor, kernel.path, target, assembler, options.repeat)
-            if row is None:
-                print(f"  {kernel.name[:36]:<36}   refused")
-                continue
-            rows.append(row)
-            print(f"  {kernel.name[:36]:<36}{row.vendor * 1000:10.0f}{row.on:8.2f}{row.off:8.2f}{row.processor:8.2f}",
-                  flush=True)  # fmt: skip
+        if kernel.name not in record:
+            record[kernel.name] = measured(bench, vendor, kernel.path, options)
+        row = record[kernel.name]
+        if row is None:
+            print(f"  {kernel.name[:36]:<36}   refused")
+            continue
+        rows.append(row)
+        print(f"  {kernel.name[:36]:<36}{row.vendor * 1000:10.0f}{row.on:8.2f}{row.off:8.2f}{row.processor_on:8.2f}"
+              f"{row.processor_off:9.2f}", flush=True)  # fmt: skip
     if rows:
         found["wall, service on, geometric mean"] = statistics.geometric_mean(row.on for row in rows)
-        found["processor time, service on, geometric mean"] = statistics.geometric_mean(row.processor for row in rows)
+        found["processor time, service on, geometric mean"] = statistics.geometric_mean(
+            row.processor_on for row in rows
+        )
         found["wall, service off, median"] = statistics.median(row.off for row in rows)
         small = [row.on for row in rows if row.vendor < SMALL]
         if small:
@@ -205,9 +284,13 @@ def _measure(bench: Bench, vendor: str, kernels: list, options: argparse.Namespa
     for name, bar in BARS.items():
         if name in found:
             print(f"  {name:<52}{found[name]:6.2f}   at most {bar}{'' if found[name] <= bar else '   missed'}")
-    rate = throughput(bench, vendor, kernels[0].path, target, assembler, options.throughput)
-    print(f"  {'throughput over the vendor’s':<52}{rate:6.2f}   at least {LEAST_THROUGHPUT}"
-          f"{'' if rate >= LEAST_THROUGHPUT else '   missed'}")  # fmt: skip
+    if rows:
+        middle = statistics.median(row.processor_off for row in rows)
+        print(f"  {'processor time, service off, median':<52}{middle:6.2f}")
+    rates = [throughput(bench, vendor, load.path, options) for load in loads if options.throughput]
+    if rates:
+        print(f"  {'throughput over the vendor’s':<52}{rates[0]:6.2f}   at least {LEAST_THROUGHPUT}"
+              f"{'' if rates[0] >= LEAST_THROUGHPUT else '   missed'}")  # fmt: skip
 
 
 if __name__ == "__main__":
