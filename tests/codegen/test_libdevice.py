@@ -3,7 +3,7 @@ import re
 import pytest
 
 import tileiras
-from tileiras.codegen import bitcode_library, libdevice, llvm_pipeline, toolkit
+from tileiras.codegen import bitcode_library, isolation, libdevice, llvm_pipeline, toolkit
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.lowering.tileas_to_llvm import math
@@ -168,3 +168,79 @@ def test_missing_library_says_what_to_install(monkeypatch, tmp_path):
     error = libdevice.missing(["__nv_expf"])
     assert error.diagnostics[0].message == "could not find libdevice.bc"
     assert "nvidia-nvvm" in error.render() and "__nv_expf" in error.render()
+
+
+# ---- beside the package ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_library(tmp_path, monkeypatch):
+    """Makes libraries of one file, for processes without a store; their form taken apart is in a folder of the test."""
+    import llvmlite.binding as llvm
+
+    path = tmp_path / "library.bc"
+    path.write_bytes(llvm.parse_assembly(LIBRARY, context=llvm.create_context()).as_bitcode())
+    monkeypatch.setattr(bitcode_library, "prepared_folder", str(tmp_path / "installed" / "bitcode"))
+    return lambda: bitcode_library.BitcodeLibrary("test", str(path), store=bitcode_library.MemoryStore())
+
+
+@pytest.fixture
+def taken_apart(monkeypatch) -> list[str]:
+    """What LLVM is asked to take apart."""
+    asked: list[str] = []
+    call = isolation.call
+    monkeypatch.setattr(isolation, "call", lambda name, **given: (asked.append(name), call(name, **given))[1])
+    return asked
+
+
+def test_a_prepared_library_is_not_taken_apart_again(small_library, taken_apart, tmp_path):
+    expected = small_library().closure(["__nv_a"])
+    old = tmp_path / "installed" / "bitcode" / "test-of-another-release"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    assert small_library().prepare() == str(*old.parent.iterdir()) and not old.exists()
+    taken_apart.clear()
+    assert small_library().closure(["__nv_a"]) == expected
+    assert taken_apart == []
+
+
+def test_a_damaged_one_counts_as_absent(small_library, taken_apart):
+    expected = small_library().closure(["__nv_a"])
+    path = small_library().prepare()
+    with open(path, "rb") as file:
+        whole = file.read()
+    for place in range(0, len(whole), 37):
+        with open(path, "wb") as file:
+            file.write(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        taken_apart.clear()
+        assert small_library().closure(["__nv_a"]) == expected
+        assert taken_apart == ["disassemble"]
+    for size in (0, 5, 16, 17, len(whole) - 1):
+        with open(path, "wb") as file:
+            file.write(whole[:size])
+        assert small_library().closure(["__nv_a"]) == expected
+
+
+def test_the_command_prepares_the_library_that_is_found(device_library, monkeypatch, tmp_path, capsys):
+    from tileiras.cli import tileiras_cache
+
+    monkeypatch.setattr(bitcode_library, "prepared_folder", str(tmp_path / "bitcode"))
+    assert tileiras_cache.main(["prepare"]) == 0
+    path = capsys.readouterr().out.strip()
+    monkeypatch.setattr(isolation, "call", None)  # nothing is asked of LLVM
+    again = libdevice.find(store=bitcode_library.MemoryStore())
+    assert path == again._prepared_path() and again.closure(["__nv_expf"]) == device_library.closure(["__nv_expf"])
+
+
+def test_what_cannot_be_prepared_is_told(monkeypatch, tmp_path, capsys):
+    from tileiras.cli import tileiras_cache
+
+    no_bitcode = tmp_path / "words.bc"
+    no_bitcode.write_text("words")
+    monkeypatch.setattr(bitcode_library, "prepared_folder", str(tmp_path / "words.bc" / "bitcode"))
+    for words in (["--libdevice", str(tmp_path / "absent")], ["--libdevice", str(no_bitcode)]):
+        assert tileiras_cache.main(["prepare", *words]) == 1
+        assert capsys.readouterr().err.startswith("error: ")
+    if libdevice.find() is not None:
+        assert tileiras_cache.main(["prepare"]) == 1
+        assert "unable to write" in capsys.readouterr().err

@@ -1,8 +1,10 @@
-"""tileiras-cache stats|verify|trim|clear|path|why KERNEL: the artifact store as a user sees it.
+"""tileiras-cache stats|verify|trim|clear|path|why KERNEL|prepare: the artifact store as a user sees it.
 
 Works on the store of the checkout that it is called in, TILEIRAS_CACHE_DIR, or the user's cache directory, as builds
 do.
-Exit codes: 0, 1 for a command line that cannot be read or a kernel that is not known, 3 when damage was found.
+`prepare` is for who installs the compiler where no store is: it has libdevice taken apart beside the package.
+Exit codes: 0, 1 for a command line that cannot be read, a kernel that is not known or a file that cannot be written, 3
+when damage was found.
 """
 
 from __future__ import annotations
@@ -38,11 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("path", parents=[common], help="print the store's directory")
     why = commands.add_parser("why", parents=[common], help="what differed when the stages of a kernel last ran")
     why.add_argument("kernel", help="a source file, an entry, or an artifact's path without its suffix")
+    prepare = commands.add_parser("prepare", help="take libdevice apart for processes without a store")
+    prepare.add_argument("--libdevice", metavar="FILE", help="the library, or a toolkit root; default: the one found")
+    prepare.add_argument("--json", action="store_true", help="answer in JSON")
     why.add_argument("--build", metavar="DIR", default="build", help="the build directory; default build")
     try:
         given = parser.parse_args(arguments)
     except SystemExit as stopped:
         return USAGE if stopped.code else 0
+    if given.command == "prepare":
+        return _prepare(given.libdevice, given.json)
     directory = given.store or directory_for(os.getcwd())
     try:
         if given.command == "path":
@@ -87,6 +94,27 @@ def _maintain(command: str, directory: str, size: int | None, json: bool) -> int
         lines = [f"{answer['removed']} entries removed"]
     _print(answer, json, "\n".join(lines))
     return DAMAGE if answer.get("damaged") else 0
+
+
+def _prepare(option: str | None, json: bool) -> int:
+    from tileiras.codegen import libdevice, toolkit
+    from tileiras.codegen.llvm_identity import LIBDEVICE
+
+    library = libdevice.find(option)
+    if library is None:
+        hint = option or toolkit.to_install("nvidia-nvvm", LIBDEVICE)
+        print(f"error: could not find libdevice.bc: {hint}", file=sys.stderr)
+        return USAGE
+    try:
+        path = library.prepare()
+    except OSError as error:
+        print(f"error: unable to write '{error.filename}': {error.strerror}", file=sys.stderr)
+        return USAGE
+    except RuntimeError as error:
+        print(f"error: {library.path} is no bitcode: {error}", file=sys.stderr)
+        return USAGE
+    _print({"file": path}, json, path)
+    return 0
 
 
 def _why(kernel: str, build: str, json: bool) -> int:

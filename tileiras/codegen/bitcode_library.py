@@ -3,7 +3,8 @@
 Parsing a library as large as libdevice costs 30-60 ms, linking and pruning it 18 ms more, and optimising what survives
 most of all.  So it is disassembled once per (digest, LLVM version) and split into its top-level definitions; the split
 form is kept in an artifact store.  A kernel that calls `__nv_expf` gets the text of that function, of what it reaches,
-and nothing else: about 8 KB and 0.3 ms.
+and nothing else: about 8 KB and 0.3 ms.  For processes without a store, whoever installs this package can have the
+split form put beside its data (`BitcodeLibrary.prepare`).
 
 A library's functions may ask `__nvvm_reflect` for their variants (LLVM NVPTX usage, "NVVMReflect").  LLVM answers
 `__CUDA_FTZ` (from the module flag `nvvm-reflect-ftz`) and `__CUDA_ARCH`; every other key folds to 0.
@@ -19,10 +20,14 @@ from typing import Protocol
 
 from tileiras.codegen.llvm_identity import llvm_identity
 from tileiras.diagnostics import CompileError, Locatable
+from tileiras.files import read_if_there, write_atomically
 from tileiras.targets.nvptx import MODULE_HEADER, REFLECTION_METADATA
 
 SPLITTER_VERSION = 2
 """Part of the store's key; raise it when the split form changes."""
+
+_DIGEST_SIZE = 16
+"""Bytes of xxh3_128."""
 
 REFLECT_VALUES = {"__CUDA_PREC_SQRT": 1, "__CUDA_PREC_DIV": 1}
 """Reflection keys that LLVM does not answer: correctly rounded square root and division, CUDA's defaults."""
@@ -52,6 +57,9 @@ class MemoryStore:
 
 
 _process_store = MemoryStore()
+
+prepared_folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "share", "bitcode")
+"""Where an installation has libraries taken apart."""
 
 Entries = dict[str, tuple[str, tuple[str, ...]]]
 """A library taken apart: see `split`."""
@@ -114,7 +122,7 @@ class BitcodeLibrary:
         if self._entries is None:
             from tileiras.codegen import isolation
 
-            stored = self._store.get(self._key)
+            stored = self._store.get(self._key) or self._prepared()
             if stored is None:
                 from tileiras.progress import Progress
 
@@ -128,6 +136,33 @@ class BitcodeLibrary:
             self._entries = entries
             self._data = None
         return self._entries
+
+    def _prepared_path(self) -> str:
+        import xxhash
+
+        return os.path.join(prepared_folder, f"{self.name}-{xxhash.xxh3_64_hexdigest(self._key.encode())}")
+
+    def _prepared(self) -> bytes | None:
+        """The split form that the installation has; None where it has none, or a damaged one."""
+        import xxhash
+
+        data = read_if_there(self._prepared_path()) or b""
+        digest, stored = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:]
+        return stored if stored and xxhash.xxh3_128_digest(stored) == digest else None
+
+    def prepare(self) -> str:
+        """Takes the library apart for all users of this installation, and removes what was made of another release of
+        it; the file's path.  Raises OSError where that cannot be written, RuntimeError for what is no bitcode."""
+        import xxhash
+
+        data = pack(self._load())
+        path = self._prepared_path()
+        write_atomically(path, xxhash.xxh3_128_digest(data) + data)
+        os.chmod(path, 0o644)
+        for other in os.listdir(prepared_folder):
+            if other.startswith(f"{self.name}-") and other != os.path.basename(path):
+                os.unlink(os.path.join(prepared_folder, other))
+        return path
 
     def keep_in_memory(self) -> None:
         """Takes the library apart for all compilations of this process and of those that are forked from it."""
