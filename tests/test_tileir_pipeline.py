@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.dots import Matmul, matmul
+from tests.kernels.dots import Matmul, attention_like, matmul
 from tileiras import api
 from tileiras.cli import tileiras_opt
 from tileiras.diagnostics import CompileError, DiagnosticEngine
@@ -17,6 +17,7 @@ from tileiras.passes import lookup_pass, names
 from tileiras.tileir_pipeline import OPTIONS, ROWS, TileIRPipelineOptions, build, describe
 
 KERNEL = matmul((64, 64, 64), steps=4).text
+ATTENTION = attention_like(1, rows=64, columns=64, depth=64, steps=4).text
 
 
 @pytest.fixture
@@ -100,12 +101,13 @@ def test_levels_end_where_they_are_documented_to(capsys, source, level, dialects
 
 @pytest.mark.parametrize("strategy, stages", [("none", 0), ("unspecialize", 3)])
 def test_it_is_the_pipeline_of_the_stages(capsys, source, strategy, stages):
-    options = f"opt-level=3 compute-capability=sm_90 pipeline-strategy={strategy} dump-host=nowhere v2-opt-level=7"
+    options = f"opt-level=3 compute-capability=sm_90 pipeline-strategy={strategy} dump-host=nowhere v2-opt-level=1"
     if stages:
         options += f" unspecialized-pipeline-num-stages={stages}"
     code, text, _ = opt(capsys, source, f"--tileir={options}")
     assert code == 0
     forced = {"unspecialized_pipeline_num_stages": stages} if stages else {}
+    forced["v2_opt_level"] = 1
     made = api.compile(source, gpu_name="sm_90", opt_level=3, emit="llvm", pipeline_strategy=strategy, **forced)
     # The stage names an entry's module as the file does not.
     assert text == made.kernels[0].artifacts[".llvm.mlir"].decode()
@@ -133,6 +135,8 @@ CHANGES_THE_ARTIFACT = {
     "approx": (QUOTIENT, "", "true"),
     "ftz": (QUOTIENT, "", "true"),
     "use-nvgpucomp-libnvvm": (QUOTIENT, "", "true"),
+    "v2-opt-level": (ATTENTION, "pipeline-strategy=unspecialize", "1"),
+    "max-constraint-iterations": (ATTENTION, "pipeline-strategy=unspecialize v2-opt-level=1", "0"),
 }
 
 # Option -> what it changes instead: what is said, or a file beside.
@@ -154,7 +158,7 @@ def test_every_option_changes_something_or_says_why_it_does_not(capsys, tmp_path
         assert code == 0, found
         return found
 
-    plain = {kernel: made(kernel, "") for kernel in (KERNEL, QUOTIENT)}
+    plain = {kernel: made(kernel, "") for kernel in (KERNEL, QUOTIENT, ATTENTION)}
     for name, option in OPTIONS.items():
         if name in CHANGES_THE_ARTIFACT:
             kernel, asked, value = CHANGES_THE_ARTIFACT[name]

@@ -68,6 +68,10 @@ OPTIONS: dict[str, Option] = {
             "whether loads run ahead of the loop that uses them, and who makes them: all warps, or warps for that",
             ("none", "unspecialize", "warp-specialize", "auto"),
         ),
+        Option("v2-opt-level", int, 0, "from 1 on parts of several iterations overlap; from 2 on a search finds which",
+               least=0),
+        Option("max-constraint-iterations", int, 10, "placements of a loop's operations that are tried; 0 for none",
+               least=0),
         Option("rrt-size-threshold", int, 4096, "0 selects the light variant of warp specialization", least=0),
         Option(
             "unspecialized-pipeline-num-stages",

@@ -136,7 +136,7 @@ STAGES: tuple[Stage, ...] = (
         "tileas", ENTRY, ".tileas.mlir", (),
         (
             "gpu-name", "opt-level", "num-warps", "pipeline-strategy", "unspecialized-pipeline-num-stages",
-            "rrt-size-threshold", "tensor-maps", "emit-remarks",
+            "v2-opt-level", "max-constraint-iterations", "rrt-size-threshold", "tensor-maps", "emit-remarks",
         ),
         "layouts, memory, schedule and launch shape",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),

@@ -40,8 +40,8 @@ class MemoryConflicts:
 
         `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
         """
-        if self._by_one_thread(first) and self._by_one_thread(second):
-            return False
+        if isinstance(first, tileas.AsyncWaitOp) or self._by_one_thread(first) and self._by_one_thread(second):
+            return False  # where copies are waited for, all threads wait for each other
         # What one thread's acquire has seen, and what its release publishes, concerns all threads.
         if first.mem_semantic.value in ("acquire", "acq_rel") or second.mem_semantic.value in ("release", "acq_rel"):
             return True

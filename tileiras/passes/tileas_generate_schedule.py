@@ -7,6 +7,11 @@ and by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: l
 of their own where they can be; both variants are the light one.  With `auto` they are where it pays.  `serial` leaves
 all loops as they are.
 
+With `v2-opt-level` of 1 or more, loops whose loads run ahead are placed: where iterations that overlap are shorter by
+the static model of costs, and their tiles fit into registers, operations get a stage and a place in a round of the loop
+(`nv_tile.aws.stage`, `nv_tile.aws.order`).  `max-constraint-iterations` is how many placements are tried until one
+fits; from level 2 on small loops are searched for a shorter one.
+
 Fails softly when loads could have run ahead and no loop has the room.
 """
 
@@ -35,6 +40,8 @@ class GenerateSchedule(FunctionPass):
     num_stages: int = 0
     agents: str = ""
     serial: bool = False
+    v2_opt_level: int = 0
+    max_constraint_iterations: int = 10
 
     def run(self, op: Operation, context: PassContext) -> None:
         self._pipelined = self._refused = 0
@@ -55,6 +62,11 @@ class GenerateSchedule(FunctionPass):
             done = generate_schedule(func, gpu, self.num_stages or None, context.engine, bool(self.agents))
             self._pipelined += done.pipelined
             self._refused += done.refused
+            if self.v2_opt_level > 0 and done.pipelined and not self.agents:
+                from tileiras.schedule.overlap import overlap_loops
+
+                forced, exact = bool(self.num_stages), self.v2_opt_level > 1
+                overlap_loops(func, gpu, self.max_constraint_iterations, exact, context.engine, forced)
         if self.agents:
             from tileiras.schedule.warp_specialize import specialize_loops
 

@@ -6,8 +6,8 @@
 
 An operation waits for the values that it uses, here or in its regions, for what other iterations hand on through
 loop-carried values, memory tokens included, and, where it has an effect that no token orders, for the effect before.
-Loads that run ahead have their tiles there when an iteration begins: nothing waits for their latency, and their
-conversions are reads of shared memory.
+Loads that run ahead have their tiles there when an iteration begins, brought by other iterations' copies: they take
+nothing, nothing waits for their latency, and their conversions are reads of shared memory.
 
 Operations that nothing is gained by parting are one node: what is free with the one operation that uses it, a read of
 shared memory with its dot, a chain of elementwise operations.
@@ -94,7 +94,6 @@ def loop_waits(loop: scf.ForOp) -> tuple[Wait, ...] | None:
     operations = list(block.operations)[:-1]
     numbers = {op: number for number, op in enumerate(operations)}
     found: dict[tuple[int, int, int], Wait] = {}
-    effects = []
     for number, op in enumerate(operations):
         for value in _used(op):
             source = _source(value, block)
@@ -105,13 +104,35 @@ def loop_waits(loop: scf.ForOp) -> tuple[Wait, ...] | None:
                 return None
             key = (numbers[made], number, distance)
             found.setdefault(key, Wait(*key, value))
-        if _has_effect_without_token(op):
-            effects.append(number)
-    for before, behind in zip(effects, effects[1:]):
-        found.setdefault((before, behind, 0), Wait(before, behind, 0, None))
-    if effects:
-        found.setdefault((effects[-1], effects[0], 1), Wait(effects[-1], effects[0], 1, None))
+    for source, target, distance in _order_of_effects(operations):
+        found.setdefault((source, target, distance), Wait(source, target, distance, None))
     return tuple(found.values())
+
+
+def _order_of_effects(operations: Sequence[Operation]) -> Iterator[tuple[int, int, int]]:
+    """What comes behind what though no value says so: effects that no token orders, what fills and frees stages of
+    rings, and reads of a ring behind the wait for its stage.
+
+    What is read of a ring, and what is copied to it meanwhile, are different stages.
+    """
+    effects, ring = [], []
+    for number, op in enumerate(operations):
+        if isinstance(op, tileas.CopyOp):
+            if ring:
+                yield ring[-1], number, 0
+        elif any(_is_of_a_ring(inner) for inner in op.walk()):
+            ring.append(number)
+        elif _has_effect_without_token(op):
+            effects.append(number)
+    for chain in (effects, ring):
+        for before, behind in zip(chain, chain[1:]):
+            yield before, behind, 0
+        if chain:
+            yield chain[-1], chain[0], 1
+
+
+def _is_of_a_ring(op: Operation) -> bool:
+    return op.name.startswith("nv_tileas.async.") or isinstance(op, tileas.FenceProxyOp)
 
 
 def _used(op: Operation) -> Iterator[Value]:
@@ -157,9 +178,7 @@ def _costs(
     for op in operations:
         cost: OperationCost | None
         if op in ahead:
-            cost = operation_cost(op, warps, table)
-            size = cost.busy.get(Unit.L2, 0.0) * table.rate[Unit.L2]
-            cost = OperationCost({**cost.busy, Unit.SHARED: table.cycles(Unit.SHARED, size)}, 0.0, 0.0)
+            cost = OperationCost({}, 0.0, 0.0)
         elif op in read:
             cost = operation_cost(op, warps, table)
             # Once through the port instead of twice; not at all where a dot reads its tile where it lies.

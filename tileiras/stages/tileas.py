@@ -115,6 +115,8 @@ GIVEN = {
     "num_warps": "num-warps",
     "num_stages": "unspecialized-pipeline-num-stages",
     "tensor_maps": "tensor-maps",
+    "v2_opt_level": "v2-opt-level",
+    "max_constraint_iterations": "max-constraint-iterations",
 }
 """Options of passes that are options of the stage."""
 
@@ -147,7 +149,8 @@ def explained(options: StageOptions) -> list[tuple[str, str]]:
 def _pass(row: Decision, options: StageOptions) -> Pass:
     fields = row.made.options()
     given: dict[str, Any] = dict(row.options)
-    given.update((field, value) for field, name in GIVEN.items() if field in fields and (value := options[name]))
+    asked = ((field, options[name]) for field, name in GIVEN.items() if field in fields)
+    given.update((field, value) for field, value in asked if value is not None)
     if "warpgroups" in fields and options.opt_level == 0:
         given["warpgroups"] = False
     if row.made is GenerateSchedule and not _schedules(options):

@@ -11,6 +11,7 @@ from .attributes import (
     PLAIN,
     PREFETCH,
     SERIAL,
+    UNSPECIALIZE,
     WARP_SPECIALIZE,
     CopyAtomAttr,
     LinearLayoutAttr,
@@ -33,6 +34,8 @@ from .buffers import (
 )
 from .ops import (
     AHEAD_ATOM,
+    AWS_ORDER,
+    AWS_STAGE,
     BLOCK_WARPS,
     CLUSTER_CTAS,
     COUNTERPARTS,
@@ -48,6 +51,7 @@ from .ops import (
     REMATERIALIZE_BEHIND,
     RUNS_AHEAD,
     SCRATCH,
+    SEAT,
     SHARED_MEMORY,
     SHORT_OF_REGISTERS,
     TENSOR_MAPS,
@@ -168,6 +172,8 @@ __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 __all__ = [
     "AHEAD_ATOM",
+    "AWS_ORDER",
+    "AWS_STAGE",
     "BLOCK_WARPS",
     "CLUSTER_CTAS",
     "COUNTERPARTS",
@@ -190,10 +196,12 @@ __all__ = [
     "REMATERIALIZE_BEHIND",
     "RUNS_AHEAD",
     "SCRATCH",
+    "SEAT",
     "SHARED_MEMORY",
     "SERIAL",
     "SHORT_OF_REGISTERS",
     "TENSOR_MAPS",
+    "UNSPECIALIZE",
     "block_warps",
     "cut_axis",
     "number_of",

@@ -198,10 +198,12 @@ class ScratchAttr(Attribute):
 
 
 SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE = "serial", "plain", "prefetch", "warp_specialize"
+UNSPECIALIZE = "unspecialize"
 """What a loop does with its loads: what is written; run them ahead through a ring in shared memory; load the tiles of
-the next iteration into registers; leave them to another agent, which hands the tiles over through pipes."""
+the next iteration into registers; leave them to another agent, which hands the tiles over through pipes; run them ahead
+in a ring, and its other operations in stages that overlap (`nv_tile.aws.stage`)."""
 
-KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE)
+KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE, UNSPECIALIZE)
 
 
 class LoopScheduleAttr(_KeywordAndInteger):

@@ -36,11 +36,15 @@ Again = Callable[[Value], Value]
 
 
 class BoxRing:
-    """The pipe of the loads of one loop whose stages are read in one way."""
+    """The pipe of the loads of one loop whose stages are read in one way, and for as long."""
 
-    def __init__(self, builder: Builder, staged: Sequence[StagedLoad], buffers: Sequence[Value], stages: int) -> None:
-        """`builder` stands before the loop."""
+    def __init__(
+        self, builder: Builder, staged: Sequence[StagedLoad], buffers: Sequence[Value], stages: int, held: int
+    ) -> None:
+        """`builder` stands before the loop; `held`: iterations whose stages are not free."""
         self._staged = staged
+        self.stages = stages
+        self.held = held
         self._ranges = RangeAnalysis()
         self.producer, self.consumer = create_pipe(builder, buffers, stages, BOXES, consumer_kind(staged[0]))
         self._descriptors = [_descriptor(each) for each in staged]
@@ -77,15 +81,17 @@ class BoxRing:
         builder.insert(scf.IfOp.create((condition,), (), {}, (Region([body]), Region())))
 
 
-def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value]], stages: int) -> list[BoxRing]:
-    """A ring for each way in which stages of loads, each with its buffer, are read."""
+def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value, int]], ahead: int) -> list[BoxRing]:
+    """A ring for each way in which stages of loads, each with its buffer and the iterations for which a stage is held,
+    are read."""
     found = []
     if _shared_memory_was_used(staged[0][1].defining_op):
         # The boxes may come to the place of it: accesses by threads are fenced before the barrier behind the pipe.
         builder.insert(tileas.FenceProxyOp())
-    for kind in dict.fromkeys(consumer_kind(each) for each, _ in staged):
-        chosen = [pair for pair in staged if consumer_kind(pair[0]) == kind]
-        found.append(BoxRing(builder, [each for each, _ in chosen], [buffer for _, buffer in chosen], stages))
+    for kind, held in dict.fromkeys((consumer_kind(each), held) for each, _, held in staged):
+        chosen = [pair for pair in staged if (consumer_kind(pair[0]), pair[2]) == (kind, held)]
+        loads, buffers = [each for each, _, _ in chosen], [buffer for _, buffer, _ in chosen]
+        found.append(BoxRing(builder, loads, buffers, ahead + held, held))
     return found
 
 

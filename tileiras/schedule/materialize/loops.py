@@ -11,15 +11,18 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.schedule.induction_variable import can_look_ahead
+from tileiras.schedule.schedule_analysis import withdraw
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 from .register_prefetch import prefetch_loads
 from .software_pipeline import pipeline
+from .unspecialized import pipeline_in_stages
 
 Rewrite = Callable[[scf.ForOp, Sequence[tileas.Load], int, "CopyAtom | None"], bool]
 
 REWRITES: Mapping[str, Rewrite] = {
-    tileas.PLAIN: pipeline, tileas.PREFETCH: prefetch_loads, tileas.WARP_SPECIALIZE: pipeline
+    tileas.PLAIN: pipeline, tileas.PREFETCH: prefetch_loads, tileas.WARP_SPECIALIZE: pipeline,
+    tileas.UNSPECIALIZE: pipeline_in_stages,
 }  # fmt: skip
 """Kind of schedule -> `rewrite(loop, loads, stages, atom)`, which moves the loads that run ahead, in place, and says
 whether it could; `atom` copies asynchronously to shared memory, and is None where the target has none that does.
@@ -41,6 +44,11 @@ def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
         if loads:
             done = _rewrite(loop, loads, schedule, atom)
             reason = "its loads cannot run ahead as its schedule says"
+            if not done and schedule.kind == tileas.UNSPECIALIZE:
+                schedule = _plain(loop, schedule)
+                done = _rewrite(loop, loads, schedule, atom)
+                if done and engine is not None:
+                    engine.remark(loop.location, f"Failed to pipeline loop in stages: {reason}")
         else:
             done = schedule.kind == tileas.SERIAL or _is_rewritten(loop, schedule.kind)
             reason = f"its schedule is '{schedule.kind}', and none of its loads is to run ahead"
@@ -57,10 +65,17 @@ def _rewrite(
     return rewrite is not None and can_look_ahead(loop) and rewrite(loop, loads, schedule.stages, atom)
 
 
+def _plain(loop: scf.ForOp, schedule: tileas.LoopScheduleAttr) -> tileas.LoopScheduleAttr:
+    """Has a loop whose operations cannot overlap the plain schedule."""
+    withdraw(loop)
+    loop.attributes[tileas.LOOP_SCHEDULE] = plain = tileas.LoopScheduleAttr(tileas.PLAIN, schedule.stages)
+    return plain
+
+
 def _is_rewritten(loop: scf.ForOp, kind: str) -> bool:
     """Whether a loop without a load that is to run ahead is one whose loads do: the pass may have run before."""
     body = loop.body.block.operations
-    if kind == tileas.PLAIN:
+    if kind in (tileas.PLAIN, tileas.UNSPECIALIZE):
         return any(isinstance(op, tileas.AsyncWaitOp) for op in body)
     if kind == tileas.WARP_SPECIALIZE:
         return any(op.name == names.CONSUMER_WAIT for op in body)

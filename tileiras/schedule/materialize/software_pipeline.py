@@ -18,13 +18,14 @@ iteration i: copies start for iteration i + S - 2, into the stage that iteration
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, compare, integer
-from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, Value, i32
+from tileiras.ir import Attribute, Block, Builder, IntegerAttr, Operation, Region, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.named_tuple import NamedTuple
@@ -44,18 +45,32 @@ def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: C
     staged = [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
     if len(staged) < len(loads):
         return False
-    _Pipeline(loop, staged, stages, atom).run()
+    held = 2 if tileas.DOTS_IN_FLIGHT in loop.attributes else 1
+    run_ahead(loop, staged, stages - held, [held] * len(staged), atom)
     return True
+
+
+def run_ahead(
+    loop: scf.ForOp, staged: Sequence[StagedLoad], ahead: int, held: Sequence[int], atom: CopyAtom
+) -> scf.ForOp:
+    """Has loads of a loop run `ahead` iterations ahead, in place; the loop that there is then.
+
+    `held`: of each load, how many iterations' stages are not free when copies start: that of the iteration that begins,
+    and those that operations under way still read.
+    """
+    rewriting = _Pipeline(loop, staged, ahead, held, atom)
+    rewriting.run()
+    return rewriting.loop
 
 
 class _Places(NamedTuple):
     """What an iteration knows of its stages.
 
-    `read`: the stage that it reads; `filled`: of each ring the iterator of the stage that it fills; `behind`: the
-    operation behind the waits for the rings.
+    `read`: the stage that it reads, by the number of stages of a ring; `filled`: of each ring of boxes the iterator of
+    the stage that it fills; `behind`: the operation behind the waits for these rings.
     """
 
-    read: Value
+    read: dict[int, Value]
     filled: list[Value]
     behind: Operation | None
 
@@ -63,15 +78,14 @@ class _Places(NamedTuple):
 class _Pipeline:
     """The rewriting of one loop."""
 
-    def __init__(self, loop: scf.ForOp, staged: list[StagedLoad], stages: int, atom: CopyAtom) -> None:
+    def __init__(
+        self, loop: scf.ForOp, staged: Sequence[StagedLoad], ahead: int, held: Sequence[int], atom: CopyAtom
+    ) -> None:
         self.loop = loop
         self.staged = staged
-        self.stages = stages
         self.atom = atom
-        self.held = 2 if tileas.DOTS_IN_FLIGHT in loop.attributes else 1
-        """Iterations whose stages are not free: this one's, and that of dots under way."""
-        self.ahead = stages - self.held
-        """Iterations that copies run ahead."""
+        self.held = dict(zip((each.load for each in staged), held))
+        self.ahead = ahead
         self.outer = Builder.before(loop)
         self.outer.location = loop.location
         end_no_earlier(self.outer, loop)
@@ -79,29 +93,34 @@ class _Pipeline:
 
     def run(self) -> None:
         loop, outer = self.loop, self.outer
-        types = [s.buffer_type(self.stages) for s in self.staged]
+        types = [s.buffer_type(self._stages(s)) for s in self.staged]
         self.buffers = [outer.insert(tileas.AllocTensorOp(result=type)).results[0] for type in types]
         placed = list(zip(self.staged, self.buffers))
-        in_boxes = [(s, buffer) for s, buffer in placed if comes_in_boxes(s)]
+        in_boxes = [(s, buffer, self.held[s.load]) for s, buffer in placed if comes_in_boxes(s)]
         self.copied = [(s, buffer, joined(outer, s.tokens)) for s, buffer in placed if not comes_in_boxes(s)]
-        self.rings = rings_of(outer, in_boxes, self.stages) if in_boxes else []
-        numbers = [integer(outer, s) for s in range(self.stages)]
+        self.rings = rings_of(outer, in_boxes, self.ahead) if in_boxes else []
+        numbers = [integer(outer, s) for s in range(max(map(self._stages, self.staged)))]
         filled = self._prologue(numbers)
         new, places = self._extended(numbers[0], filled)
         wait = self._head(new, places)
-        self._read_stages(new, places.read, wait)
+        self._read_stages(places.read, wait)
         after = Builder.before(new.next)
         after.location = loop.location
         for buffer in reversed(self.buffers):
             after.insert(tileas.DeallocTensorOp(buffer))
 
+    def _stages(self, staged: StagedLoad) -> int:
+        """Stages of the ring of a load."""
+        return self.ahead + self.held[staged.load]
+
     # -- copies -------------------------------------------------------------------------------------------------------
 
     def _start(
-        self, builder: Builder, exists: Value, counter: Callable[[Builder], Value], stage: Value, filled: list[Value]
-    ) -> None:
-        """If the iteration exists, its copies into `stage`, which the iterators `filled` of the rings are at; a group
-        in any case.  `counter(builder)`: its number."""
+        self, builder: Builder, exists: Value, counter: Callable[[Builder], Value], stage: Callable[[int], Value],
+        filled: list[Value],
+    ) -> None:  # fmt: skip
+        """If the iteration exists, its copies into `stage(stages)` of a ring of so many stages, which the iterators
+        `filled` of the rings of boxes are at; a group in any case.  `counter(builder)`: its number."""
         body = Block()
         inner = Builder.at_end(body)
         inner.location = self.loop.location
@@ -112,7 +131,7 @@ class _Pipeline:
 
         for staged, buffer, token in self.copied:
             inner.location = staged.load.location
-            start_copy(inner, staged.load, buffer, stage, token, self.atom, again)
+            start_copy(inner, staged.load, buffer, stage(self._stages(staged)), token, self.atom, again)
         for ring, iterator in zip(self.rings, filled):
             ring.start(inner, iterator, again, builder is self.outer)
         inner.location = self.loop.location
@@ -126,7 +145,7 @@ class _Pipeline:
         loop, outer = self.loop, self.outer
         first = self.counter.runs(outer)
         filled = [ring.fill for ring in self.rings]
-        self._start(outer, first, lambda builder: loop.lower_bound, numbers[0], filled)
+        self._start(outer, first, lambda builder: loop.lower_bound, lambda stages: numbers[0], filled)
         filled = [following(outer, each) for each in filled]
         for s in range(1, self.ahead):
             more, ahead = self.counter.later(outer, loop.lower_bound, s)
@@ -135,7 +154,10 @@ class _Pipeline:
             def counter(builder: Builder, ahead: Value = ahead) -> Value:
                 return binary(builder, arith.AddIOp, loop.lower_bound, ahead)
 
-            self._start(outer, exists, counter, numbers[s], filled)
+            def stage(stages: int, s: int = s) -> Value:
+                return numbers[s]
+
+            self._start(outer, exists, counter, stage, filled)
             filled = [following(outer, each) for each in filled]
         return filled
 
@@ -152,28 +174,27 @@ class _Pipeline:
                 head.insert(tileas.FenceProxyOp())
         counter = new.induction_variable
         exists, ahead = self.counter.later(head, counter, self.ahead)
-        write = self._neighbour(head, places.read, -self.held) if self.copied else places.read
+        copied = dict.fromkeys(self._stages(staged) for staged, _, _ in self.copied)
+        write = {stages: self._neighbour(head, places.read[stages], self.ahead, stages) for stages in copied}
         self._start(
-            head, exists, lambda builder: binary(builder, arith.AddIOp, counter, ahead), write, places.filled
-        )
+            head, exists, lambda builder: binary(builder, arith.AddIOp, counter, ahead), write.__getitem__,
+            places.filled,
+        )  # fmt: skip
         return wait
 
-    def _neighbour(self, builder: Builder, stage: Value, step: int) -> Value:
-        """The stage `step` behind or, of negative numbers, before this one, going around.  It costs an instruction or
-        three; carried through the loop beside the other, it would cost a register."""
-        if self.stages == 2:
+    def _neighbour(self, builder: Builder, stage: Value, step: int, stages: int) -> Value:
+        """The stage `step` behind this one, of so many, going around.  It costs an instruction or three; carried
+        through the loop beside the other, it would cost a register."""
+        if stages == 2:
             return binary(builder, arith.SubIOp, integer(builder, 1), stage)
-        last = self.stages - 1
-        forward = step % self.stages
-        if forward in (1, last):
-            end, start = (last, 0) if forward == 1 else (0, last)
+        last = stages - 1
+        if step in (1, last):
+            end, start = (last, 0) if step == 1 else (0, last)
             wraps = compare(builder, "eq", stage, integer(builder, end))
-            moved = binary(builder, arith.AddIOp, stage, integer(builder, 1 if forward == 1 else -1))
+            moved = binary(builder, arith.AddIOp, stage, integer(builder, 1 if step == 1 else -1))
             return builder.insert(arith.SelectOp(wraps, integer(builder, start), moved)).results[0]
-        stays = compare(builder, "slt", stage, integer(builder, self.stages - forward))
-        up, down = (
-            binary(builder, arith.AddIOp, stage, integer(builder, by)) for by in (forward, forward - self.stages)
-        )
+        stays = compare(builder, "slt", stage, integer(builder, stages - step))
+        up, down = (binary(builder, arith.AddIOp, stage, integer(builder, by)) for by in (step, step - stages))
         return builder.insert(arith.SelectOp(stays, up, down)).results[0]
 
     # -- the loop -----------------------------------------------------------------------------------------------------
@@ -186,14 +207,17 @@ class _Pipeline:
         end = block.last
         tail = Builder.before(end)
         tail.location = old.location
+        depths = dict.fromkeys(self._stages(each) for each in self.staged)
+        read: dict[int, Value] = {}
         if not self.rings:
-            reading = block.add_argument(i32, old.location)
-            end.operands = (*end.operands, self._neighbour(tail, reading, 1))
-            self.loop = new = old.replace_with_additional_yields((first,))
-            return new, _Places(new.body.block.arguments[-1], [], None)
+            read = {stages: block.add_argument(i32, old.location) for stages in depths}
+            end.operands = (*end.operands, *(self._neighbour(tail, each, 1, n) for n, each in read.items()))
+            self.loop = new = old.replace_with_additional_yields((first,) * len(read))
+            return new, _Places(read, [], None)
         head = Builder.at_start(block)
         head.location = old.location
-        is_later = self.counter.is_later(head, old.induction_variable, self.held)
+        later = {held: self.counter.is_later(head, old.induction_variable, held)
+                 for held in dict.fromkeys(ring.held for ring in self.rings)}  # fmt: skip
         initial: list[Value] = []
         yielded: list[Value] = []
         fills, drains, waited = [], [], []
@@ -206,45 +230,61 @@ class _Pipeline:
             fills.append(carried(fill))
             drains.append(carried(ring.drain))
             # The oldest stage first, which is given back before the wait: behind it threads may have parted.
-            held = [carried(ring.consumer) for _ in range(self.held)]
-            ring.release(head, held[0], is_later)
+            held = [carried(ring.consumer) for _ in range(ring.held)]
+            ring.release(head, held[0], later[ring.held])
             yielded += [following(tail, fills[-1]), following(tail, drains[-1]), *held[1:], ring.consumer]
-        for number, (ring, drain) in enumerate(zip(self.rings, drains)):
-            waited.append(ring.wait(head, drain))
-            yielded[(number + 1) * (2 + self.held) - 1] = waited[-1]
-        read = head.insert(tileas.GetStageOp(drains[0], result=i32)).results[0]
+            waited.append(len(yielded) - 1)
+        for place, ring, drain in zip(waited, self.rings, drains):
+            yielded[place] = ring.wait(head, drain)
+        for ring, drain in zip(self.rings, drains):
+            if ring.stages not in read:
+                read[ring.stages] = head.insert(tileas.GetStageOp(drain, result=i32)).results[0]
+        last = list(read.values())[-1].defining_op
+        for stages in depths:
+            if stages not in read:
+                read[stages] = carried(first)
+                yielded.append(self._neighbour(tail, read[stages], 1, stages))
         end.operands = (*end.operands, *yielded)
         self.loop = new = old.replace_with_additional_yields(tuple(initial))
-        return new, _Places(read, fills, read.defining_op.next)
+        return new, _Places(read, fills, last.next)
 
-    def _read_stages(self, new: scf.ForOp, read: Value, wait: tileas.AsyncWaitOp | None) -> None:
+    def _read_stages(self, all_read: dict[int, Value], wait: tileas.AsyncWaitOp | None) -> None:
         for staged, buffer in zip(self.staged, self.buffers):
-            load = staged.load
-            copies: dict[LinearLayout, Value] = {}
+            load, read = staged.load, all_read[self._stages(staged)]
+            copies: dict[tuple[LinearLayout, Attribute | None], Value] = {}
 
-            def reading(
-                layout: LinearLayout, load: tileas.Load = load, buffer: Value = buffer, copies: dict = copies
-            ) -> Value:
-                if layout not in copies:
+            def reading(layout: LinearLayout, reader: Operation) -> Value:
+                """The tile in a layout, at the seat of an operation that reads it."""
+                seat = _seat(reader if reader.parent is load.parent else load.parent.find_ancestor_op(reader))
+                key = layout, seat.get(tileas.AWS_STAGE)
+                if key not in copies:
                     type = with_layout(load.data.type, layout)
                     copy = tileas.CopyOp(buffer, read, result=type, location=load.location)
+                    copy.attributes.update(seat)
                     load.parent.insert_before(copy, load)
-                    copies[layout] = copy.results[0]
-                return copies[layout]
+                    copies[key] = copy.results[0]
+                return copies[key]
 
             for leaf in staged.leaves:
-                value = read_in(leaf.convert.operand, layout_of(leaf.convert.result.type), load, reading)
-                leaf.convert.replace_all_uses_with((value,))
-                leaf.convert.erase()
+                convert = leaf.convert
+                value = read_in(convert.operand, layout_of(convert.result.type), load, partial(reading, reader=convert))
+                convert.replace_all_uses_with((value,))
+                convert.erase()
             erase_unused(load.data)
-            if load.data.has_uses:
-                load.data.replace_all_uses_with(reading(staged.writer))
+            for user in list(load.data.users):
+                load.data.replace_uses_in(reading(staged.writer, user), [user])
             # Behind the wait for a stage, boxes have landed for every thread: nothing has to wait for them.
             landed = None if wait is None or comes_in_boxes(staged) else wait.result_token
             waited = [v for v in (load.token, landed) if v is not None]
             types = (load.result_token.type,)
             made = tileas.JoinMemTokenOp if waited else tileas.CreateMemTokenOp
             token = made.create(waited, types, location=load.location)
+            token.attributes.update(_seat(load))
             load.parent.insert_before(token, load)
             load.result_token.replace_all_uses_with(token.results[0])
             load.erase()
+
+
+def _seat(op: Operation | None) -> dict[str, Attribute]:
+    """The attributes that say when an operation of a loop runs, if it has them."""
+    return {} if op is None else {name: op.attributes[name] for name in tileas.SEAT if name in op.attributes}

@@ -1,0 +1,223 @@
+"""Loops whose operations have stages: what runs beside what changes no result, however the stages are chosen and
+however many iterations there are."""
+
+import random
+
+import pytest
+
+from tests.kernels.dots import attention_like
+from tests.kernels.pipelined import K, check, matmul
+from tests.kernels.views import Kernel, names
+from tests.tileas_stage import compiled, through
+from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import IntegerAttr, i32, parse_module, print_op
+from tileiras.schedule.dependence_graph import loop_waits
+from tileiras.schedule.schedule_analysis import analysis_of
+from tileiras.sim import EmulationError
+
+SCHEDULED = "tileas-generate-schedule"
+REST = "tileas-materialize-schedule"
+
+
+def loop_of(module):
+    (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
+    return loop
+
+
+def scheduled(text, gpu="sm_80", **options):
+    """A module of nv_tileaa whose loops have schedules."""
+    return through(parse_module(text, "test.mlir"), SCHEDULED, gpu, v2_opt_level=1, **options)
+
+
+def seat(loop, seats, stages):
+    """Gives the operations of a loop stages and places."""
+    loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, stages)
+    for op, (stage, place) in zip(loop.body.block.operations, seats):
+        op.attributes[tileas.AWS_STAGE] = IntegerAttr(stage, i32)
+        op.attributes[tileas.AWS_ORDER] = IntegerAttr(place, i32)
+
+
+def random_seats(loop, rng, stages):
+    """Stages and places that keep what the operations wait for, and are otherwise at random."""
+    count = sum(1 for _ in loop.body.block.operations) - 1
+    waits = loop_waits(loop)
+    stage = [rng.randrange(stages) for _ in range(count)]
+    changed = True
+    while changed:
+        changed = False
+        for wait in waits:
+            least = stage[wait.source] - wait.distance
+            if stage[wait.target] < least:
+                stage[wait.target], changed = least, True
+    before = {n: set() for n in range(count)}
+    for wait in waits:
+        if stage[wait.target] + wait.distance == stage[wait.source] and wait.source != wait.target:
+            before[wait.target].add(wait.source)
+    order: list[int] = []
+    while len(order) < count:
+        order.append(rng.choice([n for n in range(count) if n not in order and before[n] <= set(order)]))
+    return [(stage[n], order.index(n)) for n in range(count)]
+
+
+BODIES = {
+    "product": "",
+    "carried scalar": "%odd = arith.addi %i, %one : i32",
+    "assertions": '%positive = arith.cmpi sge, %i, %zero : i32\n'
+    '      nv_tileaa.assert %positive, "first" : i1\n      nv_tileaa.assert %positive, "second" : i1',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("body", BODIES)
+def test_any_stages_and_places_give_the_same_result(body, seed):
+    rng = random.Random(f"{body} {seed}")
+    module = scheduled(matmul(body=BODIES[body]))
+    loop = loop_of(module)
+    seats = random_seats(loop, rng, rng.choice((2, 3, 4)))
+    most = max(stage for stage, _ in seats)
+    seat(loop, seats, most + rng.choice((2, 3)))
+    analysis_of(loop)
+    through(module, gpu="sm_80", from_=REST)
+    text = compiled(module, "sm_80")
+    for steps in (-1, 0, 1, 2, 3, 4, 7):
+        check(text, 32, max(1, steps) * K, max(1, steps) * K, steps, seed=seed)
+
+
+def test_any_stages_of_attention():
+    """Products, reductions, and values that go from the end of one iteration to the beginning of the next."""
+    for seed in range(6):
+        kernel = attention_like(1, rows=32, columns=32, depth=32, steps=4, gpu_name="sm_80", halved=True)
+        rng = random.Random(seed)
+        module = kernel.after(SCHEDULED, "sm_80", v2_opt_level=1)
+        loop = loop_of(module)
+        seats = random_seats(loop, rng, 3)
+        seat(loop, seats, 5)
+        through(module, gpu="sm_80", from_=REST)
+        found = [array.copy() for array in kernel.outputs]
+        run(kernel, compiled(module, "sm_80"), seed, found)
+
+
+def run(kernel: Kernel, text, seed, found):
+    from tileiras.sim import emulate
+
+    inputs = [array.view("u2") if array.dtype.kind == "V" else array for array in kernel.inputs]
+    emulate(text, "k", kernel.grid, [*inputs, *found], seed=seed)
+    kernel._compare(found)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("halved", [False, True])
+def test_attention_overlaps_and_is_right(gpu, level, halved):
+    kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name=gpu, halved=halved)
+    artifact = kernel.check(gpu, v2_opt_level=level)
+    for seed in (1, 2):
+        kernel.emulated(artifact, seed)
+    assert any("2 iterations overlap" in said.message for said in artifact.diagnostics)
+    plain = kernel.compiled(gpu)
+    assert plain.text != artifact.text
+    assert not any("overlap" in said.message for said in plain.diagnostics)
+
+
+def test_a_product_is_under_way_while_another_iteration_computes():
+    """On sm_90 the next iteration's first product is issued before the maxima of this one are looked for, and waited
+    for behind them; with the plain schedule it is waited for at once."""
+    kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4)
+    under_way = []
+    for level in (0, 1):
+        module = kernel.after("tileas-materialize-async", "sm_90", v2_opt_level=level)
+        loop = next(op for op in module.walk() if isinstance(op, scf.ForOp))
+        issued = waiting = 0
+        most = 0
+        for op in loop.body.block.operations:
+            issued += op.name == "nv_tileas.async.dot"
+            if op.name == "nv_tileas.async.future_wait":
+                waiting = issued - op.attributes["pending"].value
+            if op.name == "nv_tileas.reduce":
+                most = max(most, issued - waiting)
+        under_way.append(most)
+    assert under_way == [0, 1]
+
+
+@pytest.mark.parametrize("missing", ["cp.async.wait_group", "cp.async.commit_group", "bar.sync"])
+def test_nothing_of_the_protocol_can_be_left_out(missing):
+    """Of attention with overlapping iterations: each wait, commit and barrier."""
+    kernel = attention_like(1, rows=32, columns=32, depth=32, steps=4, gpu_name="sm_80")
+    artifact = kernel.compiled("sm_80", v2_opt_level=1)
+    assert any("2 iterations overlap" in said.message for said in artifact.diagnostics)
+    lines = artifact.text.splitlines()
+    # From the first product on: before it two barriers may follow each other, of the wait and of a conversion.
+    first = 0 if missing != "bar.sync" else next(number for number, line in enumerate(lines) if "mma.sync" in line)
+    places = [number for number, line in enumerate(lines) if missing in line and number > first]
+    assert places
+    for number in places:
+        with pytest.raises((EmulationError, AssertionError)):
+            for seed in range(3):
+                kernel.emulated(artifact, seed, "\n".join(lines[:number] + lines[number + 1 :]))
+
+
+def test_schedules_stand_in_the_text():
+    """Printed, read and obeyed: the text of a schedule leads to the same code."""
+    module = scheduled(matmul())
+    again = parse_module(print_op(module), "test.mlir")
+    first, second = (print_op(through(each, gpu="sm_80", from_=REST)) for each in (module, again))
+    assert first == second and "nv_tile.aws" not in first
+
+
+def test_the_ring_is_as_deep_as_tiles_are_held():
+    """A load whose tile a later stage reads has a stage more than one that the first stage reads."""
+    kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name="sm_80")
+    module = kernel.after("tileas-unspecialized-pipeline", "sm_80", v2_opt_level=1)
+    depths = sorted(op.result.type.stages for op in module.walk() if isinstance(op, tileas.AllocTensorOp))
+    assert len(depths) == 2 and depths[0] + 1 == depths[1]
+
+
+def test_what_cannot_overlap_runs_ahead_as_before():
+    """A schedule that leaves no copy ahead: the plain one, and a remark."""
+    module = scheduled(matmul())
+    loop = loop_of(module)
+    later = ("nv_tileas.convert_layout", "nv_tileas.dot")
+    seat(loop, [(int(op.name in later), place) for place, op in enumerate(loop.body.block.operations)], 2)
+    engine = DiagnosticEngine()
+    engine.remarks = True
+    through(module, "tileas-unspecialized-pipeline", "sm_80", engine, from_=REST)
+    assert "async.tiled_load" in names(module)
+    assert any("Failed to pipeline loop in stages" in said.message for said in engine.diagnostics)
+
+
+@pytest.mark.parametrize("iterations, overlaps", [(0, False), (10, True)])
+def test_no_placement_is_tried_without_iterations(iterations, overlaps):
+    kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name="sm_80")
+    artifact = kernel.compiled("sm_80", v2_opt_level=1, max_constraint_iterations=iterations)
+    assert any("2 iterations overlap" in said.message for said in artifact.diagnostics) == overlaps
+
+
+def wrong(change):
+    module = scheduled(matmul())
+    change(loop_of(module))
+    with pytest.raises(CompileError) as found:
+        through(module, "tileas-unspecialized-pipeline", "sm_80", from_=REST)
+    (diagnostic,) = found.value.diagnostics
+    assert found.value.code == 3 and diagnostic.location is not None
+    return diagnostic.message
+
+
+def operation(loop, name):
+    return next(op for op in loop.body.block.operations if op.name == name)
+
+
+def test_what_cannot_be_is_refused():
+    def of(name, attribute, value):
+        return lambda loop: operation(loop, name).attributes.update({attribute: value})
+
+    assert wrong(of("nv_tileas.dot", tileas.AWS_STAGE, IntegerAttr(-1, i32))) == (
+        "'nv_tileas.dot' op expects 'nv_tile.aws.stage' to be from 0 to 7, got -1"
+    )
+    assert "which 'nv_tileas." in wrong(of("nv_tileas.dot", tileas.AWS_ORDER, IntegerAttr(0, i32)))
+    assert wrong(lambda loop: operation(loop, "nv_tileas.dot").attributes.pop(tileas.AWS_STAGE)) == (
+        "'nv_tileas.dot' op expects a 32-bit integer 'nv_tile.aws.stage', as all operations of its loop"
+    )
+    said = wrong(of("nv_tileas.tiled_load", tileas.AWS_STAGE, IntegerAttr(1, i32)))
+    assert "begins before 'nv_tileas.tiled_load', which it waits for" in said

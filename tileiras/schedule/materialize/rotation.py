@@ -1,0 +1,206 @@
+"""A loop whose operations have stages: those of a later stage run beside the first ones of the next iteration.
+
+    for i in lower .. upper:                   if lower < upper:
+      a = first(i)                               a = first(lower)
+      second(i, a)                     ->        for i in lower .. last:
+                                                   second(i, a);  a = first(i + step)
+                                                 second(last, a)
+
+What the first part hands to the second is carried; values that iterations hand on go their ways as before.  Inside of
+the new loop operations stand in the order of the schedule, which may put the next iteration's first.  Of more stages
+one after the other is parted from those before it, the last one first: each step leaves a loop that does what the one
+before did, however few iterations there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tileiras.dialects import arith, scf
+from tileiras.dialects.arith.build import binary, integer
+from tileiras.ir import Block, Builder, Operation, Region, Value
+from tileiras.named_tuple import NamedTuple
+from tileiras.schedule.dependence_graph import Wait
+from tileiras.schedule.induction_variable import LoopCounter, number, trip_count
+
+WaitsOf = Callable[[scf.ForOp], "tuple[Wait, ...] | None"]
+"""What the operations of a loop wait for."""
+
+Seats = Mapping[Operation, tuple[int, int]]
+"""Operation -> its stage, and its place in a round of the loop."""
+
+
+def rotate(loop: scf.ForOp, seats: Seats, waits_of: WaitsOf) -> None:
+    """Rewrites a loop, in place, whose operations have seats that keep all that `waits_of` finds."""
+    while (last := max((seats[op][0] for op in _body(loop)), default=0)) > 0:
+        waits = waits_of(loop)
+        assert waits is not None, "the waits of the loop were looked at"
+        rotation = _Rotation(loop, seats, last, waits)
+        rotation.run()
+        loop, seats = rotation.kernel, rotation.seats
+
+
+def _body(loop: scf.ForOp) -> list[Operation]:
+    return list(loop.body.block.operations)[:-1]
+
+
+class _Parts(NamedTuple):
+    """What one iteration is parted into."""
+
+    first: list[Operation]
+    second: list[Operation]
+
+
+class _Rotation:
+    """One step: what has the last stage is parted from what comes before."""
+
+    def __init__(self, loop: scf.ForOp, seats: Seats, last: int, waits: Sequence[Wait]) -> None:
+        self._loop = loop
+        self._block = loop.body.block
+        body = _body(loop)
+        self._parts = _Parts([op for op in body if seats[op][0] < last], [op for op in body if seats[op][0] == last])
+        self._is_second = set(self._parts.second)
+        self._old_seats = seats
+        self._order = self._round(body, waits)
+        self._crossing = self._crossing_values()
+        self._carried = self._carried_arguments()
+        self.seats: dict[Operation, tuple[int, int]] = {}
+        """Of the operations of the new loop."""
+
+    # -- what is carried -----------------------------------------------------------------------------------------------
+
+    def _crossing_values(self) -> list[Value]:
+        """What the first part makes and the second, or the end of an iteration, uses."""
+        found = []
+        for op in self._parts.first:
+            for value in op.results:
+                users = {self._block.find_ancestor_op(user) for user in value.users}
+                if any(user in self._is_second or user is self._block.last for user in users):
+                    found.append(value)
+        return found
+
+    def _carried_arguments(self) -> list[int]:
+        """Numbers of the carried values that the second part, or the end of an iteration, uses as they are."""
+        used = {value for op in self._parts.second for inner in op.walk() for value in inner.operands}
+        used.update(self._loop.yield_op.operands)
+        return [number for number, value in enumerate(self._loop.iter_args) if value in used]
+
+    def _round(self, body: Sequence[Operation], waits: Sequence[Wait]) -> list[Operation]:
+        """The operations in the order in which a round of the new loop has them: by their places, behind all that they
+        wait for."""
+        behind: dict[int, set[int]] = {n: set() for n in range(len(body))}
+        for wait in waits:
+            rounds = (body[wait.target] in self._is_second) + wait.distance - (body[wait.source] in self._is_second)
+            if rounds == 0 and wait.source != wait.target:
+                behind[wait.target].add(wait.source)
+        places = [(self._old_seats[op][1], op not in self._is_second) for op in body]
+        wanted = sorted(range(len(body)), key=lambda n: (places[n], n))
+        done: set[int] = set()
+        order: list[Operation] = []
+
+        def place(each: int) -> None:
+            if each in done:
+                return
+            done.add(each)
+            for other in sorted(behind[each]):
+                place(other)
+            order.append(body[each])
+
+        for each in wanted:
+            place(each)
+        return order
+
+    # -- the new operations --------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        loop = self._loop
+        outer = Builder.before(loop, loop.location)
+        known = trip_count(loop)
+        if known:
+            results = self._whole(outer)
+        else:
+            then, other = Block(), Block()
+            inner = Builder.at_end(then, loop.location)
+            inner.insert(scf.YieldOp.create(self._whole(inner)))
+            Builder.at_end(other, loop.location).insert(scf.YieldOp.create(list(loop.init_args)))
+            runs = LoopCounter(loop).runs(outer)
+            types = [result.type for result in loop.results]
+            regions = (Region([then]), Region([other]))
+            results = list(outer.insert(scf.IfOp.create((runs,), types, {}, regions)).results)
+        loop.replace_all_uses_with(results)
+        loop.erase()
+
+    def _whole(self, builder: Builder) -> list[Value]:
+        """The first part of the first iteration, the loop, the second part of the last one; the values behind it."""
+        loop = self._loop
+        last = self._last_counter(builder)
+        values: dict[Value, Value] = {loop.induction_variable: loop.lower_bound}
+        values.update(zip(loop.iter_args, loop.init_args))
+        for op in self._program_order(self._parts.first):
+            builder.insert(op.clone(values))
+        inits = [loop.init_args[n] for n in self._carried] + [values[value] for value in self._crossing]
+        kernel = self._kernel(builder, inits, last)
+        behind: dict[Value, Value] = {loop.induction_variable: last}
+        behind.update(zip(self._handed_on(), kernel.results))
+        for op in self._program_order(self._parts.second):
+            builder.insert(op.clone(behind))
+        return [behind.get(value, value) for value in loop.yield_op.operands]
+
+    def _program_order(self, part: Sequence[Operation]) -> list[Operation]:
+        """A part of an iteration that runs alone: in the order of the schedule."""
+        chosen = set(part)
+        return [op for op in self._order if op in chosen]
+
+    def _handed_on(self) -> list[Value]:
+        """The values of an iteration that the new loop carries to its second part."""
+        return [*(self._loop.iter_args[n] for n in self._carried), *self._crossing]
+
+    def _last_counter(self, builder: Builder) -> Value:
+        """The counter of the last iteration of a loop that runs."""
+        loop = self._loop
+        type, step = loop.induction_variable.type, number(loop.step)
+        one = integer(builder, 1, type)
+        # Unsigned, the distance is right whatever the signs of the bounds.
+        left = binary(builder, arith.SubIOp, loop.upper_bound, one)
+        if step == 1:
+            return left
+        passed = binary(builder, arith.SubIOp, left, loop.lower_bound)
+        steps = binary(builder, arith.DivUIOp, passed, loop.step)
+        return binary(builder, arith.AddIOp, loop.lower_bound, binary(builder, arith.MulIOp, steps, loop.step))
+
+    def _kernel(self, builder: Builder, inits: Sequence[Value], last: Value) -> scf.ForOp:
+        loop = self._loop
+        body = Block([loop.induction_variable.type, *(value.type for value in inits)])
+        inner = Builder.at_end(body, loop.location)
+        now: dict[Value, Value] = {loop.induction_variable: body.arguments[0]}
+        now.update(zip(self._handed_on(), body.arguments[1:]))
+        following = binary(inner, arith.AddIOp, body.arguments[0], loop.step)
+        later: dict[Value, Value] = {loop.induction_variable: following}
+        for op in self._order:
+            if op not in self._is_second:
+                # What the iteration before hands on is there: the order sees to it.
+                for argument, value in zip(loop.iter_args, loop.yield_op.operands):
+                    if argument not in later and (value in now or not self._is_made_inside(value)):
+                        later[argument] = now.get(value, value)
+            new = inner.insert(op.clone(now if op in self._is_second else later))
+            self.seats[new] = (0 if op in self._is_second else self._old_seats[op][0], self._old_seats[op][1])
+        ends = [now.get(loop.yield_op.operands[n], loop.yield_op.operands[n]) for n in self._carried]
+        ends += [later[value] for value in self._crossing]
+        inner.insert(scf.YieldOp.create(ends))
+        self._shift_stages()
+        self.seats[following.defining_op] = (0, -1)
+        operands = (loop.lower_bound, last, loop.step, *inits)
+        types = [value.type for value in inits]
+        self.kernel = builder.insert(scf.ForOp.create(operands, types, dict(loop.attributes), (Region([body]),)))
+        return self.kernel
+
+    def _is_made_inside(self, value: Value) -> bool:
+        made = value.defining_op
+        return value.parent_block is self._block or made is not None and self._block.find_ancestor_op(made) is not None
+
+    def _shift_stages(self) -> None:
+        """Stages of the new loop: the first part's remain, and the second runs with its last."""
+        stage = max((seat[0] for op, seat in self.seats.items()), default=0)
+        second = {op for op, old in zip(self.seats, self._order) if old in self._is_second}
+        for op in second:
+            self.seats[op] = (stage, self.seats[op][1])

@@ -1,0 +1,78 @@
+"""Loops whose operations have stages (`nv_tile.aws.stage`), for one agent: loads run ahead through rings, operations of
+a later stage run beside the first ones of the next iteration.
+
+The ring comes first: what an iteration reads of it is a stage.  A stage is held until the last of its readers has run,
+so a load whose tile a later stage of the schedule reads has as many stages more.  Then the loop is rotated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Operation, Value
+from tileiras.schedule.dependence_graph import loop_waits
+from tileiras.schedule.schedule_analysis import ScheduleAnalysis, analysis_of, is_published, withdraw
+from tileiras.schedule.staging import StagedLoad, staged_load
+from tileiras.targets import CopyAtom
+
+from .rotation import rotate
+from .software_pipeline import run_ahead
+
+
+def pipeline_in_stages(
+    loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None
+) -> bool:
+    """Makes a loop what its schedule says, in place; False, and nothing done, where `atom` cannot copy one of the
+    loads, or `stages` leave none for what runs ahead.
+
+    Raises CompileError where the schedule of its operations cannot be.
+    """
+    if atom is None or not is_published(loop) or any(isinstance(op, scf.ForOp) for op in loop.body.block.operations):
+        return False
+    analysis = analysis_of(loop)
+    staged = [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
+    held = [held_iterations(each, analysis) for each in staged]
+    ahead = stages - max(held, default=0)
+    if len(staged) < len(loads) or ahead < 1:
+        return False
+    loop = run_ahead(loop, staged, ahead, held, atom)
+    seats = _seats(loop)
+    withdraw(loop)
+    rotate(loop, seats, loop_waits)
+    return True
+
+
+def held_iterations(staged: StagedLoad, analysis: ScheduleAnalysis) -> int:
+    """How many iterations' stages of a load are not free when the copies of another begin: those until its last reader
+    has run, and one more where dots may still be under way."""
+    seats = analysis.seat_of()
+    block = analysis.loop.body.block
+    last = 0
+    readers: list[Operation] = [user for user in staged.load.data.users if user is not block.last]
+    in_place = {leaf.convert for leaf in staged.leaves if leaf.in_place}
+    for op in readers:
+        last = max(last, seats[op if op.parent is block else block.find_ancestor_op(op)][0])
+        if op in in_place or isinstance(op, (*tileas.VIEW_LIKE, tileas.ConvertLayoutOp)):
+            readers += [user for value in op.results for user in value.users if user is not block.last]
+    under_way = tileas.DOTS_IN_FLIGHT in analysis.loop.attributes and bool(in_place)
+    return 1 + last + under_way
+
+
+def _seats(loop: scf.ForOp) -> dict[Operation, tuple[int, int]]:
+    """Stage and place of the operations of a loop with rings: what fills and frees stages comes with the first
+    operations of an iteration; what has no seat, in the stage of what it uses and behind what stands before it."""
+    seats: dict[Operation, tuple[int, int]] = {}
+    made: dict[Value, int] = {}
+    place = -1
+    for op in list(loop.body.block.operations)[:-1]:
+        values = [value for inner in op.walk() for value in inner.operands]
+        used = max((made.get(value, 0) for value in values), default=0)
+        if tileas.AWS_STAGE in op.attributes:
+            stage, place = (op.attributes[name].value for name in tileas.SEAT)
+        else:
+            stage = used
+        seats[op] = max(stage, used), place
+        made.update((value, seats[op][0]) for value in op.results)
+    return seats

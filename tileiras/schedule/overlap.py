@@ -1,0 +1,345 @@
+"""Which operations of a loop run beside those of its next iteration: the choice for one agent (AUS).
+
+Loops whose loads the plain schedule has running ahead are placed (`modulo_placement`).  Where a round of what overlaps
+is shorter than an iteration as it is written, and its tiles fit into registers, operations get their stages; else all
+are of one.  In either case the rings are as deep as the placement says: as many iterations ahead as the latency of the
+loads lasts.
+
+What is chosen stands in the IR: `nv_tileas.loop_schedule<unspecialize, N>` on the loop, where N stages is what the ring
+of the load takes that is held longest, and `nv_tile.aws.stage` and `nv_tile.aws.order` on its operations.  A loop that
+cannot be placed keeps its plain schedule, with a remark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
+from typing import Any
+
+from tileiras.analysis.copied_loads import loads_of
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Operation, Value
+from tileiras.layout.encoding import is_in_shared
+from tileiras.named_tuple import NamedTuple
+from tileiras.resources.limits import registers_for_tiles, threads_of
+from tileiras.resources.registers import LiveRegisters
+from tileiras.resources.shared_memory import ring_bytes, scratch_beside, shared_budget
+from tileiras.targets import CopyAtom, Target, find_copy_atom
+
+from .dependence_graph import LoopGraph, loop_graph
+from .exact_placement import improve
+from .induction_variable import can_look_ahead, trip_count
+from .modulo_placement import Placement, place, place_serially
+from .resource_table import Unit, resources
+from .round_model import round_cycles
+from .schedule_analysis import ScheduleAnalysis, broken_wait, publish, seats_of
+from .staging import StagedLoad, staged_load
+from .tensor_boxes import MBARRIER_BYTES, comes_in_boxes
+
+OVERLAPPING = 2
+"""Stages at most: with each a thread has a further tile between products, and the code another copy of the loop's
+parts."""
+
+GAIN = 1.05
+"""By how much an iteration must be shorter than as it is written for its parts to overlap: what the static model of
+costs tells apart."""
+
+_MOST_PRODUCTS = 3
+"""Of whose orders all are looked at."""
+
+MOST_AHEAD = 7
+"""Iterations that loads run ahead at most."""
+
+
+Seats = tuple[tuple[int, int], ...]
+"""Stage and place of each operation of a loop."""
+
+
+class _Choice(NamedTuple):
+    """What a loop is to be: `seats` of its operations, the cycles of a round by the static model, and the registers of
+    a thread that its tiles take."""
+
+    seats: Seats
+    cycles: int
+    registers: int
+
+
+def overlap_loops(
+    func: aa.FuncOp, target: Target, iterations: int, exact: bool, engine: DiagnosticEngine | None = None,
+    forced: bool = False,
+) -> None:  # fmt: skip
+    """Gives loops of a function of nv_tileas that have the plain schedule one whose operations overlap, in place.
+
+    `iterations`: placements that are tried until one fits into registers; `exact`: small loops are searched for a
+    smaller interval; `forced`: the stages of the plain schedule are what somebody asked for.
+    """
+    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
+    if atom is None:
+        return
+    for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
+        schedule = loop.attributes[tileas.LOOP_SCHEDULE]
+        if schedule.kind == tileas.PLAIN and can_look_ahead(loop):  # type: ignore[attr-defined]
+            _Overlap(func, loop, target, atom, engine).choose(iterations, exact, forced)
+
+
+class _Overlap:
+    """The choice for one loop."""
+
+    def __init__(
+        self, func: aa.FuncOp, loop: scf.ForOp, target: Target, atom: CopyAtom, engine: DiagnosticEngine | None
+    ) -> None:
+        self._func = func
+        self._loop = loop
+        self._target = target
+        self._atom = atom
+        self._engine = engine
+        loads = [load for load in loads_of(loop) if tileas.RUNS_AHEAD in load.attributes]
+        self._staged = [found for load in loads if (found := staged_load(load, loop, atom)) is not None]
+        self._live = LiveRegisters()
+        self._seen: set[tuple[int, ...]] = set()
+        """Stages that were looked at."""
+
+    def choose(self, iterations: int, exact: bool, forced: bool) -> None:
+        loop = self._loop
+        if any(isinstance(op, (scf.ForOp, scf.WhileOp)) for op in loop.walk() if op is not loop):
+            return self._stays("there is a loop in it")
+        graph = loop_graph(loop, self._target, self._func.kernel_spec.num_warps, self._staged)
+        if graph is None:
+            return self._stays("how long its operations take is not known")
+        choice = self._placed(graph, iterations, exact)
+        analysis = ScheduleAnalysis(loop, graph.operations, choice.seats, graph.waits)
+        found = self._stages(analysis, choice.cycles, forced)
+        if found is None and analysis.stages > 1:
+            # What is read later is held longer: without that there may be the room.
+            choice = self._serial(graph)
+            analysis = analysis._replace(seats=choice.seats)
+            found = self._stages(analysis, choice.cycles, forced)
+        if found is None:
+            return self._stays("no shared memory is left for its stages")
+        publish(graph, choice.seats)
+        if analysis.stages > 1:
+            loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
+            self._say(f"{analysis.stages} iterations overlap: {choice.cycles} cycles an iteration by the static"
+                      f" model, {self._serial(graph).cycles} as it is written")  # fmt: skip
+        loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, found)
+
+    def _say(self, message: str) -> None:
+        if self._engine is not None:
+            self._engine.remark(self._loop.location, message)
+
+    def _stays(self, reason: str) -> None:
+        self._say(f"Failed to pipeline loop in stages: {reason}")
+
+    # -- placement -----------------------------------------------------------------------------------------------------
+
+    def _serial(self, graph: LoopGraph) -> _Choice:
+        """All operations of one stage, in the order in which they are written."""
+        seats = tuple((0, number) for number in range(len(graph.operations)))
+        return _Choice(seats, round(round_cycles(graph, seats)), self._registers(graph, seats))
+
+    def _placed(self, graph: LoopGraph, iterations: int, exact: bool) -> _Choice:
+        serial = self._serial(graph)
+        # Pipes of boxes are given back where their iteration is known to have begun: not in code before the loop.
+        if trip_count(self._loop) == 1 or iterations < 1 or any(map(comes_in_boxes, self._staged)):
+            return serial
+        longest = place_serially(graph.graph).interval
+        best = self._better(graph, _by_cuts(graph), None)
+        least, overlap = 0, best is not None
+        for _ in range(iterations):
+            placed = place(graph.graph, least=least)
+            if placed is None:
+                self._say("modulo scheduler returned no feasible II")
+                break
+            if exact and least == 0:
+                placed = improve(graph.graph, placed).placement or placed
+            if placed.interval >= longest or best is not None and best.cycles <= placed.interval * graph.grain:
+                break
+            overlap = True
+            best = self._better(graph, _by_shifts(graph, placed), best)
+            # Rounds that last longer overlap less, and take fewer registers.
+            least = placed.interval + max(1, (longest - placed.interval) // 4)
+        if best is None:
+            if overlap:
+                self._say("its iterations do not overlap: no placement was found whose tiles fit into registers")
+            return serial
+        return best if best.cycles * GAIN <= serial.cycles else serial
+
+    def _better(self, graph: LoopGraph, candidates: Iterable[Seats], best: _Choice | None) -> _Choice | None:
+        """The schedule of the shortest rounds whose tiles fit into registers, of those with the fewest; None where none
+        fits."""
+        room = registers_for_tiles(threads_of(self._func), self._func.kernel_spec.occupancy or 1)
+        for seats in candidates:
+            stages = tuple(stage for stage, _ in seats)
+            if stages in self._seen or 1 + max(stages) > OVERLAPPING:
+                continue
+            self._seen.add(stages)
+            for variant in (seats, *_with_products_first(graph, seats)):
+                if not self._can_be(graph, variant):
+                    continue
+                cycles = round(round_cycles(graph, variant))
+                if best is not None and cycles > best.cycles:
+                    continue
+                registers = self._registers(graph, variant)
+                if registers <= room and (best is None or (cycles, registers) < (best.cycles, best.registers)):
+                    best = _Choice(variant, cycles, registers)
+        return best
+
+    def _can_be(self, graph: LoopGraph, seats: Sequence[tuple[int, int]]) -> bool:
+        """Whether the schedule keeps what the graph of nodes does not show: the order inside of them, and that tiles in
+        shared memory are used in their stage."""
+        crossing = (wait for wait in graph.waits if wait.value is not None and is_in_shared(wait.value.type))
+        if any(seats[wait.source][0] != seats[wait.target][0] for wait in crossing):
+            return False
+        return broken_wait(graph.waits, seats) is None
+
+    # -- registers -----------------------------------------------------------------------------------------------------
+
+    def _registers(self, graph: LoopGraph, seats: Sequence[tuple[int, int]]) -> int:
+        """Registers of a thread that tiles take at a time in a round of the loop: each from the place of its operation
+        to that of its last use, rounds later perhaps; those from outside of the loop all along."""
+        count = len(seats)
+        numbers = {op: number for number, op in enumerate(graph.operations)}
+        begins = [place + count * stage for stage, place in seats]
+        waiting = _in_rings(self._staged)
+        ends: dict[Value, int] = {}
+        for wait in graph.waits:
+            source = graph.operations[wait.source]
+            for value in source.results if wait.value is None or wait.value not in source.results else (wait.value,):
+                at = begins[wait.target] + count * wait.distance
+                ends[value] = max(ends.get(value, 0), at)
+        for value in self._loop.yield_op.operands:
+            if value not in ends and value.defining_op in numbers:  # for what comes behind the loop
+                ends[value] = begins[numbers[value.defining_op]] + count
+        held = [0] * count
+        for value, end in ends.items():
+            start = begins[numbers[value.defining_op]]
+            words = 0 if value in waiting else self._live.held(value)
+            for at in range(start, end) if words else ():
+                held[at % count] += words
+        used = self._live.used_inside(self._loop)
+        return sum(self._live.words(value) for value in used if _is_outside(value, self._loop)) + max(held, default=0)
+
+    # -- shared memory -------------------------------------------------------------------------------------------------
+
+    def _stages(self, analysis: ScheduleAnalysis, cycles: float, forced: bool) -> int | None:
+        """Stages of the ring that is held longest, when a round lasts so many cycles; None where no copy can run
+        ahead."""
+        from .materialize.unspecialized import held_iterations
+
+        schedule: Any = self._loop.attributes[tileas.LOOP_SCHEDULE]
+        plain_held = 2 if tileas.DOTS_IN_FLIGHT in self._loop.attributes else 1
+        if analysis.stages > 1:
+            self._loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
+        held = [held_iterations(each, analysis) for each in self._staged]
+        if forced:
+            ahead = schedule.stages - plain_held
+        else:
+            table = resources(self._target)
+            latency = max(table.latency["l2"] + table.latency.get("tma", 0.0) if comes_in_boxes(each)
+                          else table.latency["dram"] for each in self._staged)  # fmt: skip
+            loaded = sum(each.stage_bytes for each in self._staged) / table.rate[Unit.L2]
+            interval = max(1.0, cycles, loaded)
+            ahead = min(MOST_AHEAD, max(schedule.stages - plain_held, math.ceil(latency / interval)))
+        known = trip_count(self._loop)
+        ahead = max(1, ahead if known is None else min(ahead, known - 1))
+        room = self._room()
+        while ahead > 0 and sum((ahead + n) * each.stage_bytes for n, each in zip(held, self._staged)) > room:
+            ahead -= 1
+        return ahead + max(held) if ahead else None
+
+    def _room(self) -> int:
+        """Bytes of shared memory for the rings of the loop."""
+        loop = self._loop
+        gone: set[Operation] = {leaf.convert for each in self._staged for leaf in each.leaves}
+        gone |= {each.load for each in self._staged}
+        room = shared_budget(self._func, self._target) - ring_bytes(loop) - scratch_beside(loop, gone)
+        if any(map(comes_in_boxes, self._staged)):
+            room -= MBARRIER_BYTES
+        outer = loop.parent_op
+        while outer is not None:
+            if isinstance(outer, scf.ForOp):
+                room -= _ring_of(outer, self._atom)
+            outer = outer.parent_op
+        return room
+
+
+def _by_shifts(graph: LoopGraph, placed: Placement) -> Iterator[Seats]:
+    """The stages of a placement by where a round is said to begin."""
+    for shift in sorted({-start % placed.interval for start in placed.starts}):
+        seats = seats_of(graph, placed, shift)
+        if any(stage for stage, _ in seats):
+            yield seats
+
+
+def _by_cuts(graph: LoopGraph) -> Iterator[Seats]:
+    """Two stages, the second of them a node and all that waits for it; places as written.  Placements begin everything
+    as early as it can, which takes more registers than this."""
+    following: dict[int, set[int]] = {}
+    for wait in graph.waits:
+        if wait.distance == 0:
+            following.setdefault(graph.node_of[wait.source], set()).add(graph.node_of[wait.target])
+    for node in sorted(set(graph.node_of)):
+        second = {node}
+        waiting = [node]
+        while waiting:
+            more = following.get(waiting.pop(), set()) - second
+            second |= more
+            waiting += sorted(more)
+        yield tuple((int(each in second), number) for number, each in enumerate(graph.node_of))
+
+
+def _with_products_first(
+    graph: LoopGraph, seats: Seats
+) -> Iterator[Seats]:
+    """The schedule with the places changed so that a round begins with some of its products, and what these need of the
+    same round: the tensor cores take products in the order in which they are issued."""
+    needs: list[list[int]] = [[] for _ in seats]
+    for wait in graph.waits:
+        if seats[wait.target][0] + wait.distance == seats[wait.source][0] and wait.source != wait.target:
+            needs[wait.target].append(wait.source)
+    products = [number for number, op in enumerate(graph.operations) if isinstance(op, tileas.DOTS)]
+    if len(products) > _MOST_PRODUCTS:
+        return
+    for chosen in (each for count in range(1, len(products) + 1) for each in permutations(products, count)):
+        rank: dict[int, int] = {}
+        for leader in chosen:
+            waiting = [leader]
+            while waiting:
+                number = waiting.pop()
+                if number not in rank:
+                    rank[number] = chosen.index(leader)
+                    waiting += needs[number]
+        order = sorted(range(len(seats)), key=lambda each: (rank.get(each, len(chosen)), seats[each][1]))
+        places = {each: place for place, each in enumerate(order)}
+        yield tuple((stage, places[each]) for each, (stage, _) in enumerate(seats))
+
+
+def _in_rings(staged: Sequence[StagedLoad]) -> set[Value]:
+    """Tiles that no thread holds: those of loads that run ahead, until they are read in the layout of their use."""
+    found: set[Value] = set()
+    waiting = [each.load.data for each in staged]
+    while waiting:
+        value = waiting.pop()
+        found.add(value)
+        waiting += [user.results[0] for user in value.users if isinstance(user, tileas.VIEW_LIKE)]
+    return found
+
+
+def _is_outside(value: Value, loop: scf.ForOp) -> bool:
+    made = value.defining_op
+    if made is not None:
+        return not loop.is_ancestor_of(made)
+    owner: Any = value
+    return not (owner.block.parent_op is loop or loop.is_ancestor_of(owner.block.parent_op))
+
+
+def _ring_of(loop: scf.ForOp, atom: CopyAtom) -> int:
+    """Bytes that the rings of a loop around take."""
+    schedule: Any = loop.attributes[tileas.LOOP_SCHEDULE]
+    loads = [load for load in loads_of(loop) if tileas.RUNS_AHEAD in load.attributes]
+    staged = [found for load in loads if (found := staged_load(load, loop, atom)) is not None]
+    return schedule.stages * sum(each.stage_bytes for each in staged)

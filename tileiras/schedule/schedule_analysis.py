@@ -1,0 +1,133 @@
+"""What is decided about the operations of a loop: for each the stage and the place in a round, as attributes in the IR.
+
+    nv_tile.aws.stage : i32      an iteration's operations of stage s run beside the first ones of the iteration s later
+    nv_tile.aws.order : i32      in which order a round of the loop has its operations
+
+`publish` writes a placement into the IR, `analysis_of` reads what stands there, whoever wrote it, and refuses what
+cannot be: each operation of the loop has both, no two have one place, and nothing comes before what it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import IntegerAttr, Operation, i32
+from tileiras.layout.encoding import is_in_shared
+from tileiras.named_tuple import NamedTuple
+
+from .dependence_graph import LoopGraph, Wait, loop_waits
+from .modulo_placement import Placement
+
+MOST_STAGES = 8
+"""Iterations that overlap at most: each has its share of the code before and behind the loop."""
+
+
+class ScheduleAnalysis(NamedTuple):
+    """The schedule of a loop's operations, in program order: `seats` are stage and place of each, `waits` what they
+    wait for."""
+
+    loop: scf.ForOp
+    operations: tuple[Operation, ...]
+    seats: tuple[tuple[int, int], ...]
+    waits: tuple[Wait, ...]
+
+    @property
+    def stages(self) -> int:
+        return 1 + max((stage for stage, _ in self.seats), default=0)
+
+    def seat_of(self) -> dict[Operation, tuple[int, int]]:
+        return dict(zip(self.operations, self.seats))
+
+
+def seats_of(graph: LoopGraph, placed: Placement, shift: int = 0) -> tuple[tuple[int, int], ...]:
+    """Stage and place of each operation of a graph whose nodes are placed; `shift`: by how much rounds begin earlier
+    than iterations."""
+    nodes = {node: number for number, node in enumerate(sorted(set(graph.node_of)))}
+    starts = [placed.starts[nodes[node]] + shift for node in graph.node_of]
+    first = min((start // placed.interval for start in starts), default=0)
+    stages = [start // placed.interval - first for start in starts]
+    numbers = range(len(starts))
+    # Of what begins together, earlier iterations are first; a node's operations keep their order.
+    order = sorted(numbers, key=lambda n: (starts[n] % placed.interval, -stages[n], n))
+    places = {number: place for place, number in enumerate(order)}
+    return tuple((stages[number], places[number]) for number in numbers)
+
+
+def publish(graph: LoopGraph, seats: tuple[tuple[int, int], ...]) -> None:
+    """Writes the schedule of a loop's operations into their attributes."""
+    for op, (stage, place) in zip(graph.operations, seats):
+        op.attributes[tileas.AWS_STAGE] = IntegerAttr(stage, i32)
+        op.attributes[tileas.AWS_ORDER] = IntegerAttr(place, i32)
+
+
+def is_published(loop: scf.ForOp) -> bool:
+    """Whether an operation of a loop says when it runs."""
+    return any(name in op.attributes for op in loop.body.block.operations for name in tileas.SEAT)
+
+
+def withdraw(loop: scf.ForOp) -> None:
+    """Takes the attributes away."""
+    for op in loop.body.block.operations:
+        for name in tileas.SEAT:
+            op.attributes.pop(name, None)
+
+
+def analysis_of(loop: scf.ForOp) -> ScheduleAnalysis:
+    """The schedule that the operations of a loop have.
+
+    Raises CompileError (located, code 3) where one has none, where two have one place, and where one comes before what
+    it waits for or hands a tile in shared memory to another stage.
+    """
+    operations = tuple(loop.body.block.operations)[:-1]
+    seats = tuple(_seat(op) for op in operations)
+    taken: dict[int, Operation] = {}
+    for op, (_, place) in zip(operations, seats):
+        if place in taken:
+            raise _wrong(op, f"has the place {place} in a round of its loop, which '{taken[place].name}' has")
+        taken[place] = op
+    waits = loop_waits(loop)
+    if waits is None:
+        raise _wrong(loop, "hands a value on over too many iterations for a schedule of stages")
+    broken = broken_wait(waits, seats)
+    if broken is not None:
+        raise _wrong(
+            operations[broken.target],
+            f"begins before '{operations[broken.source].name}', which it waits for"
+            + (f", of {broken.distance} iteration{'s' * (broken.distance > 1)} before" if broken.distance else ""),
+        )
+    for wait in waits:
+        if wait.value is not None and seats[wait.source][0] < seats[wait.target][0] and is_in_shared(wait.value.type):
+            message = "uses a tile in shared memory of an earlier stage, which has no buffer of its own"
+            raise _wrong(operations[wait.target], message)
+    return ScheduleAnalysis(loop, operations, seats, waits)
+
+
+def broken_wait(waits: Iterable[Wait], seats: Sequence[tuple[int, int]]) -> Wait | None:
+    """A wait that a schedule does not keep: something begins in a round of the loop before that in which what it waits
+    for does, or in the same one before it.  `seats`: of each operation, by its number."""
+    for wait in waits:
+        (stage, place), (other_stage, other_place) = seats[wait.source], seats[wait.target]
+        rounds = other_stage + wait.distance - stage
+        if rounds < 0 or rounds == 0 and place >= other_place and wait.source != wait.target:
+            return wait
+    return None
+
+
+def _seat(op: Operation) -> tuple[int, int]:
+    found = []
+    for name in tileas.SEAT:
+        value = op.attributes.get(name)
+        if not isinstance(value, IntegerAttr) or value.type is not i32:
+            raise _wrong(op, f"expects a 32-bit integer '{name}', as all operations of its loop")
+        found.append(value.value)
+    stage, place = found
+    if not 0 <= stage < MOST_STAGES:
+        raise _wrong(op, f"expects '{tileas.AWS_STAGE}' to be from 0 to {MOST_STAGES - 1}, got {stage}")
+    return stage, place
+
+
+def _wrong(op: Operation, message: str) -> CompileError:
+    return CompileError.at(op.location, f"'{op.name}' op {message}", ExitCode.INVALID_INPUT)
