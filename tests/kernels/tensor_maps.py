@@ -78,7 +78,8 @@ class Arrays:
         self.b = whole_numbers((k, n + extra + -n % 8), "f16", 2)
 
     def launch(
-        self, code: str, metadata: dict[str, Any], seed: int | None = 0, steps: int | None = None, times: int = 1
+        self, code: str, metadata: dict[str, Any], seed: int | None = 0, steps: int | None = None, times: int = 1,
+        **limits: int,
     ) -> None:
         """Runs the kernel and compares what it leaves, C's padding included; `times`: how often A B is added."""
         m, n, k = self.sizes
@@ -87,7 +88,7 @@ class Arrays:
         count = -(-k // TILES[2]) if steps is None else steps
         arguments = [a, m, k, a.shape[1], b, k, n, b.shape[1], c, m, n, c.shape[1], count]
         grid = (max(1, -(-m // TILES[0])), max(1, -(-n // TILES[1])))
-        found = emulate(code, "k", grid, arguments, metadata, seed=seed)
+        found = emulate(code, "k", grid, arguments, metadata, seed=seed, **limits)
         assert found.searched_races
         deep = min(k, count * TILES[2])
         wanted = np.full_like(c, -7)

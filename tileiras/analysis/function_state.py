@@ -118,7 +118,7 @@ def _state_of(op: Operation, most: State) -> State:
             return State.DOT_ATOMS
     elif isinstance(op, scf.ForOp) and tileas.LOOP_SCHEDULE not in op.attributes:
         most = min(most, State.LAYOUTS)
-    elif isinstance(op, tileas.AllocTensorOp) and op.offset is None or _lacks_columns(op):
+    elif isinstance(op, tileas.AllocTensorOp) and op.offset is None or _lacks_place(op):
         most = min(most, State.ASYNCHRONOUS)
     if any(area.barrier is None for area in tileas.scratch_areas(op)):
         most = min(most, State.ALLOCATED)
@@ -126,13 +126,16 @@ def _state_of(op: Operation, most: State) -> State:
     return State.ATOMS if any(type.encoding is None for type in tensors) else most
 
 
-def _lacks_columns(op: Operation) -> bool:
-    """Whether columns of tensor memory are still to be given out to an operation."""
+def _lacks_place(op: Operation) -> bool:
+    """Whether columns of tensor memory, or shared memory of its own, are still to be given out to an operation."""
     needed = _PLACED_BY_NAME.get(op.name)
     return needed is not None and needed not in op.attributes
 
 
-_PLACED_BY_NAME = {"nv_tileas.tensor_memory.reserve": "offset", "nv_tileas.tensor_memory.alloc": "column"}
+_PLACED_BY_NAME = {
+    "nv_tileas.tensor_memory.reserve": "offset", "nv_tileas.tensor_memory.alloc": "column",
+    "nv_tileas.map_memory.reserve": "offset", "nv_tileas.map_memory.build": "offset",
+}  # fmt: skip
 """Few kernels load the file that has them."""
 
 

@@ -325,8 +325,8 @@ class Synchronization:
 
     # -- tensor memory -------------------------------------------------------------------------------------------------
 
-    def _reserve(self, op: tileas.TensorReserveOp) -> None:
-        """The address of the columns, and the mbarriers, are for all threads behind a barrier."""
+    def _reserve(self, op: tileas.TensorReserveOp | tileas.MapReserveOp) -> None:
+        """The address of the columns, and the mbarriers, are for all threads behind a barrier; or the slot's number."""
         if op.offset is None:
             return
         found = self._new_range(op.offset.value, op.offset.value + op.bytes)
@@ -524,6 +524,7 @@ _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
     names.ASYNC_DOT: Synchronization._async_dot,
     "nv_tileas.async.future_wait": Synchronization._future_wait,
     names.TMA_STORE: Synchronization._tma_store,
+    names.MAP_RESERVE: Synchronization._reserve,
     f"{names.TENSOR_MEMORY}alloc": Synchronization._tensor_alloc,
     names.TENSOR_DOT: Synchronization._tensor_dot,
     f"{names.TENSOR_MEMORY}load": Synchronization._tensor_load,

@@ -1,5 +1,6 @@
-"""Which loads and stores a tensor map can serve: the rules of maps (CUDA driver API, cuTensorMapEncodeTiled) and of the
-host, which knows the kernel's own arguments alone, against what is known of an access and its view.
+"""Which loads and stores a tensor map can serve: the rules of maps (CUDA driver API, cuTensorMapEncodeTiled), and of
+the host where that makes them, which knows the kernel's own arguments alone, against what is known of an access and its
+view.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ MOST_INDEX_BITS = 32
 """Of a size: the coordinates of boxes are signed 32-bit numbers (PTX ISA, "Tensors")."""
 
 
-def access_refusal(access: Operation, facts: DivisibilityAnalysis) -> str:
-    """Which rule a load or a store breaks so that no tensor map can serve it, or nothing."""
+def access_refusal(access: Operation, facts: DivisibilityAnalysis, by_host: bool = True) -> str:
+    """Which rule a load or a store breaks so that no tensor map can serve it, or nothing; `by_host`: the map is made by
+    the host, not by the kernel."""
     tiled = (tileas.TiledLoadOp, tileas.TiledStoreOp)
     if not isinstance(access, tiled) or not isinstance(access.data.type, TensorType):
         return "it is not of a tile of a view"
@@ -32,7 +34,7 @@ def access_refusal(access: Operation, facts: DivisibilityAnalysis) -> str:
         return "its hint allow_tma is false"
     if access.mem_semantic.value != "weak":
         return "it is ordered with accesses of other threads"
-    wrong = view_error(access.view.type) or _memref_error(access.view, facts)
+    wrong = view_error(access.view.type) or _memref_error(access.view, facts, by_host)
     if wrong:
         return wrong
     if access.token is None:
@@ -70,11 +72,11 @@ def host_value(extent: Value | int) -> str | None:
     return None
 
 
-def _memref_error(view: Value, facts: DivisibilityAnalysis) -> str:
+def _memref_error(view: Value, facts: DivisibilityAnalysis, by_host: bool) -> str:
     memref = memref_of(view)
     if memref is None:
         return "its memref is not known here"
-    if host_value(memref.base) is None:
+    if by_host and host_value(memref.base) is None:
         return "its base pointer is computed, so the host cannot tell it"
     if facts.divisor(memref.base) % UNIT:
         return "base pointer not 16-byte aligned"
@@ -85,16 +87,18 @@ def _memref_error(view: Value, facts: DivisibilityAnalysis) -> str:
     if view.type.shape[inner] * size % UNIT:
         return "leading tile dimension not 16-byte aligned"
     for dim in range(memref.result.type.rank):
-        wrong = _extent_error(memref, dim, dim == view.type.dim_map[inner], size, facts)
+        wrong = _extent_error(memref, dim, dim == view.type.dim_map[inner], size, facts, by_host)
         if wrong:
             return wrong
     return ""
 
 
-def _extent_error(memref: Any, dim: int, is_inner: bool, size: int, facts: DivisibilityAnalysis) -> str:
+def _extent_error(
+    memref: Any, dim: int, is_inner: bool, size: int, facts: DivisibilityAnalysis, by_host: bool
+) -> str:
     """What is wrong with the size or the stride of a dimension of a memref of elements of `size` bytes."""
     extent, stride = memref.size(dim), memref.stride(dim)
-    if host_value(extent) is None or host_value(stride) is None:
+    if by_host and (host_value(extent) is None or host_value(stride) is None):
         return f"the {'size' if host_value(extent) is None else 'stride'} of dimension {dim} is computed"
     type = getattr(extent, "type", None)
     if isinstance(type, IntegerType) and type.width > MOST_INDEX_BITS:

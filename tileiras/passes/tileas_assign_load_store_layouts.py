@@ -1,6 +1,7 @@
 """`tileas-assign-load-store-layouts`: an atom for every movement of a tile, and the layout in which it moves.
 
-`tensor-maps` says who makes the maps by which tiles can be copied in boxes: the `host`, or nobody (`none`).
+`tensor-maps` says who makes the maps by which tiles can be copied in boxes: the `host`, the kernel (`device`), or
+nobody (`none`).
 """
 
 from __future__ import annotations

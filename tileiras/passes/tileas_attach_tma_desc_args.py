@@ -1,4 +1,5 @@
-"""`tileas-attach-tma-desc-args`: descriptors of tensors become arguments of the kernel, which the host fills."""
+"""`tileas-attach-tma-desc-args`: descriptors of tensors become arguments of the kernel, which the host fills; with
+`tensor-maps=device` the kernel makes them itself where it starts."""
 
 from __future__ import annotations
 
@@ -16,17 +17,25 @@ class AttachTmaDescArgs(FunctionPass):
     name = "tileas-attach-tma-desc-args"
     requires = "LAYOUTS"
     needs = "layouts and atoms"
-    establishes = "no `make_tma_desc`: descriptors are arguments behind the source's, with how each is filled"
+    establishes = "no `make_tma_desc`: descriptors are arguments behind the source's, with how each is filled, or built"
     keeps = "values, accesses"
+
+    tensor_maps: str = "none"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.dialects.nv_tileas import names
 
         if any(op.name == names.MAKE_TMA_DESC for op in func.walk()):
             from tileiras.ir import VerifyError
-            from tileiras.rewrites.tensor_map_arguments import attach_arguments
 
             try:
-                attach_arguments(func)
+                if self.tensor_maps == "device":
+                    from tileiras.rewrites.device_tensor_maps import build_maps
+
+                    build_maps(func, gpu)
+                else:
+                    from tileiras.rewrites.tensor_map_arguments import attach_arguments
+
+                    attach_arguments(func)
             except VerifyError as error:
                 context.engine.error(error.location or func.location, f"'{names.MAKE_TMA_DESC}' op {error.message}")

@@ -11,7 +11,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.dialects.nv_tileaa import PtrType
 from tileiras.dialects.nv_tileas import ScratchAttr, names
-from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, Region, TensorType, Value, element_type_of, i32
+from tileiras.ir import ArrayAttr, Attribute, Block, IntegerAttr, Operation, Region, TensorType, Value, element_type_of, i32
 from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges
@@ -84,10 +84,10 @@ def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
     """Gives every buffer of a function of nv_tileas, and the mbarriers of every pipe, their `offset`, every exchange
     between threads its areas of scratch memory, and the function the bytes of them all.
 
-    A buffer lies behind all that live where it begins; mbarriers live to the end of the function, and what an agent has
-    until all agents have ended.  An area of scratch memory lies behind the buffers, and behind
-    the areas before it while these take little together, so that the barrier of one exchange also separates the uses of
-    another; after that the memory is used over again.
+    A buffer lies behind all that live where it begins; mbarriers, and where maps are put together, live to the end of
+    the function, and what an agent has until all agents have ended.  An area of scratch memory lies behind the buffers,
+    and behind the areas before it while these take little together, so that the barrier of one exchange also separates
+    the uses of another; after that the memory is used over again.
 
     What exchanges take depends on what is left, in which they go in rounds.  Where an agent finds nothing left by those
     before it, the agents with the smallest exchanges get their areas first.
@@ -96,7 +96,7 @@ def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
     for small_agents_first in (False, True):
         arena = _Arena(target, Warps.of(func, target.name), func.kernel_spec.num_warps, small_agents_first)
         try:
-            arena.mbarriers(func.body.blocks[0])
+            arena.to_the_end(func)
             arena.block(func.body.blocks[0])
         except _Exhausted as error:
             failed = failed or error
@@ -139,17 +139,26 @@ class _Arena:
         """Conversions that have their area from one before them."""
         self.bytes = 0
 
-    def mbarriers(self, block: Block) -> None:
-        """Those of all pipes come first: behind buffers they would keep what follows from their place."""
-        for op in block.operations:
+    def to_the_end(self, func: aa.FuncOp) -> None:
+        """Mbarriers of pipes, and where maps are put together, come first: behind buffers they would keep what follows
+        from their place.  One warp makes the maps of a program, one after the other."""
+        together: dict[Block | None, Attribute] = {}
+        for op in func.walk():
+            program = program_around(op) if op.name == names.MAP_BUILD else None
             if op.name == names.CREATE_PIPELINE:
                 self._allocate(op, op.mbarrier_bytes)
+            elif op.name == names.MAP_BUILD and program in together:
+                op.attributes["offset"] = together[program]
+            elif op.name in (names.MAP_RESERVE, names.MAP_BUILD):
+                self._allocate(op, op.bytes)
+                if op.name == names.MAP_BUILD:
+                    together[program] = op.attributes["offset"]
 
     def block(self, block: Block) -> None:
         for op in block.operations:
             if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) and (size := shared_bytes(op)):
                 self._allocate(op, size)
-            elif op.name == names.CREATE_PIPELINE:
+            elif op.name in (names.CREATE_PIPELINE, names.MAP_RESERVE, names.MAP_BUILD):
                 pass  # has its place already
             elif op.name == names.TENSOR_RESERVE:
                 self._allocate(op, op.bytes)
@@ -278,6 +287,15 @@ def _largest_exchange(agent: Region, warps: Warps) -> int:
     """Bytes of the largest exchange of an agent's threads, all of it at once."""
     every = (op for outer in agent.block.operations for op in outer.walk() if type(op) in EXCHANGING)
     return max((exchange.bytes for op in every for exchange in exchanges(op, warps)), default=0)
+
+
+def program_around(op: Operation) -> Block | None:
+    """The program of the agent that an operation is part of; None outside of agents."""
+    while op.parent_op is not None:
+        if op.parent_op.name == names.AGENT_SWITCH:
+            return op.parent
+        op = op.parent_op
+    return None
 
 
 def _set_areas(op: Operation, areas: list[ScratchAttr]) -> None:

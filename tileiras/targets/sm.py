@@ -29,6 +29,7 @@ FEATURES: dict[str, str] = {
     "mbarrier_try_wait": "90",
     "cluster": "90",
     "tma": "90",  # cp.async.bulk.tensor
+    "tensormap_replace": "=90a,100f,110f,120f",
     "wgmma": "=90a",
     "tcgen05": "=100f,110f",
     "tf32": "80",

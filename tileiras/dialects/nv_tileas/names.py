@@ -21,3 +21,6 @@ TENSOR_RESERVE = f"{TENSOR_MEMORY}reserve"
 MAKE_TMA_DESC = "nv_tileas.make_tma_desc"
 TMA_DESC = "nv_tileas.tma_desc"
 TMA_STORE = "nv_tileas.async.tma_store"
+
+MAP_MEMORY = "nv_tileas.map_memory."
+MAP_RESERVE, MAP_BUILD = f"{MAP_MEMORY}reserve", f"{MAP_MEMORY}build"

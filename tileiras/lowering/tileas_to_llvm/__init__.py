@@ -87,6 +87,10 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "math.cosh": "cosh", "math.tanh": "tanh", "math.powf": "powf", "math.atan2": "atan2",
         "arith.remf": "remainder",
     },
+    "map_memory": {
+        names.MAP_RESERVE: "reserve", f"{names.MAP_MEMORY}open": "open_slot", names.MAP_BUILD: "build",
+        f"{names.MAP_MEMORY}release": "release",
+    },
     "pipes": {
         **{
             f"{names.PIPELINE}{name}": name
@@ -171,6 +175,8 @@ def convert_tileas_to_llvm(
                 declared.setdefault(name, declaration)
             for text, name in lowering.strings.items():
                 body.insert_before(_string_constant(name, text, op.location), op)
+            for variable in lowering.module_memory:
+                body.insert_before(variable, op)
             if needs_shared is None and lowering.shared_bytes > 0:
                 needs_shared = op.location
         elif isinstance(op, aa.GlobalOp):

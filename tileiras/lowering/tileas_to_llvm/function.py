@@ -117,6 +117,8 @@ class FunctionLowering:
         self.values: dict[Value, Any] = {}
         self.declared: dict[str, llvm.LLVMFuncOp] = {}
         self.strings: dict[str, str] = {}
+        self.module_memory: list[llvm.GlobalOp] = []
+        """Variables of the module that the function takes beside those of the source."""
         self.allocations: dict[Value, Value] = {}
         """What the heap gave for the result of an `alloca`, as an integer."""
         self._areas: list[tileas.ScratchAttr] = []

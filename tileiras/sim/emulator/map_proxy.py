@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .warps import WarpGroup
 
 _BYTE = np.dtype(np.uint8)
-_UNIT = np.dtype(np.complex128)
+_WORD = np.dtype(np.uint32)
 
 #: Field of `tensormap.replace` -> (first byte, bytes, whether the fields of five dimensions follow each other).
 _WORDS = {"global_address": (0, 8, False), "global_dim": (32, 4, True), "box_dim": (55, 1, True)}
@@ -38,6 +38,8 @@ _FLAGS = {
     "swizzle_atomicity": (19, 1),
 }
 _STRIDE = "global_stride"
+#: `.elemtype` of a tf32.
+_TF32 = 11
 
 
 class Acquired(NamedTuple):
@@ -192,8 +194,8 @@ def _decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     if not isinstance(size, Immediate) or size.value != tensor_map.BYTES:
         raise decoder.error("tensormap.cp_fenceproxy copies 128 bytes")
     to, start = address_slot(decoder, target, "global"), address_slot(decoder, source, "shared")
-    note_granule(decoder, "shared", 16)
-    note_granule(decoder, "global", 16)
+    note_granule(decoder, "shared", 4)
+    note_granule(decoder, "global", 4)
 
     def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
@@ -208,14 +210,15 @@ def _decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
             for place in places:
                 if place % tensor_map.BYTES:
                     group.fault(f"address {place:#x} of a tensor map is not aligned to 128 bytes", item, thread, place)
-            spans = [np.arange(place, place + tensor_map.BYTES, 16, dtype=np.int64).view(np.uint64) for place in places]
-            threads = np.full(spans[0].size, thread)
-            loaded = resolve(group, item, "shared", spans[1], _UNIT, None, threads, 16)
+            spans = [np.arange(place, place + tensor_map.BYTES, 4, dtype=np.int64).view(np.uint64) for place in places]
+            # The lanes copy a word each, and show the map together.
+            lanes = np.arange(thread, thread + 32)
+            loaded = resolve(group, item, "shared", spans[1], _WORD, None, lanes, 4)
             # Nothing is known to stand in the last 64 bytes, and code in use leaves them as they are.
-            resolve(group, item, "shared", spans[1][: tensor_map.USED // 16], _UNIT, False,
-                    threads[: tensor_map.USED // 16], 16)  # fmt: skip
+            used = tensor_map.USED // 4
+            resolve(group, item, "shared", spans[1][:used], _WORD, False, lanes[:used], 4)
             read(group, item, loaded)
-            (stored,) = resolve(group, item, "global", spans[0], _UNIT, True, threads, 16)
+            (stored,) = resolve(group, item, "global", spans[0], _WORD, True, np.full(lanes.size, thread), 4)
             values = np.concatenate([each.data[each.index] for each in loaded])
             if group.launch.races is not None:
                 group.launch.races.write(group, item, stored, values)
@@ -301,5 +304,8 @@ def _replaced(
     access = _bytes(group, item, place + 8, 8, thread, space)
     read(group, item, [access])
     flags = int.from_bytes(access.data[access.index].tobytes(), "little")
+    if field == "elemtype" and new == _TF32:
+        # An f32 that becomes a tf32: a bit of its own, as ptxas 13.5 spells the instruction out.
+        new, flags = tensor_map.ELEMENTS["f32"][0], flags | tensor_map.TO_TF32
     flags = flags & ~(((1 << bits) - 1) << start) | new << start
     return 8, flags.to_bytes(8, "little")

@@ -5,9 +5,10 @@ host that writes them, and the layout below is what such code (13.5, sm_90) writ
 that it never sets, element strides and interleaving among them, have to be zero here.  From byte 0, low bits first:
 
     0   address, 64 bits
-    8   bits 0-3: 2; 4-6: rank - 1; 7-10: element type; 13-14: swizzle; 15: fill with NaN; 16: f32 becomes tf32;
-        18, 20-23: hints for the caches; 19: a swizzle of 128 bytes moves
-        32 bytes together; from bit 32 on: first stride, in units of 16 bytes
+    8   bits 0-3: 2, or 0 in maps that kernels make of zeros by `tensormap.replace`, which has no field for them
+        (Triton's do, TMAToLLVM.cpp, and run on Hopper and Blackwell); 4-6: rank - 1; 7-10: element type; 13-14:
+        swizzle; 15: fill with NaN; 16: f32 becomes tf32; 18, 20-23: hints for the caches; 19: a swizzle of 128 bytes
+        moves 32 bytes together; from bit 32 on: first stride, in units of 16 bytes
     16  second to fourth stride, 32 bits each; 0
     32  sizes of the five dimensions less 1, 32 bits each, innermost first
     55  sizes of the box in five dimensions less 1, 8 bits each
@@ -46,7 +47,7 @@ BYTES = 128
 #: Bytes of these that mean something.
 USED = 64
 _VALID = 2
-_NAN, _TF32, _WIDE_ATOMS = 1 << 15, 1 << 16, 1 << 19
+_NAN, TO_TF32, _WIDE_ATOMS = 1 << 15, 1 << 16, 1 << 19
 _KNOWN = 0xFFFFFFFF & ~(3 << 11) & ~(1 << 17) & ~(0xFF << 24)
 
 
@@ -92,7 +93,7 @@ def encode(made: TensorMap) -> bytes:
     made.check()
     rank = len(made.dims)
     flags = _VALID | rank - 1 << 4 | ELEMENTS[made.element][0] << 7 | _SWIZZLES.index(made.swizzle) << 13
-    flags |= made.fill_nan * _NAN | made.to_tf32 * _TF32 | (made.atom == 32) * _WIDE_ATOMS
+    flags |= made.fill_nan * _NAN | made.to_tf32 * TO_TF32 | (made.atom == 32) * _WIDE_ATOMS
     strides = [stride >> 4 for stride in made.strides] + [0] * (5 - rank)
     dims = [size - 1 for size in made.dims] + [0] * (5 - rank)
     box = [size - 1 for size in made.box] + [0] * (5 - rank)
@@ -107,14 +108,14 @@ def decode(raw: bytes) -> TensorMap:
     strides, beyond, dims, box = rest[:4], rest[4], rest[5:], raw[55:60]
     rank = (flags >> 4 & 7) + 1
     number = flags >> 7 & 15
-    if flags & 15 != _VALID or flags & ~_KNOWN or rank > 5 or number not in _NAMES:
+    if flags & 15 not in (0, _VALID) or flags & ~_KNOWN or rank > 5 or number not in _NAMES:
         raise ValueError(f"flags {flags:#x}")
     unused = (raw[52:55], raw[60:USED], strides[rank - 1 :], dims[rank:], box[rank:])
     if beyond or any(any(each) for each in unused):
         raise ValueError("bits of unknown meaning")
     made = TensorMap(
         _NAMES[number], address, tuple(size + 1 for size in dims[:rank]), tuple(s << 4 for s in strides[: rank - 1]),
-        tuple(size + 1 for size in box[:rank]), _SWIZZLES[flags >> 13 & 3], bool(flags & _NAN), bool(flags & _TF32),
+        tuple(size + 1 for size in box[:rank]), _SWIZZLES[flags >> 13 & 3], bool(flags & _NAN), bool(flags & TO_TF32),
         32 if flags & _WIDE_ATOMS else 16,
     )  # fmt: skip
     made.check()

@@ -1,0 +1,130 @@
+"""Tensor maps that a kernel makes itself, in memory of its module.
+
+    %m = nv_tileas.map_memory.reserve {maps = 2 : i32, slots = 4096 : i32}   a slot for this CTA, of those in memory
+    %s = nv_tileas.map_memory.open %m                                        its number, which all threads have to know
+    %d = nv_tileas.map_memory.build %view in %s {number = 0 : i32} : !view -> !nv_tileas.tma_desc<...>
+    nv_tileas.map_memory.release %m, %s                                      the slot is free for other CTAs
+
+Copies find maps in global memory only (PTX ISA, "cp.async.bulk.tensor": `.param`, `.const` or `.global`).  CTAs of one
+launch would write the same bytes, those of another one, which may run beside it, others: each has a slot of its own,
+from an update that takes it until the store that gives it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import (
+    Attribute,
+    IntegerAttr,
+    MemoryRead,
+    MemoryWrite,
+    Operation,
+    Type,
+    Value,
+    VerifyError,
+    attribute,
+    i32,
+    operand,
+    result,
+)
+
+from .names import MAP_MEMORY
+from .tensor_maps import TmaDescType
+
+MAP_BYTES = 128
+"""Of a tensor map, and what its address is a multiple of where it is copied to (PTX ISA, "tensormap.cp_fenceproxy")."""
+
+
+class MapMemoryType(Type):
+    """A slot for the maps of a CTA."""
+
+    name = "nv_tileas.map_memory"
+
+
+class MapReserveOp(Operation):
+    """One thread takes a slot and puts its number into shared memory; the others may read it behind a barrier."""
+
+    name = f"{MAP_MEMORY}reserve"
+    traits = (MemoryRead, MemoryWrite)
+    maps = attribute(IntegerAttr, "of a slot")
+    slots = attribute(IntegerAttr, "that there are, a power of two")
+    offset = attribute(IntegerAttr, "of the slot's number, in bytes of the arena", optional=True)
+    result = result(MapMemoryType)
+    assembly_format = "attr-dict"
+
+    bytes: ClassVar[int] = 4
+    """Of shared memory."""
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
+        return [MapMemoryType()]
+
+    def verify_op(self) -> None:
+        if self.maps.value < 1:
+            raise VerifyError(f"expects at least one map, got {self.maps.value}")
+        slots = self.slots.value
+        if slots < 1 or slots & slots - 1:
+            raise VerifyError(f"expects a power of two of slots, got {slots}")
+
+
+class MapOpenOp(Operation):
+    """The number of the slot, behind a barrier after `reserve`."""
+
+    name = f"{MAP_MEMORY}open"
+    traits = (MemoryRead,)
+    memory = operand(MapMemoryType)
+    result = result(i32)
+    assembly_format = "$memory attr-dict"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
+        return [i32]
+
+    def verify_op(self) -> None:
+        if not isinstance(self.memory.defining_op, MapReserveOp):
+            raise VerifyError(f"expects what '{MapReserveOp.name}' gives")
+
+
+class MapBuildOp(Operation):
+    """The descriptor of a view, made by the first warp of the agent, whose first thread may use it from here on.
+
+    What used the map before is complete.
+    """
+
+    name = f"{MAP_MEMORY}build"
+    traits = (MemoryRead, MemoryWrite)
+    view = operand(aa.TiledViewType)
+    slot = operand(i32)
+    number = attribute(IntegerAttr, "of the map in the slot")
+    offset = attribute(IntegerAttr, "where the map is put together, in bytes of the arena", optional=True)
+    result = result(TmaDescType)
+    assembly_format = "$view `in` $slot attr-dict `:` type($view) `->` type($result)"
+
+    bytes: ClassVar[int] = MAP_BYTES
+    """Of shared memory."""
+
+    @property
+    def memory(self) -> MapReserveOp:
+        """What its slot is of."""
+        return self.slot.defining_op.memory.defining_op  # type: ignore[union-attr, return-value]
+
+    def verify_op(self) -> None:
+        if self.result.type.view is not self.view.type:
+            raise VerifyError(f"expects a descriptor of {self.view.type}, got {self.result.type}")
+        if not isinstance(self.slot.defining_op, MapOpenOp):
+            raise VerifyError(f"expects what '{MapOpenOp.name}' gives")
+        if not 0 <= self.number.value < self.memory.maps.value:
+            raise VerifyError(f"has map {self.number.value} of {self.memory.maps.value}")
+
+
+class MapReleaseOp(Operation):
+    """One thread gives the slot back; it knows of all copies by these maps that they are complete."""
+
+    name = f"{MAP_MEMORY}release"
+    traits = (MemoryRead, MemoryWrite)
+    memory = operand(MapMemoryType)
+    slot = operand(i32)
+    assembly_format = "$memory `,` $slot attr-dict"

@@ -1,0 +1,110 @@
+"""Descriptors of views that the kernel makes itself, for launchers that fill no hidden parameters, and of what no host
+knows.
+
+    %d = make_tma_desc %view     ->     %d = map_memory.build %view in %slot
+
+A map is made where its view is, or at the beginning of the program of the agent that uses it: the first warp makes it,
+whose first thread issues the copies.
+"""
+
+from __future__ import annotations
+
+from tileiras.analysis.tensor_map_rules import memref_of
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaDescType
+from tileiras.ir import Block, Builder, IntegerAttr, Operation, Value, VerifyError, i32
+from tileiras.resources.arena import program_around
+from tileiras.targets import Target
+from tileiras.targets.sm import WARP_SIZE
+
+MOST_SMS = 256
+"""Of a GPU, with room above the 192 that the largest has (sm_120's full GB202)."""
+
+
+def build_maps(func: aa.FuncOp, target: Target) -> None:
+    """Makes the kernel build the descriptors of a function of nv_tileas, in place; one for all equal ones of a program.
+
+    Raises VerifyError, located, for a view whose memref is not known.
+    """
+    found = [op for op in func.walk() if isinstance(op, MakeTmaDescOp)]
+    entry = func.body.blocks[0]
+    start = Builder.at_start(entry)
+    start.location = found[0].location
+    reserve = start.insert(tileas.MapReserveOp(maps=IntegerAttr(1, i32), slots=IntegerAttr(_slots(func, target), i32)))
+    memory = reserve.results[0]
+    slot = start.insert(tileas.MapOpenOp(memory)).results[0]
+    made: dict[tuple[TmaDescType, Value, Block | None], Value] = {}
+    maps = 0
+    for op in found:
+        if memref_of(op.view) is None:
+            raise VerifyError("expects a view whose memref is known here", location=op.location)
+        for program, users in _programs(op).items():
+            key = op.result.type, op.view, program
+            if key not in made:
+                builder = _start_of(program, op, slot)
+                builder.location = op.location
+                number = IntegerAttr(maps, i32)
+                made[key] = builder.insert(
+                    tileas.MapBuildOp(op.view, slot, number=number, result=op.result.type)
+                ).results[0]
+                maps += 1
+            for user in users:
+                user.operands = [made[key] if value is op.result else value for value in user.operands]
+        op.erase()
+    reserve.attributes["maps"] = IntegerAttr(maps, i32)
+    end = Builder.before(_end_of_copies(func))
+    end.location = entry.last.location
+    end.insert(tileas.MapReleaseOp(memory, slot))
+
+
+def _slots(func: aa.FuncOp, target: Target) -> int:
+    """As many as there can be CTAs at a time, so that none waits for another one's slot."""
+    resident = min(target.ctas, target.threads // (WARP_SIZE * func.kernel_spec.num_warps))
+    return MOST_SMS * (1 << (max(1, resident) - 1).bit_length())
+
+
+def _programs(op: MakeTmaDescOp) -> dict[Block | None, list[Operation]]:
+    """The programs in which a descriptor is used, None for the one that it is made in, each with its users."""
+    found: dict[Block | None, list[Operation]] = {}
+    here = program_around(op)
+    for user in op.result.users:
+        program = program_around(user)
+        found.setdefault(None if program is here else program, []).append(user)
+    return found
+
+
+def _start_of(program: Block | None, op: MakeTmaDescOp, slot: Value) -> Builder:
+    """Where a map is made: behind the view and the slot's number, as early as a program has them."""
+    if program is not None:
+        return Builder.at_start(program)
+    view = op.view.defining_op
+    assert view is not None and slot.defining_op is not None, "a view whose memref is known is made by an operation"
+    if view.parent is slot.defining_op.parent and view.is_before_in_block(slot.defining_op):
+        return Builder.before(slot.defining_op.next)
+    return Builder.before(view.next)
+
+
+def _end_of_copies(func: aa.FuncOp) -> Operation:
+    """The operation before which the kernel's first thread knows of all copies by maps that they are complete.
+
+    It does so at the end of its own agent's program where that has waited for every stage that other agents fill, and
+    behind all agents otherwise.
+    """
+    entry = func.body.blocks[0]
+    switches = [op for op in entry.operations if op.name == names.AGENT_SWITCH]
+    if not switches:
+        return entry.last
+    from tileiras.analysis.pipes import PipeUses, agent_of, pipe_of
+
+    (first, *_) = switches[0].regions
+    uses = PipeUses(func)
+    for build in [op for op in func.walk() if isinstance(op, tileas.MapBuildOp)]:
+        for user in build.result.users:
+            if agent_of(user) is first:
+                continue
+            pipe = pipe_of(user.token) if isinstance(user, tileas.TmaLoadOp) else None
+            if pipe is None or uses.draining(pipe) != [first]:
+                return entry.last
+    return first.block.last
