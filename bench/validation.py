@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import estimates, real_sizes, stand_ins
+from bench import estimates, hand_written_gemm, real_sizes, stand_ins
 from bench.published import SOURCE, Published, published
 from tileiras.targets import rates
 
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] = ()) -> int:
             print(line(row), flush=True)
     print("", f"Published: {SOURCE}.", *summary(rows), sep="\n")
     if not parts:
-        print(*stand_ins.report(), sep="\n")
+        print(*stand_ins.report(), *hand_written_gemm.report(), sep="\n")
     return 0
 
 

@@ -50,6 +50,7 @@ class Product(NamedTuple):
     dram_bytes_per_second: Figure
     dram_reach: Figure
     launch_microseconds: Figure
+    tensor_reach: Figure
     instead: Mapping[str, Figures] = {}
     """Figures of the architecture that are others in this product, by field."""
 
@@ -267,6 +268,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 _DRAM_REACH = Figure(0.91, "BabelStream on the A100, H100 and RTX 4090: 90 to 92 % of the peak", "recalled")
 _LAUNCH = Figure(2.0, "1 to 3 microseconds from launch to first instruction", "recalled")
+_WHOLE_TENSOR = Figure(1.0, "clocks are taken to stay where the peak has them", "assumed")
 _MB = 1 << 20
 
 
@@ -278,13 +280,13 @@ def _professional(chip: str) -> dict[str, Figures]:
 
 def _product(
     chip: str, sms: int, mhz: float, l2_megabytes: float, l2_rate: Figure, terabytes_per_second: float,
-    instead: Mapping[str, Figures] | None = None,
+    instead: Mapping[str, Figures] | None = None, tensor_reach: Figure | None = None,
 ) -> Product:  # fmt: skip
     paper = PAPERS[chip]
     return Product(
         chip, Figure(sms, paper, "recalled"), Figure(mhz, paper, "recalled"),
         Figure(l2_megabytes * _MB, paper, "recalled"), l2_rate, Figure(terabytes_per_second * 1e12, paper, "recalled"),
-        _DRAM_REACH, _LAUNCH, instead or {},
+        _DRAM_REACH, _LAUNCH, tensor_reach or _WHOLE_TENSOR, instead or {},
     )  # fmt: skip
 
 
@@ -295,9 +297,10 @@ def _bus(bits: int) -> Figure:
 
 _H100_L2 = Figure(3942, f"the H800 PCIe's, {LUO}", "derived")
 _GA102_L2 = Figure(861, "10 to 13 bytes a cycle and SM of the RTX 3090's 82", "recalled")
-_FITTED_L2 = Figure(
-    148 * 46, f"46 bytes a cycle and SM: with them the tuned f16 product of 4096^3 takes its 96.3 us, {TUNED}", "fitted"
+_B200_L2 = Figure(
+    148 * 64, f"64 bytes a cycle and SM: the hand-written product of 128x128 tiles reads 60, {LEARN_CUDA}", "derived"
 )
+_B200_TENSOR = Figure(0.63, f"cuBLAS's bf16 product of 8192^3: 1,414 of 2,243 TFLOP/s, {LEARN_CUDA}", "derived")
 
 PRODUCTS: dict[str, Product] = {
     "T4": _product("sm_75", 40, 1590, 4, Figure(799, f"1,270 GB/s, {_T4_PAPER}", "recalled"), 0.32),
@@ -309,8 +312,11 @@ PRODUCTS: dict[str, Product] = {
     "H100": _product("sm_90", 132, 1830, 50, _H100_L2, 3.35),
     "H100 PCIe": _product("sm_90", 114, 1620, 50, Figure(3942, LUO), 2.0),
     "H200": _product("sm_90", 132, 1830, 50, _H100_L2, 4.8),
-    "B200": _product("sm_100", 148, 1850, 126, _FITTED_L2, 8.0),
-    "B300": _product("sm_103", 148, 1900, 126, _FITTED_L2._replace(kind="assumed"), 8.0),
+    "B200": _product("sm_100", 148, 1850, 126, _B200_L2, 8.0, tensor_reach=_B200_TENSOR),
+    "B300": _product(
+        "sm_103", 148, 1900, 126, _B200_L2._replace(kind="assumed"), 8.0,
+        tensor_reach=_B200_TENSOR._replace(kind="assumed"),
+    ),
     "RTX 5090": _product("sm_120", 170, 2407, 96, _bus(512), 1.792),
     "RTX PRO 6000": _product("sm_120", 188, 2617, 128, _bus(512), 1.792, _professional("sm_120")),
 }

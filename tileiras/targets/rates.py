@@ -59,6 +59,8 @@ class Gpu(NamedTuple):
     """The share of the peak that kernels which do nothing but read and write it get."""
     launch_microseconds: float
     """From the start of a kernel on an idle GPU to its first instruction, with what ends it."""
+    tensor_reach: float
+    """The share of its tensor cores' peak that the whole chip keeps up: clocks go down when it takes more power."""
     sources: dict[str, Figure]
     """Each number above with its source, by its place: `sms`, `lanes.fma`, `latency.l2`."""
 
@@ -109,6 +111,7 @@ def gpu(name: str, location: Locatable | None = None) -> Gpu:
         "sms": product.sms, "clock_mhz": product.clock_mhz, "issue": architecture.issue, "l2_bytes": product.l2_bytes,
         "l2_bytes_per_cycle": product.l2_bytes_per_cycle, "dram_bytes_per_second": product.dram_bytes_per_second,
         "dram_reach": product.dram_reach, "launch_microseconds": product.launch_microseconds,
+        "tensor_reach": product.tensor_reach,
     }  # fmt: skip
     sources.update(plain)
     return Gpu(
@@ -122,6 +125,7 @@ def gpu(name: str, location: Locatable | None = None) -> Gpu:
         dram_bytes_per_second=product.dram_bytes_per_second.value,
         dram_reach=product.dram_reach.value,
         launch_microseconds=product.launch_microseconds.value,
+        tensor_reach=product.tensor_reach.value,
         sources=sources,
         **tables,
     )

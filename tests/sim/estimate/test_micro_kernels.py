@@ -96,6 +96,14 @@ def test_chained_tcgen05(rows, columns, cycles):
     assert next(iter(found.by_reason())) == "mbarrier"
 
 
+def test_a_chip_full_of_products_is_bound_by_power():
+    """B200 keeps up 63 % of the peak on all of its SMs, and the peak on one."""
+    ptx, trips, each, product = chained_tcgen05(128, 256), 60, 16, 128
+    one, all_ = (estimate(ptx, [OUT], grid=ctas, on="B200") for ctas in (1, gpu("B200").sms))
+    assert one.bound != "power" and one.cycles < trips * each * product * 1.3
+    assert all_.bound == "power" and all_.cycles == pytest.approx(trips * each * product / 0.63, rel=0.01)
+
+
 @pytest.mark.parametrize("work, slow", [(16, 128), (128, 16)])
 def test_a_ring_runs_at_the_pace_of_its_slower_end(work, slow):
     found = estimate(ring(work, slow), [OUT])

@@ -84,6 +84,8 @@ class Model:
         self.arguments = arguments
         self.given_grid = grid
         self.notes: list[str] = []
+        self.mean = 1.0
+        """Of the times of all clusters, over the one of which `grid` gives what it does."""
         self.outcomes: dict[tuple, Outcome] = {}
         self.one_by_one = False
         """Whether clusters take locks of each other's, so that they are recorded one after the other."""
@@ -260,6 +262,7 @@ class Model:
         )
         kind = next(key for key, run in runs.items() if run is longest)
         durations = self.sampled.every(dict(zip(self.places, spent)))
+        self.mean = float(durations.mean()) / longest.cycles
         return self._scheduled(durations, self.recording.clusters[kinds[kind]], longest), longest
 
     def _even(self, cluster: ClusterTrace) -> tuple[float, Run]:
@@ -332,11 +335,22 @@ class Model:
         self.note(f"{sharing} CTAs at a time take one lock, each for {each:.0f} cycles: the last waits for the others")
         return (sharing - 1) * each
 
+    def _sustained(self, run: Run) -> float:
+        """The least cycles in which the chip's power lets it do the tensor cores' work of the grid."""
+        busy = max((cycles / len(run.outcome.sms[0].free[unit]) for unit, cycles in run.busy.items()
+                    if TITLES[unit] == "tensor"), default=0.0)  # fmt: skip
+        whole = busy / len(run.sample.clusters) * self.clusters * self.mean
+        return whole / (self.gpu.sms * self.gpu.tensor_reach)
+
     # -- what it says ----------------------------------------------------------------------------------------------
 
     def estimate(self) -> Estimate:
         cycles, run = self.grid()
         cycles += self._first_fetch(run, cycles) + self._behind_locks(run)
+        sustained = self._sustained(run)
+        if sustained > cycles:
+            self.note(f"tensor cores keep up {self.gpu.tensor_reach:.0%} of their peak on the whole chip: without that "
+                      f"limit it would take {cycles:.0f} cycles")  # fmt: skip
         if self.walker.doubtful > _DOUBTFUL:
             self.note(f"the path through the machine code is in doubt: {self.walker.doubtful:.0%} of what warps did is "
                       "joined with other executions of its instructions")  # fmt: skip
@@ -356,9 +370,9 @@ class Model:
             self.slots * self.warps, self.active, self.clusters / (self.sets * self.held.ctas),
         )  # fmt: skip
         return Estimate(
-            entry=self.image.entry, gpu=gpu.name, cycles=cycles,
-            microseconds=cycles / gpu.clock_mhz + gpu.launch_microseconds,
-            bound=_bound(utilization, _reasons(stalls)), bounds=bounds,
+            entry=self.image.entry, gpu=gpu.name, cycles=max(cycles, sustained),
+            microseconds=max(cycles, sustained) / gpu.clock_mhz + gpu.launch_microseconds,
+            bound="power" if sustained > cycles else _bound(utilization, _reasons(stalls)), bounds=bounds,
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
             occupancy=held, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
             trace=drawing.trace_events(outcome, self.machine.instructions, gpu.clock_mhz, pipes),

@@ -6,7 +6,7 @@ from typing import Any
 
 from tileiras.named_tuple import NamedTuple
 
-BOUNDS = ("tensor", "MUFU", "issue", "shared memory", "L2", "DRAM", "latency", "barrier wait")
+BOUNDS = ("tensor", "MUFU", "issue", "shared memory", "L2", "DRAM", "latency", "barrier wait", "power")
 """What can bound a kernel, besides pipes that it may use to the full (`FMA`, `ALU`, `FP64`, `LSU` and so on)."""
 
 
