@@ -24,6 +24,18 @@ sys.exit(program())
 """
 
 
+REPORT = """\
+import os, sys
+from tileiras.codegen import toolkit
+found = toolkit.find_program
+def find(name, override=None):
+    return os.path.abspath("ptxas") if name == "ptxas" else found(name, override)
+toolkit.find_program = find
+from tileiras.cli.tileiras_report import program
+sys.exit(program())
+"""
+
+
 SCONSTRUCT = """\
 from tileiras.build import tool
 env = Environment(tools=["default", tool])
@@ -103,6 +115,15 @@ def test_nothing_is_left_of_a_command_that_is_killed_while_ptxas_runs(command, t
     send(process.pid, number)
     _, said = process.communicate()
     assert process.returncode == -number and said == b""
+    until(lambda: not any(map(running, inner)), "a child goes on")
+    until(lambda: not os.listdir(tmp_path / "temporary"), "a temporary folder stays")
+    assert sorted(os.listdir(tmp_path)) == ["k.mlir", "ptxas", "started", "temporary"]
+
+
+def test_nothing_is_left_of_a_report_that_is_killed(command, tmp_path):
+    process, inner = command("-c", REPORT, arguments=("k.mlir", "--gpu-name=sm_80", "-o", "k.html"))
+    assert len(os.listdir(tmp_path / "temporary")) == 2, "the report's folder and that of ptxas"
+    process.kill()
     until(lambda: not any(map(running, inner)), "a child goes on")
     until(lambda: not os.listdir(tmp_path / "temporary"), "a temporary folder stays")
     assert sorted(os.listdir(tmp_path)) == ["k.mlir", "ptxas", "started", "temporary"]

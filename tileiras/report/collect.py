@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 
 import tileiras
 from tileiras import units as compiler_units
 from tileiras.build.produce import location_table
+from tileiras.codegen import child_process, isolation
 from tileiras.diagnostics import CompileError
 from tileiras.files import read_if_there
 from tileiras.ir import Operation, parse_module
@@ -52,7 +52,8 @@ def of_source(
     if name.startswith("../"):
         name = os.path.basename(path)
     options = options.replace(**{"lineinfo": not options["device-debug"], "emit-remarks": True})
-    with tempfile.TemporaryDirectory(prefix="tileiras-report-") as folder:
+    isolation.start()  # to load LLVM beside this process
+    with child_process.working_folder() as folder:
         found = build_source(path, name, options, folder, entries, progress)
         kernels = [_as_asked(collected(unit, launch, progress)) for unit in found]
     return Report(name, tileiras.__version__, tuple(kernels), ())
