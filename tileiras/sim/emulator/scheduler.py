@@ -198,6 +198,8 @@ class Batch:
         self.waits: list[waits.Wait] = []
         self.arrivals = waits.Arrivals()
         self.moved = False  # something in flight has come closer, though no warp has issued anything
+        self.apart = False
+        """Whether threads go on without those of their warp that wait for something: all waited for each other."""
         self.initialised: dict[int, Initialised] = {}  # transaction barriers, by their element of shared memory
         self.unfenced_barriers: dict[int, Initialised] = {}
         """Those that the asynchronous proxy has not been shown."""
@@ -245,6 +247,9 @@ class Batch:
                 group.run(_TURN if random is None or random.random() < 0.5 else random.randrange(1, 300))
             waiting = [group for group in waiting if not group.done]
             if waiting and self.launch.steps == before and not self.moved:
+                if self.launch.meeting is not None and not self.apart:
+                    self.apart = True
+                    continue
                 raise EmulationError(waits.deadlock(self, waiting))
         for copy in self.bulk_copies:  # a copy that nobody waited for lands at the latest now
             copy.land(self)

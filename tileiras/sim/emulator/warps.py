@@ -21,6 +21,7 @@ from .ptx_module import Instruction
 
 if TYPE_CHECKING:
     from .program import Block, Collective
+    from .reconvergence import Meeting
     from .scheduler import Batch
 
 #: What threads that wait for their cluster have as their barrier number (see `cluster`).
@@ -311,19 +312,22 @@ class WarpGroup:
     def _select(self) -> int:
         """Choose the block to run next and set the mask; -1 when no thread can run."""
         pcs = self.pcs
+        meeting = self.launch.meeting
+        if meeting is not None and self.barrier is not None and not self.batch.apart:
+            pcs = self._behind(pcs, meeting)
         lowest = int(pcs.min())
         if lowest >= PARKED:
             return -1
-        if self.launch.meeting is not None:
-            lowest = self.launch.meeting.first(pcs[pcs < PARKED])
+        if meeting is not None:
+            lowest = meeting.first(pcs[pcs < PARKED])
         self.selections += 1
         if self.selections % (_FAIRNESS if self.launch.recorder is None else _RECORDED_FAIRNESS) == 0:
             candidates = np.unique(pcs[pcs < PARKED])[::-1].tolist()
         else:
             candidates = [lowest]
-        mask = self._choose(candidates)
+        mask = self._choose(candidates, pcs)
         if mask is None:
-            mask = self._choose(np.unique(pcs[pcs < PARKED]).tolist())
+            mask = self._choose(np.unique(pcs[pcs < PARKED]).tolist(), pcs)
             if mask is None:
                 return -1
         chosen = int(pcs[int(mask.argmax())])
@@ -335,9 +339,21 @@ class WarpGroup:
             self.mask = self.live
         return chosen
 
-    def _choose(self, candidates: list[int]) -> np.ndarray | None:
+    def _behind(self, pcs: np.ndarray, meeting: Meeting) -> np.ndarray:
+        """Where threads are, those parked too that have come to where they meet threads of their warp which wait for
+        something: the hardware lets them go on together."""
+        waiting = (pcs == PARKED) & (self.barrier == WAITING)
+        if not waiting.any():
+            return pcs
+        ranks = meeting.ranks
+        first = np.where(waiting, ranks[self.resume], len(ranks)).reshape(-1, 32).min(1)
+        running = pcs < PARKED
+        held = running & (ranks[np.where(running, pcs, 0)] > np.repeat(first, 32))
+        return np.where(held, PARKED, pcs)
+
+    def _choose(self, candidates: list[int], pcs: np.ndarray) -> np.ndarray | None:
         for candidate in candidates:
-            mask = self.pcs == candidate
+            mask = pcs == candidate
             collective = self.program.blocks[candidate].collective
             if collective is not None:
                 mask = self._complete(collective, mask)

@@ -17,7 +17,8 @@ from tileiras.sim.emulator.recording import (
 )
 from tileiras.sim.estimate.barriers import BlockBarrierState, Cause, TransactionBarrier, Waiting
 from tileiras.sim.estimate.events import Event
-from tileiras.sim.estimate.in_flight import Cluster, Done, Mbarrier, Signal, Warp
+from tileiras.sim.estimate.in_flight import Cluster, Done, Group, Mbarrier, Signal, Warp
+from tileiras.sim.estimate.machine import COMMITS
 from tileiras.targets.sm import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def commit(engine: Simulation, warp: Warp, event: Event, index: int, at: float) 
         for place in commit.barriers:
             engine.push(done, Signal(warp.cluster, key_of(engine, place), 1, 0, cause))
         return at + 1, "tensor core", cause
+    if commit.kind == "wgmma":
+        return at, "", None  # the machine code's own groups count
     group = warp.groups[commit.kind]
     if commit.barriers:
         cause = group.cause or Cause("warp", warp.number, index, at, at, at)
@@ -48,16 +51,31 @@ def commit(engine: Simulation, warp: Warp, event: Event, index: int, at: float) 
 
 def wait_for_group(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     wait: WaitGroup = event.what  # type: ignore[assignment]
-    group = warp.groups[wait.kind]
-    due = group.committed[: len(group.committed) - wait.left] if wait.left else group.committed
+    if wait.kind == "wgmma":
+        return at, "", None
+    done, cause = _when_left(warp.groups[wait.kind], wait.left, wait.reads, at)
+    return done, "asynchronous copy", cause
+
+def _when_left(group: Group, left: int, reads: bool, at: float) -> tuple[float, Cause | None]:
+    """When no more than `left` groups are in flight, and by what."""
+    due = group.committed[: len(group.committed) - left] if left else group.committed
     done, cause = at, None
-    for reads, complete, by in due:
-        until = reads if wait.reads else complete
+    for read, complete, by in due:
+        until = read if reads else complete
         if until > done:
             done, cause = until, by
     if due:
         del group.committed[: max(0, len(due) - 1)]
-    return done, "tensor core" if wait.kind == "wgmma" else "asynchronous copy", cause
+    return done, cause
+
+def hand_on_products(warp: Warp, group: int, at: float) -> Done:
+    """A machine instruction that closes a group of a warpgroup's products, or waits for groups: `Segment.group`."""
+    products = warp.groups["wgmma"]
+    if group == COMMITS:
+        products.committed.append((products.reads, products.open, products.cause))
+        return at, "", None
+    done, cause = _when_left(products, group, False, at)
+    return done, "tensor core", cause
 
 def _barrier(engine: Simulation, cluster: Cluster, key: tuple[int, int]) -> TransactionBarrier:
     found = cluster.transactions.get(key)

@@ -280,6 +280,10 @@ class Simulation:
             warp.event += 1
         elif instruction.write_scoreboard is not None and not segment.tensor:
             done, reason = self._untold(warp, segment, issued)
+        if segment.group is not None:
+            found = barrier_events.hand_on_products(warp, segment.group, issued)
+            if found[0] > done or not reason:
+                done, reason, cause = found
         if instruction.write_scoreboard is not None:
             self._hold(warp, instruction.write_scoreboard, done, reason, cause)
         if instruction.read_scoreboard is not None:

@@ -65,6 +65,20 @@ class Segment(NamedTuple):
     """Whether the last one is an `mma`."""
     acts: bool
     """Whether the last one writes or reads behind a scoreboard, branches, or may have been told of by the emulator."""
+    group: int | None = None
+    """What the last one does with groups of a warpgroup's products: COMMITS, or waits until so many are left."""
+
+
+COMMITS = -1
+"""An asynchronous product of a warpgroup that closes a group: the counter `gsb0` has one more."""
+
+
+def _group(instruction: Instruction) -> int | None:
+    """ptxas may wait for groups where the PTX does not (it then says that products are serialized), so what the machine
+    code says of them counts."""
+    if "gsb0" not in instruction.operands:
+        return None
+    return int(instruction.operands[-1], 0) if instruction.opcode == "WARPGROUP" else COMMITS
 
 
 class Machine(NamedTuple):
@@ -150,4 +164,4 @@ def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool
     pipes = tuple((pipe, total, one[pipe]) for pipe, total in busy.items())
     tensor = PIPE_OF.get(run[-1].opcode) == "tensor"
     spent = sum(max(1, instruction.stall) for instruction in run)
-    return Segment(run[0].wait_mask, len(run), spent, pipes, first, run[-1], position, tensor, acts)
+    return Segment(run[0].wait_mask, len(run), spent, pipes, first, run[-1], position, tensor, acts, _group(run[-1]))

@@ -57,6 +57,8 @@ UNITS = frozenset(FAMILIES_OF)
 
 _LOADS = frozenset({"LDG", "LDS", "LDSM", "LD", "LDL", "STL"})
 """Of those, what ptxas may move to another block, or adds on its own."""
+_SPARE = frozenset({"LDL", "STL", "WARPGROUP"})
+"""What ptxas adds on its own as often as it likes: spills, and waits for products that it could not keep in flight."""
 _EFFECTS = UNITS - _LOADS | {"UTCATOMSWS", "NANOSLEEP"}
 
 _FAMILY_OF_TYPE: dict[type, str] = {
@@ -80,6 +82,18 @@ _JUMP = 2
 _MOST_REPEATS = 64
 """How often a block may follow without the trace moving on, before the two are said not to belong together."""
 
+_MEETINGS = frozenset({"BSSY", "BSYNC", "BREAK", "EXIT", "NOP", "WARPSYNC", "YIELD"})
+_DIVERGED = frozenset({"DIV", "CONV"})
+"""Modifiers of branches that lead to code for warps whose threads have parted."""
+
+
+def _is_added(instruction: Instruction) -> bool:
+    """Whether ptxas has added it for threads to part, meet or end: its line is that of some branch near by, often of a
+    loop's way back, and says nothing of where the code belongs."""
+    if instruction.opcode in _MEETINGS:
+        return instruction.predicate in _ALWAYS
+    return instruction.opcode == "BRA" and not _DIVERGED.isdisjoint(instruction.modifiers)
+
 
 class MachineBlock(NamedTuple):
     """A basic block of the machine code, prepared for the walk."""
@@ -97,6 +111,9 @@ class MachineBlock(NamedTuple):
     """How many iterations of the PTX's loop it stands for."""
     loops: bool
     """Whether it goes back to its own beginning."""
+    jumps: bool
+    """Whether it is a branch and little else.  ptxas makes one of several, with the line of one of them: a warp that
+    has taken another of these goes there too."""
     places: dict[tuple[int, str], tuple[int, ...]]
     """(PTX line, family) -> positions of the instructions that are made of it."""
     families: dict[str, tuple[int, ...]]
@@ -124,6 +141,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
     for block in code.blocks:
         instructions = code.instructions[block.start // INSTRUCTION_BYTES : block.end // INSTRUCTION_BYTES]
         anchors: dict[int, None] = {}
+        effects = False
         guarded: dict[int, None] = {}
         places: dict[tuple[int, str], list[int]] = {}
         families: dict[str, list[int]] = {}
@@ -136,10 +154,13 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
                 continue
             # A branch is there whether it is taken or not.  ptxas puts some on the line behind the PTX's branch.
             branches_here = opcode in BRANCHES and line in branches
+            if _is_added(instruction):
+                continue
             if branches_here and line in jumps and len(instructions) <= _JUMP:
                 continue  # of the next branch of the PTX, which has this one's line
             if branches_here or opcode in _EFFECTS and instruction.predicate in _ALWAYS:
                 anchors[line] = None
+                effects |= not branches_here
             elif opcode in _EFFECTS or opcode in _LOADS:
                 guarded[line] = None
         for line in anchors:
@@ -150,7 +171,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
         found.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
             tuple(lines), _copies(instructions, known, several),
-            block.start in block.successors, {key: tuple(at) for key, at in places.items()},
+            block.start in block.successors, not effects and len(instructions) <= _JUMP, {key: tuple(at) for key, at in places.items()},
             {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
     asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
@@ -171,7 +192,7 @@ def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Col
     for instruction in instructions:
         line, opcode = instruction.ptx_line, instruction.opcode
         if line in known:
-            moves = (opcode in _EFFECTS or opcode in _LOADS) and line not in several
+            moves = (opcode in _EFFECTS or opcode in _LOADS) and opcode not in _SPARE and line not in several
             kind = 2 if not moves else 1 if "mma" in FAMILIES_OF.get(opcode, ()) else 0
             counts[kind][line, instruction.name] = counts[kind].get((line, instruction.name), 0) + 1
     for each in counts:
@@ -186,7 +207,9 @@ def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Col
 class _Trace:
     """A warp's trace: where in it the lines of the PTX come."""
 
-    def __init__(self, trace: WarpTrace, blocks: dict[int, PtxBlock]) -> None:
+    def __init__(self, trace: WarpTrace, blocks: dict[int, PtxBlock], anchored: Collection[int]) -> None:
+        """``anchored``: lines that are anchors of some block of the machine code."""
+        self.anchored = anchored
         self.length = len(trace.visits)
         visits: dict[int, list[int]] = {}
         for at, number in enumerate(trace.visits):
@@ -235,7 +258,8 @@ class _Trace:
         for line in block.lines:
             if self.consumed.get(line, -1) < reached and line not in anchors:
                 positions = self.visits[line] if line in self.visits else []
-                at = bisect_right(positions, reached) - 1
+                # What ptxas has put before an instruction with effects, in another block, does not stand for it.
+                at = (bisect_left if line in self.anchored else bisect_right)(positions, reached) - 1
                 if at >= 0:
                     self.consumed[line] = max(self.consumed.get(line, -1), positions[at])
         return reached
@@ -261,6 +285,7 @@ class Walker:
         told = known | set(skipped)
         self._lines = [self._lines_from(number, told) for number in range(len(self.blocks))]
         self.known = {key for block in self.blocks for key in block.places}
+        self._anchored = {line for block in self.blocks for line in block.anchors}
         self._walks: dict[tuple[int, ...], Walk] = {}
         self.told = self.crowded = 0
 
@@ -291,7 +316,7 @@ class Walker:
 
     def _walk(self, trace: WarpTrace) -> Walk:
         blocks = self.blocks
-        view = _Trace(trace, self.ptx)
+        view = _Trace(trace, self.ptx, self._anchored)
         path: list[int] = []
         positions: list[int] = []
         number, repeats = 0, 0
@@ -339,9 +364,13 @@ class Walker:
         found: list[int] = []
         while True:
             block = self.blocks[number]
-            found += [each.ptx_line for each in block.instructions if each.ptx_line in told]
-            prepares = not block.anchors and block.successors == (number + 1,) and len(block.instructions) > _JUMP
-            if not prepares or len(found) >= _LOOKED_AT:
+            alone = len(block.instructions) <= _JUMP  # its branch may be one of several
+            found += [each.ptx_line for each in block.instructions
+                      if each.ptx_line in told and not _is_added(each) and not (alone and each.opcode in BRANCHES)]
+            prepares = block.successors == (number + 1,) and len(block.instructions) > _JUMP
+            # Code for warps whose threads have parted is elsewhere: what follows is what the branch goes around.
+            prepares |= number + 1 in block.successors and _is_added(block.instructions[-1])
+            if block.anchors or not prepares or len(found) >= _LOOKED_AT:
                 return tuple(found)
             number += 1
 
@@ -356,12 +385,14 @@ class Walker:
         leads to; at any of its instructions where there are none, and for a loop of its own."""
         block = self.blocks[number]
         if block.anchors:
-            return min(view.following(line) for line in block.anchors[:_LOOKED_AT])
+            soonest = self._soonest(block, view)
+            if soonest < _FAR or not block.jumps or block.loops:
+                return soonest
         own = min((view.following(line) for line in (block.guarded or block.lines)[:_LOOKED_AT]), default=_FAR)
         if block.loops:
             return own
         found, seen, waiting = _FAR, {number}, list(block.successors)
-        anchored = False
+        anchored = bool(block.anchors)
         while waiting and len(seen) < _LOOKED_THROUGH:
             at = waiting.pop(0)
             if at in seen:
@@ -370,10 +401,16 @@ class Walker:
             following = self.blocks[at]
             if following.anchors:
                 anchored = True
-                found = min(found, *(view.following(line) for line in following.anchors[:_LOOKED_AT]))
-            else:
-                waiting += following.successors
+                soonest = self._soonest(following, view)
+                found = min(found, soonest)
+                if soonest < _FAR or not following.jumps or following.loops:
+                    continue
+            waiting += following.successors
         return found if anchored else own
+
+    @staticmethod
+    def _soonest(block: MachineBlock, view: _Trace) -> int:
+        return min(view.following(line) for line in block.anchors[:_LOOKED_AT])
 
 
 class _Events:

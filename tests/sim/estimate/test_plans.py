@@ -1,0 +1,145 @@
+"""Every plan of ours for a matrix product and for attention has an estimate, by the path that its warps take.
+
+Threads of a warp part around waits that one of them makes for all, ptxas gives what it adds there the lines of branches
+near by, and puts addresses of copies before the blocks that issue them.
+"""
+
+from collections import Counter
+
+import pytest
+from micro_kernels import OUT, STORE, estimate, kernel, loop, per_iteration, registers
+
+from tests.kernels.dots import attention_like, matmul
+from tests.kernels.views import Kernel
+from tileiras.codegen import toolkit
+from tileiras.sim.emulator.recording import Copy
+from tileiras.sim.emulator.rules import RULES
+from tileiras.sim.estimate.images import load
+from tileiras.sim.estimate.model import Model
+from tileiras.sim.estimate.paths import Walker
+from tileiras.sim.estimate.recorder import record
+from tileiras.targets.rates import gpu
+
+pytestmark = pytest.mark.skipif(
+    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
+)
+STEPS = 6
+
+KERNELS = {
+    "128x128x64": lambda: matmul((128, 128, 64), "f16", steps=STEPS),
+    "128x256x64": lambda: matmul((128, 256, 64), "f16", steps=STEPS),
+    "attention": lambda: attention_like(1, rows=128, columns=64, depth=128, steps=STEPS),
+}
+PLANS = {
+    "plain": {"tensor_maps": "none"},
+    "boxes": {"tensor_maps": "host"},
+    "agents": {"tensor_maps": "none", "pipeline_strategy": "warp-specialize"},
+    "agents with boxes": {"tensor_maps": "host", "pipeline_strategy": "warp-specialize"},
+    "auto": {"tensor_maps": "host", "pipeline_strategy": "auto"},
+}
+GPUS = {"sm_90": "H200", "sm_100": "B200", "sm_120": "RTX PRO 6000"}
+PRODUCTS = {"sm_90": ("HGMMA",), "sm_100": ("UTCHMMA",), "sm_120": ("HMMA",)}
+CASES = [
+    *((name, "sm_90", plan) for name in KERNELS for plan in PLANS if plan != "auto"),
+    *((name, "sm_100", plan) for name in KERNELS for plan in ("plain", "boxes", "agents with boxes")),
+    *(("128x128x64", "sm_120", plan) for plan in PLANS),
+    ("128x256x64", "sm_90", "auto"),
+    ("attention", "sm_100", "auto"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, target, plan", CASES)
+def test_a_plan(name, target, plan):
+    made: Kernel = KERNELS[name]()
+    artifact = made.compiled(target, emit="ptx", **PLANS[plan])
+    arrays = [*made.inputs, *(array.copy() for array in made.outputs)]
+    model = Model(load(artifact, "k", gpu(GPUS[target])), (1,), gpu(GPUS[target]), arrays)
+    model.prepare()
+    found = model.estimate()
+    assert found.cycles > 0 and not any("in doubt" in note for note in found.notes)
+    # Every copy of a box and every product of the PTX is one that the machine code executes.
+    told, executed = Counter(), Counter()
+    for trace in model.recording.clusters[0].warps:
+        steps = model.walker.follow(trace)
+        events = [event for at in trace.events for event in trace.events[at]]
+        given = Counter(id(event) for step in steps for _, events in step.events for event in events)
+        assert given == Counter(map(id, events))
+        boxes = (event.what for event in events if isinstance(event.what, Copy) and event.what.kind == "tensor")
+        told.update("UTMALDG" if box.direction == "load" else "UTMASTG" for box in boxes)
+        opcodes = [each.opcode for step in steps for each in model.walker.blocks[step.block].instructions]
+        executed.update(opcode for opcode in opcodes if opcode in ("UTMALDG", "UTMASTG"))
+        if any(opcode in PRODUCTS[target] for opcode in opcodes):
+            found = sum(opcodes.count(opcode) for opcode in PRODUCTS[target])
+            assert found and found % STEPS == 0
+    assert executed == told
+
+
+def test_threads_meet_again_that_one_of_them_waits_for():
+    """One thread of the second warp waits at each turn for the first warp; the others do not run ahead of it."""
+    ptx = kernel(
+        f"""mov.u32 %r10, data;
+        mov.f32 %f0, 0f00000000;
+        setp.eq.u32 %p1, %r1, 0;
+        @%p1 mbarrier.init.shared.b64 [%r10], 32;
+        bar.sync 0;
+        setp.lt.u32 %p2, %r1, 32;
+        mov.u32 %r12, 0;
+        @%p2 bra FIRST;
+        setp.ne.u32 %p3, %r1, 32;
+        {loop('''@%p3 bra JOIN;
+        LOOK:
+        mbarrier.try_wait.parity.shared.b64 %p4, [%r10], %r12;
+        @!%p4 bra LOOK;
+        JOIN:
+        xor.b32 %r12, %r12, 1;
+        st.shared.f32 [%r10+64], %f0;
+        bar.sync 1, 64;''', 5)}
+        bra DONE;
+        FIRST:
+        {loop("mbarrier.arrive.shared.b64 _, [%r10];" + chr(10) + "bar.sync 1, 64;", 5, "TURN")}
+        DONE:
+        {STORE}""",
+        64, shared=1024,
+    )  # fmt: skip
+    image = load(ptx, "k", gpu("H200"))
+    recording = record(ptx, "k", 1, [OUT], blocks=[0], waive=tuple(RULES))
+    second = recording.clusters[0].warps[1]
+    wait = next(number for number, block in recording.blocks.items() if any("try_wait" in ptx.splitlines()[line - 1]
+                for line in block.lines))  # fmt: skip
+    assert second.visits.count(wait) == 5
+    store = next(number for number, text in enumerate(ptx.splitlines(), 1) if "[%r10+64]" in text)
+    lanes = [count for block, count in zip(second.visits, second.lanes) if store in recording.blocks[block].lines]
+    assert lanes == [32] * 5  # all at once, each time
+    walker = Walker(image.code, recording.blocks, recording.skipped)
+    assert len(walker.follow(second)) and walker.doubtful == 0
+
+
+def test_products_that_ptxas_serializes_wait_for_each_other():
+    """Two accumulators of 256 columns do not fit the registers: each product waits for the one before."""
+
+    def products(order: tuple[int, ...]) -> str:
+        form = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
+        return "\n".join(f"{form} {registers(128, 128 * which)}, %q3, %q4, %p2, 1, 1, 0, 0;" for which in order)
+
+    def chained(order: tuple[int, ...]) -> str:
+        used = 128 * len(set(order))
+        clear = "\n".join(f"mov.f32 %f{number}, 0f00000000;" for number in range(used))
+        finish = "\n".join(f"add.f32 %f0, %f0, %f{number};" for number in range(1, used))
+        body = loop("wgmma.fence.sync.aligned;\n" + products(order)
+                    + "\nwgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;", 40)  # fmt: skip
+        return kernel(
+            f"""{clear}
+            mov.u32 %r2, data;
+            setp.eq.u32 %p2, %r1, %r1;
+            shr.u32 %r5, %r2, 4;
+            cvt.u64.u32 %q2, %r5;
+            or.b64 %q3, %q2, {8 << 32 | 128 >> 4 << 16};
+            or.b64 %q4, %q2, {8 << 32 | 128 >> 4 << 16};
+            {body}{finish}\n{STORE}""",
+            128, shared=32768,
+        )  # fmt: skip
+
+    kept, spilled = (estimate(chained(order), [OUT]) for order in ((0, 0, 0, 0), (0, 1, 0, 1)))
+    assert per_iteration(kept) < 4 * 128 + 40
+    assert per_iteration(spilled) > 4 * (128 + 64)
+    assert spilled.by_reason()["tensor core"] > 0
