@@ -11,7 +11,7 @@ from tileiras.build.fingerprint import CodeBase
 LAYERS = [
     {
         "code_archive", "diagnostics", "expected_diagnostics", "extras", "files", "gf2", "html_table", "lazy",
-        "named_tuple", "progress", "remarks", "requirements", "",
+        "local_lock", "local_socket", "named_tuple", "progress", "remarks", "requirements", "",
     },
     {"ir"},
     {"dialects"},
@@ -23,6 +23,7 @@ LAYERS = [
     },
     {"passes"},
     {"stages"},
+    {"fsmonitor"},
     {"pipeline", "tileir_pipeline", "kernel_inputs", "steps", "api", "program"},
     {"cli", "build", "runtime", "tuning", "report"},
     {"server"},

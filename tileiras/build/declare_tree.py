@@ -7,16 +7,22 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import SCons.Script
+
 from tileiras import extras
-from tileiras.build import discover, gating, plan, tidying
-from tileiras.build.declare import declare, tidy
+from tileiras.build import discover, gating, leftovers, plan, tidying, vouching
+from tileiras.build.declare import declare, entries_of, tidy
 from tileiras.build.manifest import Row
 from tileiras.build.places import absolute_path, named_from_top, variant_folder
 from tileiras.build.products import Products, Settled
 from tileiras.build.sessions import session
 from tileiras.build.tuned import tuned
+from tileiras.fsmonitor import client
 from tileiras.options import CompileOptions
 from tileiras.targets import target as find_target
+
+MOST_CHANGED = 256
+"""Files that are looked for in a manifest one by one; where more have changed, the folder is listed."""
 
 
 @contextlib.contextmanager
@@ -64,8 +70,8 @@ class _Variant:
         self.folder = variant_folder(env, options)
         self.listing = tidying.Listing(base.abspath, absolute_path(env, self.folder), options)
         # Whether an override is new, changed or gone is seen by kernels that are declared.
-        tree = gating.Tree(base.abspath, self.listing.variant_folder, emit, entries)
-        self.gate = gating.Gate.of(env, session(env), tree) if not env["TILE_OVERRIDES"] else None
+        self.tree = gating.Tree(base.abspath, self.listing.variant_folder, emit, entries)
+        self.gate = gating.Gate.of(env, session(env), self.tree) if not env["TILE_OVERRIDES"] else None
 
 
 class TreeDeclaration:
@@ -90,6 +96,15 @@ class TreeDeclaration:
 
         `noted` is told of nodes that are made of them later.
         """
+        gates = [variant.gate for variant in self._variants if variant.gate is not None]
+        asks = client.is_wanted() and not SCons.Script.GetOption("question")
+        changed = self._ask(gates) if asks and len(gates) == len(self._variants) else None
+        if changed is None or not self._without_listing(gates, changed):
+            self._list()
+        return Products(self._parts, noted)
+
+    def _list(self) -> None:
+        """Looks at every kernel of the folder."""
         for path in discover.kernel_files(self._base.abspath):
             full = os.path.join(self._base.abspath, path)
             self._left_out.sources += 1
@@ -101,10 +116,106 @@ class TreeDeclaration:
             for variant in self._variants:
                 self._kernel(variant, path, full)
         self._settle()
+        whole = not self._left_out.python and not self._left_out.too_old
         for variant in self._variants:
             tidy(session(self._env), variant.listing)
+            if variant.gate is not None and variant.gate.vouching is not None and whole:
+                variant.gate.listed = leftovers.listed(variant.listing.kernels)
         self._left_out.say()
-        return Products(self._parts, noted)
+
+    # ---- what the monitor vouches for --------------------------------------------------------------------------------
+
+    def _ask(self, gates: Sequence[gating.Gate]) -> set[str] | None:
+        """The files, from the top, that can have changed since the manifests were right; None for all."""
+        history = session(self._env).history
+        assert history is not None
+        vouched = vouching.Vouching(self._base.abspath, history.build, [gate.token for gate in gates])
+        found: set[str] = set()
+        for changed in [gate.vouch(vouched) for gate in gates]:
+            if changed is None:
+                return None
+            found.update(changed)
+        return set(map(gates[0].manifest.relative, found))
+
+    def _without_listing(self, gates: Sequence[gating.Gate], changed: set[str]) -> bool:
+        """Declares kernels that have changed, where no others can have and the manifests tell of all kernels."""
+        if not self._is_told(gates):
+            return False
+        places = self._places(gates, changed)
+        words = [gate.manifest.signatures() for gate in gates]
+        if places is None or any(len(found) != gates[0].manifest.count for found in words):
+            return False
+        for gate in gates:
+            gate.leave_listed()
+        first = 0
+        for place, path in sorted(places.items()):
+            self._leave(gates, words, first, place)
+            for variant in self._variants:
+                self._kernel(variant, os.path.relpath(path, self._base.abspath), path)
+            self._settle()
+            first = place + 1
+        self._leave(gates, words, first, gates[0].manifest.count)
+        return True
+
+    def _is_told(self, gates: Sequence[gating.Gate]) -> bool:
+        """Whether the manifests have a row for each kernel, for what is asked for now, and nothing is left over."""
+        found = leftovers.Leftovers(session(self._env))
+        for variant, gate in zip(self._variants, gates, strict=True):
+            token = gate.token
+            if token is None or not token.signatures or token.listed != gates[0].token.listed:
+                return False
+            if gate.closed or variant.options["emit-remarks"] or not gate.manifest.is_whole():
+                return False
+            if "export" in token.signatures and not discover.has_front_end():
+                return False
+            for first, signature in token.signatures.items():
+                if gate.signature(variant.options, first, variant.emit, self._entries) != signature:
+                    return False
+            if found.noted(variant.listing.evaluated()) != token.listed:
+                return False
+        return True
+
+    def _places(self, gates: Sequence[gating.Gate], changed: set[str]) -> dict[int, str] | None:
+        """Where the kernels stand of which a file has changed, and their paths; None where the folder has to be listed.
+
+        It has to where a file may be a kernel, or say something about one, that no row has.
+        """
+        if len(changed) > MOST_CHANGED:
+            return None
+        places: dict[int, str] = {}
+        found = [gate.manifest.naming(sorted(changed)) for gate in gates]
+        for name in sorted(changed):
+            path = gates[0].manifest.absolute(name)
+            rows = [row for named in found for row in named[name]]
+            for place, row in rows:
+                source = places[place] = gates[0].manifest.absolute(row.source)
+                if name not in row.inputs:
+                    continue
+                if not vouching.is_text(path):
+                    return None
+                if self._entries is None and entries_of(source, row.source) != row.entries:
+                    return None  # artifacts of those that are gone are to be removed
+            if not rows and vouching.is_of_tree(path, self._base.abspath):
+                return None
+        return places
+
+    def _leave(self, gates: Sequence[gating.Gate], words: Sequence[Sequence[str]], first: int, end: int) -> None:
+        """Makes a part of kernels that stand between two places in all manifests."""
+        if first == end:
+            return
+        root = self._root
+
+        def nodes() -> list[Any]:
+            rows = zip(*(gate.manifest.rows()[first:end] for gate in gates), strict=True)
+            return gating.settled(root, [product for side in rows for row in side for product in row.stated()])
+
+        def signature() -> str:
+            return "".join(word for side in zip(*(found[first:end] for found in words), strict=True) for word in side)
+
+        count = len(gates) * (end - first)
+        self._parts.append(Settled(f"{self._top} ({count} as they were)", nodes, signature))
+
+    # ---- one kernel --------------------------------------------------------------------------------------------------
 
     def _kernel(self, variant: _Variant, path: str, full: str) -> None:
         name = named_from_top(os.path.join(self._base.path, path))

@@ -7,7 +7,7 @@ stages.  Whoever wants to see the whole graph, or to remove it, gets it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import SCons.Node
@@ -16,7 +16,7 @@ import SCons.Script
 import SCons.Util
 
 from tileiras import pipeline
-from tileiras.build import discover
+from tileiras.build import discover, vouching
 from tileiras.build.execute import Session
 from tileiras.build.manifest import FOLDER, FileState, Manifest, Row
 from tileiras.build.variables import FULL, flag
@@ -82,6 +82,17 @@ class Gate:
         self._declared: list[_Declared] = []
         self._keys: dict[str, None] = {}
         """Every kernel that was asked for."""
+        self._firsts: dict[str, set[str]] = {}
+        """The signatures of these, by their first stages."""
+        self._digest = manifest.digest
+        self.token = vouching.read(manifest)
+        self.vouching: vouching.Vouching | None = None
+        self.changed: Set[str] | None = None
+        """Files that can have changed since the manifest was compared with them; None for all."""
+        self.listed = ""
+        """A digest of the tree's kernels, where a manifest with a row for each says all about the tree."""
+        self.is_listed = True
+        """Whether the run looks at every kernel; otherwise, at those that the monitor has named."""
 
     @staticmethod
     def of(env: Any, session: Session, tree: Tree) -> Gate | None:
@@ -112,7 +123,20 @@ class Gate:
         if kernel.path.endswith(".py"):
             # A module that appears beside the source can take the place of one that was imported from elsewhere.
             inputs = [kernel.path, *discover.imported_files(kernel.path)]
-        return self.manifest.clean(kernel.key, self._signature(kernel), inputs)
+        return self.manifest.clean(kernel.key, self._signature(kernel), inputs, self.changed)
+
+    def vouch(self, answer: vouching.Vouching) -> list[str] | None:
+        """Takes an answer of the monitor; the files that can have changed, None for all."""
+        self.vouching = answer
+        changed = answer.changed(self.token)
+        if changed is not None:
+            self.changed = set(map(self.manifest.relative, changed))
+        return changed
+
+    def leave_listed(self) -> None:
+        """Has the kernels of the tree be those that the token knows."""
+        assert self.token is not None
+        self.is_listed, self.listed = False, self.token.listed
 
     def is_declared(self, kernel: Kernel) -> bool:
         """Whether the stages of a clean kernel are to be declared all the same: remarks are told of those that are."""
@@ -151,33 +175,69 @@ class Gate:
         """After the build: rows for the kernels that it brought up to date, unless something failed."""
         if SCons.Script.GetBuildFailures() or self._abandoned:
             return
-        known = self._session.known
-        for item in self._declared:
-            if all(node.get_state() in DONE for node in item.nodes):
-                made = {node.abspath: known.get(node.abspath) for node in item.nodes}
-                products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in item.products]
-                kernel = item.kernel
-                self.manifest.set(kernel.key, kernel.path, item.signature, item.before, made, products, item.entries)
-        self.manifest.keep(self._keys)
+        whole = all([self._became_row(item) for item in self._declared])
+        if self.is_listed:
+            self.manifest.keep(self._keys)
+            whole &= self.manifest.count == len(self._keys)
         self.manifest.save()
+        if self.vouching is not None:
+            self._vouch_for(self.vouching, whole)
+
+    def _became_row(self, item: _Declared) -> bool:
+        """Whether the run has brought a kernel up to date, which then has a row."""
+        if not all(node.get_state() in DONE for node in item.nodes):
+            return False
+        known, kernel = self._session.known, item.kernel
+        made = {node.abspath: known.get(node.abspath) for node in item.nodes}
+        products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in item.products]
+        return self.manifest.set(
+            kernel.key, kernel.path, item.signature, item.before, made, products, item.entries
+        )  # fmt: skip
+
+    def _vouch_for(self, vouching_: vouching.Vouching, whole: bool) -> None:
+        """Notes the moment of the monitor's answer, after which every row has been compared."""
+        answer = vouching_.answer
+        if answer is None:
+            vouching_.ask()  # has the monitor begin, for the next build
+            return
+        if not whole:
+            return
+        signatures = self._row_signatures()
+        token = vouching.Token(answer.epoch, answer.number, signatures, self.listed if signatures else "")
+        if token != self.token or self.manifest.digest != self._digest:
+            vouching.write(self.manifest, token)
+
+    def _row_signatures(self) -> dict[str, str]:
+        """The signature of all rows by first stage; none where they differ, or the manifest does not say all."""
+        if not self.is_listed and self.token is not None:
+            return self.token.signatures
+        if not self.listed or any(len(found) > 1 for found in self._firsts.values()):
+            return {}
+        return {first: min(found) for first, found in sorted(self._firsts.items())}
 
     def _signature(self, kernel: Kernel) -> str:
         """Everything that a kernel's stages depend on besides files: code, options, tools, and what was asked for."""
         first = "export" if kernel.path.endswith(".py") else "read"
-        entries = tuple(kernel.entries) if kernel.entries is not None else None
+        found = self.signature(kernel.options, first, kernel.emit, kernel.entries)
+        self._firsts.setdefault(first, set()).add(found)
+        return found
+
+    def signature(self, options: CompileOptions, first: str, emit: str, only: Sequence[str] | None) -> str:
+        """The same of kernels whose first stage this is."""
+        entries = tuple(only) if only is not None else None
         # The options are one object for a whole tree, which is kept so that its identity stays its own.
-        self._options[id(kernel.options)] = kernel.options
-        key = (id(kernel.options), first, kernel.emit, entries)
+        self._options[id(options)] = options
+        key = (id(options), first, emit, entries)
         found = self._signatures.get(key)
         if found is None:
             import xxhash
 
-            last, _ = pipeline.emit_stage(kernel.emit)
+            last, _ = pipeline.emit_stage(emit)
             digest = xxhash.xxh3_128(repr(key[1:]).encode())
             # What SCons' signatures are made with is the user's choice (--hash-format).
             digest.update(SCons.Util.hash_signature(b"").encode())
             for row in pipeline.stages_between(first, last.name):
-                digest.update(self._session.signature(row, kernel.options) + b"\n")
+                digest.update(self._session.signature(row, options) + b"\n")
             found = self._signatures[key] = digest.hexdigest()
         return found
 

@@ -70,7 +70,11 @@ class Leftovers:
 
     def are_none(self, evaluated: Evaluated) -> bool:
         """Whether these are the very kernels after whose build nothing was left over."""
-        return self._notes_of(self._notes(), evaluated).get(self._variant(evaluated)) == _listed(evaluated)
+        return self.noted(evaluated) == listed(evaluated.kernels)
+
+    def noted(self, evaluated: Evaluated) -> str | None:
+        """The digest of the kernels of a folder and variant after whose build nothing was left over."""
+        return self._notes_of(self._notes(), evaluated).get(self._variant(evaluated))
 
     def may_come(self, evaluated: Evaluated) -> None:
         """Before a build that may make, or leave behind, artifacts of kernels or entries that the notes do not cover.
@@ -85,7 +89,7 @@ class Leftovers:
         """After a build that has removed what was left over."""
         notes = self._notes()
         own = self._notes_of(notes, evaluated)
-        notes[self._place(evaluated)] = {**own, self._variant(evaluated): _listed(evaluated)}
+        notes[self._place(evaluated)] = {**own, self._variant(evaluated): listed(evaluated.kernels)}
         self._save(notes)
 
     def _notes_of(self, notes: Mapping[str, Any], evaluated: Evaluated) -> Mapping[str, str]:
@@ -220,11 +224,11 @@ def _digests(entry: Entry) -> dict[str, list[str]]:
     return found
 
 
-def _listed(evaluated: Evaluated) -> str:
-    """A digest of the kernels."""
+def listed(kernels: Iterable[str]) -> str:
+    """A digest of kernels, by their paths."""
     import xxhash
 
-    return xxhash.xxh3_128_hexdigest("\n".join(sorted(evaluated.kernels)).encode())
+    return xxhash.xxh3_128_hexdigest("\n".join(sorted(kernels)).encode())
 
 
 def _is_in(path: str, folder: str | None) -> bool:

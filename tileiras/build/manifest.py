@@ -72,6 +72,8 @@ class Manifest:
         self._lines: dict[str, bytes] = {}
         """Rows as they stand in the file, by key."""
         self._changed = False
+        self._read = b""
+        """The lines of all rows, where they were looked at before."""
         self._first, self._head = b"", {"time": 0, "rows": 0}
         self._signatures = b""
         self._read_head()
@@ -94,8 +96,8 @@ class Manifest:
 
     @property
     def count(self) -> int:
-        """How many rows there are, as long as none has changed."""
-        return self._head["rows"]
+        """How many rows there are."""
+        return len(self._loaded) if self._loaded is not None else self._head["rows"]
 
     def signatures(self) -> list[str]:
         """The signatures of each row's products, one behind the other, in the order of the rows."""
@@ -103,10 +105,15 @@ class Manifest:
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
+    def is_whole(self) -> bool:
+        """Whether there is a manifest whose rows can be read."""
+        self._read = self._body()
+        return bool(self._first) and (self._read != b"" or self.count == 0)
+
     def _body(self) -> bytes:
         """The lines of all rows; none where they are damaged."""
-        if not self._first:
-            return b""
+        if self._read or not self._first:
+            return self._read
         try:
             with open(self.path, "rb") as file:
                 file.seek(len(self._first) + len(self._signatures))
@@ -134,13 +141,11 @@ class Manifest:
         return list(self._rows.values())
 
     def naming(self, names: Iterable[str]) -> dict[str, list[tuple[int, Row]]]:
-        """The rows that have a file, with their positions, for each file; raises ValueError for a damaged manifest.
+        """The rows that have a file, with their positions, for each file; none in a manifest that is damaged.
 
         No other rows are taken apart.
         """
         body = self._body()
-        if not body and self.count:
-            raise ValueError(f"{self.path} is damaged")
         found: dict[str, list[tuple[int, Row]]] = {name: [] for name in names}
         for name, rows in found.items():
             word = json.dumps(name).encode()
@@ -228,8 +233,8 @@ class Manifest:
         made: Mapping[str, str | None],
         products: Iterable[Sequence[str]],
         entries: Sequence[str] = (),
-    ) -> None:
-        """Makes a row of what was built.
+    ) -> bool:
+        """Makes a row of what was built; whether it has one.
 
         `inputs` are as `observe` saw them before the build, `made` are the digests of what it made or verified, by
         path.  Without a row when an input has changed since, for what was made may be of either content, and when an
@@ -242,7 +247,7 @@ class Manifest:
             or self.observe(self._prefix + state[0] for state in inputs) != inputs
         ):
             self._changed |= self._rows.pop(key, None) is not None
-            return
+            return False
         files = [*inputs, *made_states]
         self._put(
             Row(
@@ -252,6 +257,7 @@ class Manifest:
             )
         )  # fmt: skip
         self._changed = True
+        return True
 
     def entries(self, key: str) -> list[str] | None:
         """The entries of a kernel as its row has them; None without one."""
@@ -296,7 +302,7 @@ class Manifest:
             write_atomically(self.path, first + signatures + body, checked=True)
         except OSError:
             return  # the next build declares everything
-        self._first, self._head, self._signatures = first, head, signatures
+        self._first, self._head, self._signatures, self._read = first, head, signatures, body
         self._changed = False
 
 

@@ -1,8 +1,8 @@
 """tileiras-server start|stop|status: the service of this user, for this installation.
 
     start [--idle=SECONDS]    starts the service, and waits until it answers; it ends after that long without a request
-    stop                      ends it when the requests that run have ended
-    status                    what it is doing; exit code 1 where there is none
+    stop                      ends it when the requests that run have ended, and what watches the folders of builds
+    status                    what both are doing; exit code 1 where there is neither
 
 `status --json` prints one object.
 """
@@ -15,9 +15,12 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from tileiras.cli import process
-from tileiras.diagnostics import ExitCode
+from tileiras.diagnostics import ExitCode, counted
+from tileiras.fsmonitor import client as fsmonitor
+from tileiras.fsmonitor import endpoint
 from tileiras.server import client, messages, protocol
 
 ANSWER_SECONDS = 30.0
@@ -112,6 +115,28 @@ def _is_zombie(number: int) -> bool:
         return True
 
 
+def _stop_monitor() -> None:
+    """Ends the monitor, and waits for it."""
+    facts = fsmonitor.facts(endpoint.STOP) if protocol.supported() else None
+    limit = time.monotonic() + ANSWER_SECONDS
+    while facts is not None and os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
+        if time.monotonic() > limit:
+            break
+        time.sleep(0.01)
+
+
+def _watching(facts: dict[str, Any] | None) -> str:
+    """What the monitor watches, a line for each build directory."""
+    if facts is None:
+        return ""
+    lines = [f"monitor: process {facts['pid']}"]
+    for checkout in facts["checkouts"]:
+        told = f" ({checkout['reason']})" if checkout["reason"] else ""
+        folders = ", ".join(checkout["folders"]) or os.path.dirname(checkout["notes"])
+        lines.append(f"  {checkout['state']}{told}: {folders}, {counted(checkout['files'], 'file')}")
+    return "\n".join(lines) + "\n"
+
+
 def _shown(facts: dict[str, object]) -> str:
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(str(facts["since"]))))
     return (
@@ -145,14 +170,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"tileiras-server: error: {wrong}", file=sys.stderr)
         return ExitCode.USAGE if wrong else ExitCode.SUCCESS
     if given.command == "stop":
+        _stop_monitor()
         stop()
         return ExitCode.SUCCESS
-    facts = ask(protocol.STATUS)
-    if facts is None:
-        print("{}" if given.json else "no service")
-        return ExitCode.USAGE
-    print(json.dumps(facts) if given.json else _shown(facts), end="\n" if given.json else "")
-    return ExitCode.SUCCESS
+    facts, watching = ask(protocol.STATUS), fsmonitor.facts()
+    if given.json:
+        print(json.dumps({**(facts or {}), **({"monitor": watching} if watching is not None else {})}))
+    else:
+        print((_shown(facts) if facts is not None else "no service\n") + _watching(watching), end="")
+    return ExitCode.USAGE if facts is None and watching is None else ExitCode.SUCCESS
 
 
 def program() -> int:

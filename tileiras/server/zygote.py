@@ -14,7 +14,6 @@ it is the last where it was killed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import json
 import os
@@ -28,6 +27,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from tileiras import __version__, code_archive
+from tileiras.local_lock import locked, unlock
 from tileiras.server import loaded, messages, protocol
 from tileiras.server.protocol import EXIT, FACTS, RETIRED, RUN, STATUS, STOP
 
@@ -307,7 +307,7 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
         return 1
     try:
         directory = protocol.open_directory(create=True)
-        lock = _locked(directory, name)
+        lock = locked(directory, name)
     except OSError as error:
         print(error, file=sys.stderr)
         return 1
@@ -343,43 +343,21 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
         print(error, file=sys.stderr)
         return 1
     finally:
-        _unlock(directory, name, lock)
+        unlock(directory, name, lock)
     return 0
-
-
-def _locked(directory: int, name: str) -> int | None:
-    """The lock of a service, held until this process and its children end; None where another process has it."""
-    while True:
-        lock = os.open(f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=directory)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            return None
-        with contextlib.suppress(FileNotFoundError):
-            if os.stat(f"{name}.lock", dir_fd=directory).st_ino == os.fstat(lock).st_ino:
-                return lock
-        os.close(lock)  # that of a service which has ended since
 
 
 def clear(directory: int, name: str) -> bool:
     """Removes what a service that was killed has left; False, and nothing removed, where one is there or loading."""
-    lock = _locked(directory, name)
+    lock = locked(directory, name)
     if lock is None:
         return False
     for left in (name, f"{name}.new"):
         with contextlib.suppress(OSError):
             os.unlink(left, dir_fd=directory)
-    _unlock(directory, name, lock)
+    unlock(directory, name, lock)
     os.close(lock)
     return True
-
-
-def _unlock(directory: int, name: str, lock: int) -> None:
-    """Removes a lock, unless another service has made one since."""
-    with contextlib.suppress(OSError):
-        if os.stat(f"{name}.lock", dir_fd=directory).st_ino == os.fstat(lock).st_ino:
-            os.unlink(f"{name}.lock", dir_fd=directory)
 
 
 def _hand_back_streams() -> None:

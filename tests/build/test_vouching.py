@@ -1,0 +1,326 @@
+"""Builds with the monitor: what it vouches for is not looked at, and what is built is what a whole graph builds."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from edits import Pair
+from project import Project, axpy, module
+
+from tileiras.fsmonitor import client, endpoint
+
+SCONSTRUCT = """\
+import atexit, os
+from tileiras.build import discover, tool
+from tileiras.build.variables import construction_variables
+looked = []
+def counted(function, folder=""):
+    def count(path, *arguments, **keywords):
+        name = folder + os.path.relpath(path) if isinstance(path, str) else ""
+        if name.startswith(("kernels/", "in:kernels")) or "/kernels/" in name:
+            looked.append(name)
+        return function(path, *arguments, **keywords)
+    return count
+os.stat, os.scandir = counted(os.stat), counted(os.scandir, "in:")
+env = Environment(tools=[tool], ENV=os.environ, **construction_variables(ARGUMENTS))
+env.Default(env.Alias("kernels", env.TileTree("kernels")))
+atexit.register(lambda: print("LOOKED", *sorted(set(looked))))
+"""
+
+
+@pytest.fixture
+def runtime(tmp_path_factory, monkeypatch):
+    """A runtime directory of this test's own, whose monitor is stopped at its end."""
+    folder = tmp_path_factory.mktemp("run")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.setenv("TILEIRAS_SERVER", "auto")
+    yield folder
+    stop()
+    assert os.listdir(folder / "tileiras") == []
+
+
+def facts(kind: bytes = endpoint.STATUS) -> dict:
+    return client.facts(kind) or {"checkouts": []}
+
+
+def stop() -> None:
+    pid = facts(endpoint.STOP).get("pid")
+    until = time.monotonic() + 20
+    while pid is not None and os.path.exists(f"/proc/{pid}") and time.monotonic() < until:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
+        time.sleep(0.02)
+
+
+def wait(*states: str) -> None:
+    """Until the monitor has these states of what it watches."""
+    until = time.monotonic() + 20
+    while [checkout["state"] for checkout in facts()["checkouts"]] != list(states):
+        assert time.monotonic() < until, facts()
+        time.sleep(0.02)
+
+
+def looked(output: str) -> set[str]:
+    (line,) = [line for line in output.splitlines() if line.startswith("LOOKED")]
+    return set(line.split()[1:])
+
+
+def scons(project: Project, *arguments: str, **keywords) -> tuple[list[str], set[str]]:
+    """The stages that ran or were served, and the files that were looked at."""
+    done = project.scons(*arguments, **keywords)
+    return done.stages + done.cached, looked(done.output)
+
+
+@pytest.fixture
+def project(tmp_path, runtime):
+    """Three kernels that the monitor vouches for."""
+    made = Project(tmp_path / "project")
+    made.write("SConstruct", SCONSTRUCT)
+    for name in ("a", "b", "sub/c"):
+        made.write(f"kernels/{name}.mlir", module(axpy(os.path.basename(name))))
+    made.scons()
+    begin(made)
+    return made
+
+
+def begin(project: Project) -> None:
+    """Builds until the monitor vouches for everything."""
+    until = time.monotonic() + 30
+    while files := scons(project)[1]:
+        assert time.monotonic() < until, (files, facts())
+
+
+def test_nothing_is_looked_at_where_nothing_changed(project):
+    assert scons(project) == ([], set())
+    assert scons(project, TILEIRAS_SERVER="off")[1] >= {"in:kernels", "kernels/a.mlir", "build/sm_90/O3/kernels/a/a.ll"}
+    assert scons(project) == ([], set())
+
+
+def test_one_kernel_is_looked_at_where_one_was_saved(project):
+    project.write("kernels/b.mlir", module(axpy("b", comment="  // edited\n")))
+    stages, files = scons(project)
+    assert stages == ["read"]
+    assert files and not any("/a" in name or "/c" in name for name in files)
+    stages, files = scons(project)  # what the build itself has written
+    assert stages == [] and not any("/a" in name or "/c" in name for name in files)
+    assert scons(project) == ([], set())
+
+
+def test_an_artifact_is_made_again_whatever_was_done_to_it(project):
+    path = project.path("build/sm_90/O3/kernels/sub/c/c.ll")
+    whole, state = project.read(path), os.stat(path)
+    with open(path, "r+b") as file:
+        file.write(b"?")
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert scons(project)[0] == ["llvm"]
+    assert project.read(path) == whole
+    os.unlink(path)
+    assert scons(project)[0] == ["llvm"]
+    os.rename(path, path + ".away")
+    assert scons(project)[0] == ["llvm"]
+    begin(project)
+    os.link(path, project.path("other name"))
+    with open(project.path("other name"), "r+b") as file:
+        file.write(b"?")
+    assert scons(project)[0] == ["llvm"]
+    assert project.read(path) == whole
+
+
+@pytest.mark.parametrize("edit, stages", [
+    (lambda folder: os.replace(folder / "a.mlir", folder / "b.mlir"), 5),
+    (lambda folder: shutil.copy(folder / "a.mlir", folder / "d.mlir"), 5),
+    (lambda folder: (folder / "new").mkdir() or shutil.copy(folder / "a.mlir", folder / "new" / "d.mlir"), 5),
+    (lambda folder: (folder / "b.tune.json").write_text(
+        '{"format": 1, "options": {"sm_90": {"num-warps": 8}}}'), 1),
+    (lambda folder: (folder / "sub" / "SConstruct").write_text(""), 0),
+    (lambda folder: (folder / "sub").rename(folder / "moved"), 5),
+    (lambda folder: (folder / "link").symlink_to(folder / "sub"), 0),
+    (lambda folder: os.link(folder / "a.mlir", folder / "d.mlir"), 5),
+    (lambda folder: (folder / ".b.mlir.swp").write_text("of an editor"), 0),
+], ids=["replace", "new", "folder", "tuned", "project", "move", "symbolic link", "hard link", "editor"])  # fmt: skip
+def test_a_tree_that_has_other_kernels_is_listed(project, tmp_path, edit, stages):
+    edit(tmp_path / "project" / "kernels")
+    made, _ = scons(project)
+    assert len(made) >= stages and (stages > 0 or made == [])
+    other = Project(tmp_path / "other")
+    shutil.rmtree(other.path("kernels"))
+    shutil.copytree(project.path("kernels"), other.path("kernels"), symlinks=True)
+    other.scons(TILEIRAS_SERVER="off")
+    if not os.path.exists(project.path("kernels/sub/SConstruct")):  # whose kernels have only been left out
+        assert project.artifacts() == other.artifacts()
+    assert scons(project)[0] == []
+
+
+def test_other_options_are_other_manifests(project):
+    assert len(scons(project, "sm=sm_80")[0]) == 15
+    begin(project)
+    assert scons(project, "num-warps=8")[0] != []
+    assert scons(project)[0] != []
+    begin(project)
+    assert scons(project, "sm=sm_80,sm_90")[0] == []
+    assert scons(project, "sm=sm_80,sm_90") == ([], set())
+    project.write("kernels/a.mlir", module(axpy("a", operation="mulf")))
+    stages, files = scons(project, "sm=sm_80,sm_90")
+    assert len(stages) >= 8 and not any("/b" in name for name in files)
+    assert scons(project)[0] == scons(project, "sm=sm_80")[0] == []
+
+
+def test_a_failure_is_told_again_until_it_is_mended(project):
+    project.write("kernels/b.mlir", "cuda_tile.module @k {\n  entry @broken( {\n}\n")
+    for _ in range(2):
+        assert "b.mlir" in project.scons(expect=2).errors
+    project.write("kernels/b.mlir", module(axpy("b")))
+    assert scons(project)[0] == ["read"]
+    begin(project)
+
+
+def test_another_monitor_knows_nothing_of_what_this_one_has_seen(project):
+    stop()
+    project.write("kernels/b.mlir", module(axpy("b", operation="mulf")))
+    stages, files = scons(project)
+    assert len(stages) == 5 and "kernels/a.mlir" in files
+    begin(project)
+    facts(endpoint.STOP)
+    assert scons(project)[1] >= {"kernels/a.mlir"}
+    begin(project)
+
+
+def test_a_copy_of_a_checkout_is_another_one(project, tmp_path):
+    shutil.copytree(project.folder, tmp_path / "copy", symlinks=True)
+    copy = Project(tmp_path / "copy", store=project.store)
+    copy.write("SConstruct", SCONSTRUCT)
+    path = copy.path("build/sm_90/O3/kernels/a/a.ptx")
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("// by hand\n")
+    assert scons(copy)[0] == ["ptx"]
+    assert scons(project) == ([], set())
+    begin(copy)
+    wait("watching", "watching")
+    copy.write("kernels/a.mlir", module(axpy("a", operation="subf")))
+    assert scons(project) == ([], set())
+    assert len(scons(copy)[0]) == 5
+
+
+def test_a_manifest_that_was_exchanged_is_not_vouched_for(project):
+    folder = project.path("build/.tileiras/manifests")
+    (name,) = [name for name in os.listdir(folder) if name.endswith(".json")]
+    earlier = project.read(os.path.join(folder, name))
+    project.write("kernels/a.mlir", module(axpy("a", operation="mulf")))
+    assert len(scons(project)[0]) == 5
+    begin(project)
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(earlier)
+    stages, files = scons(project)
+    assert stages == [] and {"kernels/a.mlir", "kernels/b.mlir"} <= files
+    assert b"mul" in project.read("build/sm_90/O3/kernels/a/a.ptx")
+
+
+def test_events_that_were_lost_are_no_answer(project):
+    with open("/proc/sys/fs/inotify/max_queued_events") as file:
+        most = int(file.read())
+    (monitor,) = [facts()["pid"]]
+    os.kill(monitor, 19)  # SIGSTOP
+    try:
+        for number in range(most // 2 + 100):
+            for name in ("a", "b"):
+                os.utime(project.path(f"kernels/{name}.mlir"), ns=(number, number))
+        project.write("kernels/sub/c.mlir", module(axpy("c", operation="mulf")))
+    finally:
+        os.kill(monitor, 18)
+    assert len(scons(project)[0]) == 5
+    begin(project)
+
+
+def test_a_monitor_that_does_not_answer_is_done_without(project):
+    (monitor,) = [facts()["pid"]]
+    os.kill(monitor, 19)
+    try:
+        stages, files = scons(project)
+    finally:
+        os.kill(monitor, 18)
+    assert stages == [] and "kernels/a.mlir" in files
+    assert not [name for name in os.listdir(project.path("build/.tileiras")) if name.startswith("cookie")]
+    begin(project)
+
+
+def test_the_command_tells_what_is_watched_and_ends_it(project):
+    command = [sys.executable, "-m", "tileiras.server.command"]
+    shown = subprocess.run([*command, "status"], capture_output=True, text=True)
+    assert shown.returncode == 0
+    assert re.search(rf"\n  watching: {project.path('kernels')}, {project.path('build')}, 39 files\n", shown.stdout)
+    os.symlink("a.mlir", project.path("kernels/link.mlir"))
+    project.scons()
+    shown = subprocess.run([*command, "status"], capture_output=True, text=True)
+    assert "kernels/link.mlir is a symbolic link" in shown.stdout
+    assert subprocess.run([*command, "stop"]).returncode == 0
+    shown = subprocess.run([*command, "status"], capture_output=True, text=True)
+    assert (shown.stdout, shown.returncode) == ("no service\n", 1)
+
+
+def test_who_only_asks_leaves_no_file(project):
+    before = sorted(os.listdir(project.path("build/.tileiras")))
+    assert project.scons("-q").code == 0
+    assert project.scons("-n").stages == []
+    assert sorted(os.listdir(project.path("build/.tileiras"))) == before
+
+
+# ---- random edits ----------------------------------------------------------------------------------------------------
+
+
+class Vouched(Pair):
+    """The same where the monitor vouches for the project with the manifest; more ways to change a file."""
+
+    def other(self, project: Project) -> str:
+        return project.path(f"kernels/{sorted(self.texts)[0]}.mlir")
+
+    def replaced(self) -> None:
+        name = self.random.choice(sorted(self.texts))
+        self.texts[name] = module(axpy(name, operation="minf"))
+        for project in (self.gated, self.full):
+            project.write("saved", self.texts[name])
+            os.replace(project.path("saved"), project.path(f"kernels/{name}.mlir"))
+
+    def clock_set_back(self) -> None:
+        name = self.random.choice(sorted(self.texts))
+        times = [os.stat(project.path(f"kernels/{name}.mlir")) for project in (self.gated, self.full)]
+        self.write(name, module(axpy(name, operation=self.random.choice(("subf", "addf")))))
+        for project, state in zip((self.gated, self.full), times, strict=True):
+            os.utime(project.path(f"kernels/{name}.mlir"), ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    def artifacts_swapped(self) -> None:
+        names = sorted(name for name in self.full.artifacts() if name.endswith(".ptx")) if self.built else []
+        if len(names) > 1:
+            for project in (self.gated, self.full):
+                first, second = project.path(f"build/{names[0]}"), project.path(f"build/{names[-1]}")
+                os.rename(first, project.path("build/kept"))
+                os.rename(second, first)
+                os.rename(project.path("build/kept"), second)
+
+    def another_monitor(self) -> None:
+        stop()
+
+    def build(self):
+        if not any("@broken" in text for text in self.texts.values()):
+            # The second answer is what the monitor says of the first build.
+            self.gated.scons("-q", *self.arguments, expect=None)
+        return super().build()
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_vouched_and_full_graph_agree_under_random_edits(tmp_path, runtime, seed):
+    pair = Vouched(tmp_path, seed)
+    edits = [Pair.add, Pair.comment, Pair.second_entry, Pair.delete_source, Pair.break_one, Pair.touch,
+             Pair.delete_artifact, Pair.edit_artifact, Pair.option, Vouched.replaced, Vouched.clock_set_back,
+             Vouched.artifacts_swapped, Vouched.another_monitor]  # fmt: skip
+    pair.random.shuffle(edits)
+    for edit in [Pair.no_edit, Pair.no_edit, *edits, Pair.no_edit]:
+        edit(pair)
+        gated, full = pair.build()
+        assert (gated.ran, gated.cached) == (full.ran, full.cached), edit.__name__
+        assert pair.gated.artifacts() == pair.full.artifacts(), edit.__name__

@@ -1,0 +1,76 @@
+"""What a build and the monitor's process agree on.
+
+A request is one message with one field of JSON, and so is the answer:
+
+| kind | field | answer |
+|---|---|---|
+| ASK | `notes`, `identity` of it, `cookie`, `roots`, `since` | ANSWER |
+| STATUS, STOP | an empty object | ANSWER |
+
+`roots` are lists of path, device, inode and suffixes, `since` has a number for each epoch.  An ANSWER to ASK has the
+`state` (`watching`, `starting`, `lost`, `retired`) and, when it is watching, the moment as `epoch` and `number`, and
+`changed`: a number for each path, or null for all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tileiras import __version__, local_socket
+
+VERSION = 1
+"""Of this protocol; raise it with every change of a message."""
+
+ASK, STATUS, STOP, ANSWER = b"A", b"S", b"Q", b"F"
+
+WATCHING, STARTING, LOST, RETIRED = "watching", "starting", "lost", "retired"
+
+IDLE = 600.0
+"""Seconds without a request after which the process ends."""
+
+
+def name() -> str:
+    """The file name of the socket: of one installation, whatever Python runs it."""
+    words = f"{VERSION} {__version__} {os.path.dirname(os.path.abspath(__file__))}".encode("utf-8", "surrogateescape")
+    return f"fsmonitor-{int.from_bytes(words, 'little') % (2**61 - 1):016x}"
+
+
+def packed(kind: bytes, value: Mapping[str, Any]) -> bytes:
+    """A message; raises ProtocolError where it is too long."""
+    return local_socket.pack(kind, json.dumps(value).encode())
+
+
+def received(receive: Callable[[int], bytes]) -> tuple[bytes, dict[str, Any]]:
+    """The kind and object of one message; raises ProtocolError, and what `receive` does."""
+    kind, size = local_socket.unpack_header(_exactly(receive, local_socket.HEADER))
+    try:
+        (field,) = local_socket.unpack(_exactly(receive, size))
+        value = json.loads(field)
+    except ValueError as reason:
+        raise local_socket.ProtocolError(str(reason)) from None
+    if not isinstance(value, dict):
+        raise local_socket.ProtocolError("no object")
+    return kind, value
+
+
+def _exactly(receive: Callable[[int], bytes], size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = receive(size - len(data))
+        if not more:
+            raise local_socket.ProtocolError("the connection ends within a message")
+        data += more
+    return data
+
+
+def user_of(credentials: bytes) -> int:
+    """The user in what SO_PEERCRED gives (unix(7))."""
+    return int.from_bytes(credentials[4:8], sys.byteorder)
+
+
+def process_of(credentials: bytes) -> int:
+    return int.from_bytes(credentials[:4], sys.byteorder)

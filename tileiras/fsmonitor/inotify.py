@@ -1,0 +1,72 @@
+"""inotify(7), as far as a monitor needs it.
+
+watchdog, which watch mode uses, drops IN_Q_OVERFLOW and IN_UNMOUNT and has threads of its own that read late: whoever
+vouches for files has to see the first two, and to know that the queue is empty.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from typing import Any
+
+from tileiras.named_tuple import NamedTuple
+
+# sys/inotify.h
+MODIFY, ATTRIB, CLOSE_WRITE, OPEN = 0x2, 0x4, 0x8, 0x20
+MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
+UNMOUNT, Q_OVERFLOW, IGNORED = 0x2000, 0x4000, 0x8000
+ONLYDIR, DONT_FOLLOW, ISDIR = 0x1000000, 0x2000000, 0x40000000
+
+_HEADER = struct.Struct("iIII")
+"""Watch, mask, cookie, length of the name."""
+
+_READ = 1 << 16
+
+
+class Event(NamedTuple):
+    watch: int
+    mask: int
+    name: str
+    """In a folder that is watched; empty for what is watched itself."""
+
+
+class Inotify:
+    """One queue of events; raises OSError where the system has no room for one."""
+
+    def __init__(self) -> None:
+        self._libc: Any = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = self._checked(self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK))
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def add(self, path: str, mask: int) -> int:
+        """The watch of an inode, with this mask from now on; raises OSError (ENOSPC: no more watches)."""
+        return self._checked(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), ctypes.c_uint32(mask)))
+
+    def _checked(self, result: int) -> int:
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return result
+
+    def read(self) -> list[Event]:
+        """Some of the events in the queue; none when it is empty."""
+        try:
+            data = os.read(self._descriptor, _READ)
+        except BlockingIOError:
+            return []
+        events = []
+        position = 0
+        while position < len(data):
+            watch, mask, _, length = _HEADER.unpack_from(data, position)
+            position += _HEADER.size
+            name = data[position : position + length].rstrip(b"\0")
+            events.append(Event(watch, mask, os.fsdecode(name)))
+            position += length
+        return events
+
+    def close(self) -> None:
+        os.close(self._descriptor)

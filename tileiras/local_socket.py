@@ -1,0 +1,96 @@
+"""Sockets between processes of one user: where they are, who may use them, and how messages are framed.
+
+A message is `TILE`, one byte that says its kind, the length of what follows as four bytes, and fields: each four bytes
+of length and its bytes, integers little-endian.  Nothing is unpickled or evaluated.
+
+This module is loaded by every command: it imports nothing but `os` and `sys`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+MAGIC = b"TILE"
+HEADER = len(MAGIC) + 1 + 4
+
+MOST_BYTES = 4 << 20
+"""Of one message: an environment and a command line may have 2 MB together on Linux (execve(2))."""
+
+
+class ProtocolError(Exception):
+    """What arrived is no message."""
+
+
+def runtime_directory() -> str:
+    """Where the sockets of this user are: in `XDG_RUNTIME_DIR`, else in the folder for temporary files."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    if base and os.path.isabs(base):
+        return os.path.join(base, "tileiras")
+    return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"tileiras-{os.geteuid()}")
+
+
+def open_directory(create: bool = False) -> int:
+    """A descriptor of the private directory; raises OSError where there is none that only this user can use."""
+    path = runtime_directory()
+    if create:
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            pass
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    state = os.fstat(descriptor)
+    if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
+        os.close(descriptor)
+        raise PermissionError(f"{path} is not a directory of this user alone")
+    return descriptor
+
+
+def address(directory: int, name: str) -> str:
+    """A socket in an open directory, however long that directory's path is (unix(7) has 108 bytes for it)."""
+    return f"/proc/self/fd/{directory}/{name}"
+
+
+def supported() -> bool:
+    """Whether this system has what the service needs: credentials of peers and /proc.  Only Linux has both."""
+    return sys.platform == "linux" and os.geteuid() == os.getuid() and os.getegid() == os.getgid()
+
+
+def pack(kind: bytes, *fields: bytes) -> bytes:
+    """One message; raises ProtocolError where it is too long."""
+    body = b"".join(len(field).to_bytes(4, "little") + field for field in fields)
+    if len(body) > MOST_BYTES:
+        raise ProtocolError(f"a message of {len(body)} bytes")
+    return MAGIC + kind + len(body).to_bytes(4, "little") + body
+
+
+def unpack_header(header: bytes) -> tuple[bytes, int]:
+    """The kind of a message, and the bytes that follow its header; raises ProtocolError."""
+    size = int.from_bytes(header[5:HEADER], "little")
+    if len(header) != HEADER or not header.startswith(MAGIC) or size > MOST_BYTES:
+        raise ProtocolError(f"no message starts with {header[:HEADER]!r}")
+    return header[4:5], size
+
+
+def unpack(body: bytes) -> list[bytes]:
+    """The fields of a message; raises ProtocolError."""
+    fields = []
+    position = 0
+    while position < len(body):
+        end = position + 4 + int.from_bytes(body[position : position + 4], "little")
+        if position + 4 > len(body) or end > len(body):
+            raise ProtocolError("a field ends behind its message")
+        fields.append(body[position + 4 : end])
+        position = end
+    return fields
+
+
+def pack_words(words: list[bytes]) -> bytes:
+    """Words of a command line or an environment as one field: none of them can have a null character."""
+    return b"".join(word + b"\0" for word in words)
+
+
+def unpack_words(field: bytes) -> list[bytes]:
+    """Inverse of `pack_words`."""
+    return field.split(b"\0")[:-1]
