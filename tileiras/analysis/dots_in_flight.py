@@ -7,7 +7,7 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
-from tileiras.layout.accumulators import accumulated_in_place, is_of_tensor_memory
+from tileiras.layout.accumulators import accumulated_in_place, is_of_tensor_memory, rescaled_in_place
 from tileiras.layout.encoding import is_in_shared
 from tileiras.targets import mma_atom
 
@@ -28,13 +28,13 @@ def is_asynchronous(op: Operation | None) -> bool:
 
 def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
     """The dots whose results nothing in the loop uses before the next iteration, by the number of the loop-carried
-    value.
+    value; of those into tensor memory, also those whose results the next iteration rescales.
 
     A dot with A in registers has to be complete before these are written again.  It is where A is computed from another
     dot of the iteration, whose wait comes first.
     """
     block = loop.body.block
-    found = {number: dots[-1] for number, dots in accumulated_in_place(loop).items()}
+    found = {number: dots[-1] for number, dots in accumulated_in_place(loop).items()} | rescaled_in_place(loop)
     for number, value in enumerate(block.last.operands):
         op = value.defining_op
         if not is_of_warpgroups(op) or op.parent is not block or not value.has_one_use:

@@ -345,6 +345,12 @@ class Synchronization:
     def _tensor_load(self, op: tileas.TensorLoadOp) -> None:
         self._read(self._buffer(op))
 
+    def _tensor_scale(self, op: tileas.TensorScaleOp) -> None:
+        buffer = self._buffer(op)
+        self._read(buffer)
+        self._time += 1
+        buffer.last_written = self._time
+
     def _tensor_store(self, op: tileas.TensorStoreOp) -> None:
         """A thread has the same elements of a buffer in all loads and stores: others' loads are of other buffers."""
         buffer = self._buffer(op)
@@ -365,6 +371,8 @@ class Synchronization:
         buffer = self._buffer(op)
         self._before_loads(Place(op), buffer)
         self._before_stores(Place(op), buffer)
+        if op.a in self._buffers:
+            self._before_loads(Place(op), self._buffers[op.a])
         self._async_dot(op)
 
     def _release(self, op: tileas.TensorReleaseOp) -> None:
@@ -458,7 +466,8 @@ class Synchronization:
                 self._passed[inner] = self._time
             elif isinstance(inner, tileas.StoreTensorOp) and inner.buffer in self._buffers:
                 self._buffers[inner.buffer].last_written = self._time
-        for store in (inner for inner in op.walk() if inner.name == f"{names.TENSOR_MEMORY}store"):
+        writes = (f"{names.TENSOR_MEMORY}store", f"{names.TENSOR_MEMORY}scale")
+        for store in (inner for inner in op.walk() if inner.name in writes):
             if store.buffer in self._buffers:  # type: ignore[attr-defined]
                 self._buffers[store.buffer].last_written = self._time  # type: ignore[attr-defined]
         self._loops.append(_Loop(op, self._time, self._barrier, self._reads()))
@@ -530,6 +539,7 @@ _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
     f"{names.TENSOR_MEMORY}load": Synchronization._tensor_load,
     f"{names.TENSOR_MEMORY}release": Synchronization._release,
     names.TENSOR_RESERVE: Synchronization._reserve,
+    f"{names.TENSOR_MEMORY}scale": Synchronization._tensor_scale,
     f"{names.TENSOR_MEMORY}slice": Synchronization._tensor_slice,
     f"{names.TENSOR_MEMORY}store": Synchronization._tensor_store,
     f"{names.TENSOR_MEMORY}wait": Synchronization._future_wait,

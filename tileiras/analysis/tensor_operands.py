@@ -8,8 +8,9 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import TensorType, Value
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.matrix_descriptor import describe
-from tileiras.layout.tensor_memory import COLUMNS, accumulator_layout, fragment_layout
+from tileiras.layout.tensor_memory import COLUMNS, accumulator_layout, fragment_layout, operand_layout
 from tileiras.targets import MmaAtom, product_types
+from tileiras.targets.atoms.rows import TensorTile
 
 from .places import Places
 
@@ -35,7 +36,22 @@ def tensor_dot_error(op: tileas.DotOp | tileas.TensorDotOp, atom: MmaAtom) -> st
         wanted = fragment_layout(wanted, given.warps, c.element_type.width) or wanted
     if given != wanted:
         return f"the layout of C does not have the accumulator of atom '{atom.name}'"
+    if isinstance(atom.a, TensorTile):
+        return _a_error(op) or _operand_error("B", op.b.type, 0)
     return _operand_error("A", op.a.type, 1) or _operand_error("B", op.b.type, 0)
+
+
+def _a_error(op: tileas.DotOp | tileas.TensorDotOp) -> str:
+    """What is wrong with A of a dot that reads it in tensor memory: there, or in the registers from which it goes."""
+    type: TensorType = getattr(op.a.type, "tile", op.a.type)
+    bits = type.element_type.width
+    wanted = operand_layout(type.shape, bits)
+    if is_in_shared(type):
+        return "A is in shared memory"
+    given = layout_of(type)
+    if given.dims != wanted.dims:
+        wanted = fragment_layout(wanted, given.warps, bits) or wanted
+    return "" if given == wanted else "A does not lie where tcgen05.mma reads it in tensor memory"
 
 
 def _operand_error(what: str, type: TensorType, k_axis: int) -> str:
@@ -67,7 +83,7 @@ class TensorPlaces:
             return self._alloc_error(op)
         elif isinstance(op, tileas.TensorDeallocOp):
             self._live.pop(op.buffer, None)
-        elif isinstance(op, (tileas.TensorLoadOp, tileas.TensorStoreOp)):
+        elif isinstance(op, (tileas.TensorLoadOp, tileas.TensorScaleOp, tileas.TensorStoreOp)):
             return _moved_error(op, warps)
         return ""
 
@@ -97,8 +113,9 @@ class TensorPlaces:
         return ""
 
 
-def _moved_error(op: tileas.TensorLoadOp | tileas.TensorStoreOp, warps: int) -> str:
-    type = op.result.type if isinstance(op, tileas.TensorLoadOp) else op.tile.type
+def _moved_error(op: tileas.TensorLoadOp | tileas.TensorScaleOp | tileas.TensorStoreOp, warps: int) -> str:
+    tile = op.result if isinstance(op, tileas.TensorLoadOp) else op.operands[0]
+    type: TensorType = tile.type  # type: ignore[assignment]
     if fragment_layout(layout_of(op.buffer.type.tile), warps, type.element_type.width) != layout_of(type):
         return "moves a tile whose elements its threads do not reach in tensor memory"
     return ""

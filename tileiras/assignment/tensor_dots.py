@@ -1,17 +1,29 @@
 """Which dots tcgen05.mma can execute, and where their operands and accumulators lie.
 
-A and B lie in shared memory, in layouts that a matrix descriptor describes, and the accumulator in tensor memory.
+A and B lie in shared memory, in layouts that a matrix descriptor describes, and the accumulator in tensor memory, as
+does an A that is computed of another dot's accumulator: its elements stay in their lanes.
 Where threads use a result, they have it in the registers that a load from there gives: that is the layout which the
 rest of the function sees.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import TensorType
+from tileiras.ir import Operation, Pure, TensorType, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.matrix_descriptor import matrix_layout
-from tileiras.layout.tensor_memory import COLUMNS, HALF, LANES, accumulator_layout, columns_of, fragment_layout
+from tileiras.layout.tensor_memory import (
+    COLUMN_BITS,
+    COLUMNS,
+    HALF,
+    LANES,
+    accumulator_layout,
+    columns_of,
+    fragment_layout,
+    operand_layout,
+)
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, Target, find_tensor_atom, product_types
 from tileiras.targets.atoms.rows import SharedTile
@@ -77,10 +89,16 @@ class TensorDots:
             why.append(f"K of {k} is less than the {atom.shape[2]} of tcgen05.mma")
             return None
         accumulator = self._accumulator(c, rows, exchanged, why)
-        operands = self._operands(op, atom, exchanged, why)
-        if accumulator is None or operands is None:
+        if accumulator is None:
             return None
-        return TensorPlan(atom, *operands, accumulator, exchanged)
+        a = None if exchanged else self._a_in_tensor_memory(op, atom)
+        if a is not None:
+            other = find_tensor_atom(self._target, *atom_types, *atom.shape[:2], a_in_tensor=True)
+            b = self._operand(op.b, 0, atom, why)
+            if other is not None and b is not None:
+                return TensorPlan(other, a, b, accumulator, exchanged)
+        operands = self._operands(op, atom, exchanged, why)
+        return None if operands is None else TensorPlan(atom, *operands, accumulator, exchanged)
 
     def _accumulator(self, type: TensorType, rows: int, exchanged: bool, why: list[str]) -> LinearLayout | None:
         """What threads load of the accumulator; None when it does not fit, or its lanes cannot be divided among
@@ -96,27 +114,68 @@ class TensorDots:
             why.append(f"{size} columns of tensor memory are too few for {self._num_warps} warps")
         return fragment
 
+    def _a_in_tensor_memory(self, op: aa.DotOp, atom: MmaAtom) -> LinearLayout | None:
+        """The registers from which A goes to tensor memory, where another dot's result is what it is computed of and
+        is in the same threads; None where it goes to shared memory."""
+        a = op.a
+        if atom.shape[0] != LANES or source_dot(a) is None or operand_columns(a.type) > self._columns:
+            return None
+        bits = a.type.element_type.width
+        return fragment_layout(operand_layout(a.type.shape, bits), self._num_warps, bits)
+
     def _operands(
         self, op: aa.DotOp, atom: MmaAtom, exchanged: bool, why: list[str]
     ) -> tuple[LinearLayout, LinearLayout] | None:
         """The layouts of A and B in shared memory; None when there is none that copies fill."""
-        bits = op.a.type.element_type.width
-        found = []
-        for which, value, k_axis in (("A", op.a, 1), ("B", op.b, 0)):
-            assert isinstance(atom.b, SharedTile), "operands are in shared memory"
-            origin = self._origins.of(value)
-            along = major(origin, k_axis, atom.b.majors)
-            assert along is not None, "every kind takes both"
-            turned = along == "mn" and bits == 8 and which == ("A" if exchanged else "B")
-            if turned and atom.shape[1] < LEAST_COLUMNS[LANES]:
-                why.append("tcgen05.mma takes 16 columns at least of elements of 8 bits that are not along K")
+        a = self._operand(op.a, 1, atom, why, exchanged)
+        b = None if a is None else self._operand(op.b, 0, atom, why, not exchanged)
+        return None if a is None or b is None else (a, b)
+
+    def _operand(
+        self, value: Value, k_axis: int, atom: MmaAtom, why: list[str], is_b: bool = True
+    ) -> LinearLayout | None:
+        """The layout of an operand in shared memory, which `is_b` of the instruction."""
+        bits = value.type.element_type.width
+        assert isinstance(atom.b, SharedTile), "operands are in shared memory"
+        origin = self._origins.of(value)
+        along = major(origin, k_axis, atom.b.majors)
+        assert along is not None, "every kind takes both"
+        if along == "mn" and bits == 8 and is_b and atom.shape[1] < LEAST_COLUMNS[LANES]:
+            why.append("tcgen05.mma takes 16 columns at least of elements of 8 bits that are not along K")
+            return None
+        try:
+            return matrix_layout(value.type.shape, k_axis, bits, along)
+        except ValueError as error:
+            if along == "k" or origin is None or origin.copied:
+                why.append(str(error))
                 return None
-            try:
-                found.append(matrix_layout(value.type.shape, k_axis, bits, along))
-            except ValueError as error:
-                if along == "k" or origin is None or origin.copied:
-                    why.append(str(error))
-                    return None
-                # It goes through registers, from where its elements can go anywhere.
-                found.append(matrix_layout(value.type.shape, k_axis, bits, "k"))
-        return found[0], found[1]
+            # It goes through registers, from where its elements can go anywhere.
+            return matrix_layout(value.type.shape, k_axis, bits, "k")
+
+
+def source_dot(value: Value) -> aa.DotOp | None:
+    """The dot of the same block of whose result a tile of its shape is computed element by element; of several the
+    last, of which there is none where all are loaded or carried."""
+    pending, seen, found = [value], set(), None
+    while pending:
+        op: Any = pending.pop().defining_op
+        if op is None or op in seen or op.parent is None:
+            continue
+        seen.add(op)
+        if isinstance(op, aa.DotOp):
+            if op.result.type.shape == value.type.shape and (found is None or found.is_before_in_block(op)):
+                found = op
+        elif not op.regions and op.has_trait(Pure):
+            pending += _alike(op, value)
+    return found
+
+
+def _alike(op: Operation, value: Value) -> list[Value]:
+    """The operands of an operation that are tiles of a value's shape, of its block."""
+    tiles = (v for v in op.operands if isinstance(v.type, TensorType) and v.type.shape == value.type.shape)
+    return [v for v in tiles if v.parent_block is value.parent_block]
+
+
+def operand_columns(type: TensorType) -> int:
+    """Columns of tensor memory that A takes there."""
+    return type.num_elements * type.element_type.width // (COLUMN_BITS * LANES)

@@ -8,6 +8,8 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation, Value
+from tileiras.targets import mma_atom
+from tileiras.targets.atoms.rows import TensorTile
 
 
 def is_of_tensor_memory(op: Operation | None) -> bool:
@@ -30,6 +32,27 @@ def accumulated_in_place(
         if dots and value is loop.iter_args[number] and value.has_one_use:
             found[number] = dots
     return found
+
+
+def rescaled_in_place(loop: scf.ForOp) -> dict[int, Any]:
+    """The dots of a loop whose result is what the next iteration computes an accumulator of, as attention rescales it,
+    by the number of the loop-carried value: meanwhile it stays in tensor memory."""
+    block = loop.body.block
+    in_place = accumulated_in_place(loop)
+    found = {}
+    for number, value in enumerate(block.last.operands):
+        dot: Any = value.defining_op
+        if number in in_place or not is_of_tensor_memory(dot) or dot.parent is not block or not value.has_one_use:
+            continue
+        before = dot.c.defining_op
+        if not (is_of_tensor_memory(before) and before.parent is block):
+            found[number] = dot
+    return found
+
+
+def reads_a_in_tensor_memory(dot: Any) -> bool:
+    """Whether a dot's instruction reads A in tensor memory."""
+    return isinstance(mma_atom(dot.atom.atom).a, TensorTile)
 
 
 def accumulator_of(value: Value) -> Any:

@@ -22,7 +22,7 @@ def encode(layout: LinearLayout) -> Attribute:
     if layout.dims == SHARED_DIMS:
         return SharedLayoutAttr(bases["offset"])
     if layout.dims == TENSOR_DIMS:
-        return nv_tileas.TensorLayoutAttr(bases["lane"], bases["column"])
+        return nv_tileas.TensorLayoutAttr(bases["lane"], bases["column"], bases["element"])
     return LinearLayoutAttr(*(bases.get(dim, ()) for dim in ("register", "lane", "warp", "block")))
 
 
@@ -33,7 +33,8 @@ def layout_of(type: TensorType) -> LinearLayout:
     if isinstance(encoding, SharedLayoutAttr):
         return LinearLayout.from_coordinates({"offset": encoding.offset}, type.shape)
     if encoding is not None and encoding.name == TENSOR_LAYOUT:
-        return LinearLayout.from_coordinates({"column": encoding.column, "lane": encoding.lane}, type.shape)
+        bases = {"element": encoding.element, "column": encoding.column, "lane": encoding.lane}
+        return LinearLayout.from_coordinates(bases, type.shape)
     assert isinstance(encoding, LinearLayoutAttr), f"{type} has no layout"
     bases = {dim: getattr(encoding, dim) for dim in ("register", "lane", "warp")}
     if encoding.block:

@@ -18,7 +18,7 @@ from tileiras import gf2
 
 DISTRIBUTED_DIMS = ("register", "lane", "warp", "block")
 SHARED_DIMS = ("offset",)
-TENSOR_DIMS = ("column", "lane")
+TENSOR_DIMS = ("element", "column", "lane")
 
 
 def log2_exact(n: int) -> int:

@@ -19,6 +19,9 @@ LANES = 128
 COLUMNS = 512
 """Of 32 bits, likewise."""
 
+COLUMN_BITS = 32
+"""Of a lane of a column, likewise."""
+
 LEAST_COLUMNS = 32
 """Of an allocation, whose columns are a power of two (PTX ISA, "tcgen05.alloc")."""
 
@@ -52,6 +55,20 @@ def accumulator_layout(shape: tuple[int, int], rows: int, exchanged: bool = Fals
     return layout.permute((1, 0)) if exchanged else layout
 
 
+@functools.lru_cache(maxsize=256)
+def operand_layout(shape: tuple[int, int], element_bits: int) -> LinearLayout:
+    """Where A of this shape, 128 rows or a multiple of them, lies when an instruction reads it in tensor memory: rows
+    along the lanes, as those of D, and as many elements of a row in a column as its 32 bits hold (PTX ISA, "Data Path
+    Layout Organization")."""
+    m, k = shape
+    along = [(0, 1 << bit) for bit in range(log2_exact(k))]
+    packed = log2_exact(COLUMN_BITS // element_bits)
+    rows = [(1 << bit, 0) for bit in range(log2_exact(m))]
+    own = log2_exact(LANES)
+    bases = {"element": along[:packed], "column": along[packed:] + rows[own:], "lane": rows[:own]}
+    return LinearLayout.from_coordinates(bases, shape)
+
+
 def is_in_tensor_memory(layout: LinearLayout) -> bool:
     """Whether a layout is one of tensor memory."""
     return layout.dims == TENSOR_DIMS
@@ -67,19 +84,19 @@ def fragment_layout(layout: LinearLayout, warps: int, element_bits: int) -> Line
     """The registers, lanes and warps that a tile in tensor memory goes to; None when its lanes cannot be divided
     among the warps.
 
-    Elements of 16 bits have a column each, of which a load puts two neighbours into a register.
+    Elements of 16 bits that have a column each are put into registers by two neighbours.
     """
     further = log2_exact(warps) - _WARPS
-    lanes, columns = layout.bases("lane"), layout.bases("column")
+    elements, lanes, columns = layout.bases("element"), layout.bases("lane"), layout.bases("column")
     own = len(columns) - further
-    if further < 0 or own < 0 or element_bits == 16 and own < 1:
+    if further < 0 or own < 0 or is_spread(layout, element_bits) and own < 1:
         return None
     warp = (*lanes[-_WARPS:], *columns[own:])
     inside = columns[:own]
     if access_shape(layout) == "32x32b":
-        bases = {"register": inside, "lane": lanes[:5], "warp": warp}
+        bases = {"register": (*elements, *inside), "lane": lanes[:5], "warp": warp}
     else:
-        near = 2 if element_bits == 16 else 1
+        near = 2 if is_spread(layout, element_bits) else 1
         if own < near + 2:
             return None
         register = (*inside[:near], lanes[3], *inside[near + 2 :])
@@ -101,6 +118,11 @@ def slice_fragment(
     return fragment_layout(accumulator_layout(part, rows, exchanged), warps, element_bits)
 
 
+def is_spread(layout: LinearLayout, element_bits: int) -> bool:
+    """Whether elements of 16 bits have a column each, as accumulators have."""
+    return element_bits == 16 and not layout.bases("element")
+
+
 def columns_of(layout: LinearLayout) -> int:
     """Columns that a tile takes."""
     return 1 << len(layout.bases("column"))
@@ -109,8 +131,8 @@ def columns_of(layout: LinearLayout) -> int:
 def column_of(layout: LinearLayout, place: tuple[int, int]) -> int:
     """The column of an element."""
     columns = layout.bases("column")
-    lanes = [vector for vector in layout.bases("lane") if vector]
-    inverse = gf2.right_inverse([*columns, *lanes], layout.out_bits)
+    others = [vector for vector in (*layout.bases("lane"), *layout.bases("element")) if vector]
+    inverse = gf2.right_inverse([*columns, *others], layout.out_bits)
     assert inverse is not None, "the layout does not hold every element"
     return gf2.apply(inverse, layout.flatten(place)) & (1 << len(columns)) - 1
 

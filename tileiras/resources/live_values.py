@@ -15,8 +15,8 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
-from tileiras.ir import DenseElementsAttr, FloatType, Operation, Pure, TensorType, Value
-from tileiras.layout.accumulators import accumulator_of
+from tileiras.ir import BlockArgument, DenseElementsAttr, FloatType, Operation, Pure, TensorType, Value
+from tileiras.layout.accumulators import accumulator_of, rescaled_in_place
 from tileiras.layout.encoding import is_in_shared, layout_of
 
 REMATERIALIZED_WORDS = 8
@@ -55,9 +55,14 @@ def register_tile(value: Value) -> TensorType | None:
 
 def _stays_in_tensor_memory(value: Value) -> bool:
     """Whether a tile goes from one dot into tensor memory to the next, perhaps of another iteration, or is read from
-    there in slices."""
+    there in slices, or rescaled there."""
     if value.has_uses and all(isinstance(user, tileas.ExtractSliceOp) for user in value.users):
         return accumulator_of(value) is not None
+    if isinstance(value, BlockArgument) and isinstance(loop := value.block.parent_op, scf.ForOp):
+        number = value.index - 1
+        yielded = loop.yield_op.operands[number] if number >= 0 else None
+        if yielded is not None and is_of_tensor_memory(yielded.defining_op) and number in rescaled_in_place(loop):
+            return True
     if not value.has_one_use:
         return False
     (user,) = value.users

@@ -11,7 +11,7 @@ import pytest
 from tests.kernels.dots import Matmul, attention_like, by_columns, chained, converted, matmul
 from tests.kernels.tensor_memory import FENCES, ORDERS, TENSOR_ORDERS, check, fails, survivors
 from tests.kernels.views import Kernel
-from tileiras.codegen import toolkit
+from tileiras.codegen import ptxas, toolkit
 
 GPU = "sm_100"
 
@@ -105,14 +105,60 @@ def test_attention(rows):
     check(kernel, f"f16 {rows}x64", num_warps=4)
 
 
-def test_scores_and_results_take_turns_in_their_columns():
-    """Stores of the rescaled results are behind other warps' loads of the scores."""
-    kernel = attention_like(1, rows=256, columns=128, depth=64, steps=2, halved=True)
-    code = check(kernel, "f16 128x128", "f16 128x64")
+def rescaled(rows: int, columns: int, depth: int, steps: int = 3) -> Kernel:
+    return attention_like(1, rows=rows, columns=columns, depth=depth, steps=steps, halved=True)
+
+
+def reads_a_in_columns(ptx: str) -> int:
+    return len(re.findall(r"tcgen05\.mma\S+ \[\S+\], \[", ptx))
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(128, 64, 64), (128, 32, 128), (256, 64, 64)])
+def test_probabilities_go_from_registers_to_tensor_memory(rows, columns, depth, warps):
+    """The second dot reads them there, and what it adds to is rescaled there."""
+    shapes = {f"f16 128x{columns}", f"f16 128x{depth}"}
+    ptx = check(rescaled(rows, columns, depth), *shapes, num_warps=warps)
+    assert reads_a_in_columns(ptx) == rows // 128 * columns // 16
+    assert "st.shared.v4" not in ptx
+
+
+def test_rows_of_64_go_through_shared_memory():
+    ptx = check(rescaled(64, 64, 64), "f16 64x64", num_warps=4)
+    assert reads_a_in_columns(ptx) == 0
+
+
+def test_an_accumulator_that_is_rescaled_and_used_otherwise_is_loaded():
+    """Its sums with itself are, and stored again."""
+    kernel = rescaled(128, 64, 64)
+    text = kernel.text.replace("mulf %o_1, %half", "addf %o_1, %o_1")
+    assert text != kernel.text
+    ptx = kernel._replace(text=text).compiled(GPU, num_warps=4).text
+    assert reads_a_in_columns(ptx) == 4
+    o = np.zeros((128, 64))
+    q, k, v = (x.astype(np.float64) for x in kernel.inputs)
+    most = np.full((128, 1), -10000.0)
+    for step in range(3):
+        part = slice(64 * step, 64 * step + 64)
+        s = q @ k[:, part]
+        most = np.maximum(most, s.max(axis=1, keepdims=True))
+        o = 2 * o + (s - most).astype(np.float16).astype(np.float64) @ v[part]
+    other = kernel._replace(text=text, expected=(o.astype(np.float32), *kernel.expected[1:]))
+    for seed in (None, 0):
+        other.emulated(other.compiled(GPU, num_warps=4), seed)
+
+
+def test_scores_and_probabilities_take_turns_in_their_columns():
+    """512 columns do not hold both: stores are behind other warps' loads of the scores, and the next scores behind the
+    dot that reads the probabilities."""
+    kernel = rescaled(256, 128, 128, steps=2)
+    code = check(kernel, "f16 128x128", num_warps=8)
     fence = r"tcgen05\.fence::after_thread_sync;(?=[^;]*\s+tcgen05\.st)"
     without = re.sub(fence, "", "\n".join(line for line in code.split("\n") if not line.strip().startswith("//")))
     assert without.count("after_thread_sync") == code.count("after_thread_sync") - 1
     assert fails(kernel, kernel.compiled(GPU), without)
+    resources = ptxas.assemble(code, GPU).resources["k"]
+    assert resources.stack == 0
 
 
 @pytest.mark.parametrize("accumulator", ["f32", "f16"])
@@ -153,6 +199,8 @@ def test_ragged_tiles():
     check(matmul((64, 64, 64), sizes=(40, 56, 152), steps=3), "f16 64x64", num_warps=4)
 
 
+STORE_ORDERS = TENSOR_ORDERS.replace("|wait|", "|wait::st|")
+
 MUTATED = {
     "ring": (lambda: matmul((128, 64, 64), steps=6), {}, ORDERS),
     "no loop": (lambda: matmul((64, 64, 64)), {"num_warps": 4}, ORDERS),
@@ -161,6 +209,9 @@ MUTATED = {
     "accumulator loaded": (lambda: matmul((128, 64, 64), steps=6, start="loaded"), {}, ORDERS),
     "two stages": (lambda: matmul((128, 64, 64), steps=6), {"unspecialized_pipeline_num_stages": 2}, ORDERS),
     "two dots": (lambda: chained((64, 64, 64, 64)), {"num_warps": 4}, ORDERS),
+    # Loads and their waits are one sequence.
+    "probabilities": (lambda: rescaled(128, 64, 64, 4), {"num_warps": 4}, STORE_ORDERS),
+    "probabilities in the columns of scores": (lambda: rescaled(256, 128, 128, 2), {"num_warps": 8}, STORE_ORDERS),
     # Its first tile is waited for before the loop, whose own wait comes in time as well.
     "attention": (lambda: attention_like(1, rows=64, columns=64, depth=64, steps=4), {"num_warps": 4}, TENSOR_ORDERS),
 }

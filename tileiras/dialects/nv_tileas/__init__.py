@@ -162,6 +162,7 @@ _LAZY = {
     "TensorOpenOp": "tensor_memory",
     "TensorReleaseOp": "tensor_memory",
     "TensorReserveOp": "tensor_memory",
+    "TensorScaleOp": "tensor_memory",
     "TensorSliceOp": "tensor_memory",
     "TensorStoreOp": "tensor_memory",
     "TensorWaitOp": "tensor_memory",

@@ -26,6 +26,7 @@ from tileiras import gf2
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import integer_like
 from tileiras.ir import (
+    AnyOf,
     Attribute,
     IntegerAttr,
     MemoryRead,
@@ -38,6 +39,7 @@ from tileiras.ir import (
     Value,
     VerifyError,
     attribute,
+    f32,
     i1,
     i32,
     operand,
@@ -61,42 +63,51 @@ MOST_COMMITS = 64
 
 class TensorLayoutAttr(Attribute):
     """Where the elements of a tile are in tensor memory: the tile coordinates of each bit of the lane and of the
-    column, from the tile's first column on.  A lane bit of zeros is clear in all lanes that are used."""
+    column, from the tile's first column on, and, where a column holds several elements, of their number in it.  A lane
+    bit of zeros is clear in all lanes that are used."""
 
     name = "nv_tileas.tensor"
-    parameters = ("lane", "column")
+    parameters = ("lane", "column", "element")
     asm_alias = "tensor"
     lane: tuple[Basis, ...]
     column: tuple[Basis, ...]
+    element: tuple[Basis, ...]
 
-    def __new__(cls, lane: Iterable[Iterable[int]], column: Iterable[Iterable[int]]) -> "TensorLayoutAttr":
-        return cls.intern((tuple(map(tuple, lane)), tuple(map(tuple, column))))  # type: ignore[return-value]
+    def __new__(
+        cls, lane: Iterable[Iterable[int]], column: Iterable[Iterable[int]], element: Iterable[Iterable[int]] = ()
+    ) -> "TensorLayoutAttr":
+        bases = (tuple(map(tuple, lane)), tuple(map(tuple, column)), tuple(map(tuple, element)))
+        return cls.intern(bases)  # type: ignore[return-value]
 
     def verify_encoding(self, shape: tuple[int, ...]) -> None:
         """Whether tiles of this shape can have the layout."""
         if len(self.lane) != LANE_BITS or len(self.column) > COLUMN_BITS:
             lanes, columns = 1 << len(self.lane), 1 << len(self.column)
             raise VerifyError(f"tensor memory has 128 lanes of 512 columns, not {lanes} of {columns}")
-        used = [basis for basis in (*self.lane, *self.column) if any(basis)]
-        for basis in (*self.lane, *self.column):
+        used = [basis for basis in (*self.element, *self.lane, *self.column) if any(basis)]
+        for basis in (*self.element, *self.lane, *self.column):
             if len(basis) != len(shape) or not all(0 <= at < n for at, n in zip(basis, shape)):
                 raise VerifyError(f"basis {list(basis)} lies outside the tensor")
         size = 1
         for n in shape:
             size *= n
         held = gf2.rank(flattened(basis, shape) for basis in used)
-        if any(n & n - 1 for n in shape) or held != len(used) or 1 << held != size or not all(map(any, self.column)):
+        distinct = held == len(used) and all(map(any, (*self.element, *self.column)))
+        if any(n & n - 1 for n in shape) or not distinct or 1 << held != size:
             raise VerifyError(f"the layout does not hold every element of a tile of shape {list(shape)} once")
 
     def print_parameters(self, printer: Printer) -> None:
-        printer.write(f"<lane = {print_bases(self.lane)}, column = {print_bases(self.column)}>")
+        element = f", element = {print_bases(self.element)}" if self.element else ""
+        printer.write(f"<lane = {print_bases(self.lane)}, column = {print_bases(self.column)}{element}>")
 
     @classmethod
     def parse_parameters(cls, parser: Parser) -> "TensorLayoutAttr":
         parser.parse_punctuation("<")
         found = []
-        for name in ("lane", "column"):
-            if found:
+        for name in ("lane", "column", "element"):
+            if name == "element" and not parser.parse_optional_punctuation(","):
+                break
+            if name == "column":
                 parser.parse_punctuation(",")
             parser.parse_keyword(name)
             parser.parse_punctuation("=")
@@ -123,8 +134,11 @@ class TensorBufferType(SingleTileType):
     def verify(self) -> None:
         if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, TensorLayoutAttr):
             raise VerifyError("expected a tensor with a layout of tensor memory", prefix=False)
-        if self.tile.element_type.width not in (16, 32):
+        width = self.tile.element_type.width
+        if width not in (16, 32):
             raise VerifyError(f"expected elements of 16 or 32 bits, got {self.tile.element_type}", prefix=False)
+        if width << len(self.tile.encoding.element) > 32:
+            raise VerifyError(f"a column has 32 bits, not {width << len(self.tile.encoding.element)}", prefix=False)
 
     @property
     def columns(self) -> int:
@@ -224,8 +238,8 @@ class TensorSliceOp(Operation):
             raise VerifyError(f"expects a coordinate for each dimension and elements like {whole}, got {part}")
         if any(n % size for n, size in zip(whole.shape, part.shape)):
             raise VerifyError(f"cannot cut {whole} into {part}")
-        columns = whole.encoding.column[: len(part.encoding.column)]
-        if part.encoding.lane != whole.encoding.lane or part.encoding.column != columns:
+        layout, first = part.encoding, whole.encoding.column[: len(part.encoding.column)]
+        if (layout.lane, layout.column, layout.element) != (whole.encoding.lane, first, whole.encoding.element):
             raise VerifyError(f"has other lanes or columns than the first part of the buffer: {part}")
 
 
@@ -253,12 +267,14 @@ def _check_tile(type: TensorType, buffer: TensorBufferType) -> None:
 
 class TensorLoadOp(Operation):
     """The tile in a buffer, in registers; dots that write it have been waited for.  `fenced`: dots and stores of other
-    threads that follow are behind `tcgen05.fence::before_thread_sync`."""
+    threads that follow are behind `tcgen05.fence::before_thread_sync`.  `behind`: the dots are behind the
+    `tcgen05.fence::after_thread_sync` of another load."""
 
     name = f"{TENSOR_MEMORY}load"
     traits = (MemoryRead,)
     buffer = operand(TensorBufferType)
     fenced = attribute(UnitAttr, optional=True)
+    behind = attribute(UnitAttr, optional=True)
     result = result(TensorType)
     assembly_format = "$buffer attr-dict `:` type($buffer) `->` type($result)"
 
@@ -282,17 +298,36 @@ class TensorStoreOp(Operation):
         _check_tile(self.tile.type, self.buffer.type)
 
 
+class TensorScaleOp(Operation):
+    """Multiplies the tile in a buffer by another one, element by element and a few columns at a time: no thread holds
+    its whole fragment.  `fenced` and `behind` as of `load`; `flush_to_zero` as of a multiplication of f32."""
+
+    name = f"{TENSOR_MEMORY}scale"
+    traits = (MemoryRead, MemoryWrite)
+    factor = operand(TensorType)
+    buffer = operand(TensorBufferType)
+    fenced = attribute(UnitAttr, optional=True)
+    behind = attribute(UnitAttr, optional=True)
+    flush_to_zero = attribute(UnitAttr, optional=True)
+    assembly_format = "$buffer `by` $factor attr-dict `:` type($buffer) `,` type($factor)"
+
+    def verify_op(self) -> None:
+        _check_tile(self.factor.type, self.buffer.type)
+        if self.factor.type.element_type is not f32:
+            raise VerifyError(f"multiplies elements of f32, not {self.factor.type.element_type}")
+
+
 class TensorDotOp(Operation):
     """Adds `a @ b` to what the buffer has, or overwrites it where `adds` is false; complete behind a wait.
 
-    One thread issues it.  A and B lie in shared memory.  `exchanged`: the instruction's A is the transposed B, and its
-    B the transposed A.  `fenced`: what other threads loaded or stored before is behind
+    One thread issues it.  A lies in shared or in tensor memory, B in shared memory.  `exchanged`: the instruction's A
+    is the transposed B, and its B the transposed A.  `fenced`: what other threads loaded or stored before is behind
     `tcgen05.fence::after_thread_sync`.
     """
 
     name = f"{TENSOR_MEMORY}dot"
     traits = (MemoryRead, MemoryWrite)
-    a = operand(TensorType, "M x K")
+    a = operand(AnyOf(TensorType, TensorBufferType), "M x K")
     b = operand(TensorType, "K x N")
     buffer = operand(TensorBufferType, "M x N")
     adds = operand(i1)
@@ -309,10 +344,11 @@ class TensorDotOp(Operation):
         return self.buffer
 
     def verify_op(self) -> None:
-        for what, value in (("A", self.a), ("B", self.b)):
-            if not isinstance(value.type.encoding, SharedLayoutAttr):
+        for what, type in (("A", self.a.type), ("B", self.b.type)):
+            if isinstance(type, TensorType) and not isinstance(type.encoding, SharedLayoutAttr):
                 raise VerifyError(f"expects {what} in shared memory")
-        (*_, m, k), (*_, depth, n), tile = self.a.type.shape, self.b.type.shape, self.buffer.type.tile.shape
+        a: TensorType = getattr(self.a.type, "tile", self.a.type)
+        (*_, m, k), (*_, depth, n), tile = a.shape, self.b.type.shape, self.buffer.type.tile.shape
         if k != depth or tile != (m, n):
             raise VerifyError(f"does not multiply {m}x{k} and {depth}x{n} into {list(tile)}")
 

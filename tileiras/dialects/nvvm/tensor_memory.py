@@ -19,6 +19,7 @@ from tileiras.ir import (
     MemoryRead,
     MemoryWrite,
     StringAttr,
+    UnitAttr,
     VerifyError,
     attribute,
     i1,
@@ -197,7 +198,8 @@ class Tcgen05LoadOp(_Transfer):
 
 
 class Tcgen05StoreOp(_Transfer):
-    """`tcgen05.st` of neighbouring columns, and `tcgen05.wait::st` for all of them; `packed` as of a load."""
+    """`tcgen05.st` of neighbouring columns, and, unless others follow that a wait comes behind, `tcgen05.wait::st` for
+    all of them; `packed` as of a load."""
 
     name = "nvvm.tcgen05.st"
     traits = _EFFECTS
@@ -205,6 +207,7 @@ class Tcgen05StoreOp(_Transfer):
     words = variadic_operand(i32)
     shape = attribute(StringAttr)
     packed = attribute(IntegerAttr)
+    goes_on = attribute(UnitAttr, optional=True)
     assembly_format = "$taddr `,` $words attr-dict"
 
     def target(self) -> Assembly:
@@ -214,7 +217,9 @@ class Tcgen05StoreOp(_Transfer):
         for first, words, column in _pieces(self.shape.value, count, bool(self.packed.value)):
             registers = ", ".join(f"${1 + i}" for i in range(first, first + words))
             lines.append(f"{self._form('st', words)} [$0+{column}], {{{registers}}};")
-        return _assembly(" ".join([*lines, "tcgen05.wait::st.sync.aligned;"]), ",".join(["r"] * (1 + count)))
+        if self.goes_on is None:
+            lines.append("tcgen05.wait::st.sync.aligned;")
+        return _assembly(" ".join(lines), ",".join(["r"] * (1 + count)))
 
 
 class Tcgen05MmaOp(NVVMOp):
@@ -222,7 +227,8 @@ class Tcgen05MmaOp(NVVMOp):
 
     `instruction`, `syntax` and `requires` are those of the atom's row, `descriptor` is the instruction descriptor.  `a`
     and `b` are the lower words of the descriptors for the first step, `a_high` and `b_high` the upper ones, and the
-    steps are what each step adds to the lower words.  `adds`: whether the first step adds to the accumulator.
+    steps are what each step adds to the lower words.  Where `syntax` has A in tensor memory, `a` is its address and its
+    steps are columns.  `adds`: whether the first step adds to the accumulator.
     """
 
     name = "nvvm.tcgen05.mma"
@@ -245,13 +251,15 @@ class Tcgen05MmaOp(NVVMOp):
         steps = list(zip(self.a_steps.elements, self.b_steps.elements, strict=True))
         lines = ["{ .reg .b32 w, h, i; .reg .b64 a, b; .reg .pred p;"]
         lines.append(f"mov.b32 i, {self.descriptor.value & 0xFFFFFFFF};")
+        in_tensor = "[{a}]" in self.syntax.value
         for number, (a_step, b_step) in enumerate(steps):
-            lines.append(_descriptor("a", 1, a_step, self.a_high.value))
+            if not in_tensor:
+                lines.append(_descriptor("a", 1, a_step, self.a_high.value))
             lines.append(_descriptor("b", 2, b_step, self.b_high.value))
             if number == 1:
                 lines.append("setp.eq.b32 p, i, i;")
             operands = self.syntax.value.format(
-                d="$0", a="a", b="b", descriptor="i", scale_d="p" if number else "$3"
+                d="$0", a=f"$1+{a_step}" if in_tensor else "a", b="b", descriptor="i", scale_d="p" if number else "$3"
             )
             lines.append(f"{self.instruction.value} {operands};")
         return _assembly(" ".join([*lines, "}"]), "r,r,r,b", self.requires.value)

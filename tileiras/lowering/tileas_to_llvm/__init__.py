@@ -122,7 +122,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         f"{names.TENSOR_MEMORY}open": "open_columns",
         **{
             f"{names.TENSOR_MEMORY}{name}": name
-            for name in ("reserve", "release", "alloc", "slice", "dealloc", "load", "store", "commit", "wait")
+            for name in ("reserve", "release", "alloc", "slice", "dealloc", "load", "store", "scale", "commit", "wait")
         },
     },
     "warpgroup_dot": {

@@ -8,6 +8,7 @@ from typing import Any
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, Value, VerifyError, i32
+from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.matrix_descriptor import ADDRESS_MASK, MatrixDescriptor, byte_offset, describe
 from tileiras.layout.tensor_memory import column_of
@@ -51,6 +52,25 @@ class _Operand(NamedTuple):
         return byte_offset(layout_of(self.type), place, self.type.element_type.width) >> 4
 
 
+class _OperandInColumns(NamedTuple):
+    """A in tensor memory: the address of its first column."""
+
+    low: Value
+    layout: LinearLayout
+
+    @property
+    def high(self) -> int:
+        return 0
+
+    @property
+    def transposed(self) -> bool:
+        return False
+
+    def step(self, row: int, k: int) -> int:
+        """Columns from the first one."""
+        return column_of(self.layout, (row, k))
+
+
 def _operand(place: Place, type: Any, k_axis: int, lowering: FunctionLowering) -> _Operand:
     emit = lowering.emit
     found = describe(layout_of(type), k_axis, type.element_type.width)
@@ -64,7 +84,7 @@ def _operand(place: Place, type: Any, k_axis: int, lowering: FunctionLowering) -
     return _Operand(low, found, type, k_axis)
 
 
-def _instruction_descriptor(atom: MmaAtom, a: _Operand, b: _Operand) -> int:
+def _instruction_descriptor(atom: MmaAtom, a: _Operand | _OperandInColumns, b: _Operand | _OperandInColumns) -> int:
     """PTX ISA, "Instruction descriptor" of tcgen05; `a` and `b` are the instruction's."""
     m, n, _ = atom.shape
     word = _RESULTS[atom.c_type] << 4 | _FACTORS[atom.a_type] << 7 | _FACTORS[atom.b_type] << 10
@@ -79,12 +99,17 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
     exchanged = op.exchanged is not None
     tile = op.buffer.type.tile
     layout = layout_of(tile)
-    a, b = _operand(args[0], op.a.type, 1, lowering), _operand(args[1], op.b.type, 0, lowering)
+    a: _Operand | _OperandInColumns
+    if isinstance(op.a.type, tileas.TensorBufferType):
+        a = _OperandInColumns(args[0], layout_of(op.a.type.tile))
+    else:
+        a = _operand(args[0], op.a.type, 1, lowering)
+    b: _Operand | _OperandInColumns = _operand(args[1], op.b.type, 0, lowering)
     if exchanged:
         a, b = b, a
     m, n = tile.shape[::-1] if exchanged else tile.shape
     rows, columns, depth = atom.shape
-    steps = range(0, op.a.type.shape[1], depth)
+    steps = range(0, op.b.type.shape[0], depth)
     word = _instruction_descriptor(atom, a, b)
     with issuing(lowering):
         if op.fenced is not None:

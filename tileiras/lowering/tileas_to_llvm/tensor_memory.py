@@ -13,9 +13,10 @@ from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import IntegerAttr, StringAttr, TensorType, Value, VerifyError, i32
+from tileiras.ir import Attribute, IntegerAttr, Pure, StringAttr, TensorType, UnitAttr, Value, VerifyError, i32
+from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
-from tileiras.layout.tensor_memory import access_shape, column_of, fragment_layout, warp_offsets
+from tileiras.layout.tensor_memory import access_shape, column_of, fragment_layout, is_spread, warp_offsets
 
 from .agents import elected
 from .builder import Number
@@ -121,38 +122,84 @@ def load(op: tileas.TensorLoadOp, args: Sequence[Value], lowering: FunctionLower
     emit = lowering.emit
     layout, type = layout_of(op.buffer.type.tile), op.result.type
     address = _part(op.buffer.type, type, args[0], lowering)
-    packed = type.element_type.width == 16
     registers = layout_of(type).registers
-    count = registers >> packed
-    emit.insert(nvvm.Tcgen05FenceAfterOp())
-    struct = llvm.LLVMStructType([i32] * count) if count > 1 else i32
-    made = emit.insert(
-        nvvm.Tcgen05LoadOp(
-            address, shape=StringAttr(access_shape(layout)), packed=IntegerAttr(int(packed), i32), res=struct
-        )
-    )
+    if op.behind is None:
+        emit.insert(nvvm.Tcgen05FenceAfterOp())
+    loaded = _loaded(address, layout, type, registers, lowering)
     if op.fenced is not None:
         emit.insert(nvvm.Tcgen05FenceBeforeOp())
+    return loaded
+
+
+def _form(layout: LinearLayout, type: TensorType) -> dict[str, Attribute]:
+    """The form of loads and stores of a tile that lies so."""
+    packed = is_spread(layout, type.element_type.width)
+    return {"shape": StringAttr(access_shape(layout)), "packed": IntegerAttr(int(packed), i32)}
+
+
+def _loaded(
+    address: Value, layout: LinearLayout, type: TensorType, registers: int, lowering: FunctionLowering
+) -> Value:
+    """So many elements of a thread's fragment."""
+    emit = lowering.emit
+    count = registers * type.element_type.width // 32
+    struct = llvm.LLVMStructType([i32] * count) if count > 1 else i32
+    made = emit.insert(nvvm.Tcgen05LoadOp(address, **_form(layout, type), res=struct))
     words = emit.build([emit.member(made, i) for i in range(count)] if count > 1 else [made])
     return emit.unpack(words, vector_of(scalar_type(type.element_type), registers))
+
+
+SCALED_AT_ONCE = 64
+"""Registers of a thread that are multiplied between a load and a store: half of what an instruction moves at most."""
+
+
+def scale(op: tileas.TensorScaleOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
+    emit = lowering.emit
+    layout, type = layout_of(op.buffer.type.tile), op.factor.type
+    address = _part(op.buffer.type, type, args[1], lowering)
+    registers = layout_of(type).registers
+    step = min(registers, SCALED_AT_ONCE)
+    columns = (1 << len(layout.bases("column"))) * step * 4 // (registers * lowering.num_warps)
+    flushing = {"rounding": nvvm.FPRoundingModeAttr("rn"), "ftz": UnitAttr()}
+    if op.behind is None:
+        emit.insert(nvvm.Tcgen05FenceAfterOp())
+    for part in range(registers // step):
+        at = emit.value(emit.add(address, part * columns))
+        tile = _loaded(at, layout, type, step, lowering)
+        factor = emit.shuffle(args[0], range(part * step, (part + 1) * step)) if registers > step else args[0]
+        if op.flush_to_zero is None:
+            scaled = emit.insert(llvm.FMulOp(tile, factor))
+        else:
+            scaled = emit.insert(nvvm.MulFOp(tile, factor, **flushing))
+        packed = emit.pack(scaled, i32)
+        words = [emit.extract(packed, i) for i in range(step)]
+        goes_on = UnitAttr() if part + 1 < registers // step or _is_before_store(op) else None
+        emit.insert(nvvm.Tcgen05StoreOp(at, words, **_form(layout, type), goes_on=goes_on))
+    if op.fenced is not None:
+        emit.insert(nvvm.Tcgen05FenceBeforeOp())
 
 
 def store(op: tileas.TensorStoreOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
     emit = lowering.emit
     layout = layout_of(op.buffer.type.tile)
     address = _part(op.buffer.type, op.tile.type, args[1], lowering)
-    packed = op.tile.type.element_type.width == 16
     value = args[0] if element_of(args[0].type) is i32 else emit.pack(args[0], i32)
     words = [emit.extract(value, i) for i in range(count_of(value.type))]
     if op.overwrites is not None:
         emit.insert(nvvm.Tcgen05FenceAfterOp())
-    emit.insert(
-        nvvm.Tcgen05StoreOp(
-            address, words, shape=StringAttr(access_shape(layout)), packed=IntegerAttr(int(packed), i32)
-        )
-    )
+    goes_on = UnitAttr() if _is_before_store(op) else None
+    emit.insert(nvvm.Tcgen05StoreOp(address, words, **_form(layout, op.tile.type), goes_on=goes_on))
     if op.fenced is not None:
         emit.insert(nvvm.Tcgen05FenceBeforeOp())
+
+
+def _is_before_store(store: tileas.TensorStoreOp | tileas.TensorScaleOp) -> bool:
+    """Whether the next thing that a thread does to memory is another store, whose wait is for both, and whatever is to
+    see them is behind the other's fence."""
+    op = store.next if store.fenced is None else None
+    while op is not None and (op.has_trait(Pure) or isinstance(op, (tileas.BarrierOp, tileas.TensorAllocOp))):
+        op = op.next
+    return isinstance(op, tileas.TensorStoreOp)
 
 
 # ---- order -----------------------------------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ class Future(NamedTuple):
 
     `value`: what holds it; `tile`: the value whose uses need the wait, None where none does; `start`: the first place
     at which it is under way; `tail`: groups that were committed after its own before that.  `ends`: places at which its
-    dot has to be complete although nothing there uses the tile.
+    dot has to be complete although nothing there uses the tile.  `exactly`: no wait for a later group serves, since
+    what is behind the block waits for this one, and an mbarrier's phases are to be seen one after the other.
     """
 
     value: Value | None
@@ -35,6 +36,7 @@ class Future(NamedTuple):
     start: int
     tail: int
     ends: tuple[int, ...]
+    exactly: bool = False
 
 
 class Wait(NamedTuple):
@@ -77,7 +79,12 @@ def waits_of(
     waits: list[tuple[int, int, list[Future]]] = []
     for place in sorted(needs):
         for future, used in needs[place]:
-            done = [w for w in waits if future.start <= w[0] and w[1] <= behind(future, w[0])]
+            done = [
+                w
+                for w in waits
+                if future.start <= w[0]
+                and (w[1] == behind(future, w[0]) if future.exactly else w[1] <= behind(future, w[0]))
+            ]
             if not done:
                 done = [(place, min(most, behind(future, place)), [])]
                 waits += done

@@ -24,10 +24,24 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import compare, integer
 from tileiras.dialects.nv_tileas import names
-from tileiras.ir import Block, Builder, DenseElementsAttr, IntegerAttr, Operation, Region, TensorType, Value, i1, i32
+from tileiras.ir import (
+    Block,
+    BlockArgument,
+    Builder,
+    DenseElementsAttr,
+    IntegerAttr,
+    Operation,
+    Region,
+    TensorType,
+    Value,
+    f32,
+    i1,
+    i32,
+)
+from tileiras.layout.accumulators import reads_a_in_tensor_memory, rescaled_in_place
 from tileiras.layout.encoding import with_layout
 from tileiras.layout.linear_layout import log2_exact
-from tileiras.layout.tensor_memory import accumulator_layout
+from tileiras.layout.tensor_memory import COLUMNS, accumulator_layout, operand_layout
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
 from tileiras.targets import mma_atom
 
@@ -53,9 +67,21 @@ class _Rewriting:
         self._in_place: dict[Any, dict[int, list[Any]]] = {}
         """Loop -> number of each accumulator that stays in its buffer -> its dots."""
         self._stays: set[Operation] = set()
-        """These dots."""
+        """These dots, and those below."""
+        self._rescaled: dict[Any, dict[int, Any]] = {}
+        """Loop -> number of each value that is loaded of the buffer of its dot in the iteration before."""
+        self._homes: dict[Any, Value] = {}
+        """Dot -> the buffer in which it leaves such a value."""
+        self._scales: dict[Any, Operation] = {}
+        """Dot -> what multiplies such a value there, where that is all that happens to it."""
+        self._multiplied: list[Operation] = []
+        """The multiplications in the place of which these are."""
+        self._overwrites: dict[Any, Operation] = {}
+        """Dot -> the first operation of its iteration that writes there."""
         self._buffers: dict[Any, Value] = {}
         """Dot -> the buffer that it adds to."""
+        self._stored: dict[Any, Operation] = {}
+        """Dot -> what stores its A in tensor memory."""
         self._added: set[Operation] = set()
         """Dots whose results another one adds to in the same block."""
         start = Builder.at_start(func.body.blocks[0])
@@ -65,6 +91,10 @@ class _Rewriting:
         self._base = start.insert(tileas.TensorOpenOp(self._memory)).results[0]
         self._repeats = any(any(scf.loops_around(dot)) for dot in dots)
         """Whether there may be more groups than dots."""
+        taken = sum(_accumulator_type(dot).columns for dot in dots)
+        taken += sum(_operand_type(dot).columns for dot in dots if reads_a_in_tensor_memory(dot))
+        self._has_columns = taken <= COLUMNS // (func.kernel_spec.occupancy or 1)
+        """Whether tensor memory has columns for each accumulator and each A."""
         self._none = integer(start, 0)
         """Groups before the first one; which there are elsewhere is said when all are there."""
 
@@ -74,16 +104,22 @@ class _Rewriting:
             if found:
                 self._in_place[loop] = found
                 self._stays.update(dot for dots in found.values() for dot in dots)
+            rescaled = rescaled_in_place(loop)
+            if rescaled:
+                self._rescaled[loop] = rescaled
+                self._stays.update(rescaled.values())
+                self._begin(loop, rescaled)
         for dot in self._dots:
             self._start(dot)
         pending = [self._wait(b) for b in dict.fromkeys(b for dot in self._dots for b in blocks_around(dot))]
-        for loop, found in self._in_place.items():
+        kept = {loop: {*self._in_place.get(loop, ()), *self._rescaled.get(loop, ())} for loop in self._loops()}
+        for loop, numbers in kept.items():
             end = loop.yield_op
-            end.operands = [loop.iter_args[n] if n in found else v for n, v in enumerate(end.operands)]
-        for dot in reversed(self._dots):
-            dot.erase()
-        for loop, found in self._in_place.items():
-            loop.without_carried(found)
+            end.operands = [loop.iter_args[n] if n in numbers else v for n, v in enumerate(end.operands)]
+        for op in (*reversed(self._dots), *self._multiplied):
+            op.erase()
+        for loop, numbers in kept.items():
+            loop.without_carried(numbers)
         self._free_rest()
         # Warps are apart by what stands between two barriers, each commit at most once.
         commits = len(self._dots) + (max(pending) + 1 if self._repeats else 0)
@@ -98,8 +134,11 @@ class _Rewriting:
         builder.location = dot.location
         buffer, adds = self._accumulator(dot, builder)
         self._buffers[dot] = buffer
+        a = self._operand(dot, builder) if reads_a_in_tensor_memory(dot) else dot.a
         named = kept_attributes(dot)
-        builder.insert(tileas.TensorDotOp(dot.a, dot.b, buffer, adds, **named))
+        started = builder.insert(tileas.TensorDotOp(a, dot.b, buffer, adds, **named))
+        if dot in self._homes:
+            self._overwrites.setdefault(dot, started)
         builder.insert(tileas.TensorCommitOp(self._memory, self._none))
 
     def _accumulator(self, dot: tileas.DotOp, builder: Builder) -> tuple[Value, Value]:
@@ -108,6 +147,17 @@ class _Rewriting:
         if before in self._buffers and before.parent is dot.parent and dot.c.has_one_use:
             self._added.add(before)
             return self._buffers[before], integer(builder, 1, i1)
+        if dot in self._homes:
+            home = self._homes[dot]
+            scaling = _scaling(dot)
+            if scaling is not None:
+                self._multiplied.append(scaling)
+                flag = scaling.flush_to_zero
+                scale = tileas.TensorScaleOp(scaling.rhs, home, flush_to_zero=flag, location=scaling.location)
+                self._overwrites[dot] = self._scales[dot] = builder.insert(scale)
+            elif not is_zero(dot.c):
+                self._overwrites[dot] = builder.insert(tileas.TensorStoreOp(dot.c, home))
+            return home, integer(builder, int(not is_zero(dot.c)), i1)
         if dot not in self._stays:
             return self._filled(dot, dot.c, builder), integer(builder, int(not is_zero(dot.c)), i1)
         loop: Any = dot.parent_op
@@ -121,12 +171,36 @@ class _Rewriting:
 
     def _filled(self, dot: tileas.DotOp, value: Value, builder: Builder) -> Value:
         """A buffer with what a dot adds to, unless that is zero."""
-        rows = mma_atom(dot.atom.atom).shape[0]
-        layout = accumulator_layout(value.type.shape, rows, dot.exchanged is not None)
-        type = tileas.TensorBufferType(with_layout(value.type, layout))
-        buffer = builder.insert(tileas.TensorAllocOp(self._base, result=type)).results[0]
+        buffer = self._buffer(_accumulator_type(dot), builder)
         if not is_zero(value):
             builder.insert(tileas.TensorStoreOp(value, buffer))
+        return buffer
+
+    def _buffer(self, type: tileas.TensorBufferType, builder: Builder) -> Value:
+        return builder.insert(tileas.TensorAllocOp(self._base, result=type)).results[0]
+
+    def _loops(self) -> list[Any]:
+        """The loops that carry accumulators in buffers."""
+        return list(dict.fromkeys((*self._in_place, *self._rescaled)))
+
+    def _begin(self, loop: scf.ForOp, rescaled: dict[int, Any]) -> None:
+        """Buffers of accumulators that iterations rescale, with what the first one has."""
+        outside = Builder.before(loop)
+        outside.location = loop.location
+        for number, dot in rescaled.items():
+            self._homes[dot] = self._buffer(_accumulator_type(dot), outside)
+            outside.insert(tileas.TensorStoreOp(loop.init_args[number], self._homes[dot]))
+
+    def _operand(self, dot: tileas.DotOp, builder: Builder) -> Value:
+        """A buffer with A of a dot.  In columns of its own, which outlive its loop, the next iteration's dots may begin
+        while this one reads it; in those of what it is computed of they have to wait."""
+        type = _operand_type(dot)
+        place = builder
+        if self._has_columns and isinstance(dot.parent_op, scf.ForOp):
+            place = Builder.before(dot.parent_op)
+            place.location = dot.location
+        buffer = self._buffer(type, place)
+        self._stored[dot] = builder.insert(tileas.TensorStoreOp(dot.a, buffer))
         return buffer
 
     # -- waits ---------------------------------------------------------------------------------------------------------
@@ -144,17 +218,23 @@ class _Rewriting:
             builder.insert(tileas.TensorWaitOp(self._memory, self._none, pending=IntegerAttr(wait.pending, i32)))
             for future in wait.futures:
                 self._load(future, builder)
+        self._load_what_is_complete(block)
         return max((wait.pending for wait in found), default=0)
 
     def _load(self, future: Future, builder: Builder) -> None:
-        """What uses a tile gets it from its buffer, whose life ends."""
+        """What uses a tile gets it from its buffer, whose life ends, unless the next iteration has it again."""
         tile, buffer = future.tile, future.value
         assert tile is not None and buffer is not None, "a tile that is used"
         users = self._users(tile)
+        if isinstance(tile, BlockArgument):
+            self._load_argument(tile, buffer, users)
+            return
         slices: list[Any] = [user for user in users if isinstance(user, tileas.ExtractSliceOp)]
         loop: Any = tile.defining_op
         runs = None
-        if isinstance(loop, scf.ForOp) and is_zero(loop.init_args[tile.index]) and not trip_count(loop):  # type: ignore[attr-defined]
+        number: int = tile.index  # type: ignore[attr-defined]
+        in_place = number in self._in_place.get(loop, ())
+        if in_place and is_zero(loop.init_args[number]) and not trip_count(loop):
             runs = LoopCounter(loop).runs(builder)
         if len(slices) < len(users):
             loaded = _loaded(buffer, tile.type, runs, builder)
@@ -167,6 +247,17 @@ class _Rewriting:
         end = builder if last is None else Builder.after(last)
         end.insert(tileas.TensorDeallocOp(buffer))
 
+    def _load_argument(self, tile: BlockArgument, buffer: Value, users: list[Operation]) -> None:
+        """What the iteration before left in a buffer, loaded at its first use, before this one writes there."""
+        places = {op: number for number, op in enumerate(tile.block.operations)}
+        around = [op for user in users if (op := tile.block.find_ancestor_op(user)) is not None]
+        dot = next(dot for dot, home in self._homes.items() if home is buffer)
+        if dot in self._scales:
+            return
+        if around:
+            builder = Builder.before(min((*around, self._overwrites[dot]), key=lambda op: places[op]))
+            tile.replace_uses_in(_loaded(buffer, tile.type, None, builder), users)
+
     def _users(self, tile: Value) -> list[Operation]:
         """Operations that use a tile in registers."""
         return [user for user in tile.users if user not in self._old]
@@ -175,26 +266,53 @@ class _Rewriting:
         """What is under way in a block: what its loop carries, results of its dots and of the loops in it."""
         last = len(places) - 1
         loop: Any = block.parent_op
-        for dots in self._in_place.get(loop, {}).values():
-            if all(is_left_alone(dot, loop) for dot in dots):
-                yield Future(None, None, 0, committed[-1] - committed[places[dots[-1]]], (last,))
-            else:
+        for dots in self._carried(loop):
+            tail = committed[-1] - committed[places[dots[-1]]]
+            written = [self._stored[dot] for dot in dots if dot in self._stored]
+            written += [self._overwrites[dot] for dot in dots if dot in self._overwrites]
+            ends = (*(places[op] for op in written), last)
+            if not all(self._may_fly(dot, loop) for dot in dots):
                 for dot in dots:
                     yield Future(None, None, places[dot], 0, (*ends_of(dot, block, places), last))
+            elif dots[0] in self._homes:
+                number = next(n for n, dot in self._rescaled[loop].items() if dot is dots[0])
+                yield Future(self._homes[dots[0]], loop.iter_args[number], 0, tail, ends, True)
+            else:
+                yield Future(None, None, 0, tail, ends, True)
         for op in places:
             if op in self._old and op not in self._stays:
                 tile = None if op in self._added else op.results[0]
                 yield Future(self._buffers[op], tile, places[op], 0, (*ends_of(op, block, places), last))
-            for number, dots in self._in_place.get(op, {}).items():
+            for number, dots in self._carried_by(op).items():
                 tail = commits_behind(dots[-1], tileas.TensorCommitOp)
                 ends = [end for dot in dots for end in ends_of(dot, block, places)]
                 yield Future(self._buffers[dots[-1]], op.results[number], places[op] + 1, tail, (*ends, last))
+
+    def _carried_by(self, loop: Any) -> dict[int, list[Any]]:
+        """The dots that leave each value that a loop carries in a buffer."""
+        return self._in_place.get(loop, {}) | {n: [dot] for n, dot in self._rescaled.get(loop, {}).items()}
+
+    def _carried(self, loop: Any) -> list[list[Any]]:
+        return list(self._carried_by(loop).values())
+
+    def _may_fly(self, dot: tileas.DotOp, loop: scf.ForOp) -> bool:
+        """Whether nothing writes to what a dot of a loop reads before the dot of the next iteration has begun, but for
+        its own A in tensor memory."""
+        return is_left_alone(dot, loop) and (dot not in self._stored or self._has_columns)
+
+    def _load_what_is_complete(self, block: Block) -> None:
+        """Loads at the head of an iteration what the one before has waited for."""
+        loop: Any = block.parent_op
+        for number, dot in self._rescaled.get(loop, {}).items():
+            tile = loop.iter_args[number]
+            if not self._may_fly(dot, loop):
+                self._load_argument(tile, self._homes[dot], self._users(tile))
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _free_rest(self) -> None:
         """Ends the lives of buffers that nothing loads, and behind all of them that of the columns."""
-        for buffer in dict.fromkeys(self._buffers.values()):
+        for buffer in dict.fromkeys((*self._buffers.values(), *(op.buffer for op in self._stored.values()))):  # type: ignore[attr-defined]
             if not any(isinstance(user, tileas.TensorDeallocOp) for user in buffer.users):
                 Builder.before(buffer.parent_block.last).insert(tileas.TensorDeallocOp(buffer))
         block = self._func.body.blocks[0]
@@ -206,6 +324,31 @@ class _Rewriting:
         behind = Builder.before(last.next)
         behind.location = last.location
         behind.insert(tileas.TensorReleaseOp(self._memory))
+
+
+def _scaling(dot: tileas.DotOp) -> tileas.MulFOp | None:
+    """The multiplication by which an iteration makes what a dot adds to of what the one before left, if it is all that
+    happens to it; the factor is its second operand."""
+    op, loop = dot.c.defining_op, dot.parent_op
+    assert isinstance(loop, scf.ForOp), "a loop carries it"
+    if not isinstance(op, tileas.MulFOp) or op.parent is not dot.parent or not op.result.has_one_use:
+        return None
+    tile = loop.iter_args[next(n for n, value in enumerate(loop.yield_op.operands) if value is dot.result)]
+    if op.rhs is tile:
+        op.operands = (op.rhs, op.lhs)
+    plain = op.rounding_mode.value == "nearest_even" and op.result.type.element_type is f32
+    return op if op.lhs is tile and op.rhs is not tile and tile.has_one_use and plain else None
+
+
+def _accumulator_type(dot: tileas.DotOp) -> tileas.TensorBufferType:
+    rows, type = mma_atom(dot.atom.atom).shape[0], dot.c.type
+    layout = accumulator_layout(type.shape, rows, dot.exchanged is not None)
+    return tileas.TensorBufferType(with_layout(type, layout))
+
+
+def _operand_type(dot: tileas.DotOp) -> tileas.TensorBufferType:
+    type = dot.a.type
+    return tileas.TensorBufferType(with_layout(type, operand_layout(type.shape, type.element_type.width)))
 
 
 def _load_slice(part: tileas.ExtractSliceOp, buffer: Value, runs: Value | None) -> None:

@@ -93,15 +93,17 @@ def find_warpgroup_atom(
     return WGMMA_ATOMS.get(warpgroup_atom_name(a_type, b_type, c_type, n, a_in_registers))
 
 
-def find_tensor_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int) -> MmaAtom | None:
+def find_tensor_atom(
+    on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, a_in_tensor: bool = False
+) -> MmaAtom | None:
     """The target's atom of `m` rows and `n` columns for these element types, whose accumulator lies in tensor memory,
-    None when it has none."""
+    None when it has none, or none that is chosen with A there as well."""
     if not on.has("tcgen05"):
         return None
     from .tcgen05 import TCGEN05_ATOMS, tensor_atom_name
 
-    found = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, m, n))
-    return found if found is not None and on.meets(found.requires) else None
+    found = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, m, n, a_in_tensor))
+    return found if found is not None and found.chosen and on.meets(found.requires) else None
 
 
 def find_mma_atoms(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> list[MmaAtom]:

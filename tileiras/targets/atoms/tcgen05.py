@@ -98,9 +98,10 @@ def _suffix(shape: _Shape, in_tensor: bool) -> str:
     return ("ts" if in_tensor else "ss") + ("_pair" if shape.ctas == 2 else "")
 
 
-def tensor_atom_name(a_type: str, b_type: str, c_type: str, m: int, n: int) -> str:
-    """The name that a row of one CTA with A in shared memory has, or would have, if there is one."""
-    return f"tcgen05_m{m}n{n}k{_DEPTHS.get((a_type, b_type), 0)}_{c_type}_{a_type}_{b_type}_ss"
+def tensor_atom_name(a_type: str, b_type: str, c_type: str, m: int, n: int, in_tensor: bool = False) -> str:
+    """The name that a row of one CTA has, or would have, if there is one; `in_tensor`: A lies in tensor memory."""
+    place = "ts" if in_tensor else "ss"
+    return f"tcgen05_m{m}n{n}k{_DEPTHS.get((a_type, b_type), 0)}_{c_type}_{a_type}_{b_type}_{place}"
 
 
 _DEPTHS = {types: kind.k for kind in _KINDS for types in kind.pairs}
@@ -109,6 +110,7 @@ _DEPTHS = {types: kind.k for kind in _KINDS for types in kind.pairs}
 def _row(kind: _Kind, types: tuple[str, str], c_type: str, shape: _Shape, n: int, in_tensor: bool) -> MmaAtom:
     a_type, b_type = types
     majors = ("k",) if in_tensor else kind.majors
+    chosen = shape.ctas == 1 and (not in_tensor or shape.m == LANES and kind.bits == 16)
     return MmaAtom(
         name=f"tcgen05_m{shape.m}n{n}k{kind.k}_{c_type}_{a_type}_{b_type}_{_suffix(shape, in_tensor)}",
         shape=(shape.m, n, kind.k),
@@ -127,8 +129,8 @@ def _row(kind: _Kind, types: tuple[str, str], c_type: str, shape: _Shape, n: int
         before=_BEFORE,
         after=_AFTER,
         syntax=f"[{{d}}], {'[{a}]' if in_tensor else '{a}'}, {{b}}, {{descriptor}}, {{scale_d}}",
-        op="" if in_tensor or shape.ctas == 2 else "nvvm.tcgen05.mma",
-        chosen=not in_tensor and shape.ctas == 1,
+        op="nvvm.tcgen05.mma" if chosen else "",
+        chosen=chosen,
     )
 
 
