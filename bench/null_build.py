@@ -1,4 +1,5 @@
-"""Builds in which little changed: 1,000 small kernels of five stages, against SCons' own start in the same run.
+"""Builds in which little changed: 1,000 small kernels of five stages, against SCons' own start in the same run, without
+the service and with it.
 
     python -m bench.null_build [KERNELS]
 
@@ -61,10 +62,23 @@ def write(folder: str, name: str, text: str) -> None:
 
 
 def environment(folder: str) -> dict[str, str]:
-    """What builds of a folder run with: this checkout, and a store of their own."""
+    """What builds of a folder run with: this checkout, a store of their own, and no service."""
     found = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return {**found, "PYTHONPATH": root, "TILEIRAS_CACHE_DIR": os.path.join(folder, "store")}
+    own = {"PYTHONPATH": root, "TILEIRAS_CACHE_DIR": os.path.join(folder, "store"), "TILEIRAS_SERVER": "off"}
+    return {**found, **own}
+
+
+def served(folder: str) -> dict[str, str]:
+    """The same with a service of their own."""
+    runtime = os.path.join(folder, "run")
+    os.makedirs(runtime, mode=0o700, exist_ok=True)
+    return {**environment(folder), "XDG_RUNTIME_DIR": runtime, "TILEIRAS_SERVER": "auto"}
+
+
+def stop(folder: str) -> None:
+    """Ends the service that builds of a folder have started."""
+    subprocess.run([sys.executable, "-m", "tileiras.server.command", "stop"], env=served(folder), check=True)
 
 
 class Run(NamedTuple):
@@ -74,14 +88,14 @@ class Run(NamedTuple):
     output: str
 
 
-def scons(folder: str, *arguments: str) -> Run:
+def scons(folder: str, *arguments: str, service: bool = False) -> Run:
     """One run; ends the program when it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "SCons", *arguments],
         cwd=folder,
-        env=environment(folder),
+        env=served(folder) if service else environment(folder),
         capture_output=True,
         text=True,
         check=False,
@@ -101,6 +115,32 @@ def numbers(name: str, arguments: Sequence[str], **defaults: int) -> list[int]:
     return list(vars(parser.parse_args(list(arguments))).values())
 
 
+def measure(
+    rows: dict[str, list[tuple[Run, Run]]], empty: str, tree: str, leaf: int, turn: int, service: bool
+) -> None:  # fmt: skip
+    """Appends to each row a run of `empty` and the run that is compared with it."""
+
+    def add(name: str, unit: Run, run: Run) -> None:
+        rows.setdefault(name + (", service" if service else ""), []).append((unit, run))
+
+    for _ in range(3 if service else 1):  # until the service has seen what the builds before have written
+        scons(tree, service=service)
+    unit, run = scons(empty), scons(tree, service=service)
+    assert not _STAGE.search(run.output), run.output
+    add("null", unit, run)
+    write(tree, f"kernels/k{leaf}.mlir", kernel(leaf, f"// {turn} {service}"))
+    unit, run = scons(empty), scons(tree, service=service)
+    assert len(_STAGE.findall(run.output)) == 1, run.output
+    add("one leaf", unit, run)
+    found = _STAGE_TIME.search(run.output)
+    assert found is not None, run.output
+    stage = float(found[1]) * (0.001 if found[2] == "ms" else 1)
+    add("less its stage", unit, run._replace(wall=run.wall - stage, processors=run.processors - stage))
+    if not service:
+        scons(tree)
+        add("null, whole graph", scons(empty), scons(tree, "tile_full=1"))
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     (count,) = numbers("null_build", arguments, kernels=KERNELS)
     leaf = count // 2
@@ -114,33 +154,20 @@ def main(arguments: Sequence[str] = ()) -> None:
         print(f"{count} kernels, {len(_STAGE.findall(cold.output))} stages: first build {cold.wall:.1f} s")
         # The first build after the stages ran looks again at files that are as young as the manifest.
         scons(tree)
-        rows: dict[str, list[tuple[Run, Run]]] = {
-            name: [] for name in ("null", "one leaf", "less its stage", "null, whole graph")
-        }
-        for turn in range(REPEAT):
-            unit = scons(empty)
-            run = scons(tree)
-            assert not _STAGE.search(run.output), run.output
-            rows["null"].append((unit, run))
-            write(tree, f"kernels/k{leaf}.mlir", kernel(leaf, f"// {turn}"))
-            unit = scons(empty)
-            run = scons(tree)
-            assert len(_STAGE.findall(run.output)) == 1, run.output
-            rows["one leaf"].append((unit, run))
-            found = _STAGE_TIME.search(run.output)
-            assert found is not None, run.output
-            stage = float(found[1]) * (0.001 if found[2] == "ms" else 1)
-            rows["less its stage"].append((unit, run._replace(wall=run.wall - stage)))
-            scons(tree)
-            unit = scons(empty)
-            rows["null, whole graph"].append((unit, scons(tree, "tile_full=1")))
+        rows: dict[str, list[tuple[Run, Run]]] = {}
+        try:
+            for turn in range(REPEAT):
+                for service in (False, True):
+                    measure(rows, empty, tree, leaf, turn, service)
+        finally:
+            stop(tree)
         units = [unit.wall for pairs in rows.values() for unit, _ in pairs]
-        print(f"  {'default tools only':<20}{statistics.median(units) * 1000:8.0f} ms   1.00   processors 1.00")
+        print(f"  {'default tools only':<26}{statistics.median(units) * 1000:8.0f} ms   1.00   processors 1.00")
         for name, pairs in rows.items():
             median = statistics.median(run.wall for _, run in pairs)
             ratio = statistics.median(run.wall / unit.wall for unit, run in pairs)
             processors = statistics.median(run.processors / unit.processors for unit, run in pairs)
-            print(f"  {name:<20}{median * 1000:8.0f} ms{ratio:7.2f}   processors{processors:5.2f}")
+            print(f"  {name:<26}{median * 1000:8.0f} ms{ratio:7.2f}   processors{processors:5.2f}")
 
 
 if __name__ == "__main__":

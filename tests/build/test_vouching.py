@@ -9,9 +9,10 @@ import time
 
 import pytest
 from edits import Pair
+from monitoring import facts, stop
 from project import Project, axpy, module
 
-from tileiras.fsmonitor import client, endpoint
+from tileiras.fsmonitor import endpoint
 
 SCONSTRUCT = """\
 import atexit, os
@@ -30,32 +31,6 @@ env = Environment(tools=[tool], ENV=os.environ, **construction_variables(ARGUMEN
 env.Default(env.Alias("kernels", env.TileTree("kernels")))
 atexit.register(lambda: print("LOOKED", *sorted(set(looked))))
 """
-
-
-@pytest.fixture
-def runtime(tmp_path_factory, monkeypatch):
-    """A runtime directory of this test's own, whose monitor is stopped at its end."""
-    folder = tmp_path_factory.mktemp("run")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    monkeypatch.setenv("TILEIRAS_SERVER", "auto")
-    yield folder
-    stop()
-    assert os.listdir(folder / "tileiras") == []
-
-
-def facts(kind: bytes = endpoint.STATUS) -> dict:
-    return client.facts(kind) or {"checkouts": []}
-
-
-def stop() -> None:
-    pid = facts(endpoint.STOP).get("pid")
-    until = time.monotonic() + 20
-    while pid is not None and os.path.exists(f"/proc/{pid}") and time.monotonic() < until:
-        try:
-            os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            pass
-        time.sleep(0.02)
 
 
 def wait(*states: str) -> None:

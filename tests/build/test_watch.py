@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 
 import pytest
+from monitoring import facts
 from project import Project, axpy, module
 
 from tileiras.build import noticing
@@ -143,7 +144,8 @@ env.TileWatch()
     assert watching.end() == 0
 
 
-def test_what_a_graph_makes_of_the_kernels_follows(project, running):
+def test_what_a_graph_makes_of_the_kernels_follows(project, running, runtime, monkeypatch):
+    monkeypatch.delenv("TILEIRAS_SERVER")
     project.write("SConstruct", """\
 import os
 from tileiras.build import tool
@@ -167,6 +169,7 @@ env.TileWatch()
     assert watching.until("what is made of the kernels")[0] == "kernels/k.mlir sm_90: read (cached), tileaa (cached)"
     assert watching.end() == 0
     assert "cat" not in project.scons("-Q").output
+    assert [os.path.dirname(checkout["notes"]) for checkout in facts()["checkouts"]] == [project.path("build")]
 
 
 def test_a_command_line_that_cannot_be_used_is_refused(tmp_path, capsys, monkeypatch):

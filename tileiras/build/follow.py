@@ -6,6 +6,7 @@ waited for.  Saves that come meanwhile are followed by one more run.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 import time
@@ -60,9 +61,11 @@ class Follower:
 
     def _once(self) -> None:
         start = time.perf_counter()
+        # Whoever watches builds often: the monitor of builds has the run look at what the watch has written.
+        environment = {**os.environ, "TILEIRAS_SERVER": os.environ.get("TILEIRAS_SERVER") or "auto"}
         self._process = subprocess.Popen(
             self._command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace",
+            stderr=subprocess.STDOUT, text=True, errors="replace", env=environment,
         )  # fmt: skip
         assert self._process.stdout is not None
         made = 0

@@ -1,0 +1,25 @@
+"""The monitor of builds, as tests look at it."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from tileiras.fsmonitor import client, endpoint
+
+
+def facts(kind: bytes = endpoint.STATUS) -> dict[str, Any]:
+    return client.facts(kind) or {"checkouts": []}
+
+
+def stop() -> None:
+    """Ends the monitor, and waits for it."""
+    pid = facts(endpoint.STOP).get("pid")
+    until = time.monotonic() + 20
+    while pid is not None and os.path.exists(f"/proc/{pid}") and time.monotonic() < until:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
+        time.sleep(0.02)
