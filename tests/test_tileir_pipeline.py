@@ -135,8 +135,8 @@ CHANGES_THE_ARTIFACT = {
     "approx": (QUOTIENT, "", "true"),
     "ftz": (QUOTIENT, "", "true"),
     "use-nvgpucomp-libnvvm": (QUOTIENT, "", "true"),
-    "v2-opt-level": (ATTENTION, "pipeline-strategy=unspecialize", "1"),
-    "max-constraint-iterations": (ATTENTION, "pipeline-strategy=unspecialize v2-opt-level=1", "0"),
+    "v2-opt-level": (ATTENTION, "pipeline-strategy=unspecialize", "2"),
+    "max-constraint-iterations": (ATTENTION, "pipeline-strategy=unspecialize v2-opt-level=2", "0"),
 }
 
 # Option -> what it changes instead: what is said, or a file beside.

@@ -31,7 +31,7 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
     value; of those into tensor memory, also those whose results the next iteration rescales.
 
     A dot with A in registers has to be complete before these are written again.  It is where A is computed from another
-    dot of the iteration, whose wait comes first.
+    dot of the iteration, whose wait comes first, and where the next iteration begins with its wait.
     """
     block = loop.body.block
     found = {number: dots[-1] for number, dots in accumulated_in_place(loop).items()} | rescaled_in_place(loop)
@@ -39,7 +39,8 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
         op = value.defining_op
         if not is_of_warpgroups(op) or op.parent is not block or not value.has_one_use:
             continue
-        if is_in_shared(op.a.type) or _needs_dot(op.a, block, set()):
+        awaited = tileas.AWAITED_NEXT in op.attributes
+        if awaited or is_in_shared(op.a.type) or _needs_dot(op.a, block, set()):
             found[number] = op
     return found
 
@@ -54,6 +55,21 @@ def buffers_read(dot: Any) -> list[Value]:
         if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
             found.append(op.buffer)
     return found
+
+
+def is_only_added_to(dot: Operation) -> bool:
+    """Whether all that uses the result of a dot of a loop, here or in the next iteration, are dots that add to it."""
+    loop, (result,) = dot.parent_op, dot.results
+    for user in result.users:
+        if isinstance(user, tileas.DOTS) and user.c is result:
+            continue
+        if not isinstance(loop, scf.ForOp) or user is not loop.yield_op:
+            return False
+        handed_on = [n for n, value in enumerate(user.operands) if value is result]
+        if any(not isinstance(each, tileas.DOTS) or each.c is not loop.iter_args[n]
+               for n in handed_on for each in loop.iter_args[n].users):  # fmt: skip
+            return False
+    return True
 
 
 def chain_of(dot: Any) -> list[Any]:

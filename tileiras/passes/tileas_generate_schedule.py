@@ -7,10 +7,11 @@ and by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: l
 of their own where they can be; both variants are the light one.  With `auto` they are where it pays.  `serial` leaves
 all loops as they are.
 
-With `v2-opt-level` of 1 or more, loops whose loads run ahead are placed: where iterations that overlap are shorter by
-the static model of costs, and their tiles fit into registers, operations get a stage and a place in a round of the loop
-(`nv_tile.aws.stage`, `nv_tile.aws.order`).  `max-constraint-iterations` is how many placements are tried until one
-fits; from level 2 on small loops are searched for a shorter one.
+With `v2-opt-level` of 1 or more, loops whose loads run ahead are placed: where an SM has no other warps to compute
+under a product, iterations that overlap are shorter by the static model of costs, and their tiles fit into registers,
+operations get stages and places in a round of the loop (`nv_tile.aws.stage`, `nv_tile.aws.order`).
+`max-constraint-iterations` is how many placements are tried until one fits.  From level 2 on that is done whatever
+other warps there are, and small loops are searched for a shorter placement.
 
 Fails softly when loads could have run ahead and no loop has the room.
 """
@@ -65,8 +66,8 @@ class GenerateSchedule(FunctionPass):
             if self.v2_opt_level > 0 and done.pipelined and not self.agents:
                 from tileiras.schedule.overlap import overlap_loops
 
-                forced, exact = bool(self.num_stages), self.v2_opt_level > 1
-                overlap_loops(func, gpu, self.max_constraint_iterations, exact, context.engine, forced)
+                overlap_loops(func, gpu, self.v2_opt_level, self.max_constraint_iterations, context.engine,
+                              bool(self.num_stages))  # fmt: skip
         if self.agents:
             from tileiras.schedule.warp_specialize import specialize_loops
 

@@ -18,6 +18,7 @@ from itertools import permutations
 from typing import Any
 
 from tileiras.analysis.copied_loads import loads_of
+from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -25,17 +26,18 @@ from tileiras.dialects import scf
 from tileiras.ir import Operation, Value
 from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
+from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import registers_for_tiles, threads_of
 from tileiras.resources.registers import LiveRegisters
 from tileiras.resources.shared_memory import ring_bytes, scratch_beside, shared_budget
-from tileiras.targets import CopyAtom, Target, find_copy_atom
+from tileiras.targets import CopyAtom, Target, find_copy_atom, occupancy
 
-from .dependence_graph import LoopGraph, loop_graph
+from .dependence_graph import LoopGraph, Wait, loop_graph
 from .exact_placement import improve
 from .induction_variable import can_look_ahead, trip_count
 from .modulo_placement import Placement, place, place_serially
 from .resource_table import Unit, resources
-from .round_model import round_cycles
+from .round_model import GROUP, round_cycles
 from .schedule_analysis import ScheduleAnalysis, broken_wait, publish, seats_of
 from .staging import StagedLoad, staged_load
 from .tensor_boxes import MBARRIER_BYTES, comes_in_boxes
@@ -69,13 +71,14 @@ class _Choice(NamedTuple):
 
 
 def overlap_loops(
-    func: aa.FuncOp, target: Target, iterations: int, exact: bool, engine: DiagnosticEngine | None = None,
+    func: aa.FuncOp, target: Target, level: int, iterations: int, engine: DiagnosticEngine | None = None,
     forced: bool = False,
 ) -> None:  # fmt: skip
     """Gives loops of a function of nv_tileas that have the plain schedule one whose operations overlap, in place.
 
-    `iterations`: placements that are tried until one fits into registers; `exact`: small loops are searched for a
-    smaller interval; `forced`: the stages of the plain schedule are what somebody asked for.
+    `level`: from 2 on operations overlap also where an SM has several warps for each scheduler, and small loops are
+    searched for a smaller interval; `iterations`: placements that are tried until one fits into registers; `forced`:
+    the stages of the plain schedule are what somebody asked for.
     """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
@@ -83,7 +86,7 @@ def overlap_loops(
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         schedule = loop.attributes[tileas.LOOP_SCHEDULE]
         if schedule.kind == tileas.PLAIN and can_look_ahead(loop):  # type: ignore[attr-defined]
-            _Overlap(func, loop, target, atom, engine).choose(iterations, exact, forced)
+            _Overlap(func, loop, target, atom, engine).choose(level, iterations, forced)
 
 
 class _Overlap:
@@ -100,29 +103,38 @@ class _Overlap:
         loads = [load for load in loads_of(loop) if tileas.RUNS_AHEAD in load.attributes]
         self._staged = [found for load in loads if (found := staged_load(load, loop, atom)) is not None]
         self._live = LiveRegisters()
+        self._warps = func.kernel_spec.num_warps
+        schedule: Any = loop.attributes[tileas.LOOP_SCHEDULE]
+        self._plain_ahead = schedule.stages - (2 if tileas.DOTS_IN_FLIGHT in loop.attributes else 1)
+        """Iterations that loads run ahead with the plain schedule."""
         self._seen: set[tuple[int, ...]] = set()
         """Stages that were looked at."""
 
-    def choose(self, iterations: int, exact: bool, forced: bool) -> None:
+    def choose(self, level: int, iterations: int, forced: bool) -> None:
         loop = self._loop
         if any(isinstance(op, (scf.ForOp, scf.WhileOp)) for op in loop.walk() if op is not loop):
             return self._stays("there is a loop in it")
         graph = loop_graph(loop, self._target, self._func.kernel_spec.num_warps, self._staged)
         if graph is None:
             return self._stays("how long its operations take is not known")
-        choice = self._placed(graph, iterations, exact)
+        choice = self._serial(graph)
+        if self._may_overlap(level):
+            choice = self._placed(graph, choice, iterations, level > 1)
         analysis = ScheduleAnalysis(loop, graph.operations, choice.seats, graph.waits)
+        # What is under way at the end of a round of stages is waited for then.
+        in_flight = loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None) if analysis.stages > 1 else None
         found = self._stages(analysis, choice.cycles, forced)
         if found is None and analysis.stages > 1:
             # What is read later is held longer: without that there may be the room.
             choice = self._serial(graph)
             analysis = analysis._replace(seats=choice.seats)
+            if in_flight is not None:
+                loop.attributes[tileas.DOTS_IN_FLIGHT] = in_flight
             found = self._stages(analysis, choice.cycles, forced)
         if found is None:
             return self._stays("no shared memory is left for its stages")
         publish(graph, choice.seats)
         if analysis.stages > 1:
-            loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
             self._say(f"{analysis.stages} iterations overlap: {choice.cycles} cycles an iteration by the static"
                       f" model, {self._serial(graph).cycles} as it is written")  # fmt: skip
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, found)
@@ -139,12 +151,29 @@ class _Overlap:
     def _serial(self, graph: LoopGraph) -> _Choice:
         """All operations of one stage, in the order in which they are written."""
         seats = tuple((0, number) for number in range(len(graph.operations)))
-        return _Choice(seats, round(round_cycles(graph, seats)), self._registers(graph, seats))
+        return _Choice(seats, round(round_cycles(graph, seats, self._warps)), self._registers(graph, seats))
 
-    def _placed(self, graph: LoopGraph, iterations: int, exact: bool) -> _Choice:
-        serial = self._serial(graph)
+    def _may_overlap(self, level: int) -> bool:
+        """Whether operations of several iterations are to overlap: not where other warps of the SM compute under the
+        products of each, which by the clock is as fast (docs/scheduling.md)."""
         # Pipes of boxes are given back where their iteration is known to have begun: not in code before the loop.
-        if trip_count(self._loop) == 1 or iterations < 1 or any(map(comes_in_boxes, self._staged)):
+        if trip_count(self._loop) == 1 or any(map(comes_in_boxes, self._staged)):
+            return False
+        return level > 1 or self._resident_warps() <= GROUP
+
+    def _resident_warps(self) -> int:
+        """Warps of an SM that run the kernel with its plain schedule."""
+        shared = shared_budget(self._func, self._target) - self._room()
+        shared += _ring_of(self._loop, self._atom)
+        # Before the loop, while its ring is filled, a conversion has its tile there as well.
+        converts = (op.result.type for op in self._func.walk() if isinstance(op, tileas.ConvertLayoutOp)
+                    and not self._loop.is_ancestor_of(op) and not is_in_shared(op.result.type))  # fmt: skip
+        shared += max((type.num_elements * type.element_type.width // 8 for type in converts), default=0)
+        found = occupancy(self._target, threads_of(self._func), expected_registers(self._func), shared)
+        return max(1, found.ctas) * self._warps
+
+    def _placed(self, graph: LoopGraph, serial: _Choice, iterations: int, exact: bool) -> _Choice:
+        if iterations < 1:
             return serial
         longest = place_serially(graph.graph).interval
         best = self._better(graph, _by_cuts(graph), None)
@@ -180,7 +209,7 @@ class _Overlap:
             for variant in (seats, *_with_products_first(graph, seats)):
                 if not self._can_be(graph, variant):
                     continue
-                cycles = round(round_cycles(graph, variant))
+                cycles = round(round_cycles(graph, variant, self._warps))
                 if best is not None and cycles > best.cycles:
                     continue
                 registers = self._registers(graph, variant)
@@ -189,10 +218,13 @@ class _Overlap:
         return best
 
     def _can_be(self, graph: LoopGraph, seats: Sequence[tuple[int, int]]) -> bool:
-        """Whether the schedule keeps what the graph of nodes does not show: the order inside of them, and that tiles in
-        shared memory are used in their stage."""
+        """Whether the schedule keeps what the graph of nodes does not show: the order inside of them, that tiles in
+        shared memory are used in their stage, and that accumulators of warpgroups are read where they are: ptxas lets
+        products wait for each other (C7514) where they are copied while another one is under way."""
         crossing = (wait for wait in graph.waits if wait.value is not None and is_in_shared(wait.value.type))
         if any(seats[wait.source][0] != seats[wait.target][0] for wait in crossing):
+            return False
+        if any(_is_copied(wait, seats) for wait in graph.waits if is_of_warpgroups(graph.operations[wait.source])):
             return False
         return broken_wait(graph.waits, seats) is None
 
@@ -230,20 +262,16 @@ class _Overlap:
         ahead."""
         from .materialize.unspecialized import held_iterations
 
-        schedule: Any = self._loop.attributes[tileas.LOOP_SCHEDULE]
-        plain_held = 2 if tileas.DOTS_IN_FLIGHT in self._loop.attributes else 1
-        if analysis.stages > 1:
-            self._loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
         held = [held_iterations(each, analysis) for each in self._staged]
         if forced:
-            ahead = schedule.stages - plain_held
+            ahead = self._plain_ahead
         else:
             table = resources(self._target)
             latency = max(table.latency["l2"] + table.latency.get("tma", 0.0) if comes_in_boxes(each)
                           else table.latency["dram"] for each in self._staged)  # fmt: skip
             loaded = sum(each.stage_bytes for each in self._staged) / table.rate[Unit.L2]
             interval = max(1.0, cycles, loaded)
-            ahead = min(MOST_AHEAD, max(schedule.stages - plain_held, math.ceil(latency / interval)))
+            ahead = min(MOST_AHEAD, max(self._plain_ahead, math.ceil(latency / interval)))
         known = trip_count(self._loop)
         ahead = max(1, ahead if known is None else min(ahead, known - 1))
         room = self._room()
@@ -316,6 +344,13 @@ def _with_products_first(
         order = sorted(range(len(seats)), key=lambda each: (rank.get(each, len(chosen)), seats[each][1]))
         places = {each: place for place, each in enumerate(order)}
         yield tuple((stage, places[each]) for each, (stage, _) in enumerate(seats))
+
+
+def _is_copied(wait: Wait, seats: Sequence[tuple[int, int]]) -> bool:
+    """Whether a value is still used when the next round makes it anew."""
+    (stage, place), (other_stage, other_place) = seats[wait.source], seats[wait.target]
+    rounds = other_stage + wait.distance - stage
+    return rounds > 1 or rounds == 1 and other_place > place
 
 
 def _in_rings(staged: Sequence[StagedLoad]) -> set[Value]:

@@ -1,53 +1,98 @@
-"""How long a round of a scheduled loop takes when one agent executes its operations in their order.
+"""How long a round of a scheduled loop takes when warps execute its operations in their order.
 
-A placement says when operations could begin; this model says when they do.  The agent issues one after the other: it
-waits for what an operation uses, and is busy for as long as its threads compute.  Products go to the tensor cores,
-which take them in the order in which they come, while the agent goes on; whoever uses a result waits for it.  Rounds
-are walked through until they are alike.
+A placement says when operations could begin; this model says when they do.  Groups of four warps, one for each
+scheduler of an SM, issue one operation after the other: a group waits for what an operation uses, and for the units
+that compute it.  Products go to the tensor cores, which take them in the order in which they come, while the group goes
+on; whoever uses a result waits for it.  At the end of a round asynchronous products are waited for, but those that
+another one only adds to, and all groups for each other, as for the tiles of the next round: within one, a group may
+compute under the products of another.  Rounds are walked through until they are alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tileiras.analysis.dots_in_flight import is_asynchronous, is_only_added_to
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Operation
 
 from .dependence_graph import LoopGraph
 from .resource_table import Unit
 
-_ROUNDS = 8
+GROUP = 4
+"""Warps that have a scheduler each."""
+
+_ROUNDS = 6
 """Rounds that are walked through; the later half is measured."""
 
+_MOST_GROUPS = 4
+"""Of which more tell nothing new."""
 
-def round_cycles(graph: LoopGraph, seats: Sequence[tuple[int, int]]) -> float:
-    """Cycles of a round of a loop whose operations have these seats (stage, place), by their numbers."""
-    count = len(seats)
-    order = sorted(range(count), key=lambda number: seats[number][1])
-    before: list[list[tuple[int, int]]] = [[] for _ in seats]
-    for wait in graph.waits:
-        if wait.value is not None and not isinstance(wait.value.type, aa.MemTokenType):
-            rounds = seats[wait.target][0] + wait.distance - seats[wait.source][0]
-            before[wait.target].append((wait.source, rounds))
-    done: list[list[float]] = []
-    agent = tensor = 0.0
-    ends = []
-    for number in range(_ROUNDS):
-        done.append([0.0] * count)
-        for each in order:
-            ready = max((done[number - n][source] for source, n in before[each] if n <= number), default=0.0)
-            cost = graph.costs[each]
-            longest = max(cost.busy.values(), default=0.0)
-            begin = max(agent, ready)
-            if isinstance(graph.operations[each], tileas.DOTS) and cost.busy.get(Unit.TENSOR):
-                start = max(begin, tensor)
-                tensor = start + cost.busy[Unit.TENSOR]
-                agent = begin + cost.busy.get(Unit.ISSUE, 0.0)
-                done[number][each] = start + cost.latency
-            else:
-                agent = begin + longest if longest else agent
-                done[number][each] = begin + cost.latency
-        ends.append(agent)
+
+def round_cycles(graph: LoopGraph, seats: Sequence[tuple[int, int]], warps: int = GROUP) -> float:
+    """Cycles of a round of a loop whose operations have these seats (stage, place), by their numbers, of a CTA with so
+    many warps."""
+    groups = min(_MOST_GROUPS, max(1, warps // GROUP))
+    ends = _Walk(graph, seats, groups).ends()
     half = _ROUNDS // 2
-    # The tensor cores may fall behind an agent that never waits for them.
+    # The tensor cores may fall behind warps that never wait for them.
     return max((ends[-1] - ends[half - 1]) / half, sum(cost.busy.get(Unit.TENSOR, 0.0) for cost in graph.costs))
+
+
+class _Walk:
+    """Rounds of a loop, executed by groups that share the units of an SM."""
+
+    def __init__(self, graph: LoopGraph, seats: Sequence[tuple[int, int]], groups: int) -> None:
+        self._groups = groups
+        self._order = sorted(range(len(seats)), key=lambda number: seats[number][1])
+        self._before: list[list[tuple[int, int]]] = [[] for _ in seats]
+        for wait in graph.waits:
+            if wait.value is not None and not isinstance(wait.value.type, aa.MemTokenType):
+                rounds = seats[wait.target][0] + wait.distance - seats[wait.source][0]
+                self._before[wait.target].append((wait.source, rounds))
+        self._tensor = [cost.busy.get(Unit.TENSOR, 0.0) / groups if isinstance(op, tileas.DOTS) else 0.0
+                        for op, cost in zip(graph.operations, graph.costs)]  # fmt: skip
+        self._issue = [cost.busy.get(Unit.ISSUE, 0.0) / groups for cost in graph.costs]
+        self._longest = [max(cost.busy.values(), default=0.0) / groups for cost in graph.costs]
+        self._waited_for = [number for number, op in enumerate(graph.operations) if _is_waited_for(op)]
+        self._latency = [cost.latency - max(cost.busy.values(), default=0.0) for cost in graph.costs]
+
+    def ends(self) -> list[float]:
+        """When each round has ended."""
+        tensor = lanes = start = 0.0
+        done: list[list[list[float]]] = []
+        found = []
+        for number in range(_ROUNDS):
+            done.append([[0.0] * len(self._order) for _ in range(self._groups)])
+            clocks, at = [start] * self._groups, [0] * self._groups
+            while (group := self._next(clocks, at)) is not None:
+                each = self._order[at[group]]
+                at[group] += 1
+                begin = clocks[group]
+                for source, rounds in self._before[each]:
+                    if rounds <= number:
+                        begin = max(begin, done[number - rounds][group][source])
+                if self._tensor[each]:
+                    tensor = max(begin, tensor) + self._tensor[each]
+                    clocks[group] = begin + self._issue[each]
+                    done[number][group][each] = tensor + self._latency[each]
+                elif self._longest[each]:
+                    lanes = clocks[group] = max(begin, lanes) + self._longest[each]
+                    done[number][group][each] = lanes + self._latency[each]
+                else:
+                    done[number][group][each] = begin + self._latency[each]
+            start = max([*clocks, *(done[number][group][each] for each in self._waited_for
+                                    for group in range(self._groups))])  # fmt: skip
+            found.append(start)
+        return found
+
+    def _next(self, clocks: Sequence[float], at: Sequence[int]) -> int | None:
+        """The group that is the furthest behind, of those that have not ended their round."""
+        waiting = [group for group in range(self._groups) if at[group] < len(self._order)]
+        return min(waiting, key=lambda group: (clocks[group], group), default=None)
+
+
+def _is_waited_for(op: Operation) -> bool:
+    """Whether a dot is asynchronous and complete at the end of its round: something but the next product uses it."""
+    return is_asynchronous(op) and not is_only_added_to(op)

@@ -34,6 +34,7 @@ from .buffers import (
 )
 from .ops import (
     AHEAD_ATOM,
+    AWAITED_NEXT,
     AWS_ORDER,
     AWS_STAGE,
     BLOCK_WARPS,
@@ -178,6 +179,7 @@ __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 __all__ = [
     "AHEAD_ATOM",
+    "AWAITED_NEXT",
     "AWS_ORDER",
     "AWS_STAGE",
     "BLOCK_WARPS",

@@ -61,6 +61,10 @@ DOTS_IN_FLIGHT = "nv_tileas.dots_in_flight"
 """Discardable unit attribute of a loop with a schedule: its dots may be in flight when the next iteration begins, whose
 copies do not overwrite what they read."""
 
+AWAITED_NEXT = "nv_tileas.awaited_next"
+"""Discardable unit attribute of a dot of a loop: what is left of it at the end of an iteration is waited for before
+anything else of the next one."""
+
 NO_ROOM = "nv_tileas.no_room"
 """Discardable unit attribute of a load that could run ahead but for shared memory."""
 

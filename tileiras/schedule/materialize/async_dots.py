@@ -157,6 +157,8 @@ class _Rewriting:
             ends = [place for each in chain_of(dot) for place in released_of(each, block, places)]
             if any(reads_ring(each, loop) for each in chain_of(dot)):
                 ends.append(last)
+            if tileas.AWAITED_NEXT in dot.attributes:
+                ends = [0]
             yield Future(value, value, 0, tail, tuple(ends))
         for op in places:
             if op in self._old:

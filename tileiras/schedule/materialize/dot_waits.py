@@ -167,6 +167,8 @@ def _fills(buffer: Value, loop: Operation) -> list[Operation]:
 
 def is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
     """Whether nothing that a dot reads is written to before the dot of the next iteration has begun."""
+    if tileas.AWAITED_NEXT in dot.attributes:
+        return True
     pipes = _pipes(dot)
     if pipes and any(_releases(op, pipes) for op in loop.body.block.operations):
         return False

@@ -30,14 +30,16 @@ Seats = Mapping[Operation, tuple[int, int]]
 """Operation -> its stage, and its place in a round of the loop."""
 
 
-def rotate(loop: scf.ForOp, seats: Seats, waits_of: WaitsOf) -> None:
-    """Rewrites a loop, in place, whose operations have seats that keep all that `waits_of` finds."""
+def rotate(loop: scf.ForOp, seats: Seats, waits_of: WaitsOf) -> scf.ForOp:
+    """Rewrites a loop, in place, whose operations have seats that keep all that `waits_of` finds; the loop that there
+    is then."""
     while (last := max((seats[op][0] for op in _body(loop)), default=0)) > 0:
         waits = waits_of(loop)
         assert waits is not None, "the waits of the loop were looked at"
         rotation = _Rotation(loop, seats, last, waits)
         rotation.run()
         loop, seats = rotation.kernel, rotation.seats
+    return loop
 
 
 def _body(loop: scf.ForOp) -> list[Operation]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tileiras.analysis.dots_in_flight import is_of_warpgroups, is_only_added_to
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Operation, Value
+from tileiras.ir import Operation, UnitAttr, Value
 from tileiras.schedule.dependence_graph import loop_waits
 from tileiras.schedule.schedule_analysis import ScheduleAnalysis, analysis_of, is_published, withdraw
 from tileiras.schedule.staging import StagedLoad, staged_load
@@ -40,8 +41,18 @@ def pipeline_in_stages(
     loop = run_ahead(loop, staged, ahead, held, atom)
     seats = _seats(loop)
     withdraw(loop)
-    rotate(loop, seats, loop_waits)
+    if analysis.stages > 1:
+        _await_next(rotate(loop, seats, loop_waits))
     return True
+
+
+def _await_next(loop: scf.ForOp) -> None:
+    """Has dots of warpgroups that are under way at the end of a round be waited for by the next one: ptxas moves a wait
+    up in its block, and then what stands before it is no longer computed under the dot."""
+    for value in loop.yield_op.operands:
+        dot = value.defining_op
+        if is_of_warpgroups(dot) and dot.parent_op is loop and value.has_one_use and not is_only_added_to(dot):
+            dot.attributes[tileas.AWAITED_NEXT] = UnitAttr()
 
 
 def held_iterations(staged: StagedLoad, analysis: ScheduleAnalysis) -> int:
