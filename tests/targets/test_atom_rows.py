@@ -107,6 +107,7 @@ def copy_line(atom: CopyAtom) -> str:
     words = {
         "rank": 2, "map": "%rd0", "at": "{%r1, %r2}", "rows": "{%r1, %r2, %r3, %r4, %r5}", "barrier": "%r6",
         "bytes": "%r7", "ctas": "%h0", "descriptor": "%rd1", "registers": registers("r", 4), "columns": 4,
+        "operation": "add",
     }  # fmt: skip
     place = {"shared": "%r8", "global": "%rd2", "tensor": "%r9", "register": ""}
     words |= {"from": place[atom.origin], "to": place[atom.destination]}

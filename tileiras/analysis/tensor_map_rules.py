@@ -1,6 +1,6 @@
-"""Which loads and stores a tensor map can serve: the rules of maps (CUDA driver API, cuTensorMapEncodeTiled), and of
-the host where that makes them, which knows the kernel's own arguments alone, against what is known of an access and its
-view.
+"""Which loads, stores and updates a tensor map can serve: the rules of maps (CUDA driver API, cuTensorMapEncodeTiled),
+and of the host where that makes them, which knows the kernel's own arguments alone, against what is known of an access
+and its view.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_maps import view_error
 from tileiras.ir import DYNAMIC, BlockArgument, IntegerType, MemoryWrite, Operation, TensorType, Value
+from tileiras.targets.atoms.bulk_copies import REDUCTIONS
 
 UNIT = 16
 """Bytes that addresses and strides are multiples of."""
@@ -25,14 +26,20 @@ MOST_INDEX_BITS = 32
 
 
 def access_refusal(access: Operation, facts: DivisibilityAnalysis, by_host: bool = True) -> str:
-    """Which rule a load or a store breaks so that no tensor map can serve it, or nothing; `by_host`: the map is made by
+    """Which rule an access breaks so that no tensor map can serve it, or nothing; `by_host`: the map is made by
     the host, not by the kernel."""
-    tiled = (tileas.TiledLoadOp, tileas.TiledStoreOp)
+    tiled = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.TiledAtomicRMWOp)
     if not isinstance(access, tiled) or not isinstance(access.data.type, TensorType):
         return "it is not of a tile of a view"
+    if any(access.attributes.get(name) is not None for name in ("multicast", "reduction")):
+        return "it is of every copy of multicast memory"
+    if isinstance(access, tileas.TiledAtomicRMWOp):
+        mode, element = access.rmw_mode.value, access.data.type.element_type
+        if (mode, str(element)) not in REDUCTIONS:
+            return f"no copy in boxes combines {element} by '{mode}'"
     if aa.NO_TMA in access.attributes:
         return "its hint allow_tma is false"
-    if access.mem_semantic.value != "weak":
+    if not _is_unordered(access):
         return "it is ordered with accesses of other threads"
     wrong = view_error(access.view.type) or _memref_error(access.view, facts, by_host)
     if wrong:
@@ -42,6 +49,14 @@ def access_refusal(access: Operation, facts: DivisibilityAnalysis, by_host: bool
     if isinstance(access, tileas.TiledLoadOp) and _follows(access.token, _writes):
         return "it is ordered after a write of the kernel, which a copy by the asynchronous proxy might not see"
     return "it is ordered after accesses of other threads" if _follows(access.token, _is_strong) else ""
+
+
+def _is_unordered(access: Any) -> bool:
+    """Whether nothing but tokens orders an access; an update is relaxed, as a reduction of boxes is for the GPU."""
+    if isinstance(access, tileas.TiledAtomicRMWOp):
+        scope = access.mem_scope
+        return access.mem_semantic.value in ("weak", "relaxed") and (scope is None or scope.value != "sys")
+    return access.mem_semantic.value == "weak"
 
 
 def memref_of(view: Value) -> Any:

@@ -57,22 +57,23 @@ def assign_load_store_layouts(
         if engine.remarks:
             _remark(op, atom, vector_size, layout, assignment, func.sym_name.value, engine)
     if tensor_maps != "none" and target.has("tma") and (tensor_maps == "host" or target.has("tensormap_replace")):
-        moved = [op for op in accesses if isinstance(op, (*_READS, *_WRITES))]
+        moved = [op for op in accesses if isinstance(op, (*_READS, *_STORES))]
         _choose_tensor_maps(func, moved, engine, tensor_maps == "host")
 
 
 def _choose_tensor_maps(
     func: aa.FuncOp, accesses: list[Operation], engine: DiagnosticEngine, by_host: bool
 ) -> None:
-    """Marks the loads and stores that a tensor map can serve, and says of the others why not."""
+    """Marks the loads, stores and updates that a tensor map can serve, and says of the others why not."""
     from tileiras.analysis.tensor_map_rules import access_refusal
-    from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_STORE
+    from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_REDUCE, BOX_STORE
 
     facts = DivisibilityAnalysis(func)
     for op in accesses:
         refusal = access_refusal(op, facts, by_host)
         if not refusal:
-            op.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(BOX_LOAD if isinstance(op, _READS) else BOX_STORE, 1)
+            name = BOX_LOAD if isinstance(op, _READS) else BOX_STORE if isinstance(op, _WRITES) else BOX_REDUCE
+            op.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(name, 1)
         elif engine.remarks and isinstance(data_of(op).type, TensorType):
             name = func.sym_name.value
             engine.emit(Remark("missed", "RemarkMemoryTensorMap", op.location, reason=refusal, function=name))

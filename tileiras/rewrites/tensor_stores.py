@@ -1,11 +1,13 @@
-"""Stores of tiles by boxes of tensor maps, through shared memory, where there is room for the tile.
+"""Stores of tiles, and updates by them, by boxes of tensor maps, through shared memory, where there is room for the
+tile.
 
     tiled_store %x, %view[...]      %b = alloc_tensor;  store_tensor %x into %b[0];  fence_proxy_async
                                ->   %t = async.tma_store %b[0] to %desc[...];  dealloc_tensor %b
 
-Each thread that stores fences for the asynchronous proxy, before the barrier behind which one thread copies (PTX ISA,
-"Async Proxy"); what the store's token stands for it fences as well.  That thread waits until the copy is complete, so
-what a token orders behind the store needs no more than a barrier.
+An update becomes `async.tma_store ... combined by add`.  Each thread that stores fences for the asynchronous proxy,
+before the barrier behind which one thread copies (PTX ISA, "Async Proxy"); what the store's token stands for it fences
+as well.  That thread waits until the copy is complete, so what a token orders behind the store needs no more than a
+barrier.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ LEAST_BYTES = 4096
 def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
     """Rewrites the marked stores of a function of nv_tileas, in place; a remark says why one stays as it is."""
     most = _most_bytes(func)
-    for store in [op for op in func.walk() if isinstance(op, tileas.TiledStoreOp)]:
+    for store in [op for op in func.walk() if isinstance(op, (tileas.TiledStoreOp, tileas.TiledAtomicRMWOp))]:
         if store.attributes.pop(tileas.AHEAD_ATOM, None) is None:
             continue
         refusal = _refusal(store, most, shared_budget(func, target))
@@ -108,7 +110,7 @@ def _rewrite(store: Any) -> None:
     coords = _coordinates(builder, store)
     done = builder.insert(
         TmaStoreOp(buffer=buffer, stage=stage, desc=made, coords=coords, token=store.token,
-                   result_token=store.result_token.type)
+                   rmw_mode=store.attributes.get("rmw_mode"), result_token=store.result_token.type)
     )  # fmt: skip
     builder.insert(tileas.DeallocTensorOp(buffer))
     store.result_token.replace_all_uses_with(done.results[0])

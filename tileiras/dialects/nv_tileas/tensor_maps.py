@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import integer_like
+from tileiras.dialects.nv_tileaa.memory import verify_mode
 from tileiras.ir import (
     AttrSizedOperandSegments,
     FloatType,
@@ -25,6 +26,7 @@ from tileiras.ir import (
     Pure,
     Type,
     VerifyError,
+    attribute,
     operand,
     optional_operand,
     result,
@@ -142,7 +144,8 @@ class MakeTmaDescOp(Operation):
 
 
 class TmaStoreOp(Operation):
-    """Copies a tile in one stage of a buffer to memory, by boxes of a descriptor; complete when it is done.
+    """Copies a tile in one stage of a buffer to memory, by boxes of a descriptor; complete when it is done.  With
+    `rmw_mode` elements are combined with what is there, each atomically for the GPU.
 
     The coordinates are those of a tile, as a tiled store has them; what lies outside of the memref is not stored.  One
     thread issues the copies and waits for them.  What threads stored in the buffer they have fenced for the
@@ -156,10 +159,12 @@ class TmaStoreOp(Operation):
     desc = operand(TmaDescType)
     coords = variadic_operand(integer_like)
     token = optional_operand(aa.MemTokenType)
+    rmw_mode = attribute(aa.AtomicRMWModeAttr, optional=True)
     mem_semantic = aa.MemSemanticAttr("weak")
     result_token = result(aa.MemTokenType)
     assembly_format = (
-        "$buffer `[` $stage `:` type($stage) `]` `to` $desc `[` $coords `]` (`token` `=` $token^)? attr-dict"
+        "$buffer `[` $stage `:` type($stage) `]` `to` $desc `[` $coords `]` (`combined` `by` $rmw_mode^)?"
+        " (`token` `=` $token^)? attr-dict"
         " `:` type($buffer) `,` type($desc) `,` `(` type($coords) `)` `->` type($result_token)"
     )
 
@@ -167,3 +172,5 @@ class TmaStoreOp(Operation):
         check_stage(self)
         if len(self.coords) != len(self.desc.type.view.shape):
             raise VerifyError(f"expects {len(self.desc.type.view.shape)} coordinates, but got {len(self.coords)}")
+        if self.rmw_mode is not None:
+            verify_mode(self.desc.type.view.element_type, self.rmw_mode.value)

@@ -12,7 +12,8 @@ from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp
 from tileiras.ir import IntegerAttr, StringAttr, TensorType, Value, VerifyError, i32, i64
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import Piece, tensor_boxes
-from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_STORE, BULK_COPY_ATOMS
+from tileiras.targets import CopyAtom
+from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_REDUCE, BOX_STORE, BULK_COPY_ATOMS, REDUCTIONS
 
 from .agents import by_one_thread
 from .builder import Number
@@ -55,7 +56,7 @@ def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -
     """One thread copies, and waits until what it copied is in memory: other threads see it behind a barrier."""
     emit = lowering.emit
     corners = _corners(op, lowering)
-    atom = BULK_COPY_ATOMS[BOX_STORE]
+    atom, syntax = _store_atom(op)
     with by_one_thread(lowering):
         place = stage_place(lowering.value(op.buffer), lowering.value(op.stage), lowering)
         start = emit.gep(place.base, place.start)
@@ -65,12 +66,24 @@ def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -
                 emit.gep(start, piece.offset),
                 _coordinates(op, piece, corners, lowering),
                 instruction=StringAttr(atom.instruction),
-                syntax=StringAttr(atom.syntax),
+                syntax=StringAttr(syntax),
             )
             emit.insert(copy)
         emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
         emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32)))
     return [None]
+
+
+def _store_atom(op: TmaStoreOp) -> tuple[CopyAtom, str]:
+    """The atom of a store or an update, and the operands of its instruction."""
+    if op.rmw_mode is None:
+        atom = BULK_COPY_ATOMS[BOX_STORE]
+        return atom, atom.syntax
+    atom, mode, element = BULK_COPY_ATOMS[BOX_REDUCE], op.rmw_mode.value, op.desc.type.view.element_type
+    operation = REDUCTIONS.get((mode, str(element)))
+    if operation is None:
+        raise VerifyError(f"has no instruction that combines {element} by '{mode}'")
+    return atom, atom.syntax.replace("{operation}", operation)
 
 
 BoxCopy = TmaLoadOp | TmaStoreOp

@@ -14,7 +14,7 @@ from . import proxies
 from .accesses import RANK, RANK_BIT, Access, merged
 from .barrier_objects import change_counts, complete
 from .decoder import Instruction
-from .memory_order import GPU, Order
+from .memory_order import GPU, WEAK, Order
 from .waits import block_id
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def begin_landing(
         if access.shared and written is not None and not reads:
             written.reshape(-1, access.data.itemsize)[access.index] = False
         if group.launch.races is not None:
-            group.launch.races.begin_copy(group, item, access)
+            # Each update is relaxed at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk").
+            group.launch.races.begin_copy(group, item, access, RELAXED if reads else WEAK)
             if not generic and access.index.size:
                 proxies.check_overwrite(group.launch.races, group, item, access)
 

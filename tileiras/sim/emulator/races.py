@@ -435,11 +435,11 @@ class RaceChecker:
             self.report(group, item, access, place, thread, int(others[0]), int(codes[0]), "read", missing=missing)
         return writes
 
-    def begin_copy(self, group: WarpGroup, item: Instruction, access: Access) -> None:
+    def begin_copy(self, group: WarpGroup, item: Instruction, access: Access, order: Order = WEAK) -> None:
         """An asynchronous copy may write from now on."""
         state, first, count = self._cells(access)
         if state is not None:
-            self.begin_write(group, item, access, *expand(first, count, group.numbers[access.threads]))
+            self.begin_write(group, item, access, *expand(first, count, group.numbers[access.threads]), order)
 
     def last_writes(self, access: Access) -> tuple[int, int, Instruction] | None:
         """(thread, its clock, instruction) of the last write in this launch of global memory, None where nobody wrote;

@@ -69,9 +69,11 @@ _STORES = (
         syntax=".{rank}d.global.shared::cta.tile.bulk_group [{map}, {at}], [{from}]", **{**_STORE, "chosen": True},
     ),
     CopyAtom(
-        "tma_reduce", "shared", "global", (16,), "90", "", "cp.reduce.async.bulk.tensor",
+        "tma_reduce", "shared", "global", (16,), "90", "nvvm.cp.async.bulk.tensor.global.shared.cta",
+        "cp.reduce.async.bulk.tensor",
         'PTX ISA, "Data Movement and Conversion Instructions: cp.reduce.async.bulk.tensor"', combines=True, box=_BOX,
-        syntax=".{rank}d.global.shared::cta.add.tile.bulk_group [{map}, {at}], [{from}]", **_STORE,
+        syntax=".{rank}d.global.shared::cta.{operation}.tile.bulk_group [{map}, {at}], [{from}]",
+        **{**_STORE, "chosen": True},
     ),
     CopyAtom(
         "bulk_store", "shared", "global", (16,), "90", "", "cp.async.bulk", BULK, box=_RUN,
@@ -109,7 +111,15 @@ _TENSOR = (
     ),
 )  # fmt: skip
 
-BOX_LOAD, BOX_STORE = "tma_load", "tma_store"
-"""The atoms of a box of a tensor on its way to shared memory, and from there."""
+BOX_LOAD, BOX_STORE, BOX_REDUCE = "tma_load", "tma_store", "tma_reduce"
+"""The atoms of a box of a tensor on its way to shared memory, and from there: stored, or combined into memory."""
+
+REDUCTIONS: dict[tuple[str, str], str] = {
+    **{("addf", element): "add" for element in ("f32", "f16", "bf16")},
+    ("add", "i32"): "add",
+    **{(mode, element): mode for mode in ("min", "max", "and", "or", "xor") for element in ("i32", "i64")},
+}
+"""How an update of nv_tileaa combines elements of a type -> the operation of the instruction, of those that the PTX ISA
+has for the types of maps ("cp.reduce.async.bulk.tensor"), whose integers are signed here."""
 
 BULK_COPY_ATOMS: dict[str, CopyAtom] = {atom.name: atom for atom in (*_LOADS, *_STORES, *_TENSOR)}
