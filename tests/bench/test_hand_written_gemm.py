@@ -6,8 +6,12 @@ import pytest
 
 from bench import hand_written_gemm
 from bench.hand_written_gemm import ENTRY, STEPS
-from tests.bench.test_validation import needs_tools
+from tileiras.codegen import toolkit
 from tileiras.sim import emulate
+
+needs_tools = pytest.mark.skipif(
+    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
+)
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)

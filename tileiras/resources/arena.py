@@ -11,7 +11,18 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.dialects.nv_tileaa import PtrType
 from tileiras.dialects.nv_tileas import ScratchAttr, names
-from tileiras.ir import ArrayAttr, Attribute, Block, IntegerAttr, Operation, Region, TensorType, Value, element_type_of, i32
+from tileiras.ir import (
+    ArrayAttr,
+    Attribute,
+    Block,
+    IntegerAttr,
+    Operation,
+    Region,
+    TensorType,
+    Value,
+    element_type_of,
+    i32,
+)
 from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges

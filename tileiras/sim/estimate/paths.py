@@ -171,8 +171,8 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
         found.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
             tuple(lines), _copies(instructions, known, several),
-            block.start in block.successors, not effects and len(instructions) <= _JUMP, {key: tuple(at) for key, at in places.items()},
-            {key: tuple(at) for key, at in families.items()},
+            block.start in block.successors, not effects and len(instructions) <= _JUMP,
+            {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
     asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
     return [block._replace(lines=tuple(line for line in block.lines if line in asked)) for block in found]
