@@ -34,7 +34,7 @@ from bench import estimates, ranking, real_sizes
 from bench.estimates import GPUS, Job, Timed
 from bench.further_sizes import FURTHER
 from bench.kept_rows import KeptRows, digest, model_version
-from bench.plans import PLANS, plans
+from bench.plans import PLANS, Plan, plans
 from bench.published import published
 from bench.ranking import Ranked, Taken
 from bench.whole_process import vendor_tool
@@ -65,7 +65,7 @@ class Task(NamedTuple):
 
 
 class Settings(NamedTuple):
-    plans: dict[str, dict[str, str]]
+    plans: dict[str, Plan]
     reference: bool
     checked: bool
     kept: KeptRows

@@ -141,9 +141,12 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
         both = (mine != before) & (other != before)
         compared += int(both.sum())
         one, two = (np.asarray(each[both], np.float64) for each in (mine, other))
-        scale = np.abs(two).max(initial=0)
-        if not np.allclose(one, two, rtol=TOLERANCE, atol=TOLERANCE * scale):
-            return f"parameter {n} differs by {np.abs(one - two).max():.3g}, at numbers up to {scale:.3g}"
+        # What is not a number by both, or infinite, is the same.
+        scale = np.abs(two[np.isfinite(two)]).max(initial=0)
+        if not np.allclose(one, two, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True):
+            apart = np.abs(one - two)
+            worst = apart[np.isfinite(apart)].max(initial=0)
+            return f"parameter {n} differs by {worst:.3g}, at numbers up to {scale:.3g}"
     return "" if compared else "nothing that both have written"
 
 

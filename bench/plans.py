@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import argparse
 
-PLANS: dict[str, dict[str, str]] = {
+Plan = dict[str, str | int]
+
+PLANS: dict[str, Plan] = {
     "none": {"pipeline_strategy": "none"},
     "plain": {"pipeline_strategy": "unspecialize"},
     "boxes": {"pipeline_strategy": "unspecialize", "tensor_maps": "host"},
+    "device-boxes": {"pipeline_strategy": "unspecialize", "tensor_maps": "device"},
+    "overlap": {"pipeline_strategy": "unspecialize", "v2_opt_level": 1},
+    "overlap-boxes": {"pipeline_strategy": "unspecialize", "v2_opt_level": 1, "tensor_maps": "host"},
     "agents": {"pipeline_strategy": "warp-specialize"},
     "agents-boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"},
     "auto": {"pipeline_strategy": "auto", "tensor_maps": "host"},
 }
-"""Options of `tileiras.compile`: loads where they stand, loads that run ahead in plain rings, in boxes of tensor maps,
-by an agent, by an agent in boxes, and what the compiler's rule makes of the last."""
+"""Options of `tileiras.compile`: loads where they stand, loads that run ahead in plain rings, in boxes of tensor maps
+that the host makes or the device, the same with operations of several iterations at a time, loads by an agent, by an
+agent in boxes, and what the compiler's rule makes of the last."""
 
 
-def plans(names: str) -> dict[str, dict[str, str]]:
+def plans(names: str) -> dict[str, Plan]:
     """Those of a list separated by commas, an option's value.  Raises ArgumentTypeError."""
     wanted = [name for name in names.split(",") if name]
     for name in wanted:

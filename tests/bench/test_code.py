@@ -5,6 +5,7 @@ import math
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -44,6 +45,16 @@ def test_a_launch_is_estimated_and_what_it_computes_is_compared():
     other = tileiras.compile(job.bytecode, gpu_name="sm_90", emit="cubin", entry="saxpy", num_warps=1)
     assert estimates.difference(image, other, job, gpu) == ""
     assert "parameter 1 differs by " in estimates.difference(image, estimates.ours(changed(job), gpu), job, gpu)
+
+
+def test_what_is_no_number_by_both_is_the_same():
+    gpu = rates.gpu(GPUS["sm_90"])
+    job = code.job_of_example(ROW, "sm_90")
+    job.parameters[0][::2] = np.nan
+    image = estimates.ours(job, gpu)
+    assert estimates.difference(image, image, job, gpu) == ""
+    # The other operand times itself has numbers in other places.
+    assert "parameter 1 differs" in estimates.difference(image, estimates.ours(changed(job), gpu), job, gpu)
 
 
 def test_an_image_that_cannot_be_estimated_is_a_row_without_a_time():

@@ -34,7 +34,7 @@ from tiled_kernels import Tiled, tiled  # noqa: E402
 
 import tileiras  # noqa: E402
 from bench.plans import PLANS, plans  # noqa: E402
-from tests.kernels.random_loops import RandomLoops  # noqa: E402
+from tests.kernels.random_loops import RandomChains, RandomLoops  # noqa: E402
 from tileiras.codegen import ptxas, toolkit  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.progress import Progress  # noqa: E402
@@ -72,9 +72,12 @@ def of_tiles(kernel: Tiled) -> Program:
     return Program(kernel.name, kernel.bytecode(), kernel.entry, kernel.grid, kernel.targets, {}, kernel.run)
 
 
-def of_seed(seed: int) -> Program:
-    """A random program; the number of stages is the seed's, the plan is not."""
-    made = RandomLoops(seed)
+OF_SEED = ("unspecialized_pipeline_num_stages", "num_warps")
+
+
+def of_seed(seed: int, kind: type[RandomLoops] | type[RandomChains]) -> Program:
+    """A random program; stages and warps are the seed's, the plan is not."""
+    made = kind(seed)
     kernel = made.kernel()
 
     def run(launch: Callable[[list[Any]], None]) -> None:
@@ -83,8 +86,9 @@ def of_seed(seed: int) -> Program:
         for got, wanted in zip(found, kernel.expected, strict=True):
             np.testing.assert_array_equal(got, wanted)
 
-    options = {key: value for key, value in made.strategy.items() if key == "unspecialized_pipeline_num_stages"}
-    return Program(f"random loops {seed}", kernel.text, "k", (kernel.grid,), (), options, run)
+    options = {key: value for key, value in made.strategy.items() if key in OF_SEED}
+    name = "loops" if kind is RandomLoops else "chains"
+    return Program(f"random {name} {seed}", kernel.text, "k", (kernel.grid,), (), options, run)
 
 
 FEATURES = {
@@ -198,7 +202,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _options = parser.parse_args(arguments)
     kernels = [each for each in tiled() if _options.match is None or _options.match in each.name]
     makers: list[Callable[[], Program]] = [lambda each=each: of_tiles(each) for each in kernels]
-    makers += [lambda seed=seed: of_seed(seed) for seed in range(_options.first, _options.first + _options.random)]
+    # Every other one is of dots that follow each other.
+    makers += [lambda seed=seed: of_seed(seed, RandomChains if seed % 2 else RandomLoops)
+               for seed in range(_options.first, _options.first + _options.random)]  # fmt: skip
     _jobs = [(make, target) for make in makers for target in _options.targets.split(",")]
     _kept = _read(_options.figures)
     rows: list[Outcome] = []

@@ -53,6 +53,16 @@ def test_independent_work_is_bound_by_issue(warps):
     assert found.bound == "issue" and found.utilization["issue"] > 0.9
 
 
+@pytest.mark.parametrize("warps", [1, 2])
+def test_ctas_with_few_warps_share_the_sub_cores(warps):
+    """As many CTAs as fill the sub-cores with a warp each take no longer than one of them; twice as many do."""
+    sms, text = gpu("H200").sms, independent_fma(32 * warps, trips=200)
+    one, filled, twice = (
+        estimate(text, [OUT], grid=sms * count).cycles for count in (1, 4 // warps, 8 // warps)
+    )  # fmt: skip
+    assert filled < 1.1 * one and twice > 1.5 * one
+
+
 def test_half_as_many_lanes_take_twice_as_long():
     """An A100 has 64 FMA lanes, an H200 128."""
     fast, slow = (per_iteration(estimate(independent_fma(512).replace("sm_90a", "sm_80"), [OUT], on=name))

@@ -130,8 +130,10 @@ class Simulation:
         self.ends.append(-1.0)
         self.begun += 1
         for work in works:
-            # Warps of a CTA go to the sub-cores in turn.
-            warp = Warp(len(self.warps), work, cluster, self.sms[work.rank], work.warp % SUB_CORES)
+            # Warps of a CTA go to the sub-cores in turn, and so do CTAs that have fewer warps than these.
+            count = live[work.rank]
+            first = slot * count if count < SUB_CORES else 0
+            warp = Warp(len(self.warps), work, cluster, self.sms[work.rank], (first + work.warp) % SUB_CORES)
             warp.start = at
             warp.ended = -1.0
             self.warps.append(warp)
