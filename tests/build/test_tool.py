@@ -189,6 +189,30 @@ env.TileKernel("kernels/k.mlir")
     assert project.scons().stages == ["read"]
 
 
+def test_a_build_makes_no_default_environment_unless_somebody_asks_for_it(project):
+    text = """
+import atexit, os
+import SCons.Defaults
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ)
+{own}
+env.Default(env.TileKernel("kernels/k.mlir"))
+atexit.register(lambda: print("DEFAULT", SCons.Defaults._default_env is not None))
+"""
+    project.write("SConstruct", text.format(own=""))
+    project.scons()  # SCons has one make folders
+    project.write("kernels/k.mlir", "// one\n" + project.read("kernels/k.mlir").decode())
+    first = project.scons()
+    assert first.stages == ["read"] and "DEFAULT False" in first.output
+    # A cache that the default environment has is every environment's.
+    project.write("SConstruct", text.format(own='CacheDir("host_cache")'))
+    project.write("kernels/k.mlir", "// a comment\n" + project.read("kernels/k.mlir").decode())
+    second = project.scons()
+    assert second.stages == ["read"] and "DEFAULT True" in second.output
+    kept = [name for _, _, names in os.walk(project.path("host_cache")) for name in names]
+    assert len(kept) > 2
+
+
 @pytest.mark.parametrize("where", ["../out", "#/../out", "{absolute}", "build"])
 def test_a_build_directory_outside_the_project_is_built_by_default(tmp_path, where):
     project = Project(tmp_path / "project")

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import SCons.Defaults
+import SCons.Environment
 import SCons.Errors
 import SCons.Node
 import SCons.Script
@@ -33,8 +35,14 @@ def tidy(session: Session, listing: tidying.Listing) -> None:
     _tidyings[session].add(listing)
 
 
+_environments: dict[int, Any] = {}
+"""The environments that stages were declared in, by identity."""
+
+
 def asked_for(targets: Sequence[Any]) -> None:
     """What SCons is about to build."""
+    for env in _environments.values():
+        _ask_no_default(env)
     for tidied in _tidyings.values():
         tidied.asked_for(targets)
     sessions = dict.fromkeys(own.session for own in declared_steps.values())
@@ -48,6 +56,20 @@ def asked_for(targets: Sequence[Any]) -> None:
         steps = [own.step for node, own in declared_steps.items()
                  if own.session is found and node in reached and not own.settled]  # fmt: skip
         look_ahead(found, steps)
+
+
+def _ask_no_default(env: Any) -> None:
+    """Has an environment know what the default environment would say, where there is none.
+
+    SCons would make one to ask it, of every target, for its CacheDir and its Decider, and look for all default tools
+    once more, which takes as long as bringing a kernel up to date.  All SConscripts have been read: what has not made
+    and configured it so far does not.
+    """
+    if SCons.Defaults._default_env is None:
+        if not hasattr(env, "_CacheDir_path"):
+            env._CacheDir_path = None
+        if env.decide_source is SCons.Environment.default_decide_source:
+            env.Decider("content")
 
 
 def _reached(targets: Sequence[Any]) -> set[Any]:
@@ -81,6 +103,7 @@ def declare(
     env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None, settled: bool = False
 ) -> Declared:
     """Declares the stages of one source; `settled` when the manifest shows all of its artifacts to be as made."""
+    _environments[id(env)] = env
     name = source_name(node)
     path = node.srcnode().abspath
     entries = list(only) if only is not None else entries_of(path, name)

@@ -16,7 +16,7 @@ import tempfile
 from typing import Any
 
 import SCons.Action
-import SCons.Script
+import SCons.Util
 
 from tileiras import pipeline
 from tileiras.build import arguments
@@ -72,7 +72,7 @@ def tile_report(env: Any, target: Any, kernels: Any) -> list[Any]:
     path = str(arguments.path_or_node("target", target))
     if not path.endswith(SUFFIXES):
         raise BadVariable(f"target={path}: a report ends in {', '.join(SUFFIXES)}")
-    sources = SCons.Script.Flatten([kernels])
+    sources = SCons.Util.flatten([kernels])
     wrong = [each for each in sources if isinstance(each, str)]
     if wrong or not sources:
         raise BadVariable("kernels: what TileKernel or TileTree returned is expected")

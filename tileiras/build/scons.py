@@ -22,6 +22,7 @@ import SCons.Builder
 import SCons.Node.FS
 import SCons.Scanner
 import SCons.Script
+import SCons.Util
 
 from tileiras import pipeline
 from tileiras.build import arguments, compiler_library, cpp, discover, gating, products, reports, taskmaster, tidying
@@ -90,7 +91,7 @@ def _add_products(env: Any, nodes: list[Any]) -> None:
 def _sources(env: Any, source: Any) -> list[Any]:
     """The nodes of files; raises BadVariable for anything else."""
     found: list[Any] = []
-    for item in SCons.Script.Flatten([source]):
+    for item in SCons.Util.flatten([source]):
         try:
             nodes = env.arg2nodes(arguments.path_or_node("source", item), env.File)
         except TypeError:  # of SCons, which looks at the disk
