@@ -74,6 +74,7 @@ def begin(project: Project) -> None:
 def test_nothing_is_looked_at_where_nothing_changed(project):
     assert scons(project) == ([], set())
     assert scons(project, TILEIRAS_SERVER="off")[1] >= {"in:kernels", "kernels/a.mlir", "build/sm_90/O3/kernels/a/a.ll"}
+    begin(project)  # that build may have written the manifest
     assert scons(project) == ([], set())
 
 
@@ -236,6 +237,15 @@ def test_the_command_tells_what_is_watched_and_ends_it(project):
     assert subprocess.run([*command, "stop"]).returncode == 0
     shown = subprocess.run([*command, "status"], capture_output=True, text=True)
     assert (shown.stdout, shown.returncode) == ("no service\n", 1)
+
+
+def test_a_monitor_that_is_killed_leaves_nothing_that_matters(project, runtime):
+    os.kill(facts()["pid"], 9)
+    assert scons(project)[1] >= {"kernels/a.mlir"}
+    begin(project)
+    os.kill(facts()["pid"], 9)
+    assert subprocess.run([sys.executable, "-m", "tileiras.server.command", "stop"]).returncode == 0
+    assert os.listdir(runtime / "tileiras") == []
 
 
 def test_who_only_asks_leaves_no_file(project):

@@ -44,7 +44,7 @@ def ask(notes: str, roots: Iterable[tuple[str, Iterable[str]]], since: Mapping[s
     `notes` is a folder on the same file system in which a file may be made.  `since` has the numbers of earlier
     answers, by epoch.  All paths are real ones.  None where nobody can say.
     """
-    cookie = f"cookie-{os.getpid()}-{os.urandom(8).hex()}"
+    cookie = f"{endpoint.COOKIE}{os.getpid()}-{os.urandom(8).hex()}"
     path = os.path.join(notes, cookie)
     try:
         known = [[root, *_identity(root), list(suffixes)] for root, suffixes in roots]
@@ -56,6 +56,7 @@ def ask(notes: str, roots: Iterable[tuple[str, Iterable[str]]], since: Mapping[s
         return None
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        os.unlink(path)  # of which there is an event all the same
         answer = say(
             connection, endpoint.ASK,
             {"notes": notes, "identity": _identity(notes), "cookie": cookie, "roots": known, "since": dict(since)},
@@ -70,10 +71,6 @@ def ask(notes: str, roots: Iterable[tuple[str, Iterable[str]]], since: Mapping[s
         return None
     finally:
         connection.close()
-        try:
-            os.unlink(path)
-        except OSError:
-            pass
 
 
 def _identity(path: str) -> tuple[int, int]:

@@ -29,6 +29,9 @@ ASK, STATUS, STOP, ANSWER = b"A", b"S", b"Q", b"F"
 
 WATCHING, STARTING, LOST, RETIRED = "watching", "starting", "lost", "retired"
 
+COOKIE = "cookie-"
+"""Beginning of the names of files that show the queue of events to be in order."""
+
 IDLE = 600.0
 """Seconds without a request after which the process ends."""
 

@@ -22,6 +22,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from tileiras.fsmonitor import inotify, mounts
+from tileiras.fsmonitor.endpoint import COOKIE
 from tileiras.named_tuple import NamedTuple
 
 FOLDER_MASK = (
@@ -178,7 +179,7 @@ class Monitor:
         if mask & (inotify.Q_OVERFLOW | inotify.UNMOUNT):
             self._lose("events were lost" if mask & inotify.Q_OVERFLOW else "a file system was unmounted")
         elif event.watch == self._notes:
-            if event.name:
+            if event.name.startswith(COOKIE):
                 self._cookies.add(event.name)
             elif mask & inotify.IGNORED:
                 self._lose("the folder of a build's notes is gone")

@@ -81,7 +81,7 @@ def stop() -> bool:
     """Ends the service, and waits for it; whether there was one.  One that is loading is waited for first."""
     limit = time.monotonic() + ANSWER_SECONDS
     while (facts := ask(protocol.STOP)) is None:
-        if _clear() or time.monotonic() > limit:
+        if _clear(protocol.name_of(protocol.identity())) or time.monotonic() > limit:
             return False
         time.sleep(0.02)
     while os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
@@ -91,8 +91,8 @@ def stop() -> bool:
     return True
 
 
-def _clear() -> bool:
-    """Removes what a killed service has left; False where one holds the lock, which may be loading."""
+def _clear(name: str) -> bool:
+    """Removes what a killed process of this name has left; False where one holds the lock, which may be loading."""
     from tileiras.server import zygote
 
     try:
@@ -100,7 +100,7 @@ def _clear() -> bool:
     except OSError:
         return True
     try:
-        return zygote.clear(directory, protocol.name_of(protocol.identity()))
+        return zygote.clear(directory, name)
     except OSError:
         return True
     finally:
@@ -123,6 +123,7 @@ def _stop_monitor() -> None:
         if time.monotonic() > limit:
             break
         time.sleep(0.01)
+    _clear(endpoint.name())
 
 
 def _watching(facts: dict[str, Any] | None) -> str:
