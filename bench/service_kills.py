@@ -21,8 +21,11 @@ from collections.abc import Sequence
 
 COUNT = 500
 SEED = 1
-BESIDE = 4
+BESIDE = 6
 """Commands that run at once."""
+
+LONGEST_PAUSE = 0.1
+"""Seconds between two kills: as long as a command takes, so that about half of them live."""
 
 WEIGHTS = {"service": 1, "client": 8, "child": 31}
 """How often each kind is chosen: a service takes seconds to be there, and has children only then."""
@@ -73,7 +76,7 @@ class Kills:
                 target = self._chance.choice(TARGETS)
                 path = os.path.join(self._folder, f"out-{self._number}")
                 self._running[self._start(target, path, "auto")] = (target, path)
-            time.sleep(self._chance.random() * 0.2)
+            time.sleep(self._chance.random() * LONGEST_PAUSE)
             self._kill_one()
             for process in [process for process in self._running if process.poll() is not None]:
                 self._check(process)

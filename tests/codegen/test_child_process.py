@@ -4,6 +4,7 @@ The programs are shell scripts that do what a program may do.
 """
 
 import os
+import subprocess
 import sys
 import time
 
@@ -246,3 +247,29 @@ def test_ptxas_judges_controls(ptxas, tmp_path):
     with pytest.raises(CompileError, match="Invalid compiler controls file") as error:
         assembler.assemble(PTX, "sm_80", ptxas=ptxas, controls=str(tmp_path / "controls"))
     assert error.value.code == 5
+
+
+WATCHED = """\
+import os, sys
+seen = []
+sys.addaudithook(lambda event, given: seen.append(str(given[0])) if event in ("open", "os.mkdir") else None)
+from tileiras.codegen import child_process
+with child_process.working_folder() as folder:
+    print(folder)
+    assert os.path.isdir(folder)
+assert not os.path.exists(folder)
+print(*(path for path in seen if path.startswith(sys.argv[1])), sep="\\n")
+"""
+
+
+@pytest.mark.parametrize("variables", [("TMPDIR",), ("TEMP",), ("TMP",)])
+def test_a_folder_is_where_the_environment_says_and_nothing_is_tried_out_beside_it(tmp_path, variables):
+    """A process that is killed while it tries leaves the file."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("TMPDIR", "TEMP", "TMP")}
+    named = {"TMPDIR": str(tmp_path / "absent"), **{name: str(tmp_path) for name in variables}}
+    command = [sys.executable, "-c", WATCHED, str(tmp_path)]
+    done = subprocess.run(command, env={**kept, **named}, capture_output=True, text=True, check=True)
+    folder, *touched = done.stdout.split()
+    assert os.path.dirname(folder) == str(tmp_path)
+    assert {path for path in touched if os.path.dirname(path) == str(tmp_path)} == {folder}
+    assert os.listdir(tmp_path) == []

@@ -20,6 +20,7 @@ import errno
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from tileiras.codegen import isolation
@@ -47,16 +48,39 @@ def working_folder() -> Iterator[str]:
     Raises OSError where none can be made.
     """
     import shutil
-    import tempfile
 
     # Told of before it is made: it must be nobody else's, so its name is one that is never drawn twice.
-    path = os.path.join(os.path.abspath(tempfile.gettempdir()), f"tileiras-{os.urandom(16).hex()}")
-    with isolation.watching(path):
-        os.mkdir(path, 0o700)
-        try:
-            yield path
-        finally:
-            shutil.rmtree(path, ignore_errors=True)
+    name = f"tileiras-{os.urandom(16).hex()}"
+    full: OSError | None = None
+    folders = _folders_for_temporary_files()
+    for folder in folders:
+        path = os.path.join(os.path.abspath(folder), name)
+        with isolation.watching(path):
+            try:
+                os.mkdir(path, 0o700)
+            except OSError as error:
+                full = full or (error if error.errno in DISK_FULL else None)
+                continue
+            try:
+                yield path
+            finally:
+                shutil.rmtree(path, ignore_errors=True)
+            return
+    raise full or FileNotFoundError(errno.ENOENT, f"No usable temporary directory found in {folders}")
+
+
+def _folders_for_temporary_files() -> list[str]:
+    """Those that the library `tempfile` would try, in its order.  It does so by writing a file, which a process that is
+    killed meanwhile leaves."""
+    known = sys.modules.get("tempfile")
+    if known is not None and known.tempdir is not None:
+        return [known.tempdir]
+    if os.name == "nt":
+        import tempfile
+
+        return [tempfile.gettempdir()]
+    named = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
+    return [*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp", os.getcwd()]
 
 
 def run(

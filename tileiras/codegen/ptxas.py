@@ -139,7 +139,6 @@ def form_of(ptx: str, chip: str) -> str:
 def prepare() -> None:
     """Loads what running ptxas and reading its words takes, which is half as long as it runs for a small kernel."""
     import shutil  # noqa: F401
-    import tempfile  # noqa: F401
 
     from tileiras.codegen import child_process  # noqa: F401
 
