@@ -1,6 +1,8 @@
 """What the service takes for an edit of its code: everything that changes a module, and nothing else."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -64,3 +66,24 @@ def test_other_files_of_the_folders_do_not(package):
     # What a folder is remembered by after that tells a new module still.
     (package / "inner" / "c.py").write_text("")
     assert not state.is_current()
+
+
+COLLAPSED = """\
+from tileiras.server.loaded import collapse_memory
+def huge():
+    with open("/proc/self/smaps_rollup") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith("AnonHugePages"))
+data = bytearray(range(256)) * (1 << 17)
+before = huge()
+collapse_memory()
+assert data == bytearray(range(256)) * (1 << 17)
+print(huge() - before)
+"""
+
+
+def test_memory_is_kept_in_huge_pages_as_it_was():
+    found = subprocess.run([sys.executable, "-c", COLLAPSED], capture_output=True, text=True, check=True).stdout
+    release = tuple(map(int, os.uname().release.split(".")[:2]))
+    if release < (6, 1) or not os.path.isdir("/sys/kernel/mm/transparent_hugepage"):
+        pytest.skip("the system has no MADV_COLLAPSE")
+    assert int(found) > 0

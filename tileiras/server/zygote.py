@@ -337,6 +337,7 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
             # What is loaded stays: looking through it for garbage would copy it into every child.
             gc.freeze()
             gc.disable()
+            loaded.collapse_memory()
             _hand_back_streams()
             zygote.serve()
     except OSError as error:
