@@ -264,6 +264,21 @@ def test_the_trace_has_an_event_for_every_pass_and_remark(capsys, source, tmp_pa
     assert code == 0 and "error" not in errors
 
 
+def test_the_trace_has_the_placement_of_loops(capsys, tmp_path):
+    """Of each operation of the loop its stage and its place in a round, of which no two have one."""
+    source, file = tmp_path / "a.mlir", tmp_path / "trace.json"
+    source.write_text(ATTENTION)
+    options = "compute-capability=sm_80 pipeline-strategy=unspecialize v2-opt-level=2"
+    code, _, errors = opt(capsys, str(source), f"--tileir={options} schedule-trace-file={file}")
+    assert code == 0, errors
+    events = json.loads(file.read_text())["traceEvents"]
+    placed = [event for event in events if event.get("args", {}).get("round") == 0]
+    dots = {event["args"]["stage"] for event in placed if event["name"] == "nv_tileas.dot"}
+    assert dots == {0, 1} and {event["tid"] for event in placed} == {0, 1}
+    assert sorted(event["args"]["order"] for event in placed) == list(range(len(placed)))
+    assert any("loop at " in event["args"]["name"] for event in events if event["name"] == "process_name")
+
+
 # ---- passes that fail softly -----------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from tileiras.cli.outputs import Outputs
 from tileiras.diagnostics import CompileError
 
 if TYPE_CHECKING:
+    from tileiras.ir import Operation
     from tileiras.ir.pass_instrumentation import CrashReproducer, PassTrace
 
 FLAGS = {
@@ -54,7 +55,7 @@ class Records:
             from tileiras.ir.pass_instrumentation import PassTrace
 
             self._trace_file = outputs.writes(path, "schedule-trace-file")
-            self.trace = PassTrace()
+            self.trace = PassTrace({"tileas-generate-schedule": _placement})
         path = words.get("mlir-pass-pipeline-crash-reproducer")
         if path:
             from tileiras.ir.pass_instrumentation import CrashReproducer
@@ -70,6 +71,13 @@ class Records:
         if self.trace is not None:
             with contextlib.suppress(CompileError, BrokenPipeError):
                 self._outputs.publish([(self._trace_file, self.trace.text().encode("utf-8", "surrogateescape"))])
+
+
+def _placement(module: Operation) -> list[dict[str, Any]]:
+    """Events for the loops whose operations have stages."""
+    from tileiras.schedule.schedule_trace import placement_events
+
+    return placement_events(module)
 
 
 def _check_passes(words: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
@@ -216,7 +216,9 @@ class PassTrace(PassInstrumentation):
     `follow` says where remarks are looked for, `text` is the whole document.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, children: Mapping[str, Callable[[Operation], Iterable[dict[str, Any]]]] | None = None) -> None:
+        """`children`: name of a pass -> what makes further events of what it has left."""
+        self._children = children or {}
         self._remarks: Callable[[], Sequence[Any]] = tuple
         self._events: list[dict[str, Any]] = []
         self._origin = time.perf_counter()
@@ -244,8 +246,13 @@ class PassTrace(PassInstrumentation):
             event = {"name": remark.message, "ph": "i", "ts": now, "s": "t", "args": remark.fields(), **place}
             self._events.append(event)
         self._seen = len(said)
+        if name in self._children:
+            self._events += self._children[name](op)
 
-    after_failure = after_pass
+    def after_failure(self, name: str, op: Operation) -> None:
+        if name in self._children:
+            self._children = {other: made for other, made in self._children.items() if other != name}
+        self.after_pass(name, op)
 
     def text(self) -> str:
         import json

@@ -38,7 +38,8 @@ def _while(loop: scf.WhileOp, count: Value) -> Value:
     before, after = loop.before.block, loop.after.block
     behind = thread_counts(before, before.add_argument(i32, loop.location))
     before.last.operands = (*before.last.operands, behind)
-    after.last.operands = (*after.last.operands, thread_counts(after, after.add_argument(i32, loop.location)))
+    again = thread_counts(after, after.add_argument(i32, loop.location))
+    after.last.operands = (*after.last.operands, again)
     regions = [Region().take_blocks(region) for region in (loop.before, loop.after)]
     return _replaced(loop, (*loop.inits, count), regions)
 
@@ -51,8 +52,9 @@ def _if(op: scf.IfOp, count: Value) -> Value:
             inner.location = op.location
             inner.insert(scf.YieldOp.create(()))
             region.append(block)
+        behind = thread_counts(region.blocks[0], count)  # which may put other values in the places of those at the end
         last: Any = region.blocks[0].last
-        last.operands = (*last.operands, thread_counts(region.blocks[0], count))
+        last.operands = (*last.operands, behind)
         regions.append(Region().take_blocks(region))
     return _replaced(op, (op.condition,), regions)
 
