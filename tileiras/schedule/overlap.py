@@ -32,6 +32,7 @@ from tileiras.resources.registers import LiveRegisters
 from tileiras.resources.shared_memory import ring_bytes, scratch_beside, shared_budget
 from tileiras.targets import CopyAtom, Target, find_copy_atom, occupancy
 
+from .constraints import constraints_of
 from .dependence_graph import LoopGraph, Wait, loop_graph
 from .exact_placement import improve
 from .induction_variable import can_look_ahead, trip_count
@@ -103,6 +104,7 @@ class _Overlap:
         loads = [load for load in loads_of(loop) if tileas.RUNS_AHEAD in load.attributes]
         self._staged = [found for load in loads if (found := staged_load(load, loop, atom)) is not None]
         self._live = LiveRegisters()
+        self._constraints = constraints_of(loop)
         self._warps = func.kernel_spec.num_warps
         schedule: Any = loop.attributes[tileas.LOOP_SCHEDULE]
         self._plain_ahead = schedule.stages - (2 if tileas.DOTS_IN_FLIGHT in loop.attributes else 1)
@@ -157,7 +159,7 @@ class _Overlap:
         """Whether operations of several iterations are to overlap: not where other warps of the SM compute under the
         products of each, which by the clock is as fast (docs/scheduling.md)."""
         # Pipes of boxes are given back where their iteration is known to have begun: not in code before the loop.
-        if trip_count(self._loop) == 1 or any(map(comes_in_boxes, self._staged)):
+        if self._constraints.serial or trip_count(self._loop) == 1 or any(map(comes_in_boxes, self._staged)):
             return False
         return level > 1 or self._resident_warps() <= GROUP
 
@@ -221,6 +223,8 @@ class _Overlap:
         """Whether the schedule keeps what the graph of nodes does not show: the order inside of them, that tiles in
         shared memory are used in their stage, and that accumulators of warpgroups are read where they are: ptxas lets
         products wait for each other (C7514) where they are copied while another one is under way."""
+        if not self._constraints.keeps(seats):
+            return False
         crossing = (wait for wait in graph.waits if wait.value is not None and is_in_shared(wait.value.type))
         if any(seats[wait.source][0] != seats[wait.target][0] for wait in crossing):
             return False
