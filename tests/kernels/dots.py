@@ -180,6 +180,41 @@ def chained(
     return Kernel(entry([*views.values(), out], body), (a, b, w), (np.zeros_like(wanted),), (wanted,))
 
 
+def scaled(
+    tiles: tuple[int, int, int], operand: str = "f8E4M3FN", steps: int = 2, *, scale: str = "f8E8M0FNU",
+    block: int = 32, by_rows: bool = False,
+) -> Kernel:  # fmt: skip
+    """C = A B with a scale for each `block` elements along K, in a loop of `steps` tiles; `by_rows`: B is stored so.
+    Scales are powers of two from a quarter to four."""
+    m, n, k = tiles
+    depth, runs = k * steps, k // block
+    a = View("a", (m, k), operand, (m, depth), aligned=16)
+    b = View("b", (k, n), operand, (depth, n), by_columns=not by_rows, aligned=16)
+    x = View("x", (m, runs), scale, (m, runs * steps), aligned=16)
+    y = View("y", (runs, n), scale, (runs * steps, n), by_columns=True, aligned=16)
+    c = View("c", (m, n), "f32")
+    types = f"{a.tile}, {b.tile}, {c.tile}, {x.tile}, {y.tile}"
+    body = [
+        ONE, f"%steps = constant <i32: {steps}> : tile<i32>", zeros("none", c.tile),
+        f"%sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> ({c.tile}) {{",
+        a.load("a", "%zero, %i"), b.load("b", "%i, %zero"), x.load("x", "%zero, %i"), y.load("y", "%i, %zero"),
+        f"%next = mmaf_scaled %a, %b, %acc, %x, %y : {types}",
+        f"continue %next : {c.tile}",
+        "}",
+        c.store("sum"),
+    ]  # fmt: skip
+    generator = np.random.default_rng(4)
+    left, right = whole_numbers((m, depth), operand, 1, 2), whole_numbers((depth, n), operand, 2, 2)
+    of_rows, of_columns = (
+        (2.0 ** generator.integers(-2, 3, (count, runs * steps))).astype(DTYPES[scale]) for count in (m, n)
+    )
+    wide = [each.astype(np.float64) for each in (left, right, of_rows, of_columns)]
+    wanted = (wide[0] * np.repeat(wide[2], block, 1)) @ (wide[1] * np.repeat(wide[3].T, block, 0))
+    stored = right if by_rows else np.ascontiguousarray(right.T)
+    inputs, out = (left, stored, of_rows, of_columns), np.zeros((m, n), np.float32)
+    return Kernel(entry([a, b, x, y, c], body), inputs, (out,), (wanted.astype(np.float32),))
+
+
 def square_and_rows(rows: int = 64, depth: int = 32) -> Kernel:
     """C = S T + S with S = A A^T, A of `rows` x `depth` and T all 3: a dot whose operands are one tile, and one whose
     operands are computed."""

@@ -48,7 +48,7 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
 def buffers_read(dot: Any) -> list[Value]:
     """The buffers in shared memory in which a dot reads its operands."""
     found = []
-    for value in (dot.a, dot.b):
+    for value in (dot.a, dot.b, *scales_of(dot)):
         op = value.defining_op
         while isinstance(op, tileas.VIEW_LIKE):
             op = op.operand.defining_op
@@ -70,6 +70,13 @@ def is_only_added_to(dot: Operation) -> bool:
                for n in handed_on for each in loop.iter_args[n].users):  # fmt: skip
             return False
     return True
+
+
+def scales_of(dot: Any) -> list[Value]:
+    """The tiles of scales that a dot reads in shared memory."""
+    if isinstance(dot, tileas.BlockScaledMmaOp):
+        return [value for value in (dot.scale_a, dot.scale_b) if is_in_shared(value.type)]
+    return [value for value in getattr(dot, "scales", ()) if is_in_shared(value.type)]
 
 
 def chain_of(dot: Any) -> list[Any]:

@@ -193,7 +193,8 @@ def _atom_error(op: Operation, attribute: CopyAtomAttr | MmaAtomAttr, gpu: Targe
         scaled = isinstance(op, tileas.BlockScaledMmaOp) and name not in MMA_ATOMS
         if scaled and gpu.number < 100:
             return "mma block scale is not supported by compute capability < sm100"
-        atom = SCALED_MMA_ATOMS.get(name) if scaled else known_mma_atom(name)
+        atom = SCALED_MMA_ATOMS.get(name) if scaled else None
+        atom = atom or known_mma_atom(name)
         if atom is None:
             return _no_such_atom("mma", name)
     else:

@@ -55,6 +55,9 @@ def fence_columns(func: aa.FuncOp) -> None:
                 if loops[store] & loops[dot] and not _is_behind_load(store):
                     store.attributes["overwrites"] = UnitAttr()
 
+    for dot in writes:
+        if isinstance(dot, tileas.TensorDotOp) and dot.scales and loops[dot]:
+            dot.attributes["fenced"] = UnitAttr()  # copies write where the dot of an earlier iteration has read
     for load in moves:
         if not isinstance(load, tileas.TensorStoreOp) and _knows(load):
             load.attributes["behind"] = UnitAttr()

@@ -8,16 +8,24 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import TensorType, Value
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.matrix_descriptor import describe
-from tileiras.layout.tensor_memory import COLUMNS, accumulator_layout, fragment_layout, operand_layout
-from tileiras.targets import MmaAtom, product_types
+from tileiras.layout.tensor_memory import (
+    COLUMNS,
+    LANES,
+    SCALES_IN_WORD,
+    accumulator_layout,
+    fragment_layout,
+    operand_layout,
+    scale_layout,
+)
+from tileiras.targets import MmaAtom, ScaledMmaAtom, element_name, product_types
 from tileiras.targets.atoms.rows import TensorTile
 
 from .places import Places
 
 
-def tensor_dot_error(op: tileas.DotOp | tileas.TensorDotOp, atom: MmaAtom) -> str:
+def tensor_dot_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMmaAtom) -> str:
     """What is wrong with a dot whose accumulator lies in tensor memory, or will; empty when nothing is."""
-    exchanged = op.exchanged is not None
+    exchanged = getattr(op, "exchanged", None) is not None
     types = product_types(op)
     if (atom.a_type, atom.b_type, atom.c_type) != ((types[1], types[0], types[2]) if exchanged else types):
         return f"atom '{atom.name}' does not multiply {types[0]} and {types[1]} into {types[2]}"
@@ -36,9 +44,33 @@ def tensor_dot_error(op: tileas.DotOp | tileas.TensorDotOp, atom: MmaAtom) -> st
         wanted = fragment_layout(wanted, given.warps, c.element_type.width) or wanted
     if given != wanted:
         return f"the layout of C does not have the accumulator of atom '{atom.name}'"
+    wrong = _scales_error(op, atom)
+    if wrong:
+        return wrong
     if isinstance(atom.a, TensorTile):
         return _a_error(op) or _operand_error("B", op.b.type, 0)
     return _operand_error("A", op.a.type, 1) or _operand_error("B", op.b.type, 0)
+
+
+def _scales_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMmaAtom) -> str:
+    """What is wrong with the scales of a dot: which there are where the atom has some."""
+    scales = [op.scale_a, op.scale_b] if isinstance(op, tileas.BlockScaledMmaOp) else [*getattr(op, "scales", ())][:2]
+    if bool(scales) != isinstance(atom, ScaledMmaAtom):
+        return f"atom '{atom.name}' {'takes no' if scales else 'takes'} block scales"
+    if not isinstance(atom, ScaledMmaAtom):
+        return ""
+    runs = op.b.type.shape[0] // atom.block
+    for what, value, along in (("A", scales[0], 1), ("B", scales[1], 0)):
+        given = element_name(value.type.element_type)
+        if given != atom.scale_type or value.type.shape[along] != runs:
+            return f"atom '{atom.name}' takes a scale of {atom.scale_type} for {atom.block} factors"
+        count = value.type.shape[1 - along]
+        if count % LANES or runs % SCALES_IN_WORD:
+            return f"scales of {what} for {count} rows and {runs} runs do not fill words in tensor memory"
+        wanted = scale_layout(count, runs)
+        if layout_of(value.type) != (wanted if along else wanted.permute((1, 0))):
+            return f"scales of {what} do not lie as copies to tensor memory take them"
+    return ""
 
 
 def _a_error(op: tileas.DotOp | tileas.TensorDotOp) -> str:

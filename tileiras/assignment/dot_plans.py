@@ -109,6 +109,16 @@ class DotPlans:
             return None
         return find_scaled_mma_atom(self.target, *(t.keyword for t in types), op.block, op.a.type.shape[-1])
 
+    def scales_runs_by_themselves(self, op: aa.BlockScaledMmaOp) -> bool:
+        """Whether no instruction takes the scales of a dot, or of a part of it that memory holds."""
+        if self.scaled_atom(op) is not None:
+            return False
+        if self._asynchronous is None or not self.target.has("tcgen05"):
+            return True
+        from .tensor_dots import takes_scales
+
+        return not takes_scales(self.target, op)
+
     def run_atom(self, op: aa.BlockScaledMmaOp, operand: FloatType | None = None) -> MmaAtom | None:
         """The instruction for the operands of a block-scaled dot, of which each run of K is scaled afterwards; None
         when the target has none that runs are multiples of.  `operand` is a type that they are to have instead."""
@@ -136,18 +146,19 @@ class DotPlans:
         return DotPlan(plain.name, a, b, c, fma_operands(c, runs))
 
     def _make(self, op: aa.Dot) -> DotPlan:
-        if isinstance(op, aa.BlockScaledMmaOp):
-            return self._make_scaled(op)
         if self._asynchronous is None:
             return self._make_plain(op)
         why: list[str] = []
         found = self._asynchronous.plan(op, why)
         if found is None:
             return self._make_plain(op)._replace(reason=why[-1] if why else "")
-        return DotPlan(found.atom.name, found.a, found.b, found.c, exchanged=found.exchanged)
+        scales = getattr(found, "scales", ())
+        return DotPlan(found.atom.name, found.a, found.b, found.c, scales, exchanged=found.exchanged)
 
     def _make_plain(self, op: aa.Dot) -> DotPlan:
         """What threads or warps do by themselves."""
+        if isinstance(op, aa.BlockScaledMmaOp):
+            return self._make_scaled(op)
         a, c = op.a.type, op.c.type
         batch = c.shape[0] if c.rank == 3 else None
         m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]

@@ -52,7 +52,7 @@ def _remark(op: tileas.DotOp, plan: DotPlan, target: Target, function: str, engi
     reason = plan.reason
     if not reason and not isinstance(op, aa.BlockScaledMmaOp) and (atom is None or atom.executor == "warp"):
         reason = why_no_better_atom(target, *product_types(op), c.shape[-2], c.shape[-1], a.shape[-1])
-    elif isinstance(op, aa.BlockScaledMmaOp) and name not in SCALED_MMA_ATOMS:
+    elif isinstance(op, aa.BlockScaledMmaOp) and not hasattr(atom, "scale_type") and not reason:
         reason = f"{target.name} has no instruction that takes these scales: each run of K is scaled by itself"
     kind, title = ("failed", "RemarkTensorCoreFMA") if name == UNIVERSAL_FMA else ("passed", "RemarkTensorCoreMMA")
     engine.emit(Remark(kind, title, op.location, arguments=arguments, reason=reason, function=function))

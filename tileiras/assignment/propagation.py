@@ -204,7 +204,7 @@ def slice_of_accumulator(op: tileas.ExtractSliceOp) -> LinearLayout | None:
 
     shapes, warps = (op.source.type.shape, op.result.type.shape), operand_layouts(dot)[2].warps
     rows, bits = mma_atom(dot.atom.atom).shape[0], op.result.type.element_type.width
-    return slice_fragment(*shapes, rows, dot.exchanged is not None, warps, bits)
+    return slice_fragment(*shapes, rows, getattr(dot, "exchanged", None) is not None, warps, bits)
 
 
 def access_layout(op: tileas.Access) -> LinearLayout | None:

@@ -9,17 +9,18 @@ from collections.abc import Sequence
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Block, Operation, TensorType, Value
-from tileiras.layout.tensor_memory import COLUMNS, LANES
+from tileiras.layout.tensor_memory import COLUMNS, LANES, scale_columns
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import mma_atom
 
 from .dot_plans import DotPlans
+from .tensor_operands import operand_columns, source_dot
 
 
 class _Held(NamedTuple):
     """A dot, its columns, and the operations of the function's block between which it has them."""
 
-    dot: aa.DotOp
+    dot: aa.Dot
     columns: int
     first: int
     last: int
@@ -42,13 +43,25 @@ def keep_within_tensor_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.
         held.remove(largest)
 
 
-def _held(op: aa.DotOp, plans: DotPlans, block: Block, places: dict[Operation, int]) -> _Held:
+def _held(op: aa.Dot, plans: DotPlans, block: Block, places: dict[Operation, int]) -> _Held:
     rows = min(LANES, mma_atom(plans.plan(op).atom).shape[0])
-    size = op.c.type.num_elements // rows
+    size = op.c.type.num_elements // rows + _beside_accumulator(op, plans)
     outer = block.find_ancestor_op(op)
     assert outer is not None, "a dot of the function"
     last = max((_first_use(result, block, places) for result in outer.results), default=0)
     return _Held(op, size, places[outer], max(places[outer], last))
+
+
+def _beside_accumulator(op: aa.Dot, plans: DotPlans) -> int:
+    """Columns of scales, and of an A that cannot have those of what it is computed of."""
+    if isinstance(op, aa.BlockScaledMmaOp):
+        runs = op.scale_a.type.shape[1]
+        return sum(scale_columns(count, runs) for count in op.c.type.shape)
+    if not plans.plan(op).atom.endswith("_ts"):
+        return 0
+    source = source_dot(op.a)
+    shares = source is not None and plans.plan(source).atom.startswith("tcgen05_")
+    return 0 if shares else operand_columns(op.a.type)
 
 
 def _first_use(value: Value, block: Block, places: dict[Operation, int]) -> int:

@@ -8,27 +8,36 @@ rest of the function sees.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import Operation, Pure, TensorType, Value
+from tileiras.ir import TensorType, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.matrix_descriptor import matrix_layout
 from tileiras.layout.tensor_memory import (
-    COLUMN_BITS,
     COLUMNS,
     HALF,
     LANES,
+    SCALES_IN_WORD,
     accumulator_layout,
     columns_of,
     fragment_layout,
     operand_layout,
+    scale_columns,
+    scale_layout,
 )
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets import MmaAtom, Target, find_tensor_atom, product_types
+from tileiras.targets import (
+    MmaAtom,
+    ScaledMmaAtom,
+    Target,
+    element_name,
+    find_scaled_tensor_atom,
+    find_tensor_atom,
+    product_types,
+)
 from tileiras.targets.atoms.rows import SharedTile
 
 from .operand_origins import Origins, major
+from .tensor_operands import operand_columns, source_dot
 
 WARPS = 4
 """Fewest that reach all lanes (PTX ISA, "Access restrictions" of tensor memory)."""
@@ -42,14 +51,15 @@ LEAST_COLUMNS = {HALF: 8, LANES: 16}
 
 
 class TensorPlan(NamedTuple):
-    """The atom of a dot, and the layouts of A, B, the accumulator in tensor memory and of what threads load of it;
-    `exchanged`: the instruction's A is the transposed B."""
+    """The atom of a dot, and the layouts of A, B, the accumulator in tensor memory and of what threads load of it, and
+    of scales; `exchanged`: the instruction's A is the transposed B."""
 
-    atom: MmaAtom
+    atom: MmaAtom | ScaledMmaAtom
     a: LinearLayout
     b: LinearLayout
     c: LinearLayout
-    exchanged: bool
+    exchanged: bool = False
+    scales: tuple[LinearLayout, ...] = ()
 
 
 class TensorDots:
@@ -63,8 +73,6 @@ class TensorDots:
 
     def plan(self, op: aa.Dot, why: list[str]) -> TensorPlan | None:
         """How tcgen05.mma multiplies a dot; None, with the reason in `why`, when it cannot."""
-        if isinstance(op, aa.BlockScaledMmaOp):
-            return None
         c, k = op.c.type, op.a.type.shape[-1]
         if c.rank != 2:
             why.append("tcgen05.mma is not used for batches")
@@ -72,6 +80,8 @@ class TensorDots:
         if self._num_warps < WARPS:
             why.append(f"tensor memory is read by {WARPS} warps, the kernel has {self._num_warps}")
             return None
+        if isinstance(op, aa.BlockScaledMmaOp):
+            return self._scaled(op, why)
         exchanged = c.shape[0] < HALF
         m, n = c.shape[::-1] if exchanged else c.shape
         rows = min(m, LANES)
@@ -100,11 +110,35 @@ class TensorDots:
         operands = self._operands(op, atom, exchanged, why)
         return None if operands is None else TensorPlan(atom, *operands, accumulator, exchanged)
 
-    def _accumulator(self, type: TensorType, rows: int, exchanged: bool, why: list[str]) -> LinearLayout | None:
-        """What threads load of the accumulator; None when it does not fit, or its lanes cannot be divided among
-        the warps."""
+    def _scaled(self, op: aa.BlockScaledMmaOp, why: list[str]) -> TensorPlan | None:
+        """How it multiplies with scales, which copies bring to tensor memory: a word for four runs of K, a column for
+        32 rows."""
+        (m, n), runs = op.c.type.shape, op.scale_a.type.shape[-1]
+        if not _fills_words(op):
+            least = f"{LANES} rows and columns and {SCALES_IN_WORD} runs of K"
+            why.append(f"tcgen05.mma with block scales is used from {least} on, the dot has {m} x {n} and {runs}")
+            return None
+        atom = _scaled_atom(self._target, op, min(n, MOST_COLUMNS))
+        if atom is None:
+            types = [element_name(v.type.element_type) for v in (op.a, op.b, op.scale_a)]
+            kind = f"{types[0]} x {types[1]} with scales of {types[2]} for {op.block}"
+            why.append(f"tcgen05.mma of {self._target.name} does not multiply {kind}")
+            return None
+        columns = sum(scale_columns(count, runs) for count in (m, n))
+        accumulator = self._accumulator(op.c.type, LANES, False, why, columns)
+        operands = self._operands(op, atom, False, why)
+        if accumulator is None or operands is None:
+            return None
+        scales = scale_layout(m, runs), scale_layout(n, runs).permute((1, 0))
+        return TensorPlan(atom, *operands, accumulator, scales=scales)
+
+    def _accumulator(
+        self, type: TensorType, rows: int, exchanged: bool, why: list[str], beside: int = 0
+    ) -> LinearLayout | None:
+        """What threads load of the accumulator; None when it does not fit with the columns `beside` it, or its lanes
+        cannot be divided among the warps."""
         size = type.num_elements // rows
-        if size > self._columns:
+        if size + beside > self._columns:
             why.append(f"{size} columns of the accumulator do not fit into the {self._columns} of tensor memory")
             return None
         layout = accumulator_layout(type.shape, rows, exchanged)
@@ -124,7 +158,7 @@ class TensorDots:
         return fragment_layout(operand_layout(a.type.shape, bits), self._num_warps, bits)
 
     def _operands(
-        self, op: aa.DotOp, atom: MmaAtom, exchanged: bool, why: list[str]
+        self, op: aa.Dot, atom: MmaAtom | ScaledMmaAtom, exchanged: bool, why: list[str]
     ) -> tuple[LinearLayout, LinearLayout] | None:
         """The layouts of A and B in shared memory; None when there is none that copies fill."""
         a = self._operand(op.a, 1, atom, why, exchanged)
@@ -132,7 +166,7 @@ class TensorDots:
         return None if a is None or b is None else (a, b)
 
     def _operand(
-        self, value: Value, k_axis: int, atom: MmaAtom, why: list[str], is_b: bool = True
+        self, value: Value, k_axis: int, atom: MmaAtom | ScaledMmaAtom, why: list[str], is_b: bool = True
     ) -> LinearLayout | None:
         """The layout of an operand in shared memory, which `is_b` of the instruction."""
         bits = value.type.element_type.width
@@ -153,29 +187,17 @@ class TensorDots:
             return matrix_layout(value.type.shape, k_axis, bits, "k")
 
 
-def source_dot(value: Value) -> aa.DotOp | None:
-    """The dot of the same block of whose result a tile of its shape is computed element by element; of several the
-    last, of which there is none where all are loaded or carried."""
-    pending, seen, found = [value], set(), None
-    while pending:
-        op: Any = pending.pop().defining_op
-        if op is None or op in seen or op.parent is None:
-            continue
-        seen.add(op)
-        if isinstance(op, aa.DotOp):
-            if op.result.type.shape == value.type.shape and (found is None or found.is_before_in_block(op)):
-                found = op
-        elif not op.regions and op.has_trait(Pure):
-            pending += _alike(op, value)
-    return found
+def takes_scales(target: Target, op: aa.BlockScaledMmaOp) -> bool:
+    """Whether tcgen05.mma multiplies a dot with its scales, perhaps a part of it at a time."""
+    return op.c.type.rank == 2 and _fills_words(op) and _scaled_atom(target, op, LANES) is not None
 
 
-def _alike(op: Operation, value: Value) -> list[Value]:
-    """The operands of an operation that are tiles of a value's shape, of its block."""
-    tiles = (v for v in op.operands if isinstance(v.type, TensorType) and v.type.shape == value.type.shape)
-    return [v for v in tiles if v.parent_block is value.parent_block]
+def _fills_words(op: aa.BlockScaledMmaOp) -> bool:
+    """Whether the scales fill the words of 128 rows."""
+    (m, n), runs = op.c.type.shape[-2:], op.scale_a.type.shape[-1]
+    return m % LANES == 0 and n >= LANES and runs % SCALES_IN_WORD == 0
 
 
-def operand_columns(type: TensorType) -> int:
-    """Columns of tensor memory that A takes there."""
-    return type.num_elements * type.element_type.width // (COLUMN_BITS * LANES)
+def _scaled_atom(target: Target, op: aa.BlockScaledMmaOp, n: int) -> ScaledMmaAtom | None:
+    types = [element_name(v.type.element_type) for v in (op.a, op.b, op.scale_a)]
+    return find_scaled_tensor_atom(target, *types, op.block, n)

@@ -14,7 +14,7 @@ from tileiras.targets.atoms.rows import TensorTile
 
 def is_of_tensor_memory(op: Operation | None) -> bool:
     """Whether an operation is a dot whose accumulator lies in tensor memory."""
-    return isinstance(op, tileas.DotOp) and op.atom is not None and op.atom.atom.startswith("tcgen05_")
+    return isinstance(op, tileas.DOTS) and op.atom is not None and op.atom.atom.startswith("tcgen05_")
 
 
 def accumulated_in_place(

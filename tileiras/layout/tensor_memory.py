@@ -69,6 +69,40 @@ def operand_layout(shape: tuple[int, int], element_bits: int) -> LinearLayout:
     return LinearLayout.from_coordinates(bases, shape)
 
 
+SCALES_IN_WORD = 4
+"""Bytes of a column of a lane: the scales of a row, or column, for as many runs of K."""
+
+_WORD_ROWS = 32
+"""Rows whose words are in a column, one in each lane of a quarter (PTX ISA, "Scale Factor Layout" of tcgen05.mma)."""
+
+
+@functools.lru_cache(maxsize=256)
+def scale_layout(count: int, runs: int) -> LinearLayout:
+    """Where the scales of 128 rows, or a multiple, for four runs of K, or a multiple, lie in shared memory, from where
+    copies of 32 rows of 16 bytes take them: the words of a row, those of the rows 32, 64 and 96 behind, then the next
+    row.  Raises ValueError for fewer."""
+    if count % LANES or runs % SCALES_IN_WORD:
+        raise ValueError(f"scales of {count} rows for {runs} runs of K do not fill {LANES} words")
+    rows = [(1 << bit, 0) for bit in range(log2_exact(count))]
+    along = [(0, 1 << bit) for bit in range(log2_exact(runs))]
+    near, own = log2_exact(SCALES_IN_WORD), log2_exact(_WORD_ROWS)
+    chunk = log2_exact(LANES)
+    offset = [*along[:near], *rows[own:chunk], *rows[:own], *rows[chunk:], *along[near:]]
+    return LinearLayout.from_coordinates({"offset": offset}, (count, runs))
+
+
+def scale_columns(count: int, runs: int) -> int:
+    """Columns that the scales of so many rows take."""
+    return count * runs // (_WORD_ROWS * SCALES_IN_WORD)
+
+
+def raw_layout(columns: int) -> LinearLayout:
+    """Words of all lanes in neighbouring columns."""
+    bases = {"column": [(0, 1 << bit) for bit in range(log2_exact(columns))]}
+    bases["lane"] = [(1 << bit, 0) for bit in range(log2_exact(LANES))]
+    return LinearLayout.from_coordinates(bases, (LANES, columns))
+
+
 def is_in_tensor_memory(layout: LinearLayout) -> bool:
     """Whether a layout is one of tensor memory."""
     return layout.dims == TENSOR_DIMS

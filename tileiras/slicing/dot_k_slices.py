@@ -157,7 +157,10 @@ class _Sizes:
         name = self._dots.plan(op).atom
         atom = known_mma_atom(name) or SCALED_MMA_ATOMS.get(name)
         depth = 1 if atom is None else atom.shape[2]
-        return max(depth, op.block) if isinstance(op, aa.BlockScaledMmaOp) else depth
+        if not isinstance(op, aa.BlockScaledMmaOp):
+            return depth
+        # Scales in tensor memory come in words of four.
+        return 4 * op.block if name.startswith("tcgen05_") else max(depth, op.block)
 
 
 def _width(value: Value) -> int:

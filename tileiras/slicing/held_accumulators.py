@@ -60,7 +60,7 @@ def _plans_of(func: aa.FuncOp, plans: DotPlans) -> Mapping[Operation, DotPlan]:
     """The plans of the dots into tensor memory that all fit there at a time, with their operands in shared memory."""
     if not plans.target.has("tcgen05"):
         return {}
-    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    dots = [op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp))]
     leave_what_does_not_fit(dots, plans, func)
     found = {op: plans.plan(op) for op in dots}
     return {op: plan for op, plan in found.items() if plan.atom.startswith("tcgen05_")}

@@ -151,5 +151,5 @@ class _Slicing:
     def _accumulators(self, dot: aa.DotOp) -> int:
         """Registers of a thread for a dot's accumulators; one that is scaled run by run has those of the run, and the
         two scales of each, beside them."""
-        by_run = isinstance(dot, aa.BlockScaledMmaOp) and self._dots.scaled_atom(dot) is None
+        by_run = isinstance(dot, aa.BlockScaledMmaOp) and self._dots.scales_runs_by_themselves(dot)
         return words(dot.result, self.threads) * (4 if by_run else 1)

@@ -23,6 +23,7 @@ _LAZY = {
     "element_name": "atoms.choice",
     "find_mma_atoms": "atoms.choice",
     "find_scaled_mma_atom": "atoms.choice",
+    "find_scaled_tensor_atom": "atoms.choice",
     "find_tensor_atom": "atoms.choice",
     "find_warpgroup_atom": "atoms.choice",
     "known_mma_atom": "atoms.choice",

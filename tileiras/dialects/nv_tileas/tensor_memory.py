@@ -321,8 +321,9 @@ class TensorDotOp(Operation):
     """Adds `a @ b` to what the buffer has, or overwrites it where `adds` is false; complete behind a wait.
 
     One thread issues it.  A lies in shared or in tensor memory, B in shared memory.  `exchanged`: the instruction's A
-    is the transposed B, and its B the transposed A.  `fenced`: what other threads loaded or stored before is behind
-    `tcgen05.fence::after_thread_sync`.
+    is the transposed B, and its B the transposed A.  `scales`: tiles in shared memory with one for each run of K of a
+    row of A, and of a column of B, and buffers of words to which the thread has them copied before.  `fenced`: what
+    other threads loaded or stored before is behind `tcgen05.fence::after_thread_sync`.
     """
 
     name = f"{TENSOR_MEMORY}dot"
@@ -331,12 +332,16 @@ class TensorDotOp(Operation):
     b = operand(TensorType, "K x N")
     buffer = operand(TensorBufferType, "M x N")
     adds = operand(i1)
+    scales = variadic_operand(AnyOf(TensorType, TensorBufferType), "those of A and of B, and where they go")
     atom = attribute(MmaAtomAttr)
     signedness_a = attribute(aa.SignednessAttr, "of integer elements", optional=True)
     signedness_b = attribute(aa.SignednessAttr, "of integer elements", optional=True)
     exchanged = attribute(UnitAttr, optional=True)
     fenced = attribute(UnitAttr, optional=True)
-    assembly_format = "$a `,` $b `into` $buffer `if` $adds attr-dict `:` type($a) `,` type($b) `,` type($buffer)"
+    assembly_format = (
+        "$a `,` $b `into` $buffer `if` $adds (`scale` $scales^)? attr-dict `:` type($a) `,` type($b) `,`"
+        " type($buffer) (`,` type($scales)^)?"
+    )
 
     @property
     def c(self) -> Value:
@@ -351,6 +356,9 @@ class TensorDotOp(Operation):
         (*_, m, k), (*_, depth, n), tile = a.shape, self.b.type.shape, self.buffer.type.tile.shape
         if k != depth or tile != (m, n):
             raise VerifyError(f"does not multiply {m}x{k} and {depth}x{n} into {list(tile)}")
+        kinds = [isinstance(value.type, TensorBufferType) for value in self.scales]
+        if kinds not in ([], [False, False, True, True]):
+            raise VerifyError("expects two tiles of scales and two buffers for them")
 
 
 # ---- order -----------------------------------------------------------------------------------------------------------

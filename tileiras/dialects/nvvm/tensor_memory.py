@@ -265,6 +265,70 @@ class Tcgen05MmaOp(NVVMOp):
         return _assembly(" ".join([*lines, "}"]), "r,r,r,b", self.requires.value)
 
 
+class Tcgen05CopyOp(NVVMOp):
+    """`tcgen05.cp` of runs of 512 bytes behind each other, 32 rows of 16 bytes for four columns, of which every quarter
+    of the lanes gets a copy.  `source`: the lower word of the descriptor of the first run, `high` the upper one."""
+
+    name = "nvvm.tcgen05.cp"
+    traits = _EFFECTS
+    taddr = operand(i32)
+    source = operand(i32)
+    runs = attribute(IntegerAttr)
+    high = attribute(IntegerAttr)
+    assembly_format = "$taddr `,` $source attr-dict"
+
+    RUN_BYTES, RUN_COLUMNS = 512, 4
+
+    def target(self) -> Assembly:
+        lines = ["{ .reg .b32 w, h; .reg .b64 s;"]
+        for number in range(self.runs.value):
+            lines.append(_descriptor("s", 1, number * self.RUN_BYTES >> 4, self.high.value))
+            lines.append(f"tcgen05.cp.cta_group::1.32x128b.warpx4 [$0+{number * self.RUN_COLUMNS}], s;")
+        return _assembly(" ".join([*lines, "}"]), "r,r")
+
+
+class Tcgen05ScaledMmaOp(NVVMOp):
+    """As `Tcgen05MmaOp`, with block scales: each step has an instruction descriptor, which says the byte of a word, and
+    columns of the words, counted from the first ones of A and of B."""
+
+    name = "nvvm.tcgen05.mma.block_scale"
+    traits = _EFFECTS
+    d = operand(i32)
+    a = operand(i32)
+    b = operand(i32)
+    scale_a = operand(i32)
+    scale_b = operand(i32)
+    adds = operand(i1)
+    instruction = attribute(StringAttr)
+    syntax = attribute(StringAttr)
+    requires = attribute(StringAttr)
+    descriptors = attribute(DenseArrayAttr)
+    a_steps = attribute(DenseArrayAttr)
+    a_high = attribute(IntegerAttr)
+    b_steps = attribute(DenseArrayAttr)
+    b_high = attribute(IntegerAttr)
+    scale_a_steps = attribute(DenseArrayAttr)
+    scale_b_steps = attribute(DenseArrayAttr)
+    assembly_format = "$d `,` $a `,` $b `scale` $scale_a `,` $scale_b `if` $adds attr-dict"
+
+    def target(self) -> Assembly:
+        arrays = (self.descriptors, self.a_steps, self.b_steps, self.scale_a_steps, self.scale_b_steps)
+        lines = ["{ .reg .b32 w, h, i; .reg .b64 a, b; .reg .pred p;"]
+        steps = zip(*(array.elements for array in arrays), strict=True)
+        for number, (word, a_step, b_step, scale_a, scale_b) in enumerate(steps):
+            lines.append(f"mov.b32 i, {word & 0xFFFFFFFF};")
+            lines.append(_descriptor("a", 1, a_step, self.a_high.value))
+            lines.append(_descriptor("b", 2, b_step, self.b_high.value))
+            if number == 1:
+                lines.append("setp.eq.b32 p, i, i;")
+            operands = self.syntax.value.format(
+                d="$0", a="a", b="b", descriptor="i", scale_a=f"$3+{scale_a}", scale_b=f"$4+{scale_b}",
+                scale_d="p" if number else "$5",
+            )  # fmt: skip
+            lines.append(f"{self.instruction.value} {operands};")
+        return _assembly(" ".join([*lines, "}"]), "r,r,r,r,r,b", self.requires.value)
+
+
 def _descriptor(name: str, operand: int, step: int, high: int) -> str:
     """A 64-bit descriptor of its words, the lower one moved by a step."""
     high &= 0xFFFFFFFF

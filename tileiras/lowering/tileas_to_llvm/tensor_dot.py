@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tileiras.dialects import llvm, nvvm
@@ -10,10 +10,10 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
-from tileiras.layout.matrix_descriptor import ADDRESS_MASK, MatrixDescriptor, byte_offset, describe
-from tileiras.layout.tensor_memory import column_of
+from tileiras.layout.matrix_descriptor import ADDRESS_MASK, ROWS, MatrixDescriptor, byte_offset, describe
+from tileiras.layout.tensor_memory import SCALES_IN_WORD, column_of, scale_columns
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets import MmaAtom, mma_atom
+from tileiras.targets import MmaAtom, ScaledMmaAtom, mma_atom
 
 from .convert_layout import Place
 from .function import FunctionLowering
@@ -71,25 +71,50 @@ class _OperandInColumns(NamedTuple):
         return column_of(self.layout, (row, k))
 
 
+_AnyOperand = _Operand | _OperandInColumns
+
+
+def _shared_address(place: Place, lowering: FunctionLowering) -> Value:
+    """The address of a tile as descriptors have it."""
+    emit = lowering.emit
+    address = emit.value(emit.add(emit.insert(llvm.PtrToIntOp(place.base, res=i32)), place.start))
+    if lowering.num_ctas > 1:
+        # In a cluster an address of the CTA's own memory may have its rank above these bits.
+        address = emit.value(emit.and_(address, ADDRESS_MASK))
+    return address
+
+
 def _operand(place: Place, type: Any, k_axis: int, lowering: FunctionLowering) -> _Operand:
     emit = lowering.emit
     found = describe(layout_of(type), k_axis, type.element_type.width)
     if found is None:
         raise VerifyError(f"reads a tile that no matrix descriptor describes: {type}")
-    address = emit.value(emit.add(emit.insert(llvm.PtrToIntOp(place.base, res=i32)), place.start))
-    if lowering.num_ctas > 1:
-        # In a cluster an address of the CTA's own memory may have its rank above these bits.
-        address = emit.value(emit.and_(address, ADDRESS_MASK))
+    address = _shared_address(place, lowering)
     low = emit.value(emit.add(emit.lshr(address, 4), found.tcgen05_constant & 0xFFFFFFFF))
     return _Operand(low, found, type, k_axis)
 
 
-def _instruction_descriptor(atom: MmaAtom, a: _Operand | _OperandInColumns, b: _Operand | _OperandInColumns) -> int:
+def _instruction_descriptor(atom: MmaAtom, a: _AnyOperand, b: _AnyOperand) -> int:
     """PTX ISA, "Instruction descriptor" of tcgen05; `a` and `b` are the instruction's."""
     m, n, _ = atom.shape
     word = _RESULTS[atom.c_type] << 4 | _FACTORS[atom.a_type] << 7 | _FACTORS[atom.b_type] << 10
     word |= a.transposed << 15 | b.transposed << 16 | n >> 3 << 17 | m >> 4 << 24
     return word | SATURATES if atom.c_type == "i32" else word
+
+
+_SCALES_OF_EXPONENTS = 1 << 23
+"""Bits of the descriptor of kinds with block scales, likewise: that these are ue8m0, the byte of the word of A's and of
+B's, and M in units of 128."""
+
+_SCALED_M, _SCALE_A, _SCALE_B = 27, 29, 4
+
+
+def _scaled_descriptor(atom: ScaledMmaAtom, a: _AnyOperand, b: _AnyOperand, byte: int) -> int:
+    """PTX ISA, "Instruction descriptor" of tcgen05 for kind::mxf8f6f4, where scales are in this byte of their words."""
+    m, n, _ = atom.shape
+    word = _FACTORS[atom.a_type] << 7 | _FACTORS[atom.b_type] << 10 | a.transposed << 15 | b.transposed << 16
+    word |= n >> 3 << 17 | m >> 7 << _SCALED_M | byte << _SCALE_A | byte << _SCALE_B
+    return word | (_SCALES_OF_EXPONENTS if atom.scale_type == "f8E8M0FNU" else 0)
 
 
 def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
@@ -99,37 +124,74 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
     exchanged = op.exchanged is not None
     tile = op.buffer.type.tile
     layout = layout_of(tile)
-    a: _Operand | _OperandInColumns
+    a: _AnyOperand
     if isinstance(op.a.type, tileas.TensorBufferType):
         a = _OperandInColumns(args[0], layout_of(op.a.type.tile))
     else:
         a = _operand(args[0], op.a.type, 1, lowering)
-    b: _Operand | _OperandInColumns = _operand(args[1], op.b.type, 0, lowering)
+    b: _AnyOperand = _operand(args[1], op.b.type, 0, lowering)
     if exchanged:
         a, b = b, a
     m, n = tile.shape[::-1] if exchanged else tile.shape
     rows, columns, depth = atom.shape
     steps = range(0, op.b.type.shape[0], depth)
-    word = _instruction_descriptor(atom, a, b)
+    scales = _Scales(op, args[4:], lowering) if op.scales else None
+    word = _instruction_descriptor(atom, a, b) if scales is None else 0
     with issuing(lowering):
         if op.fenced is not None:
             emit.insert(nvvm.Tcgen05FenceAfterOp())
+        if scales is not None:
+            scales.copy()
         for row in range(0, m, rows):
             for column in range(0, n, columns):
                 place = (column, row) if exchanged else (row, column)
-                emit.insert(
-                    nvvm.Tcgen05MmaOp(
-                        emit.value(emit.add(args[2], column_of(layout, place))),
-                        a.low,
-                        b.low,
-                        args[3],
-                        instruction=StringAttr(atom.instruction),
-                        syntax=StringAttr(atom.syntax),
-                        requires=StringAttr(atom.requires),
-                        descriptor=IntegerAttr(word, i32),
-                        a_steps=DenseArrayAttr(i32, [a.step(row, k) for k in steps]),
-                        a_high=IntegerAttr(a.high, i32),
-                        b_steps=DenseArrayAttr(i32, [b.step(column, k) for k in steps]),
-                        b_high=IntegerAttr(b.high, i32),
-                    )
-                )
+                d = emit.value(emit.add(args[2], column_of(layout, place)))
+                named = {
+                    "instruction": StringAttr(atom.instruction),
+                    "syntax": StringAttr(atom.syntax),
+                    "requires": StringAttr(atom.requires),
+                    "a_steps": DenseArrayAttr(i32, [a.step(row, k) for k in steps]),
+                    "a_high": IntegerAttr(a.high, i32),
+                    "b_steps": DenseArrayAttr(i32, [b.step(column, k) for k in steps]),
+                    "b_high": IntegerAttr(b.high, i32),
+                }
+                if scales is not None:
+                    named |= scales.steps(atom, a, b, (row, column), steps)
+                    emit.insert(nvvm.Tcgen05ScaledMmaOp(d, a.low, b.low, *scales.columns, args[3], **named))
+                else:
+                    named["descriptor"] = IntegerAttr(word, i32)
+                    emit.insert(nvvm.Tcgen05MmaOp(d, a.low, b.low, args[3], **named))
+
+
+class _Scales:
+    """The scales of a dot: tiles in shared memory, and the columns to which the thread that issues it copies them."""
+
+    def __init__(self, op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
+        self._lowering = lowering
+        (m, self._runs), (_, n) = op.scales[0].type.shape, op.scales[1].type.shape
+        self._counts = m, n
+        self._sources = [_shared_address(place, lowering) for place in args[:2]]
+        self.columns: list[Value] = list(args[2:])
+
+    def copy(self) -> None:
+        """The tensor core reads them behind these copies, which the same thread issues before."""
+        emit = self._lowering.emit
+        constant = MatrixDescriptor("k", 16, 16, ROWS * 16).tcgen05_constant
+        for count, source, columns in zip(self._counts, self._sources, self.columns):
+            low = emit.value(emit.add(emit.lshr(source, 4), constant & 0xFFFFFFFF))
+            runs = scale_columns(count, self._runs) // nvvm.Tcgen05CopyOp.RUN_COLUMNS
+            high = IntegerAttr(constant >> 32, i32)
+            emit.insert(nvvm.Tcgen05CopyOp(columns, low, runs=IntegerAttr(runs, i32), high=high))
+
+    def steps(
+        self, atom: ScaledMmaAtom, a: _AnyOperand, b: _AnyOperand, place: tuple[int, int], steps: Iterable[int]
+    ) -> dict[str, DenseArrayAttr]:
+        """The instruction descriptors and the columns of a series along K for the part of the result at a place."""
+        first = [step // atom.block for step in steps]
+        words = [_scaled_descriptor(atom, a, b, run % SCALES_IN_WORD) for run in first]
+        named = {"descriptors": DenseArrayAttr(i32, words)}
+        for name, at, count in zip(("scale_a_steps", "scale_b_steps"), place, self._counts):
+            of_word = scale_columns(count, SCALES_IN_WORD)
+            columns = [at // 32 + run // SCALES_IN_WORD * of_word for run in first]
+            named[name] = DenseArrayAttr(i32, columns)
+        return named

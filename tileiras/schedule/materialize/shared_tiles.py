@@ -70,5 +70,5 @@ def _is_repeated(fence: Operation) -> bool:
         op = op.next
     if not isinstance(op, tileas.DOTS):
         return False
-    reads = (value.defining_op for value in (op.a, op.b))
+    reads = (value.defining_op for value in op.operands)
     return any(isinstance(read, tileas.CopyOp) and read.buffer in stored for read in reads)

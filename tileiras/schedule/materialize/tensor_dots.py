@@ -41,7 +41,7 @@ from tileiras.ir import (
 from tileiras.layout.accumulators import reads_a_in_tensor_memory, rescaled_in_place
 from tileiras.layout.encoding import with_layout
 from tileiras.layout.linear_layout import log2_exact
-from tileiras.layout.tensor_memory import COLUMNS, accumulator_layout, operand_layout
+from tileiras.layout.tensor_memory import COLUMNS, LANES, accumulator_layout, operand_layout, raw_layout, scale_columns
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
 from tileiras.targets import mma_atom
 
@@ -82,6 +82,8 @@ class _Rewriting:
         """Dot -> the buffer that it adds to."""
         self._stored: dict[Any, Operation] = {}
         """Dot -> what stores its A in tensor memory."""
+        self._for_scales: dict[Any, list[Value]] = {}
+        """Dot -> the buffers of its scales."""
         self._added: set[Operation] = set()
         """Dots whose results another one adds to in the same block."""
         start = Builder.at_start(func.body.blocks[0])
@@ -136,7 +138,8 @@ class _Rewriting:
         self._buffers[dot] = buffer
         a = self._operand(dot, builder) if reads_a_in_tensor_memory(dot) else dot.a
         named = kept_attributes(dot)
-        started = builder.insert(tileas.TensorDotOp(a, dot.b, buffer, adds, **named))
+        scales = self._scale_operands(dot) if isinstance(dot, tileas.BlockScaledMmaOp) else []
+        started = builder.insert(tileas.TensorDotOp(a, dot.b, buffer, adds, scales, **named))
         if dot in self._homes:
             self._overwrites.setdefault(dot, started)
         builder.insert(tileas.TensorCommitOp(self._memory, self._none))
@@ -202,6 +205,16 @@ class _Rewriting:
         buffer = self._buffer(type, place)
         self._stored[dot] = builder.insert(tileas.TensorStoreOp(dot.a, buffer))
         return buffer
+
+    def _scale_operands(self, dot: tileas.BlockScaledMmaOp) -> list[Value]:
+        """The tiles of scales, and columns for them."""
+        place = Builder.before(dot.parent_op if isinstance(dot.parent_op, scf.ForOp) else dot)
+        place.location = dot.location
+        runs, counts = dot.scale_a.type.shape[1], (dot.scale_a.type.shape[0], dot.scale_b.type.shape[1])
+        columns = [scale_columns(count, runs) for count in counts]
+        types = [with_layout(TensorType((LANES, size), i32), raw_layout(size)) for size in columns]
+        self._for_scales[dot] = [self._buffer(tileas.TensorBufferType(type), place) for type in types]
+        return [dot.scale_a, dot.scale_b, *self._for_scales[dot]]
 
     # -- waits ---------------------------------------------------------------------------------------------------------
 
@@ -297,8 +310,9 @@ class _Rewriting:
 
     def _may_fly(self, dot: tileas.DotOp, loop: scf.ForOp) -> bool:
         """Whether nothing writes to what a dot of a loop reads before the dot of the next iteration has begun, but for
-        its own A in tensor memory."""
-        return is_left_alone(dot, loop) and (dot not in self._stored or self._has_columns)
+        its own A in tensor memory.  Scales have the same columns in each iteration."""
+        own = dot not in self._for_scales and (dot not in self._stored or self._has_columns)
+        return own and is_left_alone(dot, loop)
 
     def _load_what_is_complete(self, block: Block) -> None:
         """Loads at the head of an iteration what the one before has waited for."""
@@ -312,7 +326,9 @@ class _Rewriting:
 
     def _free_rest(self) -> None:
         """Ends the lives of buffers that nothing loads, and behind all of them that of the columns."""
-        for buffer in dict.fromkeys((*self._buffers.values(), *(op.buffer for op in self._stored.values()))):  # type: ignore[attr-defined]
+        operands = [op.buffer for op in self._stored.values()]  # type: ignore[attr-defined]
+        scales = [buffer for buffers in self._for_scales.values() for buffer in buffers]
+        for buffer in dict.fromkeys((*self._buffers.values(), *operands, *scales)):
             if not any(isinstance(user, tileas.TensorDeallocOp) for user in buffer.users):
                 Builder.before(buffer.parent_block.last).insert(tileas.TensorDeallocOp(buffer))
         block = self._func.body.blocks[0]
@@ -342,7 +358,7 @@ def _scaling(dot: tileas.DotOp) -> tileas.MulFOp | None:
 
 def _accumulator_type(dot: tileas.DotOp) -> tileas.TensorBufferType:
     rows, type = mma_atom(dot.atom.atom).shape[0], dot.c.type
-    layout = accumulator_layout(type.shape, rows, dot.exchanged is not None)
+    layout = accumulator_layout(type.shape, rows, getattr(dot, "exchanged", None) is not None)
     return tileas.TensorBufferType(with_layout(type, layout))
 
 

@@ -59,7 +59,7 @@ WARPGROUP, TENSOR = "wgmma_", "tcgen05_"
 """How names of atoms begin that a warpgroup executes, or one thread for tensor memory."""
 
 
-def mma_atom(name: str) -> MmaAtom:
+def mma_atom(name: str) -> MmaAtom | ScaledMmaAtom:
     """The atom of this name; KeyError when there is none."""
     found = known_mma_atom(name)
     if found is None:
@@ -67,17 +67,17 @@ def mma_atom(name: str) -> MmaAtom:
     return found
 
 
-def known_mma_atom(name: str) -> MmaAtom | None:
-    """The atom of this name that multiplies without scales, None when there is none."""
+def known_mma_atom(name: str) -> MmaAtom | ScaledMmaAtom | None:
+    """The atom of this name that multiplies without scales, or that one thread issues; None when there is none."""
     # Hundreds of rows, for kernels with such dots only.
     if name.startswith(WARPGROUP):
         from .wgmma import WGMMA_ATOMS
 
         return WGMMA_ATOMS.get(name)
     if name.startswith(TENSOR):
-        from .tcgen05 import TCGEN05_ATOMS
+        from .tcgen05 import SCALED_TCGEN05_ATOMS, TCGEN05_ATOMS
 
-        found = TCGEN05_ATOMS.get(name)
+        found = TCGEN05_ATOMS.get(name) or SCALED_TCGEN05_ATOMS.get(name)
         return found if found is not None and found.chosen else None
     return MMA_ATOMS.get(name)
 
@@ -103,6 +103,19 @@ def find_tensor_atom(
     from .tcgen05 import TCGEN05_ATOMS, tensor_atom_name
 
     found = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, m, n, a_in_tensor))
+    return found if found is not None and found.chosen and on.meets(found.requires) else None
+
+
+def find_scaled_tensor_atom(
+    on: Target, a_type: str, b_type: str, scale_type: str, block: int, n: int
+) -> ScaledMmaAtom | None:
+    """The target's block-scaled atom of 128 rows and `n` columns whose accumulator lies in tensor memory, None when it
+    has none that is chosen."""
+    if not on.has("tcgen05"):
+        return None
+    from .tcgen05 import SCALED_TCGEN05_ATOMS, scaled_tensor_atom_name
+
+    found = SCALED_TCGEN05_ATOMS.get(scaled_tensor_atom_name(a_type, b_type, scale_type, block, n))
     return found if found is not None and found.chosen and on.meets(found.requires) else None
 
 

@@ -178,6 +178,7 @@ class ScaledMmaAtom(NamedTuple):
     queue: Queue | None = None
     before: tuple[Ordering, ...] = ()
     after: tuple[Ordering, ...] = ()
+    syntax: str = ""
     chosen: bool = True
 
 

@@ -166,6 +166,18 @@ _SCALED_SHAPES = (_Shape(128, 16, 1), _Shape(256, 32, 2))
 """M of 64 rows, and of 128 in a pair, have no block scales (PTX ISA, "Matrix Shape" of tcgen05.mma)."""
 
 
+def _scaled_name(
+    a_type: str, b_type: str, scale_type: str, block: int, m: int, n: int, k: int, suffix: str
+) -> str:
+    return f"tcgen05_m{m}n{n}k{k}_f32_{a_type}_{b_type}_{scale_type}_{block}_{suffix}"
+
+
+def scaled_tensor_atom_name(a_type: str, b_type: str, scale_type: str, block: int, n: int) -> str:
+    """The name that a row of one CTA with A in shared memory and so many columns has, or would have."""
+    k = next((kind.k for kind in _SCALED_KINDS if (a_type, b_type) in kind.pairs and kind.block == block), 0)
+    return _scaled_name(a_type, b_type, scale_type, block, LANES, n, k, "ss")
+
+
 def _scaled_row(
     kind: _ScaledKind, types: tuple[str, str], shape: _Shape, n: int, in_tensor: bool
 ) -> ScaledMmaAtom:
@@ -175,11 +187,10 @@ def _scaled_row(
     blocks = kind.k // kind.block
     # A word holds the scales of a row: 32 rows in the lanes of a warp, 32 more in each further column.
     scale_b_columns = -(-n // 32)
+    name = _scaled_name(a_type, b_type, kind.scale_type, kind.block, shape.m, n, kind.k, _suffix(shape, in_tensor))
+    chosen = kind.bits == 8 and shape.ctas == 1 and not in_tensor and n >= LANES
     return ScaledMmaAtom(
-        name=(
-            f"tcgen05_m{shape.m}n{n}k{kind.k}_f32_{a_type}_{b_type}_{kind.scale_type}_{kind.block}_"
-            f"{_suffix(shape, in_tensor)}"
-        ),
+        name=name,
         shape=(shape.m, n, kind.k),
         a_type=a_type,
         b_type=b_type,
@@ -202,7 +213,9 @@ def _scaled_row(
         queue="tcgen05 commit",
         before=_BEFORE,
         after=_AFTER,
-        chosen=False,
+        syntax="[{d}], {a}, {b}, {descriptor}, [{scale_a}], [{scale_b}], {scale_d}",
+        op="nvvm.tcgen05.mma.block_scale" if chosen else "",
+        chosen=chosen,
     )
 
 

@@ -1,0 +1,37 @@
+"""Operands of dots that are computed of another dot in tensor memory, and what they take there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import Operation, Pure, TensorType, Value
+from tileiras.layout.tensor_memory import COLUMN_BITS, LANES
+
+
+def source_dot(value: Value) -> aa.DotOp | None:
+    """The dot of the same block of whose result a tile of its shape is computed element by element; of several the
+    last, of which there is none where all are loaded or carried."""
+    pending, seen, found = [value], set(), None
+    while pending:
+        op: Any = pending.pop().defining_op
+        if op is None or op in seen or op.parent is None:
+            continue
+        seen.add(op)
+        if isinstance(op, aa.DotOp):
+            if op.result.type.shape == value.type.shape and (found is None or found.is_before_in_block(op)):
+                found = op
+        elif not op.regions and op.has_trait(Pure):
+            pending += _alike(op, value)
+    return found
+
+
+def _alike(op: Operation, value: Value) -> list[Value]:
+    """The operands of an operation that are tiles of a value's shape, of its block."""
+    tiles = (v for v in op.operands if isinstance(v.type, TensorType) and v.type.shape == value.type.shape)
+    return [v for v in tiles if v.parent_block is value.parent_block]
+
+
+def operand_columns(type: TensorType) -> int:
+    """Columns of tensor memory that A takes there."""
+    return type.num_elements * type.element_type.width // (COLUMN_BITS * LANES)
