@@ -6,19 +6,17 @@ whatever its mix of element types; the narrowest element decides how many a thre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tileiras.analysis.alias import data_of
+from tileiras.analysis.copied_loads import LOADS
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.mask_runs import mask_runs
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DYNAMIC, Operation, TensorType, element_type_of
 from tileiras.layout import LinearLayout
+from tileiras.layout.accumulators import is_of_tensor_memory
 from tileiras.layout.memory import ACCESS_BITS, coalesced, contiguous_registers, dimension_order, vector_registers
 from tileiras.named_tuple import NamedTuple
-
-if TYPE_CHECKING:
-    from tileiras.dialects import nv_tileas as tileas
 
 MEMORY_OPS = (
     aa.TiledLoadOp,
@@ -168,20 +166,25 @@ class MemoryLayouts:
                     if why is not None:
                         self.bounds[op] = why
         narrowest: dict[tuple, tuple[int, int]] = {}
-        for access in self.accesses.values():
-            key = (access.shape, access.order)
+        for op, access in self.accesses.items():
+            key = self._key(op)
             # Most elements per access first: a wider element then takes several accesses of the same layout.
             run = min(access.aligned_elements, ACCESS_BITS // access.element_bits)
             narrowest[key] = max(narrowest.get(key, (0, 0)), (run, access.element_bits))
         self._layouts = {
-            (shape, order): _coalesced(shape, order, run, bits, num_warps)
-            for (shape, order), (run, bits) in narrowest.items()
+            (shape, order, least): _coalesced(shape, order, run, bits, num_warps, least)
+            for (shape, order, least), (run, bits) in narrowest.items()
         }
         self._num_warps = num_warps
 
     def layout(self, op: Operation) -> LinearLayout:
+        return self._layouts[self._key(op)]
+
+    def _key(self, op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+        """What says the layout of an access, besides its runs and elements: its tile's shape, the order of dimensions,
+        and the bits of the shortest access that it is to have."""
         access = self.accesses[op]
-        return self._layouts[access.shape, access.order]
+        return access.shape, access.order, COPIED_BITS if _loads_scales(op) else 0
 
     def vector_size(self, op: Operation, layout: LinearLayout) -> int:
         """Elements per access of a thread when the operation runs in `layout`."""
@@ -237,6 +240,29 @@ class MemoryLayouts:
         return found
 
 
-def _coalesced(shape: tuple[int, ...], order: tuple[int, ...], run: int, bits: int, num_warps: int) -> LinearLayout:
+COPIED_BITS = 32
+"""Of the shortest asynchronous copy (PTX ISA, "cp.async": cp-size 4)."""
+
+
+def _loads_scales(op: Operation) -> bool:
+    """Whether an access loads scales that a dot into tensor memory reads in shared memory: their copies run ahead of
+    the dot where they are wide enough."""
+    if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType) or op.data.type.element_type.width != 8:
+        return False
+    values = [op.data]
+    for value in values:
+        for user in value.users:
+            if isinstance(user, tileas.VIEW_LIKE):
+                values += user.results
+            elif not isinstance(user, tileas.BlockScaledMmaOp) or not is_of_tensor_memory(user):
+                return False
+            elif value not in (user.scale_a, user.scale_b):
+                return False
+    return op.data.has_uses
+
+
+def _coalesced(
+    shape: tuple[int, ...], order: tuple[int, ...], run: int, bits: int, num_warps: int, least_bits: int = 0
+) -> LinearLayout:
     divisibility = run * max(1, bits // 8)
-    return coalesced(shape, bits, order, num_warps, contiguous=run, divisibility=divisibility)
+    return coalesced(shape, bits, order, num_warps, contiguous=run, divisibility=divisibility, least_bits=least_bits)

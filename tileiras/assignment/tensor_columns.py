@@ -56,7 +56,7 @@ def _beside_accumulator(op: aa.Dot, plans: DotPlans) -> int:
     """Columns of scales, and of an A that cannot have those of what it is computed of."""
     if isinstance(op, aa.BlockScaledMmaOp):
         runs = op.scale_a.type.shape[1]
-        return sum(scale_columns(count, runs) for count in op.c.type.shape)
+        return 2 * sum(scale_columns(count, runs) for count in op.c.type.shape)
     if not plans.plan(op).atom.endswith("_ts"):
         return 0
     source = source_dot(op.a)

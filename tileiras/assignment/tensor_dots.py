@@ -124,7 +124,8 @@ class TensorDots:
             kind = f"{types[0]} x {types[1]} with scales of {types[2]} for {op.block}"
             why.append(f"tcgen05.mma of {self._target.name} does not multiply {kind}")
             return None
-        columns = sum(scale_columns(count, runs) for count in (m, n))
+        # A loop has those of two iterations.
+        columns = 2 * sum(scale_columns(count, runs) for count in (m, n))
         accumulator = self._accumulator(op.c.type, LANES, False, why, columns)
         operands = self._operands(op, atom, False, why)
         if accumulator is None or operands is None:

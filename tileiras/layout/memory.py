@@ -37,19 +37,21 @@ def coalesced(
     contiguous: int = 1,
     divisibility: int = 1,
     access_bits: int = ACCESS_BITS,
+    least_bits: int = 0,
 ) -> LinearLayout:
     """The blocked layout for a global access of a tile.
 
     `order`: dimensions, fastest in memory first.  `contiguous`: how many elements along `order[0]` are known to be
     adjacent in memory (and to share one mask value); `divisibility`: bytes that divide the address of each such run.  A
     thread gets at most a 16-byte vector, and no more than its share of the tile, so that small tiles still use all
-    threads; lanes then run along the rows, then warps.
+    threads, unless that is less than `least_bits`: then several have the same elements.  Lanes run along the rows, then
+    warps.
     """
     size = 1
     for n in shape:
         size *= n
     threads = THREADS_PER_WARP * num_warps
-    share = max(1, size // threads)
+    share = max(1, size // threads, least_bits // element_bits)
     vector = min(access_elements(element_bits, divisibility, access_bits), contiguous, share)
     per_thread = [1] * len(shape)
     lanes = [1] * len(shape)

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.kernels.dots import scaled
-from tests.kernels.tensor_memory import FENCES, GPU, check, survivors
+from tests.kernels.tensor_memory import FENCES, GPU, ORDERS, check, survivors
 
 MMA = re.compile(r"tcgen05\.mma\.cta_group::1\.kind::mxf8f6f4\.block_scale\.block32")
 
@@ -41,8 +41,8 @@ def test_types_and_orders(operand, by_rows):
     [((128, 256, 128), 4, 4, 3), ((256, 128, 128), 8, 8, 3), ((128, 128, 256), 8, 8, 4), ((256, 256, 128), 8, 4, 3)],
 )
 def test_words_of_scales(tiles, warps, products, copies):
-    """128 rows for four runs of K are a copy; beyond four runs, and beyond 128 rows, words are in further columns.
-    512 columns of accumulators leave none: their rows are cut."""
+    """Copies of 512 bytes are for 128 rows and four runs; beyond, words are in further columns.  512 columns of
+    accumulators leave none: their rows are cut."""
     ptx = checked(scaled(tiles, steps=2), num_warps=warps)
     assert len(MMA.findall(ptx)) == products and ptx.count("32x128b.warpx4") == copies
 
@@ -53,9 +53,20 @@ def test_the_rest_of_the_family(gpu):
 
 
 def test_nothing_that_orders_is_superfluous():
-    """One barrier behind what threads store suffices, as of operands that are computed."""
+    kernel = scaled((128, 128, 128), steps=5)
+    artifact = kernel.compiled(GPU)
+    # Scales come in copies that run ahead as well, of four bytes each, and no thread stores any.
+    assert "cp.async.ca.shared.global" in artifact.text and "st.shared" not in artifact.text
+    assert not survivors(kernel, artifact, rf"{ORDERS}|tcgen05\.cp[^;]*;")
+
+
+def test_scales_that_are_loaded_by_threads_are_stored_and_fenced():
     kernel = scaled((128, 128, 128), steps=3)
-    assert not survivors(kernel, kernel.compiled(GPU), rf"{FENCES}|tcgen05\.cp[^;]*;")
+    artifact = kernel.compiled(GPU, pipeline_strategy="none")
+    for seed in (None, 0):
+        kernel.emulated(artifact, seed)
+    assert MMA.search(artifact.text)
+    assert not survivors(kernel, artifact, rf"{FENCES}|tcgen05\.cp[^;]*;")
 
 
 @pytest.mark.parametrize("tiles", [(64, 128, 128), (128, 64, 128), (128, 128, 64)])

@@ -22,7 +22,7 @@ from tileiras.analysis.dots_in_flight import accumulated_in_place, is_of_tensor_
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.arith.build import compare, integer
+from tileiras.dialects.arith.build import binary, compare, integer
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import (
     Block,
@@ -43,6 +43,7 @@ from tileiras.layout.encoding import with_layout
 from tileiras.layout.linear_layout import log2_exact
 from tileiras.layout.tensor_memory import COLUMNS, LANES, accumulator_layout, operand_layout, raw_layout, scale_columns
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
+from tileiras.schedule.induction_variable import number as known_number
 from tileiras.targets import mma_atom
 
 from .dot_counts import thread_counts
@@ -138,7 +139,7 @@ class _Rewriting:
         self._buffers[dot] = buffer
         a = self._operand(dot, builder) if reads_a_in_tensor_memory(dot) else dot.a
         named = kept_attributes(dot)
-        scales = self._scale_operands(dot) if isinstance(dot, tileas.BlockScaledMmaOp) else []
+        scales = self._scale_operands(dot, builder) if isinstance(dot, tileas.BlockScaledMmaOp) else []
         started = builder.insert(tileas.TensorDotOp(a, dot.b, buffer, adds, scales, **named))
         if dot in self._homes:
             self._overwrites.setdefault(dot, started)
@@ -206,15 +207,24 @@ class _Rewriting:
         self._stored[dot] = builder.insert(tileas.TensorStoreOp(dot.a, buffer))
         return buffer
 
-    def _scale_operands(self, dot: tileas.BlockScaledMmaOp) -> list[Value]:
-        """The tiles of scales, and columns for them."""
-        place = Builder.before(dot.parent_op if isinstance(dot.parent_op, scf.ForOp) else dot)
+    def _scale_operands(self, dot: tileas.BlockScaledMmaOp, builder: Builder) -> list[Value]:
+        """The tiles of scales, and columns for them: in a loop for those of two iterations in turn, so that copies do
+        not write to what the dot before reads."""
+        loop: Any = dot.parent_op
+        in_turn = _counts_by_one(loop)
+        place = Builder.before(loop if isinstance(loop, scf.ForOp) else dot)
         place.location = dot.location
         runs, counts = dot.scale_a.type.shape[1], (dot.scale_a.type.shape[0], dot.scale_b.type.shape[1])
         columns = [scale_columns(count, runs) for count in counts]
-        types = [with_layout(TensorType((LANES, size), i32), raw_layout(size)) for size in columns]
-        self._for_scales[dot] = [self._buffer(tileas.TensorBufferType(type), place) for type in types]
-        return [dot.scale_a, dot.scale_b, *self._for_scales[dot]]
+        buffers = [self._buffer(_words(size << in_turn), place) for size in columns]
+        self._for_scales[dot] = buffers
+        if in_turn:
+            passed = binary(builder, arith.SubIOp, loop.induction_variable, loop.lower_bound)
+            turn = binary(builder, arith.AndIOp, passed, integer(builder, 1, passed.type))
+            coords = [integer(builder, 0, passed.type), turn]
+            slices = [tileas.TensorSliceOp(b, coords, result=_words(size)) for b, size in zip(buffers, columns)]
+            buffers = [builder.insert(slice).results[0] for slice in slices]
+        return [dot.scale_a, dot.scale_b, *buffers]
 
     # -- waits ---------------------------------------------------------------------------------------------------------
 
@@ -245,9 +255,9 @@ class _Rewriting:
         slices: list[Any] = [user for user in users if isinstance(user, tileas.ExtractSliceOp)]
         loop: Any = tile.defining_op
         runs = None
-        number: int = tile.index  # type: ignore[attr-defined]
-        in_place = number in self._in_place.get(loop, ())
-        if in_place and is_zero(loop.init_args[number]) and not trip_count(loop):
+        place: int = tile.index  # type: ignore[attr-defined]
+        in_place = place in self._in_place.get(loop, ())
+        if in_place and is_zero(loop.init_args[place]) and not trip_count(loop):
             runs = LoopCounter(loop).runs(builder)
         if len(slices) < len(users):
             loaded = _loaded(buffer, tile.type, runs, builder)
@@ -310,8 +320,8 @@ class _Rewriting:
 
     def _may_fly(self, dot: tileas.DotOp, loop: scf.ForOp) -> bool:
         """Whether nothing writes to what a dot of a loop reads before the dot of the next iteration has begun, but for
-        its own A in tensor memory.  Scales have the same columns in each iteration."""
-        own = dot not in self._for_scales and (dot not in self._stored or self._has_columns)
+        its own A and its scales in tensor memory."""
+        own = _counts_by_one(loop) if dot in self._for_scales else dot not in self._stored or self._has_columns
         return own and is_left_alone(dot, loop)
 
     def _load_what_is_complete(self, block: Block) -> None:
@@ -340,6 +350,16 @@ class _Rewriting:
         behind = Builder.before(last.next)
         behind.location = last.location
         behind.insert(tileas.TensorReleaseOp(self._memory))
+
+
+def _words(columns: int) -> tileas.TensorBufferType:
+    """Words of all lanes."""
+    return tileas.TensorBufferType(with_layout(TensorType((LANES, columns), i32), raw_layout(columns)))
+
+
+def _counts_by_one(loop: Operation | None) -> bool:
+    """Whether the iterations of a loop are even and odd in turn, as their counters are."""
+    return isinstance(loop, scf.ForOp) and known_number(loop.step) == 1
 
 
 def _scaling(dot: tileas.DotOp) -> tileas.MulFOp | None:

@@ -1,0 +1,46 @@
+"""Which dots of kernels with people's tiles run on the tensor core of sm_100 through tensor memory: all that have the
+rows for it, but for those whose remark says why not."""
+
+from __future__ import annotations
+
+import pytest
+
+import tileiras
+from tileiras.codegen import toolkit
+
+pytest.importorskip("cuda.tile")
+
+from tiled_kernels import Tiled, tiled  # noqa: E402
+
+GPU = "sm_100"
+
+WITHOUT = {
+    "matmul f16 32x32x32": "tcgen05.mma has 64 rows and 8 columns, 128 and 16 at least, the dot 32 x 32",
+    "batched 2x64x64x64": "tcgen05.mma is not used for batches",
+}
+"""The kernels whose dots warps multiply, and what their remarks say."""
+
+KERNELS = [kernel for kernel in tiled() if not kernel.targets or GPU in kernel.targets]
+
+
+def dots_of(artifact: tileiras.Artifact) -> list[tuple[str, str]]:
+    """The atom of each dot, and why it is not a better one."""
+    names = ("RemarkTensorCoreMMA", "RemarkTensorCoreFMA")
+    found = [d for d in artifact.diagnostics if getattr(d, "name", "") in names]
+    return [(d.arguments["Atom"], d.reason) for d in found]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_dots_go_through_tensor_memory(kernel: Tiled):
+    artifact = tileiras.compile(kernel.bytecode(), gpu_name=GPU, emit_remarks=True)
+    for atom, reason in dots_of(artifact):
+        assert atom.startswith("tcgen05_") or reason == WITHOUT.get(kernel.name)
+
+
+@pytest.mark.parametrize("name", ["matmul f16 128x256x64", "attention 128x128x128", "moe 128x128x64"])
+def test_machine_code_has_no_products_of_warps(name: str):
+    if toolkit.find_program("ptxas") is None or toolkit.find_program("nvdisasm") is None:
+        pytest.skip("the assembler or the disassembler is not installed")
+    kernel = next(kernel for kernel in KERNELS if kernel.name == name)
+    text = tileiras.compile(kernel.bytecode(), gpu_name=GPU, emit="sass").text
+    assert "UTCHMMA" in text and "HMMA.16" not in text
