@@ -67,12 +67,13 @@ def theirs(job: Job, gpu: Gpu) -> bytes:
     return vendor_compile(job.bytecode, gpu.target.name).cubin
 
 
-def timed(image: Any, job: Job, gpu: Gpu) -> Timed:
+def timed(image: Any, job: Job, gpu: Gpu, dirty_l2: bool = False) -> Timed:
+    """The estimate of an image; ``dirty_l2`` as `sim.estimate` has it."""
     from tileiras.sim import estimate
 
     begin = time.perf_counter()
     try:
-        found = estimate(image, job.entry, job.grid, job.parameters, gpu=gpu.name)
+        found = estimate(image, job.entry, job.grid, job.parameters, gpu=gpu.name, dirty_l2=dirty_l2)
     except (CompileError, SimulationError) as error:
         return Timed(None, _first_line(error), time.perf_counter() - begin)
     return Timed(found, "", time.perf_counter() - begin)
@@ -99,13 +100,13 @@ def _first_line(error: Exception) -> str:
     return f"{error}".strip().split("\n")[0]
 
 
-def compiled_and_timed(compile_: Any, job: Job, gpu: Gpu) -> Timed:
+def compiled_and_timed(compile_: Any, job: Job, gpu: Gpu, dirty_l2: bool = False) -> Timed:
     """An estimate by `ours` or `theirs`."""
     try:
         image = compile_(job, gpu)
     except (CompileError, Refused) as error:
         return Timed(None, _first_line(error), 0.0)
-    return timed(image, job, gpu)
+    return timed(image, job, gpu, dirty_l2)
 
 
 # ---- what is computed --------------------------------------------------------------------------------------------

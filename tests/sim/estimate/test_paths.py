@@ -10,7 +10,8 @@ from micro_kernels import OUT, STORE, chained_tcgen05, kernel, loop, ring
 
 from tileiras.codegen import toolkit
 from tileiras.sim.estimate.images import load
-from tileiras.sim.estimate.paths import Walker
+from tileiras.sim.estimate.model import Model
+from tileiras.sim.estimate.paths import NoPath, Walker
 from tileiras.sim.estimate.recorder import record
 from tileiras.targets.rates import gpu
 
@@ -216,3 +217,45 @@ def test_a_branch_behind_a_wait_does_not_lead_into_its_next_turn():
     assert everything_is_given_once_and_in_order(*found)
     _, walker, paths = found
     assert [executed(walker, path)["STS"] for path in paths] == [6, 6]
+
+
+# ---- code that does not belong to the PTX ---------------------------------------------------------------------------
+
+
+def of_other_code(ptx: str, other: str) -> Model:
+    """The launch of ``ptx`` with the machine code of ``other``, as a cubin beside the wrong PTX has it."""
+    chosen = gpu("H200")
+    return Model(load(ptx, "k", chosen)._replace(code=load(other, "k", chosen).code), (1,), chosen, [OUT])
+
+
+def stores(trips: int) -> str:
+    return kernel("mov.f32 %f0, 0f3F800000;\nmov.u32 %r10, data;\n" + loop("st.shared.f32 [%r10], %f0;", trips) + STORE,
+                  shared=64)  # fmt: skip
+
+
+def test_machine_code_without_the_path_is_refused():
+    """A warp that ends in the loop, which no path through the code does."""
+    image = load(stores(5), "k", gpu("H200"))
+    recording = record(image.ptx, "k", 1, [OUT], blocks=[0])
+    (trace,) = recording.clusters[0].warps
+    head = next(block for block, times in Counter(trace.visits).items() if times == 5)
+    end = len(trace.visits) - trace.visits[::-1].index(head)
+    behind = set(trace.visits[end:])
+    del trace.visits[end:]
+    blocks = {number: block for number, block in recording.blocks.items() if number not in behind}
+    untaken = {line for number in behind for line in recording.blocks[number].lines}
+    with pytest.raises(NoPath, match="the machine code at 0x.* does not follow the path of the PTX"):
+        Walker(image.code, blocks, untaken).follow(trace)
+
+
+def test_a_path_in_doubt_is_noted():
+    """Machine code that has unrolled four stores stands for forty: what it has no turn for piles up in its last."""
+    model = of_other_code(stores(40), stores(40).replace(", 40;", ", 4;").replace('.pragma "nounroll";', "//"))
+    model.prepare()
+    assert any("in doubt" in note for note in model.estimate().notes)
+
+
+def test_a_path_without_doubt_is_not():
+    model = of_other_code(stores(40), stores(40))
+    model.prepare()
+    assert not any("in doubt" in note for note in model.estimate().notes)

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from micro_kernels import OUT, estimate, kernel
+from micro_kernels import OUT, STORE, copy_kernel, estimate, kernel, loop, per_iteration
 
+import tileiras.sim
 from tileiras.codegen import toolkit
+from tileiras.sim.estimate import sampling
 from tileiras.sim.estimate.recorder import record
-from tileiras.sim.estimate.traffic import traffic
+from tileiras.sim.estimate.traffic import Cache, traffic
 from tileiras.targets.rates import gpu
 
 needs_tools = pytest.mark.skipif(
@@ -68,3 +70,90 @@ def test_reading_again_does_not_ask_dram_again():
     least = array.nbytes / gpu("H200").dram_bytes_per_cycle
     assert least < once.cycles <= thrice.cycles
     assert thrice.utilization["DRAM"] * thrice.cycles == pytest.approx(once.utilization["DRAM"] * once.cycles, rel=0.05)
+
+
+# ---- what L2 cannot hold -------------------------------------------------------------------------------------------
+
+ALONG, TIMES = 2048, 5
+"""Clusters with a part of the array each, and how often all of them are gone through: 8 MiB, five times."""
+
+
+def gone_through(cache: Cache):
+    array = np.zeros(ALONG * BLOCK, np.uint8)
+    shape = (ALONG, TIMES, 1)
+    places = sampling.ends(shape)
+    recording = record(reader(1), "k", shape, [array, OUT], blocks=places)
+    visits = [[trace.visits for trace in cluster.warps] for cluster in recording.clusters]
+    return traffic(recording, ALONG * TIMES, sampling.sampled(shape, places, visits), places, cache).allocations[0]
+
+
+def test_what_l2_holds_until_it_is_asked_for_again_comes_once():
+    found = gone_through(Cache(ALONG * BLOCK, resident=132))
+    assert found.again == 0 and found.miss == pytest.approx(1 / TIMES)
+
+
+def test_what_l2_cannot_hold_comes_again():
+    """Of twice of what it holds, a cache that replaces any line has a fifth: h = exp(-2 (1 - h))."""
+    half = gone_through(Cache(ALONG * BLOCK / 2, resident=132))
+    assert half.again == pytest.approx((TIMES - 1) * ALONG * BLOCK * (1 - 0.2032), rel=1e-3)
+    tenth = gone_through(Cache(ALONG * BLOCK / 10, resident=132))
+    assert half.again < tenth.again < (TIMES - 1) * ALONG * BLOCK
+    assert tenth.miss == pytest.approx(1, rel=1e-3)
+
+
+def test_what_clusters_use_at_the_same_time_comes_once():
+    assert gone_through(Cache(1024, resident=ALONG + 1)).again == 0
+
+
+@needs_tools
+def test_a_larger_l2_is_never_slower():
+    array = np.zeros(ALONG * BLOCK, np.uint8)
+    chosen = gpu("A100")
+    ptx = reader(1).replace("sm_90a", "sm_80")
+    small, enough, large = (
+        estimate(ptx, [array, OUT], (ALONG, TIMES), on=chosen._replace(l2_bytes=size << 20)) for size in (1, 8, 80)
+    )
+    assert small.cycles > 1.2 * enough.cycles and enough.cycles == large.cycles
+
+
+def copied(size: int, cache: Cache):
+    """A launch that copies so many bytes."""
+    source, to = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
+    ctas = size // 16384
+    places = sampling.ends((ctas, 1, 1))
+    recording = record(copy_kernel(), "k", ctas, [source, to], blocks=places)
+    visits = [[trace.visits for trace in cluster.warps] for cluster in recording.clusters]
+    return traffic(recording, ctas, sampling.sampled((ctas, 1, 1), places, visits), places, cache)
+
+
+def test_what_an_l2_full_of_others_stores_has_to_be_written_first():
+    size = 1 << 24
+    assert copied(size, Cache(1 << 30, 132)).displacing == 1
+    # All that is read and written displaces something: once more than is read.
+    assert copied(size, Cache(1 << 30, 132, dirty=True)).displacing == pytest.approx(1.5)
+    # Of a launch that moves eight times what L2 holds: what was there, and then half of what it displaces itself.
+    moved = copied(size, Cache(2 * size / 8, 132, dirty=True))
+    assert moved.displacing == pytest.approx(0.5 + 1 / 8 + 7 / 8 / 2)
+
+
+@needs_tools
+def test_a_copy_behind_a_fill_takes_longer():
+    size = 1 << 24
+    ctas = size // 16384
+    source, to = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
+    clean, dirty = (
+        tileiras.sim.estimate(copy_kernel("sm_120"), "k", ctas, [source, to], gpu="RTX PRO 6000", dirty_l2=dirty)
+        for dirty in (False, True)
+    )
+    assert dirty.cycles == pytest.approx(1.5 * clean.cycles, rel=0.1)
+
+
+@needs_tools
+def test_a_fence_for_the_gpu_waits_for_l2():
+    """One that is for the CTA alone does not."""
+
+    def fenced(scope: str) -> str:
+        return kernel(f"mov.f32 %f0, 0f3F800000;\n{STORE}\n" + loop(f"st.global.f32 [%q30], %f0;\nmembar.{scope};", 40))
+
+    cta, whole = (per_iteration(estimate(fenced(scope), [OUT])) for scope in ("cta", "gl"))
+    assert whole - cta > 0.9 * gpu("H200").latency["l2"]

@@ -28,12 +28,15 @@ def estimate(
     args: Sequence[Any],
     gpu: str = "H200",
     metadata: Mapping[str, Any] | None = None,
+    *,
+    dirty_l2: bool = False,
 ) -> Estimate:
     """How long ``entry`` takes over ``grid`` on a GPU, and what it waits for.
 
     ``image`` is an Artifact, PTX, or a cubin with its PTX in it or beside it, as `images.load` takes them; ``grid`` and
     ``args`` are those of `tileiras.sim.emulate`.  The arrays keep their contents: some CTAs are run to see what they
-    do, and what they write is undone.  ``gpu`` is a name of `tileiras.targets.rates.names()`.
+    do, and what they write is undone.  ``gpu`` is a name of `tileiras.targets.rates.names()`.  With ``dirty_l2`` L2 is
+    full of what others have written, as behind a fill of memory: what the launch brings there displaces some of it.
 
     Raises CompileError for an unknown GPU, an image of another target or without what is needed, ArgumentMismatch for a
     grid or arguments that do not fit, EmulationError for what the emulator finds wrong with the kernel, and
@@ -44,7 +47,7 @@ def estimate(
     from tileiras.targets import rates
 
     chosen = rates.gpu(gpu)
-    model = Model(images.load(image, entry, chosen, metadata), _axes(grid), chosen, args)
+    model = Model(images.load(image, entry, chosen, metadata), _axes(grid), chosen, args, dirty_l2)
     model.prepare()
     return model.estimate()
 

@@ -286,6 +286,9 @@ class Simulation:
             found = barrier_events.hand_on_products(warp, segment.group, issued)
             if found[0] > done or not reason:
                 done, reason, cause = found
+        if segment.fences:
+            # L2, where other SMs look, answers for what has been stored (PTX ISA, "membar/fence": scope `.gpu`).
+            done, reason, cause = max(issued, warp.sm.free["l2"][0]) + self.gpu.latency["l2"], "fence", None
         if instruction.write_scoreboard is not None:
             self._hold(warp, instruction.write_scoreboard, done, reason, cause)
         if instruction.read_scoreboard is not None:
@@ -295,7 +298,7 @@ class Simulation:
             self._hold(warp, instruction.read_scoreboard, min(done, read) if done > issued else read, reason, cause)
         if blocked:
             return None
-        if reason in _IN_LINE and done > end:
+        if (segment.fences or reason in _IN_LINE) and done > end:
             # The instruction itself does not end before that.
             self.wait(warp, index, reason, end, done, cause)
             return done

@@ -67,6 +67,8 @@ class Segment(NamedTuple):
     """Whether the last one writes or reads behind a scoreboard, branches, or may have been told of by the emulator."""
     group: int | None = None
     """What the last one does with groups of a warpgroup's products: COMMITS, or waits until so many are left."""
+    fences: bool = False
+    """Whether the last one waits until other SMs see what the warp has stored."""
 
 
 COMMITS = -1
@@ -79,6 +81,13 @@ def _group(instruction: Instruction) -> int | None:
     if "gsb0" not in instruction.operands:
         return None
     return int(instruction.operands[-1], 0) if instruction.opcode == "WARPGROUP" else COMMITS
+
+
+def _fences(instruction: Instruction) -> bool:
+    return instruction.opcode == "MEMBAR" and not _WIDE.isdisjoint(instruction.modifiers)
+
+
+_WIDE = frozenset({"GPU", "SYS"})
 
 
 class Machine(NamedTuple):
@@ -125,6 +134,7 @@ def compile_blocks(blocks: list[MachineBlock], gpu: Gpu) -> Machine:
                 instruction.write_scoreboard is not None
                 or instruction.read_scoreboard is not None
                 or instruction.opcode in UNITS
+                or _fences(instruction)
                 or position == last_position
             )
             following = block.instructions[position + 1] if position < last_position else None
@@ -164,4 +174,5 @@ def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool
     pipes = tuple((pipe, total, one[pipe]) for pipe, total in busy.items())
     tensor = PIPE_OF.get(run[-1].opcode) == "tensor"
     spent = sum(max(1, instruction.stall) for instruction in run)
-    return Segment(run[0].wait_mask, len(run), spent, pipes, first, run[-1], position, tensor, acts, _group(run[-1]))
+    group, fences = _group(run[-1]), _fences(run[-1])
+    return Segment(run[0].wait_mask, len(run), spent, pipes, first, run[-1], position, tensor, acts, group, fences)

@@ -25,7 +25,7 @@ from tileiras.sim.estimate.paths import Walker
 from tileiras.sim.estimate.recorder import joined, record
 from tileiras.sim.estimate.result import Estimate, Link, Occupied, Phase, Stall, SteadyLoop
 from tileiras.sim.estimate.sampling import Sampled
-from tileiras.sim.estimate.traffic import traffic
+from tileiras.sim.estimate.traffic import Cache, traffic
 from tileiras.sim.estimate.units import BIN, L1_AND_SHARED, TITLES, Shares
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
@@ -78,8 +78,12 @@ class Run(NamedTuple):
 class Model:
     """The estimate of one launch."""
 
-    def __init__(self, image: Image, grid: Sequence[int], gpu: Gpu, arguments: Sequence[Any]) -> None:
+    def __init__(
+        self, image: Image, grid: Sequence[int], gpu: Gpu, arguments: Sequence[Any], dirty: bool = False
+    ) -> None:
+        """``dirty``: L2 is full of what others have written when the launch begins."""
         self.image = image
+        self.dirty = dirty
         self.gpu = gpu
         self.arguments = arguments
         self.given_grid = grid
@@ -108,8 +112,8 @@ class Model:
         self.each = -(-self.clusters // self.sets)  # clusters for each, at most
         self.slots = min(self.held.ctas, self.each)
         self.warps = -(-threads // WARP_SIZE)
-        weights = self.sampled.weights()
-        self.moved = traffic(self.recording, self.clusters, [weights[place] for place in self.places])
+        l2 = Cache(gpu.l2_bytes, min(self.clusters, self.sets * self.slots), self.dirty)
+        self.moved = traffic(self.recording, self.clusters, self.sampled, self.places, l2)
         self.walker = Walker(image.code, self.recording.blocks, self.recording.skipped)
         self.machine: Machine = compile_blocks(self.walker.blocks, gpu)
         self.active = min(gpu.sms, self.clusters * self.members)
@@ -119,7 +123,8 @@ class Model:
     def shares(self, active: int) -> Shares:
         """What each of `active` SMs gets of the memories."""
         l2 = min(L2_PORT, self.gpu.l2_bytes_per_cycle / active)
-        return Shares(l2, min(l2, self.gpu.dram_bytes_per_cycle / active), self.moved.dram_bytes)
+        dram = min(l2, self.gpu.dram_bytes_per_cycle / active)
+        return Shares(l2, dram, self.moved.dram_bytes, self.moved.displacing)
 
     def _sample(self) -> Sampled:
         """Record clusters until the work of those between them is known."""
@@ -330,8 +335,8 @@ class Model:
         found = [each.cycles for each in locks.sections(run.outcome)]
         if sharing <= 1 or not found:
             return 0.0
-        # Who waits asks again and again: it sees the lock free a trip to L2 after it has been given back.
-        each = max(found) + self.gpu.latency["l2"]
+        # Who waits asks again and again: a trip to L2, and on average half of one more, after it has been given back.
+        each = max(found) + 1.5 * self.gpu.latency["l2"]
         self.note(f"{sharing} CTAs at a time take one lock, each for {each:.0f} cycles: the last waits for the others")
         return (sharing - 1) * each
 

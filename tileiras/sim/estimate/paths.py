@@ -191,8 +191,8 @@ def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Col
     counts: tuple[dict[tuple[int, str], int], ...] = ({}, {}, {})
     for instruction in instructions:
         line, opcode = instruction.ptx_line, instruction.opcode
-        if line in known:
-            moves = (opcode in _EFFECTS or opcode in _LOADS) and opcode not in _SPARE and line not in several
+        if line in known and line not in several:
+            moves = (opcode in _EFFECTS or opcode in _LOADS) and opcode not in _SPARE
             kind = 2 if not moves else 1 if "mma" in FAMILIES_OF.get(opcode, ()) else 0
             counts[kind][line, instruction.name] = counts[kind].get((line, instruction.name), 0) + 1
     for each in counts:

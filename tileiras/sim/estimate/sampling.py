@@ -3,7 +3,7 @@
 The first cluster and those at the ends of the axes are looked at first.  Where an axis ends in other work than it
 begins with, work may grow along it (causal attention), or end earlier from some cluster on (loops over tiles that do
 not come out even).  What is in between is recorded until either is known: clusters on a line between their neighbours
-stand for those beside them, and an edge is searched until both its sides are found.
+stand for those beside them, and an edge is searched until its sides are found, to a part in 32 of a long axis.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from tileiras.named_tuple import NamedTuple
 
 _BENT = 0.1
 """Of the difference along an axis: how far work may be off the line between its neighbours."""
+_NEAR = 32
+"""Which part of an axis two neighbours may be apart without anything between them being recorded."""
 _AT_ONCE = 7
 """Clusters between two neighbours that are recorded in one go: one more costs little beside others of its length."""
 MOST = 40
@@ -65,7 +67,8 @@ class Sampled(NamedTuple):
                 continue  # a line from end to end
             for start, end in zip(known, known[1:]):
                 kinds = (self.kinds[number(self.shape, axis, at)] for at in (start, end))
-                if start in bent and end in bent and len(set(kinds)) == 2:
+                far = end - start > max(1, self.shape[axis] // _NEAR)
+                if far and start in bent and end in bent and len(set(kinds)) == 2:
                     steps = min(_AT_ONCE + 1, end - start)
                     found.update(
                         number(self.shape, axis, start + (end - start) * step // steps) for step in range(1, steps)

@@ -55,6 +55,8 @@ class Shares(NamedTuple):
     dram: float
     dram_bytes: Callable[[Access | Copy], float]
     """Bytes of an access of the recording that L2 has to get from DRAM, or bring there."""
+    displacing: float = 1.0
+    """Bytes that DRAM moves for each of these, with what they displace."""
 
     def missing(self, what: Access | Copy, size: float) -> float:
         """The same as a share of the ``size`` bytes that go through L2."""
@@ -153,7 +155,7 @@ class Multiprocessor:
         start = self.take("l2", 0, at, size / self.shares.l2)
         done = start + size / self.shares.l2
         if missing:
-            cycles = size * missing / self.shares.dram
+            cycles = size * missing * self.shares.displacing / self.shares.dram
             done = max(done, self.take("dram", 0, at, cycles) + cycles)
         return start, done
 
