@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileiras.analysis.dots_in_flight import is_asynchronous, is_only_added_to
+from tileiras.analysis.dots_in_flight import carried_in_flight, is_asynchronous, is_only_added_to
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation
@@ -55,7 +55,9 @@ class _Walk:
                         for op, cost in zip(graph.operations, graph.costs)]  # fmt: skip
         self._issue = [cost.busy.get(Unit.ISSUE, 0.0) / groups for cost in graph.costs]
         self._longest = [max(cost.busy.values(), default=0.0) / groups for cost in graph.costs]
-        self._waited_for = [number for number, op in enumerate(graph.operations) if _is_waited_for(op)]
+        in_flight = () if any(stage for stage, _ in seats) else carried_in_flight(graph.loop).values()
+        self._waited_for = [number for number, op in enumerate(graph.operations)
+                            if _is_waited_for(op) and op not in in_flight]  # fmt: skip
         self._latency = [cost.latency - max(cost.busy.values(), default=0.0) for cost in graph.costs]
 
     def ends(self) -> list[float]:

@@ -48,11 +48,21 @@ def pipeline_in_stages(
 
 def _await_next(loop: scf.ForOp) -> None:
     """Has dots of warpgroups that are under way at the end of a round be waited for by the next one: ptxas moves a wait
-    up in its block, and then what stands before it is no longer computed under the dot."""
+    up in its block, and then what stands before it is no longer computed under the dot.  Not where A is a carried tile,
+    whose registers the next round's is written to before it begins."""
     for value in loop.yield_op.operands:
         dot = value.defining_op
-        if is_of_warpgroups(dot) and dot.parent_op is loop and value.has_one_use and not is_only_added_to(dot):
+        if not is_of_warpgroups(dot) or dot.parent_op is not loop or not value.has_one_use or is_only_added_to(dot):
+            continue
+        if not _is_carried(dot.a, loop):
             dot.attributes[tileas.AWAITED_NEXT] = UnitAttr()
+
+
+def _is_carried(tile: Value, loop: scf.ForOp) -> bool:
+    """Whether a tile is one that iterations of a loop hand on, perhaps under another shape."""
+    while isinstance(tile.defining_op, tileas.VIEW_LIKE):
+        tile = tile.defining_op.operands[0]
+    return tile in loop.iter_args
 
 
 def held_iterations(staged: StagedLoad, analysis: ScheduleAnalysis) -> int:
