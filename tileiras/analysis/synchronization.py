@@ -331,7 +331,19 @@ class Synchronization:
             return
         found = self._new_range(op.offset.value, op.offset.value + op.bytes)
         self._before_stores(Place(op), found)
-        self._wait(Place(op.next), op)
+        if op.name != names.TENSOR_RESERVE:
+            self._wait(Place(op.next), op)
+            return
+        self._time += 1
+        found.last_written = self._time
+        self._buffers[op.result] = found
+
+    def _reserved(self, op: tileas.TensorOpenOp | tileas.TensorCommitOp | tileas.TensorWaitOp) -> None:
+        """What is used of a reservation is there behind the first barrier after it."""
+        if op.memory in self._buffers:
+            self._before_loads(Place(op), self._buffers[op.memory])
+        if isinstance(op, tileas.TensorWaitOp):
+            self._future_wait(op)
 
     def _tensor_alloc(self, op: tileas.TensorAllocOp) -> None:
         if op.column is not None:
@@ -542,7 +554,9 @@ _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
     f"{names.TENSOR_MEMORY}scale": Synchronization._tensor_scale,
     f"{names.TENSOR_MEMORY}slice": Synchronization._tensor_slice,
     f"{names.TENSOR_MEMORY}store": Synchronization._tensor_store,
-    f"{names.TENSOR_MEMORY}wait": Synchronization._future_wait,
+    f"{names.TENSOR_MEMORY}open": Synchronization._reserved,
+    f"{names.TENSOR_MEMORY}commit": Synchronization._reserved,
+    f"{names.TENSOR_MEMORY}wait": Synchronization._reserved,
     names.FENCE_PROXY: Synchronization._fence_proxy,
 }
 

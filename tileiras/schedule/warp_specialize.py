@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.analysis.dots_in_flight import is_of_tensor_memory
 from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -42,9 +41,6 @@ def specialize_loops(func: aa.FuncOp, target: Target, variant: str, engine: Diag
     try:
         if not loops:
             raise NotSeparable(func, "no loads run ahead of a loop")
-        for op in func.walk():
-            if is_of_tensor_memory(op):
-                raise NotSeparable(op, "dots into tensor memory free no stage of another agent's pipe yet")
         plan = plan_agents(func, target, loops)
         if variant == AUTO:
             _check_that_it_pays(plan)

@@ -22,7 +22,7 @@ Signal = Literal["thread", "warp", "converged warp", "agent"]
 whole warp has done the same, without; the first thread of an agent."""
 
 Fence = Literal["", "before commit", "behind wait", "before release"]
-"""Where `fence.proxy.async.shared::cta` stands, which every thread that writes or reads the stage executes."""
+"""Where `fence.proxy.async.shared::cta` stands, which every thread executes that writes the stage, or waits for it."""
 
 
 class PipeProtocol(NamedTuple):
@@ -41,6 +41,11 @@ class PipeProtocol(NamedTuple):
     def counts_bytes(self) -> bool:
         """Whether a phase of `full` waits for the bytes of a stage."""
         return self.full_signal == EXPECT
+
+    @property
+    def frees_by_commit(self) -> bool:
+        """Whether a stage may be released while the products that read it are under way."""
+        return self.empty_signal == COMMIT
 
     @property
     def is_asynchronous(self) -> bool:
@@ -72,25 +77,27 @@ _TCGEN05 = "=100f,110f"
 
 ARRIVE, NOINC, EXPECT = "mbarrier.arrive", "cp.async.mbarrier.arrive.noinc", "mbarrier.arrive.expect_tx"
 STORED = "cp.async.bulk.wait_group.read 0, then mbarrier.arrive"
+COMMIT = "tcgen05.commit"
 
-# Those that multiply release a stage behind `wgmma.wait_group.sync.aligned`, which a warp executes as a whole; or once
-# the thread that arrives for its warp has seen the commit of the products, which no other thread reads.
+# Warpgroups release a stage behind `wgmma.wait_group.sync.aligned`, which a warp executes as a whole.  Of products into
+# tensor memory one thread alone waits for stages and issues them: its commit arrives once all of them are complete
+# (PTX ISA, "tcgen05.commit"), and nobody has to wait for them before.
 PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
     (row.producer, row.consumer): row
     for row in (
         PipeProtocol("st_shared", "ld_shared", "warp", ARRIVE, "warp", ARRIVE, "", "80"),
         PipeProtocol("st_shared", "wgmma", "warp", ARRIVE, "converged warp", ARRIVE, "before commit", "=90a"),
-        PipeProtocol("st_shared", "tcgen05", "warp", ARRIVE, "converged warp", ARRIVE, "before commit", _TCGEN05),
+        PipeProtocol("st_shared", "tcgen05", "warp", ARRIVE, "agent", COMMIT, "before commit", _TCGEN05),
         PipeProtocol("st_shared", "bulk_store", "warp", ARRIVE, "agent", STORED, "before commit", "90"),
         # The copies land after the threads that started them have gone on: those that see them land run the fence.
         PipeProtocol("cp_async", "ld_shared", "thread", NOINC, "warp", ARRIVE, "", "80"),
         PipeProtocol("cp_async", "wgmma", "thread", NOINC, "converged warp", ARRIVE, "behind wait", "=90a"),
-        PipeProtocol("cp_async", "tcgen05", "thread", NOINC, "converged warp", ARRIVE, "behind wait", _TCGEN05),
+        PipeProtocol("cp_async", "tcgen05", "thread", NOINC, "agent", COMMIT, "behind wait", _TCGEN05),
         PipeProtocol("cp_async", "bulk_store", "thread", NOINC, "agent", STORED, "behind wait", "90"),
         # The next copy overwrites what threads have read by the generic proxy.
         PipeProtocol("bulk_load", "ld_shared", "agent", EXPECT, "warp", ARRIVE, "before release", "90"),
         PipeProtocol("bulk_load", "wgmma", "agent", EXPECT, "converged warp", ARRIVE, "", "=90a"),
-        PipeProtocol("bulk_load", "tcgen05", "agent", EXPECT, "converged warp", ARRIVE, "", _TCGEN05),
+        PipeProtocol("bulk_load", "tcgen05", "agent", EXPECT, "agent", COMMIT, "", _TCGEN05),
         PipeProtocol("bulk_load", "bulk_store", "agent", EXPECT, "agent", STORED, "", "90"),
     )
 }

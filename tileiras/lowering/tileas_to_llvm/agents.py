@@ -119,18 +119,31 @@ def elected(lowering: FunctionLowering, condition: Value | None) -> Iterator[Non
     emit.block = rest
 
 
+def in_first_warp(lowering: FunctionLowering) -> Value | None:
+    """Whether this is the agent's first warp, which allocates tensor memory and one of whose threads issues what one
+    thread does: the same for all its threads, as `.aligned` wants it.  None where there is no other."""
+    if lowering.num_warps == 1:
+        return None
+    return lowering.emit.icmp("eq", uniform_warp(lowering), lowering.emit.integer(0))
+
+
 @contextmanager
-def by_one_thread(lowering: FunctionLowering) -> Iterator[None]:
+def by_one_thread(lowering: FunctionLowering, meeting: bool = False) -> Iterator[None]:
     """What is emitted inside is done by one thread of the agent, the same one each time; of a CTA that is no agent, by
     one of its first warp.
 
     Of a thread that `elect.sync` names, ptxas knows that it is alone, and keeps what copies in boxes read in registers
     of the warp; for one that is told by its number it makes a loop over the threads of each copy.
+    `meeting`: once all threads of its warp have come here (PTX ISA, "elect.sync").
     """
     emit = lowering.emit
-    thread = emit.by_thread("elected thread", lambda: emit.insert(nvvm.ElectSyncOp()))
-    first = None
-    if lowering.num_warps > 1:
-        first = emit.icmp("eq", uniform_warp(lowering), emit.integer(0))
-    with elected(lowering, first), elected(lowering, thread):
+    if lowering.is_one_thread:
+        yield
+        return
+
+    def elect() -> Value:
+        return emit.insert(nvvm.ElectSyncOp())
+
+    thread = elect() if meeting else emit.by_thread("elected thread", elect)
+    with elected(lowering, in_first_warp(lowering)), elected(lowering, thread):
         yield

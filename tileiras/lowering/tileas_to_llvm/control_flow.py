@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.dialects import llvm, scf
+from tileiras.analysis.one_thread import is_done_by_one_thread
+from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Type, Value
 
+from .agents import in_first_warp
 from .function import FunctionLowering, has_no_value
 from .types import bit_width, count_of, element_of, fragment_type
 
@@ -69,10 +71,37 @@ def _body(block: Block, lowering: FunctionLowering) -> Any:
 
 
 def lower_for(op: scf.ForOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
-    """A loop that tests before each iteration: header (induction variable, carried values), body, exit."""
+    """A loop that tests before each iteration: header (induction variable, carried values), body, exit.  Where one
+    thread has all that is to be done in it, the others go to the exit."""
+    carried = [a for a in args[3:] if a is not None]
+    if lowering.is_one_thread or not is_done_by_one_thread(op):
+        behind = _loop(op, args[:3], _handed_on(carried, lowering), lowering)
+    else:
+        initial = _handed_on(carried, lowering)
+        join = lowering.new_block([v.type for v in initial])
+        _branch_of_others(join, initial, lowering)
+        with lowering.one_thread():
+            _branch(join, _loop(op, args[:3], initial, lowering), lowering)
+        lowering.emit.block = join
+        behind = join.arguments
+    _bind(op.iter_args, behind, lowering)
+    return [lowering.values.get(v) for v in op.iter_args]
+
+
+def _branch_of_others(join: Block, initial: Sequence[Value], lowering: FunctionLowering) -> None:
+    """Sends all threads but one, which goes on in a block of its own, on with the initial values of a loop."""
     emit = lowering.emit
-    lower, upper, step = args[:3]
-    initial = _handed_on([a for a in args[3:] if a is not None], lowering)
+    for condition in (in_first_warp(lowering), emit.insert(nvvm.ElectSyncOp())):
+        if condition is not None:
+            alone = lowering.new_block()
+            emit.insert(llvm.CondBrOp(condition, [], list(initial), trueDest=alone, falseDest=join))
+            emit.block = alone
+
+
+def _loop(op: scf.ForOp, bounds: Sequence[Any], initial: list[Value], lowering: FunctionLowering) -> Sequence[Value]:
+    """The blocks of a loop, up to the one behind it; what it has carried there."""
+    emit = lowering.emit
+    lower, upper, step = bounds
     header = lowering.new_block([lower.type, *(v.type for v in initial)])
     body, done = lowering.new_block(), lowering.new_block()
     _branch(header, [lower, *initial], lowering)
@@ -91,9 +120,9 @@ def lower_for(op: scf.ForOp, args: Sequence[Any], lowering: FunctionLowering) ->
     back = llvm.BrOp([following, *_values(end.operands, lowering)], dest=header, loop_annotation=annotation)
     emit.insert(back)
     emit.block = done
-    if tileas.REMATERIALIZE_BEHIND in op.attributes:
+    if tileas.REMATERIALIZE_BEHIND in op.attributes and not lowering.is_one_thread:
         lowering.rematerialize_behind(counter)
-    return [lowering.values.get(v) for v in op.iter_args]
+    return carried
 
 
 def lower_if(op: scf.IfOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:

@@ -109,6 +109,8 @@ class FunctionLowering:
         self.approximate = approximate
         self.pattern = pattern
         self._agent = Agent(0, tileas.block_warps(func))
+        self.is_one_thread = False
+        """Whether what is emitted is executed by one thread alone."""
         self.pipes: dict[Operation | None, Any] = {}
         """Where the mbarriers of a pipe are (`pipes.Pipe`)."""
         self.num_ctas = tileas.number_of(func, tileas.CLUSTER_CTAS) or 1
@@ -427,6 +429,15 @@ class FunctionLowering:
     def thread_masks(self) -> tuple[int, int]:
         """The bits of lane and warp that are clear in the agent's first thread alone."""
         return 31, (1 << (self.num_warps - 1).bit_length()) - 1
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """What is emitted inside is executed by one thread of the agent, the one that `elect.sync` names in its first
+        warp."""
+        self.is_one_thread = True
+        with self.emit.region():
+            yield
+        self.is_one_thread = False
 
     @contextmanager
     def agent(self, first: int, warps: int) -> Iterator[None]:

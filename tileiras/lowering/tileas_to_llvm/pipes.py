@@ -224,6 +224,9 @@ def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
     mbarrier = pipe.empty(stage, lowering)
     if pipe.protocol.empty == "agent":
         with by_one_thread(lowering):
+            if pipe.protocol.frees_by_commit:
+                emit.insert(nvvm.Tcgen05CommitOp(mbarrier))
+                return
             emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
             emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32), read=UnitAttr()))
             _arrive(mbarrier, lowering)

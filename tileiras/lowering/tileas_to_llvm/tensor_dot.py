@@ -15,9 +15,9 @@ from tileiras.layout.tensor_memory import SCALES_IN_WORD, column_of, scale_colum
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, ScaledMmaAtom, mma_atom
 
+from .agents import by_one_thread
 from .convert_layout import Place
 from .function import FunctionLowering
-from .tensor_memory import issuing
 
 _RESULTS = {"f16": 0, "f32": 1, "i32": 2}
 _FACTORS = {
@@ -137,7 +137,7 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
     steps = range(0, op.b.type.shape[0], depth)
     scales = _Scales(op, args[4:], lowering) if op.scales else None
     word = _instruction_descriptor(atom, a, b) if scales is None else 0
-    with issuing(lowering):
+    with by_one_thread(lowering):
         if op.fenced is not None:
             emit.insert(nvvm.Tcgen05FenceAfterOp())
         if scales is not None:

@@ -7,18 +7,18 @@ the phase before the first, which is complete.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-from tileiras.dialects import llvm, nvvm
+from tileiras.analysis.one_thread import is_done_by_one_thread
+from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Attribute, IntegerAttr, Pure, StringAttr, TensorType, UnitAttr, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_memory import access_shape, column_of, fragment_layout, is_spread, warp_offsets
 
-from .agents import elected
+from .agents import by_one_thread, elected, in_first_warp
 from .builder import Number
 from .function import FunctionLowering
 from .mbarriers import wait_for_phase
@@ -26,16 +26,6 @@ from .types import count_of, element_of, scalar_type, vector_of
 from .warpgroup_dot import uniform_warp
 
 BYTES = tileas.TensorReserveOp.MBARRIER_BYTES
-
-ALLOCATING_WARP = 0
-"""It allocates and frees columns, and one of its threads issues dots."""
-
-
-def in_first_warp(lowering: FunctionLowering) -> Value:
-    """Whether this is the warp that allocates and issues: the same for all its threads, as `.aligned` wants it."""
-    emit = lowering.emit
-    return emit.icmp("eq", uniform_warp(lowering), emit.integer(ALLOCATING_WARP))
-
 
 # ---- what the CTA has ------------------------------------------------------------------------------------------------
 
@@ -215,7 +205,9 @@ def _mbarrier(op: Any, base: Value, number: Value, lowering: FunctionLowering) -
 def commit(op: tileas.TensorCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     mbarrier = _mbarrier(op, args[0], args[1], lowering)
-    with issuing(lowering):
+    # It tracks what its own thread has issued (PTX ISA, "tcgen05.commit").
+    before = op.prev
+    with by_one_thread(lowering, meeting=isinstance(before, scf.ForOp) and is_done_by_one_thread(before)):
         emit.insert(nvvm.Tcgen05CommitOp(mbarrier))
     return emit.value(emit.add(args[1], 1))
 
@@ -226,14 +218,3 @@ def wait(op: tileas.TensorWaitOp, args: Sequence[Value], lowering: FunctionLower
     shift = _reservation(op).commits.value.bit_length() - 1
     parity = emit.and_(emit.lshr(number, shift), 1)
     wait_for_phase(_mbarrier(op, args[0], number, lowering), parity, lowering)
-
-
-@contextmanager
-def issuing(lowering: FunctionLowering) -> Iterator[None]:
-    """What is emitted inside is done by the one thread that issues dots: an elected one of the first warp.
-
-    A commit tracks what its own thread has issued, and the same thread is elected each time (PTX ISA, "elect.sync").
-    """
-    with elected(lowering, in_first_warp(lowering)):
-        with elected(lowering, lowering.emit.insert(nvvm.ElectSyncOp())):
-            yield

@@ -9,7 +9,8 @@ drains.
       ... read stage i ...
 
 One thread acquires stages and issues boxes; each warp releases what it has read.  A stage is released an iteration or
-two after it was waited for, when the dots that read it are surely complete.
+two after it was waited for, when the dots that read it are surely complete; at the end of its own iteration where a
+commit of these dots does so.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import Warps, exchanges
 from tileiras.schedule.staging import StagedLoad
 from tileiras.schedule.tensor_boxes import consumer_kind
-from tileiras.targets.pipe_protocol import BOXES
+from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS
 
 from .pipes import copy_box, create_pipe, descriptor_of
 
@@ -46,7 +47,10 @@ class BoxRing:
         self.stages = stages
         self.held = held
         self._ranges = RangeAnalysis()
-        self.producer, self.consumer = create_pipe(builder, buffers, stages, BOXES, consumer_kind(staged[0]))
+        kind = consumer_kind(staged[0])
+        assert kind is not None, "the schedule has looked at what reads the stages"
+        self.producer, self.consumer = create_pipe(builder, buffers, stages, BOXES, kind)
+        self.frees_by_commit = PIPE_PROTOCOLS[BOXES, kind].frees_by_commit
         self._descriptors = [_descriptor(each) for each in staged]
         self.fill = builder.insert(tileas.CreateIteratorOp(self.producer)).results[0]
         """At the stage that is filled next."""
@@ -71,7 +75,11 @@ class BoxRing:
         """Waits for the stage that an iterator of the consumer's end is at; the token of the stage."""
         return builder.insert(tileas.ConsumerWaitOp(self.consumer, iterator)).results[0]
 
-    def release(self, builder: Builder, held: Value, condition: Value) -> None:
+    def release(self, builder: Builder, held: Value) -> None:
+        """Gives back the stage of a token."""
+        builder.insert(tileas.ConsumerReleaseOp(held))
+
+    def release_if(self, builder: Builder, held: Value, condition: Value) -> None:
         """Under a condition, gives back the stage of a token."""
         body = Block()
         inner = Builder.at_end(body)

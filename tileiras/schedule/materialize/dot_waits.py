@@ -142,8 +142,20 @@ def released_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -
 
 
 def _pipes(dot: tileas.DotOp) -> set[Operation]:
-    users = (user for buffer in buffers_read(dot) for user in buffer.users)
-    return {user for user in users if user.name == names.CREATE_PIPELINE}
+    """The pipes whose stages nobody may release before the dot is complete."""
+    pipes = (_pipe(buffer) for buffer in buffers_read(dot))
+    return {pipe for pipe in pipes if pipe is not None and not _frees_by_commit(pipe)}
+
+
+def _pipe(buffer: Value) -> Operation | None:
+    """The pipe of a buffer."""
+    return next((user for user in buffer.users if user.name == names.CREATE_PIPELINE), None)
+
+
+def _frees_by_commit(pipe: Operation) -> bool:
+    from tileiras.analysis.pipes import protocol_of
+
+    return protocol_of(pipe).frees_by_commit  # type: ignore[arg-type]
 
 
 def _releases(op: Operation, pipes: set[Operation]) -> bool:
@@ -155,9 +167,10 @@ def _releases(op: Operation, pipes: set[Operation]) -> bool:
 
 
 def _fills(buffer: Value, loop: Operation) -> list[Operation]:
-    """What writes to a buffer in a loop."""
+    """What writes to a buffer in a loop, and does not wait for the dots by itself."""
     found = [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
-    if any(user.name == names.CREATE_PIPELINE for user in buffer.users):
+    pipe = _pipe(buffer)
+    if pipe is not None and not _frees_by_commit(pipe):
         from tileiras.analysis.pipes import pipe_of
 
         copies = [op for op in loop.walk() if op.name in _FILLS_PIPES]

@@ -34,7 +34,7 @@ from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in,
 from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.targets import CopyAtom
 
-from .box_ring import following, rings_of
+from .box_ring import BoxRing, following, rings_of
 
 
 def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
@@ -217,10 +217,11 @@ class _Pipeline:
         head = Builder.at_start(block)
         head.location = old.location
         later = {held: self.counter.is_later(head, old.induction_variable, held)
-                 for held in dict.fromkeys(ring.held for ring in self.rings)}  # fmt: skip
+                 for held in dict.fromkeys(ring.held for ring in self.rings if not ring.frees_by_commit)}  # fmt: skip
         initial: list[Value] = []
         yielded: list[Value] = []
-        fills, drains, waited = [], [], []
+        fills, drains = [], []
+        held_at: dict[BoxRing, int] = {}
 
         def carried(value: Value) -> Value:
             initial.append(value)
@@ -229,13 +230,19 @@ class _Pipeline:
         for ring, fill in zip(self.rings, filled):
             fills.append(carried(fill))
             drains.append(carried(ring.drain))
-            # The oldest stage first, which is given back before the wait: behind it threads may have parted.
-            held = [carried(ring.consumer) for _ in range(ring.held)]
-            ring.release(head, held[0], later[ring.held])
-            yielded += [following(tail, fills[-1]), following(tail, drains[-1]), *held[1:], ring.consumer]
-            waited.append(len(yielded) - 1)
-        for place, ring, drain in zip(waited, self.rings, drains):
-            yielded[place] = ring.wait(head, drain)
+            yielded += [following(tail, fills[-1]), following(tail, drains[-1])]
+            if not ring.frees_by_commit:
+                # The oldest stage first, which is given back before the wait: behind it threads may have parted.
+                held = [carried(ring.consumer) for _ in range(ring.held)]
+                ring.release_if(head, held[0], later[ring.held])
+                yielded += [*held[1:], ring.consumer]
+                held_at[ring] = len(yielded) - 1
+        for ring, drain in zip(self.rings, drains):
+            waited = ring.wait(head, drain)
+            if ring in held_at:
+                yielded[held_at[ring]] = waited
+            else:
+                ring.release(tail, waited)
         for ring, drain in zip(self.rings, drains):
             if ring.stages not in read:
                 read[ring.stages] = head.insert(tileas.GetStageOp(drain, result=i32)).results[0]

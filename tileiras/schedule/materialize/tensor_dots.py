@@ -47,7 +47,16 @@ from tileiras.schedule.induction_variable import number as known_number
 from tileiras.targets import mma_atom
 
 from .dot_counts import thread_counts
-from .dot_waits import Future, blocks_around, commits_behind, ends_of, is_left_alone, kept_attributes, waits_of
+from .dot_waits import (
+    Future,
+    blocks_around,
+    commits_behind,
+    ends_of,
+    is_left_alone,
+    kept_attributes,
+    reads_ring,
+    waits_of,
+)
 
 
 def materialize_tensor_dots(func: aa.FuncOp) -> None:
@@ -56,6 +65,9 @@ def materialize_tensor_dots(func: aa.FuncOp) -> None:
     dots = [op for op in func.walk() if is_of_tensor_memory(op)]
     if dots:
         _Rewriting(func, dots).run()
+
+
+_CONTROL_FLOW = (scf.ForOp, scf.WhileOp, scf.IfOp)
 
 
 class _Rewriting:
@@ -87,13 +99,18 @@ class _Rewriting:
         """Dot -> the buffers of its scales."""
         self._added: set[Operation] = set()
         """Dots whose results another one adds to in the same block."""
-        start = Builder.at_start(func.body.blocks[0])
+        self._one_group: dict[Operation, None] = {}
+        """Loops whose dots are one group, committed behind them."""
+        self._program = _program_of(dots[0])
+        """What the threads that multiply do: the function, or one of its agents."""
+        start = Builder.at_start(self._program)
         start.location = dots[0].location
         self._reserve = start.insert(tileas.TensorReserveOp(commits=IntegerAttr(1, i32)))
         self._memory = self._reserve.results[0]
-        self._base = start.insert(tileas.TensorOpenOp(self._memory)).results[0]
-        self._repeats = any(any(scf.loops_around(dot)) for dot in dots)
-        """Whether there may be more groups than dots."""
+        # As late as may be: a barrier for another reason may come before it.
+        first = Builder.before(self._program.find_ancestor_op(dots[0]))
+        first.location = dots[0].location
+        self._base = first.insert(tileas.TensorOpenOp(self._memory)).results[0]
         taken = sum(_accumulator_type(dot).columns for dot in dots)
         taken += sum(_operand_type(dot).columns for dot in dots if reads_a_in_tensor_memory(dot))
         self._has_columns = taken <= COLUMNS // (func.kernel_spec.occupancy or 1)
@@ -112,8 +129,13 @@ class _Rewriting:
                 self._rescaled[loop] = rescaled
                 self._stays.update(rescaled.values())
                 self._begin(loop, rescaled)
+        self._one_group = {loop: None for loop in self._in_place if self._needs_no_wait(loop)}
         for dot in self._dots:
             self._start(dot)
+        for loop in self._one_group:
+            behind = Builder.after(loop)
+            behind.location = loop.location
+            behind.insert(tileas.TensorCommitOp(self._memory, self._none))
         pending = [self._wait(b) for b in dict.fromkeys(b for dot in self._dots for b in blocks_around(dot))]
         kept = {loop: {*self._in_place.get(loop, ()), *self._rescaled.get(loop, ())} for loop in self._loops()}
         for loop, numbers in kept.items():
@@ -125,9 +147,11 @@ class _Rewriting:
             loop.without_carried(numbers)
         self._free_rest()
         # Warps are apart by what stands between two barriers, each commit at most once.
-        commits = len(self._dots) + (max(pending) + 1 if self._repeats else 0)
+        inside = (op for each in self._program.operations for op in each.walk())
+        groups = [op for op in inside if isinstance(op, tileas.TensorCommitOp)]
+        commits = len(groups) + (max(pending) + 1 if any(any(scf.loops_around(op)) for op in groups) else 0)
         self._reserve.attributes["commits"] = IntegerAttr(1 << (commits - 1).bit_length(), i32)
-        thread_counts(self._func.body.blocks[0], self._none)
+        thread_counts(self._program, self._none)
 
     # -- dots ----------------------------------------------------------------------------------------------------------
 
@@ -143,7 +167,15 @@ class _Rewriting:
         started = builder.insert(tileas.TensorDotOp(a, dot.b, buffer, adds, scales, **named))
         if dot in self._homes:
             self._overwrites.setdefault(dot, started)
-        builder.insert(tileas.TensorCommitOp(self._memory, self._none))
+        if dot.parent_op not in self._one_group:
+            builder.insert(tileas.TensorCommitOp(self._memory, self._none))
+
+    def _needs_no_wait(self, loop: scf.ForOp) -> bool:
+        """Whether no thread has to wait for the dots of a loop before its end: all add to accumulators that stay where
+        they are, and what they read is theirs alone until they are complete."""
+        there = {dot for dots in self._in_place[loop].values() for dot in dots}
+        dots = [op for op in loop.walk() if op in self._old]
+        return all(op in there and not reads_a_in_tensor_memory(op) and _frees_by_itself(op, loop) for op in dots)
 
     def _accumulator(self, dot: tileas.DotOp, builder: Builder) -> tuple[Value, Value]:
         """The buffer of a dot, and whether it adds to what is there."""
@@ -289,7 +321,7 @@ class _Rewriting:
         """What is under way in a block: what its loop carries, results of its dots and of the loops in it."""
         last = len(places) - 1
         loop: Any = block.parent_op
-        for dots in self._carried(loop):
+        for dots in self._carried(loop) if loop not in self._one_group else ():
             tail = committed[-1] - committed[places[dots[-1]]]
             written = [self._stored[dot] for dot in dots if dot in self._stored]
             written += [self._overwrites[dot] for dot in dots if dot in self._overwrites]
@@ -307,9 +339,11 @@ class _Rewriting:
                 tile = None if op in self._added else op.results[0]
                 yield Future(self._buffers[op], tile, places[op], 0, (*ends_of(op, block, places), last))
             for number, dots in self._carried_by(op).items():
-                tail = commits_behind(dots[-1], tileas.TensorCommitOp)
+                whole = op in self._one_group
+                tail = 0 if whole else commits_behind(dots[-1], tileas.TensorCommitOp)
                 ends = [end for dot in dots for end in ends_of(dot, block, places)]
-                yield Future(self._buffers[dots[-1]], op.results[number], places[op] + 1, tail, (*ends, last))
+                start = places[op] + 1 + whole
+                yield Future(self._buffers[dots[-1]], op.results[number], start, tail, (*ends, last))
 
     def _carried_by(self, loop: Any) -> dict[int, list[Any]]:
         """The dots that leave each value that a loop carries in a buffer."""
@@ -341,7 +375,7 @@ class _Rewriting:
         for buffer in dict.fromkeys((*self._buffers.values(), *operands, *scales)):
             if not any(isinstance(user, tileas.TensorDeallocOp) for user in buffer.users):
                 Builder.before(buffer.parent_block.last).insert(tileas.TensorDeallocOp(buffer))
-        block = self._func.body.blocks[0]
+        block = self._program
         places = {op: number for number, op in enumerate(block.operations)}
         last = max(
             (block.find_ancestor_op(op) for op in self._func.walk() if op.name.startswith(names.TENSOR_MEMORY)),
@@ -402,6 +436,21 @@ def _load_slice(part: tileas.ExtractSliceOp, buffer: Value, runs: Value | None) 
     if part.result.has_uses:
         part.result.replace_all_uses_with(_loaded(slice, part.result.type, runs, builder))
     part.erase()
+
+
+def _program_of(op: Operation) -> Block:
+    """The block of the agent around an operation, or of the function."""
+    block = op.parent
+    while block is not None and isinstance(block.parent_op, _CONTROL_FLOW):
+        block = block.parent_op.parent
+    assert block is not None
+    return block
+
+
+def _frees_by_itself(dot: Any, loop: scf.ForOp) -> bool:
+    """Whether nothing writes to what a dot reads before its completion has been signalled: nothing in the loop does, or
+    what waits for a stage of a pipe."""
+    return is_left_alone(dot, loop) and not reads_ring(dot, loop)
 
 
 def _loaded(buffer: Value, type: TensorType, runs: Value | None, builder: Builder) -> Value:

@@ -1,0 +1,89 @@
+"""Kernels on sm_100 whose loads go to an agent and whose products go to tensor memory: one thread waits for stages and
+issues products, and commits of these free the stages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.agents.running import SEEDS, SPECIALIZED, WAIT, sites, survives
+from tests.kernels.dots import attention_like, matmul
+from tests.kernels.tile_rounds import rounds
+from tests.kernels.views import Kernel
+
+GPU = "sm_100"
+COMMIT = re.compile(r"tcgen05\.commit[^;]*;")
+TENSOR_FENCE = re.compile(r"tcgen05\.fence::[^;]*;")
+
+KERNELS = {
+    "128 rows": lambda: matmul((128, 64, 64), steps=5),
+    "two stages": lambda: matmul((128, 64, 64), steps=2),
+    "edges": lambda: matmul((128, 32, 64), steps=3, sizes=(100, 24, 168)),
+    "A outside": lambda: matmul((64, 32, 32), steps=5, a_outside=True),
+    "accumulator loaded": lambda: matmul((128, 64, 64), steps=4, start="loaded"),
+    "attention": lambda: attention_like(1, rows=64, columns=64, depth=64, steps=3),
+    "rounds": lambda: rounds((64, 64, 32), count=4),
+    "guarded rounds": lambda: rounds((64, 64, 32), count=6, guarded=True),
+}
+STRATEGIES = {"agents": SPECIALIZED, "ring": {"pipeline_strategy": "unspecialize"}}
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
+    kernel: Kernel = KERNELS[name]()
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    assert artifact.kernels[0].metadata["block"][0] == 128 + (128 if maps == "none" else 32)
+    assert "tcgen05.mma" in artifact.text
+    assert ("cp.async.bulk.tensor" in artifact.text) is (maps == "host")
+    assert assemble(artifact.text, GPU).stack == 0
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("name", ["128 rows", "rounds", "attention"])
+def test_a_ring_of_boxes_without_agents(name, assemble):
+    kernel: Kernel = KERNELS[name]()
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **STRATEGIES["ring"])
+    assert "cp.async.bulk.tensor" in artifact.text and artifact.kernels[0].metadata["block"][0] == 128
+    assemble(artifact.text, GPU)
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize(("strategy", "maps"), [("agents", "none"), ("agents", "host"), ("ring", "host")])
+def test_nothing_that_orders_agents_is_superfluous(strategy, maps):
+    kernel = matmul((64, 16, 32), steps=6)
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **STRATEGIES[strategy])
+    # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.
+    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith("fence.mbarrier_init")]
+    found = [*found, *_without(COMMIT, artifact.text), *_without(TENSOR_FENCE, artifact.text)]
+    assert any("tcgen05.commit" in line for line, _ in found)
+
+    def judge(code, seed):
+        kernel.emulated(artifact, seed, code)
+
+    assert [line for line, broken in found if survives(broken, judge)] == []
+
+
+def _without(pattern: re.Pattern[str], code: str) -> list[tuple[str, str]]:
+    return [(found[0], code[: found.start()] + code[found.end() :]) for found in pattern.finditer(code)]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_one_commit_a_loop_is_waited_for(strategy):
+    """Stages come back by commits of their own: in the loop nobody waits for products, and only the copies wait for
+    stages; behind it all wait for the one commit of all products."""
+    code = KERNELS["128 rows"]().compiled(GPU, emit="ptx", tensor_maps="host", **STRATEGIES[strategy]).text
+    assert len(COMMIT.findall(code)) == 2
+    assert len(re.findall(WAIT, code)) == 3
+
+
+@pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])
+def test_the_rest_of_the_family(gpu, assemble):
+    kernel = KERNELS["rounds"]()
+    artifact = kernel.compiled(gpu, emit="ptx", tensor_maps="host", **SPECIALIZED)
+    assert artifact.kernels[0].metadata["block"][0] == 160 and "tcgen05.mma" in artifact.text
+    assemble(artifact.text, gpu)
+    kernel.emulated(artifact, 1)

@@ -1,0 +1,52 @@
+"""Loops in which one thread has something to do: it waits for stages of pipes, copies boxes and issues dots into tensor
+memory."""
+
+from __future__ import annotations
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.pipes import (
+    ConsumerReleaseOp,
+    ConsumerTokenType,
+    ConsumerWaitOp,
+    PipelineIteratorType,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerTokenType,
+    TmaLoadOp,
+)
+from tileiras.ir import Operation, Pure
+from tileiras.layout.encoding import is_in_shared
+
+from .pipes import pipe_of, protocol_of
+
+_CONSUMES = (ConsumerWaitOp, ConsumerReleaseOp)
+_PRODUCES = (ProducerAcquireOp, ProducerCommitOp, TmaLoadOp)
+_OF_ONE_THREAD = (ConsumerTokenType, ProducerTokenType, PipelineIteratorType, aa.MemTokenType)
+"""What no other thread uses behind the loop, or has no value."""
+
+
+def is_done_by_one_thread(loop: scf.ForOp) -> bool:
+    """Whether the other threads of an agent can go around a loop: dots into tensor memory are in it, and nothing that
+    other threads do, or that they use afterwards."""
+    inside = [op for op in loop.walk() if op is not loop]
+    if not any(op.name == names.TENSOR_DOT for op in inside):
+        return False
+    if any(result.has_uses and not isinstance(result.type, _OF_ONE_THREAD) for result in loop.results):
+        return False
+    return all(map(_is_done_by_one_thread, inside))
+
+
+def _is_done_by_one_thread(op: Operation) -> bool:
+    if isinstance(op, (*_CONSUMES, *_PRODUCES)):
+        pipe = pipe_of(op.token)
+        if pipe is None:
+            return False
+        protocol = protocol_of(pipe)
+        return protocol.frees_by_commit if isinstance(op, _CONSUMES) else protocol.counts_bytes
+    if isinstance(op, tileas.CopyOp):
+        return is_in_shared(op.result.type)
+    control = isinstance(op, (scf.ForOp, scf.IfOp, scf.YieldOp, tileas.CreateMemTokenOp, tileas.JoinMemTokenOp))
+    return control or op.name == names.TENSOR_DOT or op.has_trait(Pure)
