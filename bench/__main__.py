@@ -10,7 +10,8 @@ PARTS = (
 )  # fmt: skip
 
 LONG = (
-    "large_tree", "scale", "llvm_memory", "interleaved", "paired", "code", "validation", "service_kills",
+    "large_tree", "scale", "llvm_memory", "interleaved", "paired", "code", "validation", "estimator",
+    "service_kills",
 )  # fmt: skip
 """Parts that take many minutes and run only when they are named."""
 
