@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.agents.running import SEEDS, SPECIALIZED, WAIT, sites, survives
-from tests.kernels.dots import attention_like, matmul
+from tests.kernels.dots import attention_like, matmul, scaled
 from tests.kernels.tile_rounds import rounds
 from tests.kernels.views import Kernel
 
@@ -87,3 +87,13 @@ def test_the_rest_of_the_family(gpu, assemble):
     assert artifact.kernels[0].metadata["block"][0] == 160 and "tcgen05.mma" in artifact.text
     assemble(artifact.text, gpu)
     kernel.emulated(artifact, 1)
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
+def test_block_scales_are_stored_by_the_agent_that_multiplies(maps, assemble):
+    kernel = scaled((128, 128, 128), steps=4)
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    assert "block_scale" in artifact.text and artifact.kernels[0].metadata["block"][0] > 256
+    assemble(artifact.text, GPU)
+    for seed in SEEDS[:2]:
+        kernel.emulated(artifact, seed)

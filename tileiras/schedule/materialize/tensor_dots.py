@@ -175,7 +175,7 @@ class _Rewriting:
         they are, and what they read is theirs alone until they are complete."""
         there = {dot for dots in self._in_place[loop].values() for dot in dots}
         dots = [op for op in loop.walk() if op in self._old]
-        return all(op in there and not reads_a_in_tensor_memory(op) and _frees_by_itself(op, loop) for op in dots)
+        return all(op in there and _reads_shared_memory_only(op) and _frees_by_itself(op, loop) for op in dots)
 
     def _accumulator(self, dot: tileas.DotOp, builder: Builder) -> tuple[Value, Value]:
         """The buffer of a dot, and whether it adds to what is there."""
@@ -445,6 +445,11 @@ def _program_of(op: Operation) -> Block:
         block = block.parent_op.parent
     assert block is not None
     return block
+
+
+def _reads_shared_memory_only(dot: Any) -> bool:
+    """Whether a dot has no operand in tensor memory, which threads or copies write there for it."""
+    return not reads_a_in_tensor_memory(dot) and not isinstance(dot, tileas.BlockScaledMmaOp)
 
 
 def _frees_by_itself(dot: Any, loop: scf.ForOp) -> bool:
