@@ -62,7 +62,7 @@ WRONG = {
         "expects a tile like tensor<256xf32, .*got tensor<256xi32"),
     "a pipe in a loop": (swapped(STORED, "%p, %c =", "scf.for %unused = %zero to %n step %one : i32 {\n"
         f"%p2, %c2 = {PIPE}.create_pipeline stages 1 \n}}\n%p, %c ="),
-        "expects to stand in the function's own block"),
+        "expects to stand in the function's own block, or to be destroyed in the block that it stands in"),
     "warpgroups that begin inside of one": (wgmma(1), "is drained by warpgroups, in agent 1 of 4 warps from warp 1 on"),
     "half a warpgroup": (wgmma(4, 2), "is drained by warpgroups, in agent 1 of 2 warps from warp 4 on"),
     "wgmma elsewhere": (wgmma(4).replace("sm_90", "sm_100"),

@@ -165,7 +165,7 @@ class _Counts:
 def _needed(event: Event, uses: PipeUses) -> int:
     """Arrivals that end a phase: of the agent that fills a stage, of all that drain it, of the threads of a barrier."""
     if isinstance(event.where[0], CreatePipelineOp):
-        pipe, _, side = event.where
+        pipe, _, side, _ = event.where
         return 1 if side == "full" else max(1, len(uses.draining(pipe)))
     return event.where[1]
 
@@ -214,7 +214,7 @@ def _passes(event: Event, counts: _Counts, state: tuple[int, ...]) -> tuple[bool
     passes, complete = (phases & 1) != event.parity, phases > event.turn
     if passes == complete:
         return passes, ""
-    stage, side = event.where[1:]
+    _, stage, side, _ = event.where
     if passes:
         return True, f"goes on before stage {stage} is {side}: its iterator is at another round than the stage"
     return False, f"waits for a round of stage {stage} that is over: its iterator has not followed the stage"
@@ -233,7 +233,7 @@ def _deadlock(runs: list[Run], state: tuple[int, ...], ends: tuple[int, ...]) ->
         first = first or event.op
         line = _line(event.op)
         if isinstance(event.where[0], CreatePipelineOp):
-            pipe, stage, side = event.where
+            pipe, stage, side, _ = event.where
             texts.append(f"{who} waits{line} for stage {stage} of {pipe.num_stages.value} to be {side}")
         else:
             texts.append(f"{who} waits{line} at barrier {event.where[0]}")
@@ -251,7 +251,7 @@ def _left_over(counts: _Counts, runs: list[Run], state: tuple[int, ...], uses: P
     for run in runs:
         for event in run.events:
             if event.what == "arrive" and isinstance(event.where[0], CreatePipelineOp):
-                pipe, stage, side = event.where
+                pipe, stage, side, _ = event.where
                 asynchronous = side == "full" and protocol_of(pipe).is_asynchronous
                 readers = max(1, len(uses.draining(pipe)))
                 if asynchronous and counts.phases(event.where, state) * readers > waits.get(event.where, 0):

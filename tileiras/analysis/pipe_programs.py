@@ -21,6 +21,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ConsumerWaitOp,
     CreateIteratorOp,
     CreatePipelineOp,
+    DestroyPipelineOp,
     IncIterOp,
     PipelineIteratorType,
     ProduceOneOp,
@@ -41,7 +42,7 @@ Key = Any
 """What a number is computed of: a value, or the operation and the keys of its operands."""
 
 Where = Any
-"""An mbarrier as (pipe, stage, side), a named barrier as (number, threads)."""
+"""An mbarrier as (pipe, stage, side, how often the pipe was destroyed), a named barrier as (number, threads)."""
 
 Assumption = Mapping[Key, int]
 
@@ -55,9 +56,9 @@ Closing = ProducerCommitOp | ConsumerReleaseOp | ProduceOneOp | ConsumeOneOp
 
 
 class Event(NamedTuple):
-    """One step of an agent.  Of an mbarrier, `where` is (pipe, stage, side), `parity` the one that the agent waits for,
-    and `turn` the number of the phase that it means; of a named barrier `where` is its number and its threads, and
-    `turn` counts the agent's own.  `weight`: arrivals, in agents, or threads of a named barrier."""
+    """One step of an agent.  Of an mbarrier, `parity` is the one that the agent waits for, and `turn` the number of the
+    phase that it means; of a named barrier `turn` counts the agent's own.  `weight`: arrivals, in agents, or threads of
+    a named barrier."""
 
     op: Operation
     what: Literal["wait", "arrive"]
@@ -295,6 +296,8 @@ class Run:
         self._turns: dict[Key, int] = {}
         self._values: dict[Value, Any] = {}
         self._held: dict[tuple[CreatePipelineOp, Side], list[int]] = {}
+        self._lives: dict[Any, int] = {}
+        """How often each pipe has been destroyed, which is made again in the next round of a loop."""
         self._warps = _warps(program)
         self._block(program)
 
@@ -423,7 +426,7 @@ class Run:
         at = self._iterator(op.iterator)
         produces = isinstance(op, (ProducerAcquireOp, ProduceOneOp))
         side: Side = "empty" if produces else "full"
-        where = pipe, at.stage, side
+        where = pipe, at.stage, side, self._lives.get(pipe, 0)
         # The producer's first round waits for the phase before the first one, which counts as complete.
         turn = self._turn(("wait", where)) - produces
         if getattr(op, "fresh", None) is None:
@@ -445,10 +448,18 @@ class Run:
             self.wrong = self.wrong or (op, text)
             return
         held.remove(stage)
-        self._emit(Event(op, "arrive", (pipe, stage, "full" if produces else "empty")))
+        where = pipe, stage, "full" if produces else "empty", self._lives.get(pipe, 0)
+        self._emit(Event(op, "arrive", where))
 
     def _close(self, op: ProducerCommitOp | ConsumerReleaseOp) -> None:
         self._arrive(op, self._values.get(op.token))
+
+    def _destroy(self, op: DestroyPipelineOp) -> None:
+        """What was waited for last need not be released."""
+        pipe: Any = op.producer.defining_op
+        self._lives[pipe] = self._lives.get(pipe, 0) + 1
+        for side in ("full", "empty"):
+            self._held.pop((pipe, side), None)  # type: ignore[arg-type]
 
     def _whole(self, op: ProduceOneOp | ConsumeOneOp) -> None:
         stage = self._wait(op)
@@ -472,7 +483,7 @@ _RULES: dict[type[Operation], Callable[..., None]] = {
     CreateIteratorOp: Run._create_iterator, IncIterOp: Run._inc_iter,
     ProducerAcquireOp: Run._open, ConsumerWaitOp: Run._open,
     ProducerCommitOp: Run._close, ConsumerReleaseOp: Run._close,
-    ProduceOneOp: Run._whole, ConsumeOneOp: Run._whole,
+    ProduceOneOp: Run._whole, ConsumeOneOp: Run._whole, DestroyPipelineOp: Run._destroy,
     scf.ForOp: Run._loop, scf.WhileOp: Run._while, scf.IfOp: Run._branch,
     **dict.fromkeys(NAMED, Run._named),
 }  # fmt: skip

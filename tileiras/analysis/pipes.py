@@ -24,6 +24,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ConsumerWaitOp,
     CreateIteratorOp,
     CreatePipelineOp,
+    DestroyPipelineOp,
     IncIterOp,
     OnBuffer,
     OnToken,
@@ -188,8 +189,9 @@ def pipe_errors(func: Operation, uses: PipeUses, gpu: Target) -> Iterator[Findin
 
 def _ends_errors(pipe: CreatePipelineOp, uses: PipeUses, func: Operation) -> Iterator[Finding]:
     filling, draining = uses.filling(pipe), uses.draining(pipe)
-    if pipe.parent_op is not func:
-        yield pipe, "expects to stand in the function's own block"
+    ends = [user for user in pipe.producer.users if isinstance(user, DestroyPipelineOp)]
+    if pipe.parent_op is not func and [end.parent for end in ends] != [pipe.parent]:
+        yield pipe, "expects to stand in the function's own block, or to be destroyed in the block that it stands in"
     if draining and not filling:
         yield pipe, "is a pipe that an agent waits for and none fills"
     if filling and not draining:

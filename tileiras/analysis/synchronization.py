@@ -132,6 +132,9 @@ class Synchronization:
         elif kind == "create_pipeline" and is_last_pipe(op):
             # It shows the mbarriers, which one thread has initialised, to the others.
             self._wait(Place(op.next), op)
+        elif kind == "destroy_pipeline":
+            # Nobody waits any longer.
+            self._wait(Place(op))
         for region in op.regions if kind in ("produce_one", "consume_one") else ():
             self.block(region.blocks[0])
         if kind in ("consumer_release", "consume_one"):
@@ -247,8 +250,9 @@ class Synchronization:
             return
         size = op.result.type.bytes if isinstance(op, tileas.AllocTensorOp) else op.bytes
         found = self._buffers[op.result] = self._new_range(op.offset.value, op.offset.value + size)
-        self._before_stores(Place(op), found)
         found.piped = any(user.name == names.CREATE_PIPELINE for user in op.result.users)
+        # Stages of a pipe are filled behind the barrier that shows its mbarriers.
+        self._before_stores(Place(op), found)
 
     def _buffer(self, op: Any) -> _Range:
         found = self._buffers.get(op.buffer)

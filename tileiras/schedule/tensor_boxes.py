@@ -41,16 +41,16 @@ def box_atom(staged: StagedLoad) -> CopyAtom:
 
 def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> str:
     """Why a load that a tensor map can serve does not come in boxes ahead of this loop, or nothing; `by_agent`: into
-    pipes that are there for the whole kernel."""
-    if not by_agent and not isinstance(loop.parent_op, aa.FuncOp):
-        return "its loop is inside of another operation: mbarriers are made for the whole kernel"
+    pipes that are there for the whole kernel, as its map has to be."""
     made = staged.load.view.defining_op
-    if made is None or not isinstance(made.parent_op, aa.FuncOp):
+    if made is None or loop.is_ancestor_of(made) or by_agent and not isinstance(made.parent_op, aa.FuncOp):
         return "its view is made inside of the loop"
     if staged.stage_bytes > _LARGEST_STAGE:
         return f"an mbarrier counts {_LARGEST_STAGE} bytes, not {staged.stage_bytes}"
     if consumer_kind(staged) is None:
         return "dots read its tile in shared memory, and threads load it as well"
+    if not by_agent and not isinstance(loop.parent_op, aa.FuncOp) and consumer_kind(staged) == TENSOR_MEMORY:
+        return "commits of dots, which may come behind its loop inside of another operation, free its stages"
     if any(isinstance(op, tileas.DOTS) and op.atom.atom == UNIVERSAL_FMA for op in loop.walk()):
         return "multiply-adds read its tile, whose threads nothing brings together before they give it back"
     return "" if descriptor_type(staged) is not None else "no boxes lie as its stages do in shared memory"

@@ -133,6 +133,7 @@ _LAZY = {
     "CreateIteratorOp": "pipes",
     "CreateNoneOp": "async_dots",
     "CreatePipelineOp": "pipes",
+    "DestroyPipelineOp": "pipes",
     "FenceProxyOp": "async_dots",
     "FutureWaitOp": "async_dots",
     "GetStageOp": "pipes",

@@ -148,6 +148,22 @@ class CreatePipelineOp(Operation):
                 raise VerifyError(f"has no buffer that '{kind}' could {('fill', 'drain')[number]}")
 
 
+class DestroyPipelineOp(Operation):
+    """The end of a pipe that is made again, where a loop around comes to it again: its mbarriers are none from here on.
+
+    All threads have done what they do on it, and a barrier stands between; one thread destroys what it initialised.
+    """
+
+    name = f"{PIPELINE}destroy_pipeline"
+    traits = (MemoryWrite,)
+    producer = operand(ProducerTokenType)
+    assembly_format = "$producer attr-dict"
+
+    def verify_op(self) -> None:
+        if not isinstance(self.producer.defining_op, CreatePipelineOp):
+            raise VerifyError("expects the end of a pipe that 'create_pipeline' gives")
+
+
 class CreateIteratorOp(Operation):
     """An iterator at the first stage of a pipe."""
 

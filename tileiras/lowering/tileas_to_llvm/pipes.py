@@ -23,6 +23,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ConsumerWaitOp,
     CreateIteratorOp,
     CreatePipelineOp,
+    DestroyPipelineOp,
     GetStageOp,
     IncIterOp,
     OnBuffer,
@@ -85,6 +86,14 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
                 # The asynchronous proxy, which counts bytes on them, sees them initialised.
                 emit.insert(nvvm.FenceMbarrierInitOp())
     return [emit.integer(0), emit.integer(0)]
+
+
+def destroy_pipeline(op: DestroyPipelineOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    """A place is no mbarrier when another one is made there (PTX ISA, "mbarrier.inval")."""
+    emit, pipe = lowering.emit, lowering.pipes[op.producer.defining_op]
+    with elected(lowering, first_thread(lowering)):
+        for number in range(2 * pipe.stages):
+            emit.insert(nvvm.MBarrierInvalSharedOp(emit.gep(pipe.base, BYTES * number)))
 
 
 def _warps(

@@ -21,6 +21,7 @@ from typing import Any
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import compare, integer
 from tileiras.ir import Block, Builder, Operation, Region, UnitAttr, Value
@@ -75,6 +76,10 @@ class BoxRing:
         """Waits for the stage that an iterator of the consumer's end is at; the token of the stage."""
         return builder.insert(tileas.ConsumerWaitOp(self.consumer, iterator)).results[0]
 
+    def end(self, builder: Builder) -> None:
+        """Behind a loop that another one, which may come to it again, is around."""
+        builder.insert(tileas.DestroyPipelineOp(self.producer))
+
     def release(self, builder: Builder, held: Value) -> None:
         """Gives back the stage of a token."""
         builder.insert(tileas.ConsumerReleaseOp(held))
@@ -104,10 +109,14 @@ def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value, int]], 
 
 
 def _shared_memory_was_used(buffer: Operation) -> bool:
-    """Whether an operation before the first buffer of a ring has threads access shared memory."""
-    func: Any = buffer.parent_op
+    """Whether an operation before the first buffer of a ring, or one of a loop around, has threads access shared
+    memory."""
+    place: Operation = buffer
+    while place.parent_op is not None and not isinstance(place.parent_op, aa.FuncOp):
+        place = place.parent_op
+    func: Any = place.parent_op
     warps = Warps.of(func, func.target_spec.value)
-    before = buffer.prev
+    before = place.prev if place is buffer else place
     while before is not None:
         if any(_is_of_threads(op) or bool(exchanges(op, warps)) for op in before.walk()):
             return True

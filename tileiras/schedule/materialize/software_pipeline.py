@@ -106,6 +106,9 @@ class _Pipeline:
         self._read_stages(places.read, wait)
         after = Builder.before(new.next)
         after.location = loop.location
+        if not isinstance(new.parent_op, aa.FuncOp):
+            for ring in self.rings:
+                ring.end(after)
         for buffer in reversed(self.buffers):
             after.insert(tileas.DeallocTensorOp(buffer))
 

@@ -131,6 +131,18 @@ def note_init(group: WarpGroup, item: Instruction, element: int, thread: int) ->
     group.batch.known_initialised = {key for key in group.batch.known_initialised if key[0] != element}
 
 
+def check_free(group: WarpGroup, item: Instruction, cells: np.ndarray, element: int, thread: int) -> None:
+    """No barrier is where one is initialised (PTX ISA, "mbarrier.init")."""
+    if element in group.batch.initialised and int(cells[element]) >> 62 == _MARK:
+        group.fault("a transaction barrier is there already, and no mbarrier.inval since", item, thread)
+
+
+def note_inval(group: WarpGroup, elements: list[int]) -> None:
+    for element in elements:
+        group.batch.initialised.pop(element, None)
+        group.batch.unfenced_barriers.pop(element, None)
+
+
 def show_initialised(group: WarpGroup) -> None:
     """The active threads run a fence by which the asynchronous proxy sees the barriers that they have initialised
     (PTX ISA, "membar, fence": `.mbarrier_init`, `.proxy.async`)."""

@@ -15,9 +15,11 @@ from .barrier_objects import (
     TX_BIAS,
     State,
     barriers_at,
+    check_free,
     check_initialised,
     note_arrivals,
     note_init,
+    note_inval,
     put_state,
     state_at,
     synchronise,
@@ -99,6 +101,8 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                     state_at(group, item, cells, element, thread)
                 continue
             if operation == "init":
+                if "mbarrier-inval" not in group.launch.waived:
+                    check_free(group, item, cells, element, thread)
                 note_init(group, item, element, thread)
             state = None if operation == "init" else state_at(group, item, cells, element, thread)
             if state is not None:
@@ -108,6 +112,7 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             put_state(group, item, cells, element, thread, _changed(state, operation, expect, int(amounts[thread])))
         if operation == "inval":
             cells[elements] = 0
+            note_inval(group, elements)
         group.launch.fruitless_waits = 0
         if slot is not None:
             group.write(slot, tokens)

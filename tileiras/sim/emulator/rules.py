@@ -27,7 +27,8 @@ RULES = {
         "when it is issued",
     ),
     "mbarrier-inval": Rule(
-        "mbarrier operations other than init on memory without a barrier are undefined (PTX ISA, mbarrier.inval)",
+        "mbarrier operations other than init on memory without a barrier are undefined, and so is init on memory with "
+        "one (PTX ISA, mbarrier.init, mbarrier.inval)",
         "tileiras 13.5.37 has every thread invalidate a barrier before its first init: nothing happens there",
     ),
     "async-proxy": Rule(
