@@ -1,0 +1,42 @@
+"""Kernels that wait for the grid before them: right under every plan, and nothing of theirs reads memory before."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tileiras
+from tests.kernels import tensor_maps as kernels
+from tests.kernels.tensor_maps import Arrays
+
+PLANS = {
+    "serial": {"pipeline_strategy": "none"},
+    "ring": {},
+    "boxes": {"tensor_maps": "host"},
+    "boxes by maps of the kernel": {"tensor_maps": "device"},
+    "agents": {"pipeline_strategy": "warp-specialize"},
+    "agents and boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"},
+}
+READS = re.compile(r"\bld\.(?:\w+\.)*global|cp\.async\.c[ag]|cp\.async\.bulk\.tensor\S*shared::cta\.global")
+
+
+def waiting(ordered: bool) -> str:
+    """The wait, which the loads' tokens follow where that is wanted, and the start of dependents before the store."""
+    text = kernels.matmul(before="%waited = gdc_wait_tko -> token")
+    if ordered:
+        text = re.sub(r"(load_view_tko weak %v_[ab]\[[^\]]*\])", r"\1 token = %waited", text)
+    return text.replace("    %end = store", "    %started = gdc_launch_dependents_tko -> token\n    %end = store")
+
+
+@pytest.mark.parametrize("ordered", [False, True], ids=["", "ordered"])
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_kernel_that_waits_for_the_grid_before(plan, gpu, ordered):
+    artifact = tileiras.compile(waiting(ordered), gpu_name=gpu, **PLANS[plan])
+    assert artifact.text.count("griddepcontrol.wait;") == 1
+    assert artifact.text.count("griddepcontrol.launch_dependents;") == 1
+    if ordered:
+        assert artifact.text.index("griddepcontrol.wait;") < READS.search(artifact.text).start()
+    for seed in (None, 0):
+        Arrays(64, 71, 96).launch(artifact.text, artifact.kernels[0].metadata, seed)
