@@ -51,7 +51,7 @@ Index = dict[str, tuple[Source, int, int, int]]
 
 
 def use(package: str) -> Archive | None:
-    """Has the modules of the installed `package` come from the user's archive from now on; whoever calls it calls
+    """Has the modules of the installed `package` come from the user's archive from now on; the caller calls
     `Archive.save` when they are loaded.
 
     None where there is no such archive: where nothing is to be kept in a store (`TILEIRAS_CACHE_DIR`,

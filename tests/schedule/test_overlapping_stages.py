@@ -32,20 +32,20 @@ def scheduled(text, gpu="sm_80", **options):
     return through(parse_module(text, "test.mlir"), SCHEDULED, gpu, v2_opt_level=2, **options)
 
 
-def seat(loop, seats, stages):
+def slot(loop, slots, stages):
     """Gives the operations of a loop stages and places."""
     loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, stages)
-    for op, (stage, place) in zip(loop.body.block.operations, seats):
+    for op, (stage, place) in zip(loop.body.block.operations, slots):
         op.attributes[tileas.AWS_STAGE] = IntegerAttr(stage, i32)
         op.attributes[tileas.AWS_ORDER] = IntegerAttr(place, i32)
 
 
-def random_seats(loop, rng, stages):
+def random_slots(loop, rng, stages):
     """Stages and places that keep what the operations wait for, and are otherwise at random."""
-    return seats_from(loop, rng, [rng.randrange(stages) for _ in list(loop.body.block.operations)[:-1]])
+    return slots_from(loop, rng, [rng.randrange(stages) for _ in list(loop.body.block.operations)[:-1]])
 
 
-def seats_from(loop, rng, stage):
+def slots_from(loop, rng, stage):
     """Stages of at least those given that keep what the operations wait for, and places at random that do."""
     count = len(stage)
     waits = loop_waits(loop)
@@ -87,9 +87,9 @@ def test_any_stages_and_places_give_the_same_result(body, seed):
     rng = random.Random(f"{body} {seed}")
     module = scheduled(matmul(body=BODIES[body]))
     loop = loop_of(module)
-    seats = random_seats(loop, rng, rng.choice((2, 3, 4)))
-    most = max(stage for stage, _ in seats)
-    seat(loop, seats, most + rng.choice((2, 3)))
+    slots = random_slots(loop, rng, rng.choice((2, 3, 4)))
+    most = max(stage for stage, _ in slots)
+    slot(loop, slots, most + rng.choice((2, 3)))
     analysis_of(loop)
     through(module, gpu="sm_80", from_=REST)
     text = compiled(module, "sm_80")
@@ -106,7 +106,7 @@ def test_any_stages_of_attention(gpu, size, seed):
     module = kernel.after(SCHEDULED, gpu, v2_opt_level=2)
     loop = loop_of(module)
     loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
-    seat(loop, random_seats(loop, rng, 3), 5)
+    slot(loop, random_slots(loop, rng, 3), 5)
     through(module, gpu=gpu, from_=REST)
     found = [array.copy() for array in kernel.outputs]
     run(kernel, compiled(module, gpu), seed, found)
@@ -120,9 +120,9 @@ def test_registers_that_a_product_reads_are_not_written_meanwhile():
     operations = list(loop.body.block.operations)[:-1]
     first, last = (number for number, op in enumerate(operations) if op.name == "nv_tileas.dot")
     stages = [int(op in (operations[last], operations[last].c.defining_op)) for op in operations]
-    orders = (seats_from(loop, random.Random(seed), stages) for seed in range(100))
+    orders = (slots_from(loop, random.Random(seed), stages) for seed in range(100))
     # The next iteration's first product is issued before, and waited for while this one is under way.
-    seat(loop, next(seats for seats in orders if seats[first][1] < seats[last][1] < seats[first + 1][1]), 4)
+    slot(loop, next(slots for slots in orders if slots[first][1] < slots[last][1] < slots[first + 1][1]), 4)
     through(module, gpu="sm_90", from_=REST)
     text = compiled(module, "sm_90")
     for seed in range(3):
@@ -223,7 +223,7 @@ def test_what_cannot_overlap_runs_ahead_as_before():
     module = scheduled(matmul())
     loop = loop_of(module)
     later = ("nv_tileas.convert_layout", "nv_tileas.dot")
-    seat(loop, [(int(op.name in later), place) for place, op in enumerate(loop.body.block.operations)], 2)
+    slot(loop, [(int(op.name in later), place) for place, op in enumerate(loop.body.block.operations)], 2)
     engine = DiagnosticEngine()
     engine.remarks = True
     through(module, "tileas-unspecialized-pipeline", "sm_80", engine, from_=REST)

@@ -45,7 +45,7 @@ class Root(NamedTuple):
     path: str
     """Real."""
     identity: tuple[int, int]
-    """Device and inode, which whoever asks sees at this path."""
+    """Device and inode, which a client sees at this path."""
     suffixes: tuple[str, ...]
     """Of the files whose content matters; of all where this is empty.  Of the others, only the names do."""
 
@@ -68,7 +68,7 @@ def is_hidden(name: str) -> bool:
 
 
 class Monitor:
-    """Watches `roots`, and `notes`, a folder in which whoever asks makes files that show the queue to be in order."""
+    """Watches `roots`, and `notes`, a folder in which clients make files that show the queue to be in order."""
 
     def __init__(self, roots: Sequence[Root], notes: str) -> None:
         """Raises Unwatchable, and OSError where the system has no room for another queue."""
@@ -224,7 +224,7 @@ class Monitor:
     # ---- files that may be open for writing --------------------------------------------------------------------------
 
     def settle(self, most: int | None = None) -> None:
-        """Looks at files that have been opened, whether somebody may still be writing to them; at `most` so many."""
+        """Looks at files that have been opened, whether somebody may still be writing to them; of `most` at most."""
         for path in sorted(self._opened - self._busy)[:most]:
             self._settle(path)
 
@@ -276,14 +276,14 @@ class Monitor:
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     def saw(self, cookie: str) -> bool:
-        """Whether the event of a file that whoever asks has made is among those taken in: the queue is in order."""
+        """Whether the event of a file that a client has made is among those taken in: the queue is in order."""
         if cookie in self._cookies:
             self._cookies.clear()
             return True
         return False
 
     def check(self, roots: Sequence[Root]) -> None:
-        """Sees to it that the folders are still where they were, and those of whoever asks."""
+        """Sees to it that the folders are still where they were, and those of clients."""
         try:
             if self._around() != self._mounts:
                 self._lose("a file system was mounted")

@@ -203,7 +203,7 @@ class Process:
 
 
 def _wait_for(monitor: Monitor, cookie: str) -> bool:
-    """Takes events in until that of a file comes that whoever asks has made."""
+    """Takes events in until that of a file comes that the client has made."""
     until = time.monotonic() + COOKIE_SECONDS
     while not monitor.lost:
         monitor.drain()

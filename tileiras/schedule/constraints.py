@@ -28,11 +28,11 @@ class Constraints(NamedTuple):
     deepest: dict[int, int]
     groups: tuple[tuple[int, ...], ...]
 
-    def keeps(self, seats: Sequence[tuple[int, int]]) -> bool:
+    def keeps(self, slots: Sequence[tuple[int, int]]) -> bool:
         """Whether a schedule, by stage and place of each operation, is as asked for."""
-        if any(seats[number][0] > stage for number, stage in self.deepest.items()):
+        if any(slots[number][0] > stage for number, stage in self.deepest.items()):
             return False
-        return all(len({seats[number][0] for number in group}) == 1 for group in self.groups)
+        return all(len({slots[number][0] for number in group}) == 1 for group in self.groups)
 
 
 def constraints_of(loop: scf.ForOp) -> Constraints:

@@ -84,7 +84,7 @@ class LoopCost(NamedTuple):
     resource_mii: float
     """Cycles of the busiest unit but DRAM, of which L2 keeps away what nobody can tell from a loop."""
     recurrence_mii: float
-    """Cycles of the longest cycle of values that iterations hand on, by iteration."""
+    """Cycles an iteration of the longest recurrence of loop-carried values."""
     bound: str
     """The unit of `resource_mii`, or `recurrence`."""
 

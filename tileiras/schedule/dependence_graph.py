@@ -4,13 +4,13 @@
     graph.waits                        which operation waits for which, over how many iterations
     graph.graph                        nodes and edges for `modulo_placement`, in grains of `graph.grain` cycles
 
-An operation waits for the values that it uses, here or in its regions, for what other iterations hand on through
+An operation waits for the values that it uses, here or in its regions, for what other iterations yield as
 loop-carried values, memory tokens included, and, where it has an effect that no token orders, for the effect before.
 Loads that run ahead have their tiles there when an iteration begins, brought by other iterations' copies: they take
 nothing, nothing waits for their latency, and their conversions are reads of shared memory.
 
-Operations that nothing is gained by parting are one node: what is free with the one operation that uses it, a read of
-shared memory with its dot, a chain of elementwise operations.
+Operations that gain nothing by being placed apart are one node: what is free with the one operation that uses it, a
+read of shared memory with its dot, a chain of elementwise operations.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PLACED = tuple(unit for unit in Unit if unit is not Unit.DRAM)
 """Units that operations compete for; how much of a load L2 keeps from DRAM, nobody can tell from a loop."""
 
 _MOST_DISTANCE = 4
-"""Loop-carried values through which one value is looked for; more iterations than that are no dependence of note."""
+"""Loop-carried values that are followed from a use to its definition."""
 
 
 class Wait(NamedTuple):
@@ -68,7 +68,7 @@ def loop_graph(
     loop: scf.ForOp, target: Target, warps: int, staged: Sequence[StagedLoad] = ()
 ) -> LoopGraph | None:
     """The graph of a loop; None where an operation's time is not known: a loop in it whose trip count is not, or where
-    a value is handed on over more than `_MOST_DISTANCE` iterations."""
+    a value is carried over more than `_MOST_DISTANCE` iterations."""
     operations = tuple(loop.body.block.operations)[:-1]
     waits = loop_waits(loop)
     table = resources(target)
@@ -88,8 +88,8 @@ def loop_graph(
 
 
 def loop_waits(loop: scf.ForOp) -> tuple[Wait, ...] | None:
-    """What each operation of a loop's block waits for; None where a value is handed on over more iterations than are
-    looked through."""
+    """What each operation of a loop's block waits for; None where a value is carried over more than `_MOST_DISTANCE`
+    iterations."""
     block = loop.body.block
     operations = list(block.operations)[:-1]
     numbers = {op: number for number, op in enumerate(operations)}

@@ -10,7 +10,7 @@ keep must not meet modulo the interval.  An edge says that its target begins no 
 source, of `distance` iterations before.  Both hold of every placement returned; the result is a function of the graph
 alone.
 
-Cycles are integers of any length: who makes a graph divides by what one may neglect (`DependenceGraph.grain`).
+Cycles are integers of any unit: `dependence_graph` rounds them to `LoopGraph.grain`.
 """
 
 from __future__ import annotations
@@ -165,6 +165,7 @@ def place_serially(graph: Graph) -> Placement:
 
 
 def normalized(starts: Sequence[int]) -> tuple[int, ...]:
+    """The same placement with the earliest node at cycle 0."""
     first = min(starts, default=0)
     return tuple(start - first for start in starts)
 

@@ -39,7 +39,7 @@ from .induction_variable import can_look_ahead, trip_count
 from .modulo_placement import Placement, place, place_serially
 from .resource_table import Unit, resources
 from .round_model import GROUP, round_cycles
-from .schedule_analysis import ScheduleAnalysis, broken_wait, publish, seats_of
+from .schedule_analysis import ScheduleAnalysis, broken_wait, publish, slots_of
 from .staging import StagedLoad, staged_load
 from .tensor_boxes import MBARRIER_BYTES, comes_in_boxes
 
@@ -58,15 +58,15 @@ MOST_AHEAD = 7
 """Iterations that loads run ahead at most."""
 
 
-Seats = tuple[tuple[int, int], ...]
+Slots = tuple[tuple[int, int], ...]
 """Stage and place of each operation of a loop."""
 
 
 class _Choice(NamedTuple):
-    """What a loop is to be: `seats` of its operations, the cycles of a round by the static model, and the registers of
+    """What a loop is to be: `slots` of its operations, the cycles of a round by the static model, and the registers of
     a thread that its tiles take."""
 
-    seats: Seats
+    slots: Slots
     cycles: int
     registers: int
 
@@ -122,20 +122,20 @@ class _Overlap:
         choice = self._serial(graph)
         if self._may_overlap(level):
             choice = self._placed(graph, choice, iterations, level > 1)
-        analysis = ScheduleAnalysis(loop, graph.operations, choice.seats, graph.waits)
+        analysis = ScheduleAnalysis(loop, graph.operations, choice.slots, graph.waits)
         # What is under way at the end of a round of stages is waited for then.
         in_flight = loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None) if analysis.stages > 1 else None
         found = self._stages(analysis, choice.cycles, forced)
         if found is None and analysis.stages > 1:
             # What is read later is held longer: without that there may be the room.
             choice = self._serial(graph)
-            analysis = analysis._replace(seats=choice.seats)
+            analysis = analysis._replace(slots=choice.slots)
             if in_flight is not None:
                 loop.attributes[tileas.DOTS_IN_FLIGHT] = in_flight
             found = self._stages(analysis, choice.cycles, forced)
         if found is None:
             return self._stays("no shared memory is left for its stages")
-        publish(graph, choice.seats)
+        publish(graph, choice.slots)
         if analysis.stages > 1:
             self._say(f"{analysis.stages} iterations overlap: {choice.cycles} cycles an iteration by the static"
                       f" model, {self._serial(graph).cycles} as it is written")  # fmt: skip
@@ -152,8 +152,8 @@ class _Overlap:
 
     def _serial(self, graph: LoopGraph) -> _Choice:
         """All operations of one stage, in the order in which they are written."""
-        seats = tuple((0, number) for number in range(len(graph.operations)))
-        return _Choice(seats, round(round_cycles(graph, seats, self._warps)), self._registers(graph, seats))
+        slots = tuple((0, number) for number in range(len(graph.operations)))
+        return _Choice(slots, round(round_cycles(graph, slots, self._warps)), self._registers(graph, slots))
 
     def _may_overlap(self, level: int) -> bool:
         """Whether operations of several iterations are to overlap: not where other warps of the SM compute under the
@@ -199,16 +199,16 @@ class _Overlap:
             return serial
         return best if best.cycles * GAIN <= serial.cycles else serial
 
-    def _better(self, graph: LoopGraph, candidates: Iterable[Seats], best: _Choice | None) -> _Choice | None:
+    def _better(self, graph: LoopGraph, candidates: Iterable[Slots], best: _Choice | None) -> _Choice | None:
         """The schedule of the shortest rounds whose tiles fit into registers, of those with the fewest; None where none
         fits."""
         room = registers_for_tiles(threads_of(self._func), self._func.kernel_spec.occupancy or 1)
-        for seats in candidates:
-            stages = tuple(stage for stage, _ in seats)
+        for slots in candidates:
+            stages = tuple(stage for stage, _ in slots)
             if stages in self._seen or 1 + max(stages) > OVERLAPPING:
                 continue
             self._seen.add(stages)
-            for variant in (seats, *_with_products_first(graph, seats)):
+            for variant in (slots, *_with_products_first(graph, slots)):
                 if not self._can_be(graph, variant):
                     continue
                 cycles = round(round_cycles(graph, variant, self._warps))
@@ -219,27 +219,27 @@ class _Overlap:
                     best = _Choice(variant, cycles, registers)
         return best
 
-    def _can_be(self, graph: LoopGraph, seats: Sequence[tuple[int, int]]) -> bool:
+    def _can_be(self, graph: LoopGraph, slots: Sequence[tuple[int, int]]) -> bool:
         """Whether the schedule keeps what the graph of nodes does not show: the order inside of them, that tiles in
         shared memory are used in their stage, and that accumulators of warpgroups are read where they are: ptxas lets
         products wait for each other (C7514) where they are copied while another one is under way."""
-        if not self._constraints.keeps(seats):
+        if not self._constraints.keeps(slots):
             return False
         crossing = (wait for wait in graph.waits if wait.value is not None and is_in_shared(wait.value.type))
-        if any(seats[wait.source][0] != seats[wait.target][0] for wait in crossing):
+        if any(slots[wait.source][0] != slots[wait.target][0] for wait in crossing):
             return False
-        if any(_is_copied(wait, seats) for wait in graph.waits if is_of_warpgroups(graph.operations[wait.source])):
+        if any(_is_copied(wait, slots) for wait in graph.waits if is_of_warpgroups(graph.operations[wait.source])):
             return False
-        return broken_wait(graph.waits, seats) is None
+        return broken_wait(graph.waits, slots) is None
 
     # -- registers -----------------------------------------------------------------------------------------------------
 
-    def _registers(self, graph: LoopGraph, seats: Sequence[tuple[int, int]]) -> int:
+    def _registers(self, graph: LoopGraph, slots: Sequence[tuple[int, int]]) -> int:
         """Registers of a thread that tiles take at a time in a round of the loop: each from the place of its operation
         to that of its last use, rounds later perhaps; those from outside of the loop all along."""
-        count = len(seats)
+        count = len(slots)
         numbers = {op: number for number, op in enumerate(graph.operations)}
-        begins = [place + count * stage for stage, place in seats]
+        begins = [place + count * stage for stage, place in slots]
         waiting = _in_rings(self._staged)
         ends: dict[Value, int] = {}
         for wait in graph.waits:
@@ -262,8 +262,7 @@ class _Overlap:
     # -- shared memory -------------------------------------------------------------------------------------------------
 
     def _stages(self, analysis: ScheduleAnalysis, cycles: float, forced: bool) -> int | None:
-        """Stages of the ring that is held longest, when a round lasts so many cycles; None where no copy can run
-        ahead."""
+        """Stages of the ring that is held longest, when a round lasts `cycles`; None where no copy can run ahead."""
         from .materialize.unspecialized import held_iterations
 
         held = [held_iterations(each, analysis) for each in self._staged]
@@ -299,15 +298,15 @@ class _Overlap:
         return room
 
 
-def _by_shifts(graph: LoopGraph, placed: Placement) -> Iterator[Seats]:
+def _by_shifts(graph: LoopGraph, placed: Placement) -> Iterator[Slots]:
     """The stages of a placement by where a round is said to begin."""
     for shift in sorted({-start % placed.interval for start in placed.starts}):
-        seats = seats_of(graph, placed, shift)
-        if any(stage for stage, _ in seats):
-            yield seats
+        slots = slots_of(graph, placed, shift)
+        if any(stage for stage, _ in slots):
+            yield slots
 
 
-def _by_cuts(graph: LoopGraph) -> Iterator[Seats]:
+def _by_cuts(graph: LoopGraph) -> Iterator[Slots]:
     """Two stages, the second of them a node and all that waits for it; places as written.  Placements begin everything
     as early as it can, which takes more registers than this."""
     following: dict[int, set[int]] = {}
@@ -325,13 +324,13 @@ def _by_cuts(graph: LoopGraph) -> Iterator[Seats]:
 
 
 def _with_products_first(
-    graph: LoopGraph, seats: Seats
-) -> Iterator[Seats]:
+    graph: LoopGraph, slots: Slots
+) -> Iterator[Slots]:
     """The schedule with the places changed so that a round begins with some of its products, and what these need of the
     same round: the tensor cores take products in the order in which they are issued."""
-    needs: list[list[int]] = [[] for _ in seats]
+    needs: list[list[int]] = [[] for _ in slots]
     for wait in graph.waits:
-        if seats[wait.target][0] + wait.distance == seats[wait.source][0] and wait.source != wait.target:
+        if slots[wait.target][0] + wait.distance == slots[wait.source][0] and wait.source != wait.target:
             needs[wait.target].append(wait.source)
     products = [number for number, op in enumerate(graph.operations) if isinstance(op, tileas.DOTS)]
     if len(products) > _MOST_PRODUCTS:
@@ -345,14 +344,14 @@ def _with_products_first(
                 if number not in rank:
                     rank[number] = chosen.index(leader)
                     waiting += needs[number]
-        order = sorted(range(len(seats)), key=lambda each: (rank.get(each, len(chosen)), seats[each][1]))
+        order = sorted(range(len(slots)), key=lambda each: (rank.get(each, len(chosen)), slots[each][1]))
         places = {each: place for place, each in enumerate(order)}
-        yield tuple((stage, places[each]) for each, (stage, _) in enumerate(seats))
+        yield tuple((stage, places[each]) for each, (stage, _) in enumerate(slots))
 
 
-def _is_copied(wait: Wait, seats: Sequence[tuple[int, int]]) -> bool:
+def _is_copied(wait: Wait, slots: Sequence[tuple[int, int]]) -> bool:
     """Whether a value is still used when the next round makes it anew."""
-    (stage, place), (other_stage, other_place) = seats[wait.source], seats[wait.target]
+    (stage, place), (other_stage, other_place) = slots[wait.source], slots[wait.target]
     rounds = other_stage + wait.distance - stage
     return rounds > 1 or rounds == 1 and other_place > place
 

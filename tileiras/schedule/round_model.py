@@ -3,7 +3,7 @@
 A placement says when operations could begin; this model says when they do.  Groups of four warps, one for each
 scheduler of an SM, issue one operation after the other: a group waits for what an operation uses, and for the units
 that compute it.  Products go to the tensor cores, which take them in the order in which they come, while the group goes
-on; whoever uses a result waits for it.  At the end of a round asynchronous products are waited for, but those that
+on; what uses a result waits for it.  At the end of a round asynchronous products are waited for, but those that
 another one only adds to, and all groups for each other, as for the tiles of the next round: within one, a group may
 compute under the products of another.  Rounds are walked through until they are alike.
 """
@@ -30,11 +30,11 @@ _MOST_GROUPS = 4
 """Of which more tell nothing new."""
 
 
-def round_cycles(graph: LoopGraph, seats: Sequence[tuple[int, int]], warps: int = GROUP) -> float:
-    """Cycles of a round of a loop whose operations have these seats (stage, place), by their numbers, of a CTA with so
-    many warps."""
+def round_cycles(graph: LoopGraph, slots: Sequence[tuple[int, int]], warps: int = GROUP) -> float:
+    """Cycles of a round of a loop whose operations have these slots (stage, place), by their numbers, of a CTA of
+    `warps` warps."""
     groups = min(_MOST_GROUPS, max(1, warps // GROUP))
-    ends = _Walk(graph, seats, groups).ends()
+    ends = _Walk(graph, slots, groups).ends()
     half = _ROUNDS // 2
     # The tensor cores may fall behind warps that never wait for them.
     return max((ends[-1] - ends[half - 1]) / half, sum(cost.busy.get(Unit.TENSOR, 0.0) for cost in graph.costs))
@@ -43,19 +43,19 @@ def round_cycles(graph: LoopGraph, seats: Sequence[tuple[int, int]], warps: int 
 class _Walk:
     """Rounds of a loop, executed by groups that share the units of an SM."""
 
-    def __init__(self, graph: LoopGraph, seats: Sequence[tuple[int, int]], groups: int) -> None:
+    def __init__(self, graph: LoopGraph, slots: Sequence[tuple[int, int]], groups: int) -> None:
         self._groups = groups
-        self._order = sorted(range(len(seats)), key=lambda number: seats[number][1])
-        self._before: list[list[tuple[int, int]]] = [[] for _ in seats]
+        self._order = sorted(range(len(slots)), key=lambda number: slots[number][1])
+        self._before: list[list[tuple[int, int]]] = [[] for _ in slots]
         for wait in graph.waits:
             if wait.value is not None and not isinstance(wait.value.type, aa.MemTokenType):
-                rounds = seats[wait.target][0] + wait.distance - seats[wait.source][0]
+                rounds = slots[wait.target][0] + wait.distance - slots[wait.source][0]
                 self._before[wait.target].append((wait.source, rounds))
         self._tensor = [cost.busy.get(Unit.TENSOR, 0.0) / groups if isinstance(op, tileas.DOTS) else 0.0
                         for op, cost in zip(graph.operations, graph.costs)]  # fmt: skip
         self._issue = [cost.busy.get(Unit.ISSUE, 0.0) / groups for cost in graph.costs]
         self._longest = [max(cost.busy.values(), default=0.0) / groups for cost in graph.costs]
-        in_flight = () if any(stage for stage, _ in seats) else carried_in_flight(graph.loop).values()
+        in_flight = () if any(stage for stage, _ in slots) else carried_in_flight(graph.loop).values()
         self._waited_for = [number for number, op in enumerate(graph.operations)
                             if _is_waited_for(op) and op not in in_flight]  # fmt: skip
         self._latency = [cost.latency - max(cost.busy.values(), default=0.0) for cost in graph.costs]

@@ -3,8 +3,8 @@
     nv_tile.aws.stage : i32      an iteration's operations of stage s run beside the first ones of the iteration s later
     nv_tile.aws.order : i32      in which order a round of the loop has its operations
 
-`publish` writes a placement into the IR, `analysis_of` reads what stands there, whoever wrote it, and refuses what
-cannot be: each operation of the loop has both, no two have one place, and nothing comes before what it waits for.
+`publish` writes a placement into the IR, `analysis_of` reads what stands there, ours or written by hand, and refuses
+what cannot be: each operation of the loop has both, no two have one place, and nothing comes before what it waits for.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ MOST_STAGES = 8
 
 
 class ScheduleAnalysis(NamedTuple):
-    """The schedule of a loop's operations, in program order: `seats` are stage and place of each, `waits` what they
+    """The schedule of a loop's operations, in program order: `slots` are stage and place of each, `waits` what they
     wait for."""
 
     loop: scf.ForOp
     operations: tuple[Operation, ...]
-    seats: tuple[tuple[int, int], ...]
+    slots: tuple[tuple[int, int], ...]
     waits: tuple[Wait, ...]
 
     @property
     def stages(self) -> int:
-        return 1 + max((stage for stage, _ in self.seats), default=0)
+        return 1 + max((stage for stage, _ in self.slots), default=0)
 
-    def seat_of(self) -> dict[Operation, tuple[int, int]]:
-        return dict(zip(self.operations, self.seats))
+    def slot_of(self) -> dict[Operation, tuple[int, int]]:
+        return dict(zip(self.operations, self.slots))
 
 
-def seats_of(graph: LoopGraph, placed: Placement, shift: int = 0) -> tuple[tuple[int, int], ...]:
+def slots_of(graph: LoopGraph, placed: Placement, shift: int = 0) -> tuple[tuple[int, int], ...]:
     """Stage and place of each operation of a graph whose nodes are placed; `shift`: by how much rounds begin earlier
     than iterations."""
     nodes = {node: number for number, node in enumerate(sorted(set(graph.node_of)))}
@@ -56,22 +56,22 @@ def seats_of(graph: LoopGraph, placed: Placement, shift: int = 0) -> tuple[tuple
     return tuple((stages[number], places[number]) for number in numbers)
 
 
-def publish(graph: LoopGraph, seats: tuple[tuple[int, int], ...]) -> None:
+def publish(graph: LoopGraph, slots: tuple[tuple[int, int], ...]) -> None:
     """Writes the schedule of a loop's operations into their attributes."""
-    for op, (stage, place) in zip(graph.operations, seats):
+    for op, (stage, place) in zip(graph.operations, slots):
         op.attributes[tileas.AWS_STAGE] = IntegerAttr(stage, i32)
         op.attributes[tileas.AWS_ORDER] = IntegerAttr(place, i32)
 
 
 def is_published(loop: scf.ForOp) -> bool:
     """Whether an operation of a loop says when it runs."""
-    return any(name in op.attributes for op in loop.body.block.operations for name in tileas.SEAT)
+    return any(name in op.attributes for op in loop.body.block.operations for name in tileas.AWS_SLOT)
 
 
 def withdraw(loop: scf.ForOp) -> None:
     """Takes the attributes away."""
     for op in loop.body.block.operations:
-        for name in tileas.SEAT:
+        for name in tileas.AWS_SLOT:
             op.attributes.pop(name, None)
 
 
@@ -82,16 +82,16 @@ def analysis_of(loop: scf.ForOp) -> ScheduleAnalysis:
     it waits for or hands a tile in shared memory to another stage.
     """
     operations = tuple(loop.body.block.operations)[:-1]
-    seats = tuple(_seat(op) for op in operations)
+    slots = tuple(_slot(op) for op in operations)
     taken: dict[int, Operation] = {}
-    for op, (_, place) in zip(operations, seats):
+    for op, (_, place) in zip(operations, slots):
         if place in taken:
             raise _wrong(op, f"has the place {place} in a round of its loop, which '{taken[place].name}' has")
         taken[place] = op
     waits = loop_waits(loop)
     if waits is None:
         raise _wrong(loop, "hands a value on over too many iterations for a schedule of stages")
-    broken = broken_wait(waits, seats)
+    broken = broken_wait(waits, slots)
     if broken is not None:
         raise _wrong(
             operations[broken.target],
@@ -99,26 +99,26 @@ def analysis_of(loop: scf.ForOp) -> ScheduleAnalysis:
             + (f", of {broken.distance} iteration{'s' * (broken.distance > 1)} before" if broken.distance else ""),
         )
     for wait in waits:
-        if wait.value is not None and seats[wait.source][0] < seats[wait.target][0] and is_in_shared(wait.value.type):
+        if wait.value is not None and slots[wait.source][0] < slots[wait.target][0] and is_in_shared(wait.value.type):
             message = "uses a tile in shared memory of an earlier stage, which has no buffer of its own"
             raise _wrong(operations[wait.target], message)
-    return ScheduleAnalysis(loop, operations, seats, waits)
+    return ScheduleAnalysis(loop, operations, slots, waits)
 
 
-def broken_wait(waits: Iterable[Wait], seats: Sequence[tuple[int, int]]) -> Wait | None:
+def broken_wait(waits: Iterable[Wait], slots: Sequence[tuple[int, int]]) -> Wait | None:
     """A wait that a schedule does not keep: something begins in a round of the loop before that in which what it waits
-    for does, or in the same one before it.  `seats`: of each operation, by its number."""
+    for does, or in the same one before it.  `slots`: of each operation, by its number."""
     for wait in waits:
-        (stage, place), (other_stage, other_place) = seats[wait.source], seats[wait.target]
+        (stage, place), (other_stage, other_place) = slots[wait.source], slots[wait.target]
         rounds = other_stage + wait.distance - stage
         if rounds < 0 or rounds == 0 and place >= other_place and wait.source != wait.target:
             return wait
     return None
 
 
-def _seat(op: Operation) -> tuple[int, int]:
+def _slot(op: Operation) -> tuple[int, int]:
     found = []
-    for name in tileas.SEAT:
+    for name in tileas.AWS_SLOT:
         value = op.attributes.get(name)
         if not isinstance(value, IntegerAttr) or value.type is not i32:
             raise _wrong(op, f"expects a 32-bit integer '{name}', as all operations of its loop")

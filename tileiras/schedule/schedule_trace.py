@@ -33,7 +33,7 @@ def placement_events(module: Operation) -> list[dict[str, Any]]:
             label = {"name": f"stage {stage}: iteration i - {stage}" if stage else "stage 0: iteration i"}
             found.append({"name": "thread_name", "ph": "M", "pid": process, "tid": stage, "args": label})
         for number in range(_ROUNDS):
-            for op, (stage, order) in zip(analysis.operations, analysis.seats):
+            for op, (stage, order) in zip(analysis.operations, analysis.slots):
                 found.append({
                     "name": op.name, "ph": "X", "ts": number * count + order, "dur": 1, "pid": process, "tid": stage,
                     "args": {"stage": stage, "order": order, "round": number},

@@ -45,7 +45,7 @@ LOOP_SCHEDULE = "nv_tileas.loop_schedule"
 """Discardable attribute of a loop: the schedule chosen for it, a `#nv_tileas.loop_schedule`."""
 
 AWS_STAGE, AWS_ORDER = "nv_tile.aws.stage", "nv_tile.aws.order"
-SEAT = AWS_STAGE, AWS_ORDER
+AWS_SLOT = AWS_STAGE, AWS_ORDER
 """Discardable attributes, 32-bit integers, of the operations of a loop whose schedule is `unspecialize`: in the round
 of the loop in which the first operations of iteration i run, those of a stage are of iteration i - stage; the order is
 the place in a round."""

@@ -34,7 +34,7 @@ UNIT = 16
 """Bytes that a copy and its addresses are multiples of."""
 
 
-def _check_spaces(op: NVVMOp, **spaces: int) -> None:
+def check_spaces(op: NVVMOp, **spaces: int) -> None:
     """Raises VerifyError unless the operands of these names are pointers into these address spaces."""
     for name, space in spaces.items():
         type = getattr(op, name).type
@@ -43,7 +43,7 @@ def _check_spaces(op: NVVMOp, **spaces: int) -> None:
 
 
 def _check(op: CpAsyncBulkLoadOp | CpAsyncBulkStoreOp, **spaces: int) -> None:
-    _check_spaces(op, **spaces)
+    check_spaces(op, **spaces)
     if op.size.value <= 0 or op.size.value % UNIT:
         raise VerifyError(f"expects a multiple of {UNIT} bytes, but got {op.size.value}")
 
@@ -102,7 +102,7 @@ class CpAsyncBulkTensorLoadOp(NVVMOp):
     assembly_format = "$dst `,` $map `[` $coordinates `]` `,` $mbar attr-dict `:` type(operands)"
 
     def target(self) -> Assembly:
-        _check_spaces(self, dst=SHARED, map=GENERIC, mbar=SHARED)
+        check_spaces(self, dst=SHARED, map=GENERIC, mbar=SHARED)
         return _tensor_copy(self, "r,l,r", to="$0", map="$1", barrier="$2")
 
 
@@ -122,7 +122,7 @@ class CpAsyncBulkTensorStoreOp(NVVMOp):
     assembly_format = "$map `[` $coordinates `]` `,` $src attr-dict `:` type(operands)"
 
     def target(self) -> Assembly:
-        _check_spaces(self, map=GENERIC, src=SHARED)
+        check_spaces(self, map=GENERIC, src=SHARED)
         return _tensor_copy(self, "l,r", **{"map": "$0", "from": "$1"})
 
 

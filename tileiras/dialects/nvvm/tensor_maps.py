@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tileiras.dialects.llvm.base import llvm_type, pointer
-from tileiras.dialects.llvm.types import LLVMPointerType
 from tileiras.ir import (
     Convergent,
     IntegerAttr,
     MemoryRead,
     MemoryWrite,
-    Operation,
     StringAttr,
     Type,
     VerifyError,
@@ -22,7 +20,7 @@ from tileiras.ir import (
 )
 
 from .base import Assembly, NVVMOp
-from .bulk_copies import GENERIC, GLOBAL, SHARED
+from .bulk_copies import GENERIC, GLOBAL, SHARED, check_spaces
 
 PTX83 = (8, 3)
 _EFFECTS = (MemoryRead, MemoryWrite)
@@ -50,12 +48,6 @@ ELEMENT_TYPES = {
 """The type of elements -> `.elemtype`, whose numbers are not the CUDA driver API's."""
 
 
-def _expect(op: Operation, name: str, space: int) -> None:
-    type = getattr(op, name).type
-    if type is not LLVMPointerType(space):
-        raise VerifyError(f"expects a pointer into address space {space}, got '{type}'")
-
-
 class TensormapReplaceOp(NVVMOp):
     """A field of a map in shared memory; `ord` is the dimension, innermost first."""
 
@@ -68,7 +60,7 @@ class TensormapReplaceOp(NVVMOp):
     assembly_format = "$field $addr `,` $value attr-dict `:` type(operands)"
 
     def target(self) -> Assembly:
-        _expect(self, "addr", SHARED)
+        check_spaces(self, addr=SHARED)
         name = self.field.value
         if name not in FIELDS or FIELDS[name][2]:
             raise VerifyError(f"expects a field that has a value of its own at run time, got '{name}'")
@@ -92,7 +84,7 @@ class TensormapReplaceModeOp(NVVMOp):
     assembly_format = "$field $addr `,` $value attr-dict `:` type(operands)"
 
     def target(self) -> Assembly:
-        _expect(self, "addr", SHARED)
+        check_spaces(self, addr=SHARED)
         name = self.field.value
         if name not in FIELDS or not FIELDS[name][2]:
             raise VerifyError(f"expects a field whose value is known, got '{name}'")
@@ -112,8 +104,8 @@ class TensormapCpFenceproxyOp(NVVMOp):
     BYTES: ClassVar[int] = 128
 
     def target(self) -> Assembly:
-        _expect(self, "dst", GLOBAL)
-        _expect(self, "src", SHARED)
+        check_spaces(self, dst=GLOBAL)
+        check_spaces(self, src=SHARED)
         text = (
             "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
             f"[$0], [$1], {self.BYTES};"
@@ -130,6 +122,6 @@ class FenceProxyTensormapAcquireOp(NVVMOp):
     assembly_format = "$addr attr-dict `:` type(operands)"
 
     def target(self) -> Assembly:
-        _expect(self, "addr", GENERIC)
+        check_spaces(self, addr=GENERIC)
         text = f"fence.proxy.tensormap::generic.acquire.gpu [$0], {TensormapCpFenceproxyOp.BYTES};"
         return Assembly(text, "l,~{memory}", "90", PTX83, side_effects=True)

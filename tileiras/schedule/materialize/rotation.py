@@ -6,10 +6,9 @@
                                                    second(i, a);  a = first(i + step)
                                                  second(last, a)
 
-What the first part hands to the second is carried; values that iterations hand on go their ways as before.  Inside of
-the new loop operations stand in the order of the schedule, which may put the next iteration's first.  Of more stages
-one after the other is parted from those before it, the last one first: each step leaves a loop that does what the one
-before did, however few iterations there are.
+What the second part uses of the first is loop-carried; what was loop-carried remains so.  Inside of the new loop
+operations stand in the order of the schedule, which may put the next iteration's first.  Of several stages the last is
+parted from those before it first: each step leaves a loop that does what the one before did, for any trip count.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from tileiras.schedule.induction_variable import LoopCounter, number, trip_count
 WaitsOf = Callable[[scf.ForOp], "tuple[Wait, ...] | None"]
 """What the operations of a loop wait for."""
 
-Seats = Mapping[Operation, tuple[int, int]]
+Slots = Mapping[Operation, tuple[int, int]]
 """Operation -> its stage, and its place in a round of the loop."""
 
 
-def rotate(loop: scf.ForOp, seats: Seats, waits_of: WaitsOf) -> scf.ForOp:
-    """Rewrites a loop, in place, whose operations have seats that keep all that `waits_of` finds; the loop that there
+def rotate(loop: scf.ForOp, slots: Slots, waits_of: WaitsOf) -> scf.ForOp:
+    """Rewrites a loop, in place, whose operations have slots that keep all that `waits_of` finds; the loop that there
     is then."""
-    while (last := max((seats[op][0] for op in _body(loop)), default=0)) > 0:
+    while (last := max((slots[op][0] for op in _body(loop)), default=0)) > 0:
         waits = waits_of(loop)
         assert waits is not None, "the waits of the loop were looked at"
-        rotation = _Rotation(loop, seats, last, waits)
+        rotation = _Rotation(loop, slots, last, waits)
         rotation.run()
-        loop, seats = rotation.kernel, rotation.seats
+        loop, slots = rotation.kernel, rotation.slots
     return loop
 
 
@@ -56,17 +55,17 @@ class _Parts(NamedTuple):
 class _Rotation:
     """One step: what has the last stage is parted from what comes before."""
 
-    def __init__(self, loop: scf.ForOp, seats: Seats, last: int, waits: Sequence[Wait]) -> None:
+    def __init__(self, loop: scf.ForOp, slots: Slots, last: int, waits: Sequence[Wait]) -> None:
         self._loop = loop
         self._block = loop.body.block
         body = _body(loop)
-        self._parts = _Parts([op for op in body if seats[op][0] < last], [op for op in body if seats[op][0] == last])
+        self._parts = _Parts([op for op in body if slots[op][0] < last], [op for op in body if slots[op][0] == last])
         self._is_second = set(self._parts.second)
-        self._old_seats = seats
+        self._old_slots = slots
         self._order = self._round(body, waits)
         self._crossing = self._crossing_values()
         self._carried = self._carried_arguments()
-        self.seats: dict[Operation, tuple[int, int]] = {}
+        self.slots: dict[Operation, tuple[int, int]] = {}
         """Of the operations of the new loop."""
 
     # -- what is carried -----------------------------------------------------------------------------------------------
@@ -95,7 +94,7 @@ class _Rotation:
             rounds = (body[wait.target] in self._is_second) + wait.distance - (body[wait.source] in self._is_second)
             if rounds == 0 and wait.source != wait.target:
                 behind[wait.target].add(wait.source)
-        places = [(self._old_seats[op][1], op not in self._is_second) for op in body]
+        places = [(self._old_slots[op][1], op not in self._is_second) for op in body]
         wanted = sorted(range(len(body)), key=lambda n: (places[n], n))
         done: set[int] = set()
         order: list[Operation] = []
@@ -180,17 +179,17 @@ class _Rotation:
         later: dict[Value, Value] = {loop.induction_variable: following}
         for op in self._order:
             if op not in self._is_second:
-                # What the iteration before hands on is there: the order sees to it.
+                # What the iteration before yields is there: the order sees to it.
                 for argument, value in zip(loop.iter_args, loop.yield_op.operands):
                     if argument not in later and (value in now or not self._is_made_inside(value)):
                         later[argument] = now.get(value, value)
             new = inner.insert(op.clone(now if op in self._is_second else later))
-            self.seats[new] = (0 if op in self._is_second else self._old_seats[op][0], self._old_seats[op][1])
+            self.slots[new] = (0 if op in self._is_second else self._old_slots[op][0], self._old_slots[op][1])
         ends = [now.get(loop.yield_op.operands[n], loop.yield_op.operands[n]) for n in self._carried]
         ends += [later[value] for value in self._crossing]
         inner.insert(scf.YieldOp.create(ends))
         self._shift_stages()
-        self.seats[following.defining_op] = (0, -1)
+        self.slots[following.defining_op] = (0, -1)
         operands = (loop.lower_bound, last, loop.step, *inits)
         types = [value.type for value in inits]
         self.kernel = builder.insert(scf.ForOp.create(operands, types, dict(loop.attributes), (Region([body]),)))
@@ -202,7 +201,7 @@ class _Rotation:
 
     def _shift_stages(self) -> None:
         """Stages of the new loop: the first part's remain, and the second runs with its last."""
-        stage = max((seat[0] for op, seat in self.seats.items()), default=0)
-        second = {op for op, old in zip(self.seats, self._order) if old in self._is_second}
+        stage = max((slot[0] for op, slot in self.slots.items()), default=0)
+        second = {op for op, old in zip(self.slots, self._order) if old in self._is_second}
         for op in second:
-            self.seats[op] = (stage, self.seats[op][1])
+            self.slots[op] = (stage, self.slots[op][1])

@@ -122,7 +122,7 @@ class _Pipeline:
         self, builder: Builder, exists: Value, counter: Callable[[Builder], Value], stage: Callable[[int], Value],
         filled: list[Value],
     ) -> None:  # fmt: skip
-        """If the iteration exists, its copies into `stage(stages)` of a ring of so many stages, which the iterators
+        """If the iteration exists, its copies into `stage(stages)` of a ring of `stages` stages, which the iterators
         `filled` of the rings of boxes are at; a group in any case.  `counter(builder)`: its number."""
         body = Block()
         inner = Builder.at_end(body)
@@ -186,7 +186,7 @@ class _Pipeline:
         return wait
 
     def _neighbour(self, builder: Builder, stage: Value, step: int, stages: int) -> Value:
-        """The stage `step` behind this one, of so many, going around.  It costs an instruction or three; carried
+        """The stage `step` behind this one, of `stages`, going around.  It costs an instruction or three; carried
         through the loop beside the other, it would cost a register."""
         if stages == 2:
             return binary(builder, arith.SubIOp, integer(builder, 1), stage)
@@ -264,13 +264,13 @@ class _Pipeline:
             copies: dict[tuple[LinearLayout, Attribute | None], Value] = {}
 
             def reading(layout: LinearLayout, reader: Operation) -> Value:
-                """The tile in a layout, at the seat of an operation that reads it."""
-                seat = _seat(reader if reader.parent is load.parent else load.parent.find_ancestor_op(reader))
-                key = layout, seat.get(tileas.AWS_STAGE)
+                """The tile in a layout, at the slot of an operation that reads it."""
+                slot = _slot(reader if reader.parent is load.parent else load.parent.find_ancestor_op(reader))
+                key = layout, slot.get(tileas.AWS_STAGE)
                 if key not in copies:
                     type = with_layout(load.data.type, layout)
                     copy = tileas.CopyOp(buffer, read, result=type, location=load.location)
-                    copy.attributes.update(seat)
+                    copy.attributes.update(slot)
                     load.parent.insert_before(copy, load)
                     copies[key] = copy.results[0]
                 return copies[key]
@@ -289,12 +289,12 @@ class _Pipeline:
             types = (load.result_token.type,)
             made = tileas.JoinMemTokenOp if waited else tileas.CreateMemTokenOp
             token = made.create(waited, types, location=load.location)
-            token.attributes.update(_seat(load))
+            token.attributes.update(_slot(load))
             load.parent.insert_before(token, load)
             load.result_token.replace_all_uses_with(token.results[0])
             load.erase()
 
 
-def _seat(op: Operation | None) -> dict[str, Attribute]:
+def _slot(op: Operation | None) -> dict[str, Attribute]:
     """The attributes that say when an operation of a loop runs, if it has them."""
-    return {} if op is None else {name: op.attributes[name] for name in tileas.SEAT if name in op.attributes}
+    return {} if op is None else {name: op.attributes[name] for name in tileas.AWS_SLOT if name in op.attributes}

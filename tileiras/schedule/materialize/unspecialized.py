@@ -39,10 +39,10 @@ def pipeline_in_stages(
     if len(staged) < len(loads) or ahead < 1:
         return False
     loop = run_ahead(loop, staged, ahead, held, atom)
-    seats = _seats(loop)
+    slots = _slots(loop)
     withdraw(loop)
     if analysis.stages > 1:
-        _await_next(rotate(loop, seats, loop_waits))
+        _await_next(rotate(loop, slots, loop_waits))
     return True
 
 
@@ -59,7 +59,7 @@ def _await_next(loop: scf.ForOp) -> None:
 
 
 def _is_carried(tile: Value, loop: scf.ForOp) -> bool:
-    """Whether a tile is one that iterations of a loop hand on, perhaps under another shape."""
+    """Whether a tile is loop-carried, perhaps under another shape."""
     while isinstance(tile.defining_op, tileas.VIEW_LIKE):
         tile = tile.defining_op.operands[0]
     return tile in loop.iter_args
@@ -68,32 +68,32 @@ def _is_carried(tile: Value, loop: scf.ForOp) -> bool:
 def held_iterations(staged: StagedLoad, analysis: ScheduleAnalysis) -> int:
     """How many iterations' stages of a load are not free when the copies of another begin: those until its last reader
     has run, and one more where dots may still be under way."""
-    seats = analysis.seat_of()
+    slots = analysis.slot_of()
     block = analysis.loop.body.block
     last = 0
     readers: list[Operation] = [user for user in staged.load.data.users if user is not block.last]
     in_place = {leaf.convert for leaf in staged.leaves if leaf.in_place}
     for op in readers:
-        last = max(last, seats[op if op.parent is block else block.find_ancestor_op(op)][0])
+        last = max(last, slots[op if op.parent is block else block.find_ancestor_op(op)][0])
         if op in in_place or isinstance(op, (*tileas.VIEW_LIKE, tileas.ConvertLayoutOp)):
             readers += [user for value in op.results for user in value.users if user is not block.last]
     under_way = tileas.DOTS_IN_FLIGHT in analysis.loop.attributes and bool(in_place)
     return 1 + last + under_way
 
 
-def _seats(loop: scf.ForOp) -> dict[Operation, tuple[int, int]]:
+def _slots(loop: scf.ForOp) -> dict[Operation, tuple[int, int]]:
     """Stage and place of the operations of a loop with rings: what fills and frees stages comes with the first
-    operations of an iteration; what has no seat, in the stage of what it uses and behind what stands before it."""
-    seats: dict[Operation, tuple[int, int]] = {}
+    operations of an iteration; what has no slot, in the stage of what it uses and behind what stands before it."""
+    slots: dict[Operation, tuple[int, int]] = {}
     made: dict[Value, int] = {}
     place = -1
     for op in list(loop.body.block.operations)[:-1]:
         values = [value for inner in op.walk() for value in inner.operands]
         used = max((made.get(value, 0) for value in values), default=0)
         if tileas.AWS_STAGE in op.attributes:
-            stage, place = (op.attributes[name].value for name in tileas.SEAT)
+            stage, place = (op.attributes[name].value for name in tileas.AWS_SLOT)
         else:
             stage = used
-        seats[op] = max(stage, used), place
-        made.update((value, seats[op][0]) for value in op.results)
-    return seats
+        slots[op] = max(stage, used), place
+        made.update((value, slots[op][0]) for value in op.results)
+    return slots

@@ -1,4 +1,4 @@
-"""Groups of asynchronous operations, barriers and registers that warps hand on, as the engine times them."""
+"""Groups of asynchronous operations, barriers and registers that warps give back, as the engine times them."""
 
 from __future__ import annotations
 

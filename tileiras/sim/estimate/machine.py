@@ -66,7 +66,7 @@ class Segment(NamedTuple):
     acts: bool
     """Whether the last one writes or reads behind a scoreboard, branches, or may have been told of by the emulator."""
     group: int | None = None
-    """What the last one does with groups of a warpgroup's products: COMMITS, or waits until so many are left."""
+    """What the last one does with groups of a warpgroup's products: COMMITS, or the number left by the wait."""
     fences: bool = False
     """Whether the last one waits until other SMs see what the warp has stored."""
 

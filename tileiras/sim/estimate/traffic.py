@@ -155,7 +155,7 @@ def _sharing(touched: Mapping[int, Mapping[int, np.ndarray]], sample: Sampled, a
 
 
 def _kept(volume: float) -> float:
-    """The probability that a line is still there after so many times what the cache holds has been asked for."""
+    """The probability that a line is still in a cache after `volume` times its size have been asked for."""
     if volume <= 1.0:
         return 1.0
     kept = 0.0
