@@ -100,7 +100,7 @@ def ptx(step: Step) -> str:
     )
     meet = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" if step.pair else "bar.sync 0;"
     group = f"cta_group::{step.ctas}"
-    return f"""
+    text = f"""
 .version 8.8
 .target sm_100a
 .address_size 64
@@ -143,6 +143,7 @@ FREED:
 ret;
 }}
 """
+    return text.replace("; ", ";\n")  # a statement a line: machine code names lines
 
 
 FULL, EMPTY, COMPLETE, DRAINED = range(4)
