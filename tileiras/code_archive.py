@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 
-from tileiras.files import RACY_NS, store_directory
+from tileiras.files import RACY_NS, FileState, file_state, open_private_folder, store_directory
 
 MAGIC = b"tilecode\x01"
 _LENGTHS = 16
@@ -40,10 +40,7 @@ FOLDER = "code"
 KEPT_SECONDS = 30 * 86_400
 """Archives of other installations that have not been written for so long go when one is written."""
 
-State = tuple[int, int, int]
-"""Size, time of change in nanoseconds and inode of a source."""
-
-Source = tuple[str, bool, State]
+Source = tuple[str, bool, FileState]
 """Of a module: the path of its source, whether it is a package, and the source's state."""
 
 Index = dict[str, tuple[Source, int, int, int]]
@@ -154,7 +151,7 @@ class Archive:
         if not name.startswith(self._prefix):
             return None
         entry = self._index.get(name)
-        if entry is not None and _state(entry[0][0]) == entry[0][2]:
+        if entry is not None and file_state(entry[0][0]) == entry[0][2]:
             code = self._code(name)
             if code is not None:
                 return self._spec(name, _Loader(name, entry[0][0], code), entry[0][1])
@@ -162,7 +159,7 @@ class Archive:
         if found is None or type(found.loader) is not external.SourceFileLoader or not found.origin:
             return found
         # Asked before the source is read: an edit meanwhile makes it a state that never matches.
-        state, is_package = _state(found.origin), found.submodule_search_locations is not None
+        state, is_package = file_state(found.origin), found.submodule_search_locations is not None
         if state is None:
             return found
         return self._spec(name, _AddingLoader(name, (found.origin, is_package, state), self), is_package)
@@ -191,7 +188,7 @@ class Archive:
         modules = {name: (source, marshal.dumps(code)) for name, (source, code) in self._added.items()}
         self._added = {}
         for name, (source, *_) in self._index.items():
-            if name not in modules and _state(source[0]) == source[2] and (code := self._code(name)) is not None:
+            if name not in modules and file_state(source[0]) == source[2] and (code := self._code(name)) is not None:
                 modules[name] = source, marshal.dumps(code)
         try:
             _write(self._folder, self._name, _packed(self._identity, modules))
@@ -225,30 +222,12 @@ class _AddingLoader(external.SourceFileLoader):
         return code
 
 
-def _state(path: str) -> State | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns, found.st_ino
-
-
 # ---- the file --------------------------------------------------------------------------------------------------------
-
-
-def _folder(path: str) -> int:
-    """A descriptor of the private folder; raises OSError where there is none that only this user can use."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    found = os.fstat(folder)
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        os.close(folder)
-        raise PermissionError(f"{path} is not a folder of this user alone")
-    return folder
 
 
 def _opened(folder: str, name: str) -> int:
     """A descriptor of an archive that this user alone can write; raises OSError."""
-    within = _folder(folder)
+    within = open_private_folder(folder)
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
     finally:
@@ -280,7 +259,7 @@ def _write(folder: str, name: str, data: bytes) -> None:
         os.mkdir(folder, 0o700)
     except FileExistsError:
         pass
-    within = _folder(folder)
+    within = open_private_folder(folder)
     draft = f"{name}.{os.getpid()}.tmp"
     try:
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=within)

@@ -1,16 +1,20 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all, folders that only one user can use, and what says that a file is another one."""
 
 from __future__ import annotations
 
 import errno
 import functools
 import os
+import stat
 import sys
 from typing import Any
 
 RACY_NS = 2_000_000_000
 """Two seconds, the coarsest time stamps in use (FAT's): a file that is younger may change and keep its time."""
 
+
+FileState = tuple[int, int, int]
+"""Size, time of the last change and inode of a file."""
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 """How the system says that there is no room for a file, on the disk or for this user."""
@@ -156,3 +160,22 @@ def remove_left_over(folder: str) -> None:
                     os.unlink(entry.path)
     except OSError:
         pass  # another process does the same, or there is no such folder
+
+
+def file_state(path: str) -> FileState | None:
+    """None where there is no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def open_private_folder(path: str) -> int:
+    """A descriptor of a folder that only this user can use; raises OSError where it is none."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    found = os.fstat(folder)
+    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        os.close(folder)
+        raise PermissionError(f"{path} is not a folder of this user alone")
+    return folder

@@ -9,8 +9,9 @@ This module is loaded by every command: it imports nothing but `os` and `sys`.
 from __future__ import annotations
 
 import os
-import stat
 import sys
+
+from tileiras.files import open_private_folder
 
 MAGIC = b"TILE"
 HEADER = len(MAGIC) + 1 + 4
@@ -39,12 +40,7 @@ def open_directory(create: bool = False) -> int:
             os.mkdir(path, 0o700)
         except FileExistsError:
             pass
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    state = os.fstat(descriptor)
-    if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
-        os.close(descriptor)
-        raise PermissionError(f"{path} is not a directory of this user alone")
-    return descriptor
+    return open_private_folder(path)
 
 
 def address(directory: int, name: str) -> str:

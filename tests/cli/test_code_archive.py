@@ -164,7 +164,7 @@ def planted(small: Small) -> Path:
     """An archive in which another program stands for a module."""
     file = small.fill()
     path = str(small.folder / "a.py")
-    state = code_archive._state(path)
+    state = code_archive.file_state(path)
     other = {"small.a": ((path, False, state), marshal.dumps(compile("VALUE = 'other'", path, "exec")))}
     file.write_bytes(code_archive._packed(code_archive.identity(str(small.folder)), other))
     return file

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 from tileiras.build.fingerprint import tree_state
-from tileiras.files import RACY_NS
+from tileiras.files import RACY_NS, FileState, file_state
 
 PACKAGES = (
     "ir", "dialects", "bytecode", "analysis", "targets", "layout", "resources", "slicing", "assignment", "schedule",
@@ -59,9 +59,6 @@ cuda_tile.module @warm_up {
 """
 """A kernel with a loop, loads and a dot: compiling it fills the tables that are made when they are first asked for."""
 
-State = tuple[int, int, int]
-"""Size, time of change and inode."""
-
 
 class Snapshot:
     """The state of every file of the compiler, and of the folders that packages are installed in."""
@@ -70,22 +67,22 @@ class Snapshot:
         """`package` is the folder of another one than this, for tests."""
         self._package = package or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         self._installed = [e for e in sys.path[1:] if os.path.basename(e) in ("site-packages", "dist-packages")]
-        self._packages = [_state(path) for path in self._installed]
+        self._packages = [file_state(path) for path in self._installed]
         # Before the files: one that comes meanwhile makes its folder another.
         self._folders = self._folder_states()
         self.files = tree_state(self._package)
 
-    def _folder_states(self) -> dict[str, State | None]:
+    def _folder_states(self) -> dict[str, FileState | None]:
         found = {}
         for path, inner, _ in os.walk(self._package, followlinks=True):
             inner[:] = [name for name in inner if name != "__pycache__"]
-            found[path] = _state(path)
+            found[path] = file_state(path)
         return found
 
     def is_current(self) -> bool:
         """Whether it is the state still.  Asked before every request, so files are not listed again while no folder
         has changed, which takes half of the time."""
-        if any(_state(path) != state for path, state in zip(self._installed, self._packages)):
+        if any(file_state(path) != state for path, state in zip(self._installed, self._packages)):
             return False
         stat = os.stat
         try:
@@ -95,7 +92,7 @@ class Snapshot:
                     return False
         except OSError:
             return False
-        if all(_state(path) == state for path, state in self._folders.items()):
+        if all(file_state(path) == state for path, state in self._folders.items()):
             return True
         # A module more or less; or an editor's own file, or a folder that Python has made for compiled modules.
         folders = self._folder_states()
@@ -113,14 +110,6 @@ def wait_until_settled() -> None:
         if not 0 < left <= RACY_NS:
             return
         time.sleep(left / 1e9)
-
-
-def _state(path: str) -> State | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def preload() -> None:
