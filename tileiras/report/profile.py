@@ -15,10 +15,10 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.report.alignment import Places, of_ptx
 from tileiras.sim.emulator.launch import launch_shapes
 from tileiras.sim.emulator.recording import Copy
-from tileiras.sim.estimate.arguments import preserved
 from tileiras.sim.estimate.events import BANKS, SECTOR, Access, Recording, sectors_of
 from tileiras.sim.estimate.recorder import record
 from tileiras.sim.estimate.result import Estimate
+from tileiras.sim.memory import Journal
 
 FORMAT = 1
 """Of a profile's JSON."""
@@ -115,8 +115,11 @@ def profile(
     chosen = _spread(clusters, max(1, MOST_CTAS // members))
     blocks = [each * members + member for each in chosen for member in range(members)]
     known = {key: value for key, value in (metadata or {}).items() if key != "hidden_parameters"}
-    with preserved(args):
-        recording = record(ptx, entry, axes, args, known or None, blocks=blocks, multiply=True)
+    journal = Journal()
+    try:
+        recording = record(ptx, entry, axes, args, known or None, blocks=blocks, multiply=True, journal=journal)
+    finally:
+        journal.undo()
     rows = _rows(recording, _source_of(ptx))
     waiting = {(row.file, row.line): row for row in estimate.by_source()} if estimate is not None else {}
     for place in waiting:

@@ -74,6 +74,30 @@ def _raw_bytes(owner: np.ndarray) -> tuple[np.ndarray, int]:
     return np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), dtype=np.uint8), low
 
 
+class Journal:
+    """What stores have changed, as it was before them: pages of allocations that may outlive their `Memory`."""
+
+    _PAGE = 4096
+
+    def __init__(self) -> None:
+        self._pages: dict[int, tuple[Allocation, int, np.ndarray]] = {}  # by host address
+        """Allocation, offset and content: the allocation keeps the host address from being given out again."""
+
+    def keep(self, allocation: Allocation, offsets: np.ndarray, size: int) -> None:
+        """Keep what is at ``offsets`` of an allocation, elements of ``size`` bytes, before it is overwritten."""
+        ends = (offsets + (size - 1)) // self._PAGE
+        for page in np.unique(np.concatenate([offsets.reshape(-1) // self._PAGE, ends.reshape(-1)])).tolist():
+            start = page * self._PAGE
+            if allocation.host + start not in self._pages:
+                content = allocation.data[start : start + self._PAGE].copy()
+                self._pages[allocation.host + start] = allocation, start, content
+
+    def undo(self) -> None:
+        for allocation, start, content in self._pages.values():
+            allocation.data[start : start + content.size] = content
+        self._pages.clear()
+
+
 class Memory:
     """A set of allocations.
 
@@ -91,6 +115,8 @@ class Memory:
         self._by_owner: dict[int, Allocation] = {}
         self._private_cursor: int | None = None
         self._base_array: np.ndarray | None = None
+        self.journal: Journal | None = None
+        """Where what stores overwrite is kept."""
         Memory._live.append(weakref.ref(self))
 
     @classmethod
@@ -331,6 +357,8 @@ class Memory:
                 index = index if chosen is None else int(chosen[index])
                 raise MemoryAccessError(f"{allocation.name} is read-only", address, size, index)
             offsets = (flat if positions is None else flat[positions]) - allocation.address
+            if write and self.journal is not None:
+                self.journal.keep(allocation, offsets, size)
             if positions is None:
                 where = slice(None) if chosen is None else chosen
             else:

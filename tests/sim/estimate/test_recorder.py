@@ -20,6 +20,7 @@ from tileiras.sim.emulator.recording import (
 )
 from tileiras.sim.estimate.events import Access
 from tileiras.sim.estimate.recorder import TraceRecorder, record
+from tileiras.sim.memory import Journal
 
 sys.path.append(str(Path(__file__).parent.parent / "emulate"))
 import warp_specialised  # noqa: E402
@@ -182,3 +183,72 @@ def test_only_the_chosen_blocks_run():
 def test_blocks_that_the_grid_does_not_have(blocks):
     with pytest.raises(ArgumentMismatch, match="blocks to run"):
         record(LOOP, "k", 16, [np.zeros(64, np.uint32)], blocks=blocks)
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        "st.global.u32 [%rd1], 7;",
+        "st.u32 [%rd1], 7;",
+        "st.global.v4.u32 [%rd2], {7, 7, 7, 7};",
+        "atom.global.add.u32 %r2, [%rd1], 7;",
+        "red.global.add.u32 [%rd1], 7;",
+        "setp.lt.u32 %p1, %r1, 3; @%p1 st.global.u32 [%rd1+8192], 7;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd0], [scratch], 16;"
+        " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+        "cp.async.bulk.global.shared::cta.bulk_group [%rd0], [scratch], 64;"
+        " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+    ],
+)
+def test_what_a_launch_overwrites_is_brought_back(store):
+    ptx = HEADER + f"""
+.visible .entry k(.param .u64 out)
+.reqntid 64
+{{
+.reg .u32 %r<4>; .reg .u64 %rd<4>; .reg .pred %p<2>;
+.shared .align 128 .b8 scratch[1024];
+ld.param.u64 %rd0, [out];
+mov.u32 %r1, %tid.x;
+shl.b32 %r3, %r1, 4;
+mad.wide.u32 %rd1, %r1, 4, %rd0;
+mad.wide.u32 %rd2, %r1, 16, %rd0;
+mov.u32 %r2, scratch;
+add.u32 %r3, %r3, %r2;
+st.shared.v4.u32 [%r3], {{7, 8, 9, 10}};
+fence.proxy.async.shared::cta;
+bar.sync 0;
+{store}
+ret;
+}}
+"""
+    whole = np.arange(1, 8193, dtype=np.uint32)
+    before = whole.copy()
+    journal = Journal()
+    part = whole[1000:]  # a page boundary lies inside of what is written, and the array starts inside of a page
+    record(ptx, "k", (1,), [part], blocks=[0], multiply=True, journal=journal)
+    assert (whole != before).any()
+    journal.undo()
+    assert (whole == before).all()
+
+
+def test_stores_of_two_launches_are_undone_in_one():
+    ptx = HEADER + """
+.visible .entry k(.param .u64 out, .param .u32 what)
+.reqntid 32
+{
+.reg .u32 %r<3>; .reg .u64 %rd<2>;
+ld.param.u64 %rd0, [out];
+ld.param.u32 %r0, [what];
+mov.u32 %r1, %tid.x;
+mad.wide.u32 %rd1, %r1, 4, %rd0;
+st.global.u32 [%rd1], %r0;
+ret;
+}
+"""
+    values = np.arange(64, dtype=np.uint32)
+    journal = Journal()
+    for what in (100, 200):
+        record(ptx, "k", (1,), [values, what], blocks=[0], journal=journal)
+    assert (values[:32] == 200).all()
+    journal.undo()
+    assert (values == np.arange(64)).all()

@@ -223,6 +223,8 @@ def _resolve_global(
         shift = low % size
         if (found.address % size, shift) == (0, 0):
             data = found.data[: found.size // size * size].view(dtype)
+            if write and memory.journal is not None:
+                memory.journal.keep(found, signed - found.address, size)
             return [Access(data, (signed - found.address) // size, threads, False, found, found.address)]
     accesses = []
     try:

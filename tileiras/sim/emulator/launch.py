@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentMismatch, sizes_of
-from ..memory import Memory
+from ..memory import Journal, Memory
 from . import hidden_parameters, ptx_parser, rounding, rules
 from .decoder import decode
 from .errors import EmulationError
@@ -77,6 +77,7 @@ def emulate(
     recorder: Recorder | None = None,
     blocks: Sequence[int] | None = None,
     multiply: bool = True,
+    journal: Journal | None = None,
 ) -> EmulationResult:
     """Run ``entry`` of the PTX text over ``grid`` (in thread blocks, x first) and update ``args``' arrays in place.
 
@@ -102,7 +103,8 @@ def emulate(
     ``recorder`` is told what the warps do, in the order in which each of them does it; `mbarrier.try_wait` then always
     waits for the phase.  ``blocks`` are the only ones to run, whole clusters, by their positions in the order of
     clusters (x first, the blocks of a cluster next to each other).  Without ``multiply`` products of tensor cores are
-    checked as ever, but leave their accumulators as they are: for recordings, where values do not matter.
+    checked as ever, but leave their accumulators as they are: for recordings, where values do not matter.  ``journal``
+    keeps what the launch overwrites, so that it can be undone.
 
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or
     misaligned, a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid
@@ -112,6 +114,7 @@ def emulate(
     kernel = _kernel(metadata, entry)
     shapes = _shapes(program, kernel, grid, block, cluster)
     memory = Memory.scratch()
+    memory.journal = journal
     parameters = _parameters(program, kernel, memory, args, hidden)
     launch = Launch(
         program,

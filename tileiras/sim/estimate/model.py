@@ -15,7 +15,6 @@ from tileiras.sim.emulator.launch import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate import drawing, fill_levels, locks, sampling, steady_state
-from tileiras.sim.estimate.arguments import preserved
 from tileiras.sim.estimate.engine import CODE_LINE, PREFETCHED, Simulation
 from tileiras.sim.estimate.events import ClusterTrace, Recording
 from tileiras.sim.estimate.images import Image
@@ -27,6 +26,7 @@ from tileiras.sim.estimate.result import Estimate, Link, Occupied, Phase, Stall,
 from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import Cache, traffic
 from tileiras.sim.estimate.units import BIN, L1_AND_SHARED, TITLES, Shares
+from tileiras.sim.memory import Journal
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
 
@@ -148,15 +148,18 @@ class Model:
             # The image's own code for the host fills them.
             metadata.pop("hidden_parameters", None)
         together = [[cluster] for cluster in clusters] if self.one_by_one else [list(clusters)]
-        with preserved(self.arguments):
+        journal = Journal()
+        try:
             return joined([
                 record(
                     self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None,
                     blocks=[cluster * self.members + member for cluster in some for member in range(self.members)],
-                    hidden=self.image.hidden, waive=tuple(RULES),
+                    hidden=self.image.hidden, waive=tuple(RULES), journal=journal,
                 )
                 for some in together
             ])  # fmt: skip
+        finally:
+            journal.undo()
 
     # -- simulating ------------------------------------------------------------------------------------------------
 
