@@ -8,10 +8,12 @@ instructions that they executed (`paths`), replays those against the units of a 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,8 +50,22 @@ def estimate(
 
     chosen = rates.gpu(gpu)
     model = Model(images.load(image, entry, chosen, metadata), _axes(grid), chosen, args, dirty_l2)
-    model.prepare()
-    return model.estimate()
+    with _uncollected():
+        model.prepare()
+        return model.estimate()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No search for cycles in the block: a recording is millions of objects without any, each search visits them all
+    again, and together these took half of an estimate's time."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 class _CallablePackage(types.ModuleType):
