@@ -206,11 +206,8 @@ class Model:
     ) -> Run | None:
         # ptxas runs several iterations in one of the machine's: whole ones of these are left out.
         first_line, last_line = state.lines
-        copies = (
-            block.copies
-            for block in self.walker.blocks
-            if any(first_line <= line <= last_line for line in block.anchors or block.lines)
-        )
+        copies = (block.copies for block in self.walker.blocks
+                  if any(first_line <= line <= last_line for line in block.anchors or block.lines))  # fmt: skip
         period = lcm(state.period, *copies)
         where = f"the loop at PTX lines {state.lines[0]} to {state.lines[1]}"
         stretch = -(-_STRETCH // period) * period
@@ -219,27 +216,30 @@ class Model:
             kept += period
         why = f"{state.trips} iterations with a period of {period} are too few to leave any out"
         while kept + 2 * stretch < state.trips:
-            outcomes = []
-            traces = []
-            try:
-                for number in range(3):
-                    left_out = state.trips - kept - number * stretch
-                    traces.append(steady_state.cut(cluster, state, left_out))
-                    outcomes.append(self.simulate([traces[-1]] * count, slots, active))
-            except StalledForever:
-                self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
-                return None
-            first, second = outcomes[1].cycles - outcomes[0].cycles, outcomes[2].cycles - outcomes[1].cycles
-            if second >= stretch and abs(second - first) <= _AGREE * second + 1:
-                times = (state.trips - kept - 2 * stretch) / stretch
-                self.note(
-                    f"of {state.trips} iterations of {where} {kept + 2 * stretch} were simulated: its iterations "
-                    f"repeat with a period of {period}, and "
-                    f"{stretch} more took {first:.0f} and then {second:.0f} cycles"
-                )
-                per_iteration = second / stretch / state.executions / max(1.0, count / slots)
-                sample = Sample((traces[0],) * count, slots, active or self.active, outcomes[0].cycles)
-                return _extended(outcomes[1], outcomes[2], times, per_iteration, kept + 2 * stretch, sample)
+            # One stretch later what the launch begins with may be over; twice as long, iterations that take turns in
+            # being slower are alike.
+            for begin, length in ((kept, stretch), (kept + stretch, stretch), (kept, 2 * stretch)):
+                if begin + 2 * length >= state.trips:
+                    continue
+                traces = [steady_state.cut(cluster, state, state.trips - begin - n * length) for n in range(3)]
+                try:
+                    outcomes = [self.simulate([trace] * count, slots, active) for trace in traces]
+                except StalledForever:
+                    self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
+                    return None
+                first, second = outcomes[1].cycles - outcomes[0].cycles, outcomes[2].cycles - outcomes[1].cycles
+                if second >= length and abs(second - first) <= _AGREE * second + 1:
+                    end = begin + 2 * length
+                    self.note(
+                        f"of {state.trips} iterations of {where} {end} were simulated: its iterations repeat with a "
+                        f"period of {period}, and {length} more took {first:.0f} and then {second:.0f} cycles"
+                    )
+                    sample = Sample((traces[0],) * count, slots, active or self.active, outcomes[0].cycles)
+                    since = 0 if length > stretch else 1  # the mean of both where they are uneven
+                    more = (2 - since) * length
+                    cycles = outcomes[2].cycles - outcomes[since].cycles
+                    each = cycles / more / state.executions / max(1.0, count / slots)
+                    return _extended(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
             # As many again, and whole periods left out.
             kept = state.trips - max(0, state.trips - 2 * (kept + 2 * stretch)) // period * period
             why = "its iterations repeat, but not in the same time"
