@@ -173,18 +173,21 @@ def test_loads_behind_a_store_stay_with_it():
         kernel.emulated(artifact)
 
 
-def test_a_loop_inside_of_another_has_boxes_with_agents_only():
-    """In a ring of its own mbarriers would be initialised in every round."""
-    for strategy, expected in (("warp-specialize", True), ("unspecialize", False)):
+def test_a_loop_inside_of_another_has_boxes_with_agents_and_without():
+    """Agents' pipes stay from round to round; a ring of the loop's own has its mbarriers initialised in each."""
+    inits = []
+    for strategy in ("warp-specialize", "unspecialize"):
         code = rounds().compiled("sm_90", emit="ptx", tensor_maps="host", pipeline_strategy=strategy).text
-        assert (BOX_LOAD in code) is expected
+        assert BOX_LOAD in code
+        inits.append("mbarrier.inval" in code)
+    assert inits == [False, True]
 
 
-def test_without_agents_such_a_loop_copies_by_all_threads():
+def test_with_too_many_warps_for_agents_such_a_loop_has_a_ring_of_its_own():
     kernel = rounds(guarded=True)
     code = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", num_warps=32, **SPECIALIZED)
-    assert not is_specialized(code.text) and "more than a CTA has" in said(code)
-    assert BOX_LOAD not in code.text
+    assert "more than a CTA has" in said(code) and code.kernels[0].metadata["block"][0] == 32 * 32
+    assert BOX_LOAD in code.text
     kernel.emulated(code)
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import tileiras
+from tests.kernels.dots import attention_like
 from tests.tileas_stage import through
 from tileiras.ir import parse_module, print_op
 
@@ -17,6 +18,12 @@ SHOWN = re.findall(r"```mlir\n(.*?)```", PAGE, re.DOTALL)
 def operations(text: str) -> list[str]:
     """The names of operations, line by line."""
     return re.findall(r"^\s*(?:%[\w:, %]+ = )?((?:nv_tileaa|nv_tileas|scf)\.[\w.]+)", text, re.MULTILINE)
+
+
+def stages(text: str) -> list[tuple[str, int]]:
+    """The operations that have a stage, and which."""
+    found = re.findall(r"^\s*(?:%[\w:, %]+ = )?([\w.]+) .*nv_tile\.aws\.stage = (\d+) : i32", text, re.MULTILINE)
+    return [(name, int(stage)) for name, stage in found]
 
 
 def holds(shown: list[str], made: list[str]) -> None:
@@ -33,13 +40,24 @@ def level(name: str, text: str = "", **options: str) -> str:
 
 
 def test_the_page_shows_what_is_made():
-    loop, agents = SHOWN
+    loop, _, agents = SHOWN
     source = level("tileaa")
     holds(operations(loop), operations(source))
     options = {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}
     made = level("tileas", source, **options)
     holds(operations(agents), operations(made))
     assert "num_warps = [8, 1]" in made and "stages 4 producer = bulk_load consumer = wgmma" in made
+
+
+def test_the_page_shows_the_stages_of_attention():
+    _, shown, _ = SHOWN
+    source = attention_like(1, rows=64, columns=64, depth=64, steps=6).compiled("sm_90", emit="tileaa").text
+    options = {"pipeline_strategy": "unspecialize", "v2_opt_level": "2"}
+    made = print_op(through(parse_module(source, "m.mlir"), "tileas-generate-schedule", **options))
+    assert stages(shown) == [("nv_tileas.dot", 0), ("math.exp2", 0), ("nv_tileas.dot", 1)]
+    placed = stages(made)
+    assert [each for each in placed if each[0] == "nv_tileas.dot"] == [("nv_tileas.dot", 0), ("nv_tileas.dot", 1)]
+    assert ("nv_tileas.reduce", 0) in placed  # what lies between the products
 
 
 def test_the_page_names_the_plain_schedule():
