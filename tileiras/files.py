@@ -1,11 +1,10 @@
-"""Files written whole or not at all, folders that only one user can use, and what says that a file is another one."""
+"""Files written whole or not at all, and what says that a file is another one."""
 
 from __future__ import annotations
 
 import errno
 import functools
 import os
-import stat
 import sys
 from typing import Any
 
@@ -169,13 +168,3 @@ def file_state(path: str) -> FileState | None:
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns, found.st_ino
-
-
-def open_private_folder(path: str) -> int:
-    """A descriptor of a folder that only this user can use; raises OSError where it is none."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    found = os.fstat(folder)
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        os.close(folder)
-        raise PermissionError(f"{path} is not a folder of this user alone")
-    return folder

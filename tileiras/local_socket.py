@@ -9,9 +9,8 @@ This module is loaded by every command: it imports nothing but `os` and `sys`.
 from __future__ import annotations
 
 import os
+import stat
 import sys
-
-from tileiras.files import open_private_folder
 
 MAGIC = b"TILE"
 HEADER = len(MAGIC) + 1 + 4
@@ -41,6 +40,16 @@ def open_directory(create: bool = False) -> int:
         except FileExistsError:
             pass
     return open_private_folder(path)
+
+
+def open_private_folder(path: str) -> int:
+    """A descriptor of a directory that only this user can use; raises OSError where it is none."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    state = os.fstat(descriptor)
+    if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
+        os.close(descriptor)
+        raise PermissionError(f"{path} is not a directory of this user alone")
+    return descriptor
 
 
 def address(directory: int, name: str) -> str:
