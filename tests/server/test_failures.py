@@ -283,23 +283,48 @@ def test_what_was_written_to_a_pipe_is_not_written_again(own_service, slow, fold
 # ---- another compiler ------------------------------------------------------------------------------------------------
 
 
-def test_an_edited_module_is_another_service_at_once(tmp_path_factory, folder):
+@pytest.fixture
+def edited_tree(tmp_path_factory):
+    """A copy of the compiler, a service of it, and a function that changes one module of it."""
     tree = tmp_path_factory.mktemp("tree")
     shutil.copytree(
         os.path.join(CHECKOUT, "tileiras"), tree / "tileiras", ignore=shutil.ignore_patterns("__pycache__")
     )
+    module = tree / "tileiras" / "cli" / "tileiras.py"
+
+    def edit() -> None:
+        text = module.read_text()
+        module.write_text(text.replace('f"{version}\\n" for version', 'f"edited {version}\\n" for version'))
+
     service = Service(tmp_path_factory.mktemp("edited"), str(tree))
     try:
         service.start()
-        first = service.facts()["pid"]
-        assert service.run(("--list-versions",), folder).output == b"13.1\n13.2\n13.3\n13.4\n13.5\n"
-        assert service.facts()["requests"] == 1
-        edited = tree / "tileiras" / "cli" / "tileiras.py"
-        text = edited.read_text()
-        edited.write_text(text.replace('f"{version}\\n" for version', 'f"edited {version}\\n" for version'))
-        assert service.run(("--list-versions",), folder).output.startswith(b"edited 13.1\n")
-        until(lambda: service.facts().get("pid") not in (None, first), "no other service")
-        assert service.run(("--list-versions",), folder).output.startswith(b"edited 13.1\n")
-        assert service.facts()["requests"] == 1
+        yield service, edit
     finally:
         service.stop()
+
+
+def test_an_edited_module_is_another_service_at_once(edited_tree, folder):
+    service, edit = edited_tree
+    first = service.facts()["pid"]
+    assert service.run(("--list-versions",), folder).output == b"13.1\n13.2\n13.3\n13.4\n13.5\n"
+    assert service.facts()["requests"] == 1
+    edit()
+    assert service.run(("--list-versions",), folder).output.startswith(b"edited 13.1\n")
+    until(lambda: service.facts().get("pid") not in (None, first), "no other service")
+    assert service.run(("--list-versions",), folder).output.startswith(b"edited 13.1\n")
+    assert service.facts()["requests"] == 1
+
+
+def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folder):
+    """The child has said both that it has a request and that the service is out of date, and ended, before the zygote
+    hears the first."""
+    service, edit = edited_tree
+    first = service.facts()["pid"]
+    edit()
+    os.kill(first, signal.SIGSTOP)
+    try:
+        assert service.run(("--list-versions",), folder).output.startswith(b"edited 13.1\n")
+    finally:
+        os.kill(first, signal.SIGCONT)
+    until(lambda: service.facts().get("pid") != first, "the service goes on")

@@ -220,6 +220,16 @@ class Zygote:
             with client, contextlib.suppress(OSError):
                 self._answer(kind, client)
 
+    def _hear_out(self, child: Child) -> None:
+        """The last words of a child that has ended: it may have said RUN and RETIRED since they were last read.
+
+        Does not wait for the end of the connection, which what the child has started may hold open.
+        """
+        poll = select.poll()
+        poll.register(child.control, select.POLLIN)
+        while child.is_heard and poll.poll(0):
+            self._heard(child)
+
     def _answer(self, kind: bytes, client: socket.socket) -> None:
         """What a client asks of the service itself; raises OSError where it does not wait for it."""
         client.settimeout(0)
@@ -245,6 +255,7 @@ class Zygote:
             child = self._children.pop(pid, None)
             if child is None:
                 continue
+            self._hear_out(child)
             child.control.close()
             self._last = time.monotonic()
             if child.client is not None:
