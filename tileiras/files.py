@@ -23,8 +23,8 @@ def write_atomically(path: str, data: bytes, temporary: str | None = None, check
     """Writes a file so that no reader and no crash ever sees a part of it; makes the folder.
 
     `temporary` is a folder of the same file system for what a process that is killed leaves behind; without one that
-    stays beside the file, hidden.  `checked` says that whoever reads the file compares its digest, or takes a damaged
-    one for none: then a failure of power may leave it empty, and writing it does not wait for the disk.
+    stays beside the file, hidden.  `checked` says that readers compare the file's digest, or take a damaged one for
+    none: then a failure of power may leave it empty, and writing it does not wait for the disk.
     """
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, exist_ok=True)

@@ -12,6 +12,10 @@ import os
 import stat
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MAGIC = b"TILE"
 HEADER = len(MAGIC) + 1 + 4
 
@@ -55,6 +59,39 @@ def open_private_folder(path: str) -> int:
 def address(directory: int, name: str) -> str:
     """A socket in an open directory, however long that directory's path is (unix(7) has 108 bytes for it)."""
     return f"/proc/self/fd/{directory}/{name}"
+
+
+def name_of(identity: bytes) -> str:
+    """The file name of a socket for an identity.  Not a cryptographic digest, which takes a library to load: a service
+    compares the identity itself."""
+    return f"{int.from_bytes(identity, 'little') % (2**61 - 1):016x}"
+
+
+def user_of(credentials: bytes) -> int:
+    """The user in what SO_PEERCRED gives (unix(7))."""
+    return int.from_bytes(credentials[4:8], sys.byteorder)
+
+
+def process_of(credentials: bytes) -> int:
+    """The process, likewise."""
+    return int.from_bytes(credentials[:4], sys.byteorder)
+
+
+def received(receive: Callable[[int], bytes]) -> tuple[bytes, bytes]:
+    """The kind and body of one message of a stream; raises ProtocolError where it ends before, and what `receive`
+    does."""
+    kind, size = unpack_header(_exactly(receive, HEADER))
+    return kind, _exactly(receive, size)
+
+
+def _exactly(receive: Callable[[int], bytes], size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = receive(size - len(data))
+        if not more:
+            raise ProtocolError("the connection ends within a message")
+        data += more
+    return data
 
 
 def supported() -> bool:

@@ -262,7 +262,6 @@ class Judge(NamedTuple):
             why = str(error).split("\n")[0]
         return Candidate(own, found, why, variant.constants)
 
-
     def _measured(self, artifact: Artifact, variant: Variant, options: dict[str, Any]) -> Candidate:
         """A candidate that is run on the GPU.  Raises CompileError for arguments that do not fit, which is no
         candidate's fault."""
@@ -387,12 +386,12 @@ def _interpreted(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:
 def _difference(image: Image, launch: Launch, expected: list[np.ndarray]) -> str:
     """Where the emulated launch differs from what is expected, empty where it does not."""
     from tileiras.sim import emulate
-    from tileiras.sim.estimate.arguments import preserved
+    from tileiras.sim.memory import Journal
 
     grid, args = launch
-    with preserved(args):
+    with Journal() as journal:
         metadata = {key: value for key, value in (image.metadata or {}).items() if key != "hidden_parameters"}
-        emulate(image.ptx, image.entry, grid, args, metadata=metadata or None, hidden=image.hidden)
+        emulate(image.ptx, image.entry, grid, args, metadata=metadata or None, hidden=image.hidden, journal=journal)
         return _differing(args, expected)
 
 

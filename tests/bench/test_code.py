@@ -16,12 +16,10 @@ from bench.estimates import GPUS, Job, Timed  # noqa: E402
 from bench.further_sizes import FURTHER  # noqa: E402
 from bench.kept_rows import KeptRows  # noqa: E402
 from bench.ranking import Ranked, Taken  # noqa: E402
-from tileiras.codegen import toolkit  # noqa: E402
+from tests.machine_code import needs_tools
 from tileiras.targets import rates  # noqa: E402
 
-pytestmark = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
+pytestmark = needs_tools
 
 ROW = code.Measured("saxpy.mlir", "saxpy", None, (2,), (("f32", (2048,)),) * 2,
                     (b"\0\0\0\x40", (2048).to_bytes(4, "little")), views=False)  # fmt: skip

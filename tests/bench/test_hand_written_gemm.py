@@ -6,12 +6,8 @@ import pytest
 
 from bench import hand_written_gemm
 from bench.hand_written_gemm import ENTRY, STEPS
-from tileiras.codegen import toolkit
+from tests.machine_code import needs_tools
 from tileiras.sim import emulate
-
-needs_tools = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)

@@ -3,20 +3,14 @@
 import sys
 from pathlib import Path
 
-import pytest
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench import validation  # noqa: E402
 from bench.published import Published, published  # noqa: E402
 from bench.real_sizes import BENCHMARKS, Constant, slots  # noqa: E402
 from bench.validation import Row  # noqa: E402
-from tileiras.codegen import toolkit  # noqa: E402
+from tests.machine_code import needs_tools
 from tileiras.targets import rates  # noqa: E402
-
-needs_tools = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
 
 
 def row(kernel: str, config: dict, measured: float, estimated: float | None, fitted: bool = False) -> Row:

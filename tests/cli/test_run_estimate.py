@@ -8,16 +8,14 @@ import pytest
 
 import tileiras
 from tests.kernels.dots import matmul
+from tests.machine_code import needs_tools
 from tileiras.cli.tileiras_run import main
-from tileiras.codegen import toolkit
 
 SAXPY = str(Path(__file__).resolve().parents[2] / "examples" / "saxpy.mlir")
 ARGUMENTS = ["--grid", "3", "f32[3000]=arange", "f32[3000]=ones", "f32=2", "i32=3000"]
 ESTIMATE = ["--backend", "estimate"]
 
-pytestmark = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
+pytestmark = needs_tools
 
 
 def printed(capsys, *arguments: str) -> str:

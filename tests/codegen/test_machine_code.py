@@ -5,14 +5,13 @@ import re
 import pytest
 
 import tileiras
-from tileiras.codegen import ptxas, toolkit
+from tests.machine_code import needs_tools
+from tileiras.codegen import ptxas
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES, read
 from tileiras.codegen.object_file import Cubin, ObjectFile
 from tileiras.diagnostics import CompileError
 
-pytestmark = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
+pytestmark = needs_tools
 
 DOTS = ("HMMA", "HGMMA", "UTCHMMA")
 TARGETS = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")

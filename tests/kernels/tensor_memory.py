@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from tests.kernels.views import Kernel
+from tests.machine_code import assemble
 from tileiras import Artifact
-from tileiras.codegen import ptxas, toolkit
-from tileiras.diagnostics import DiagnosticEngine
+from tileiras.codegen import toolkit
 from tileiras.sim import EmulationError
 
 GPU = "sm_100"
@@ -30,9 +30,7 @@ def check(kernel: Kernel, *shapes: str, gpu: str = GPU, **options) -> str:
     for seed in SEEDS:
         kernel.emulated(artifact, seed)
     if toolkit.find_program("ptxas") is not None:
-        engine = DiagnosticEngine()
-        ptxas.assemble(artifact.text, gpu, engine=engine)
-        assert [d.message for d in engine.diagnostics] == []
+        assemble(artifact.text, gpu)
     return artifact.text
 
 

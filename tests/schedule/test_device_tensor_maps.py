@@ -13,7 +13,7 @@ from tests.agents.running import SPECIALIZED, sites, survives
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.dots import attention_like, matmul
 from tests.kernels.tensor_maps import Arrays
-from tileiras.codegen import ptxas
+from tests.machine_code import assemble
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.ir import parse_module, print_op
 from tileiras.ir.pass_manager import PassContext, PassManager
@@ -25,12 +25,6 @@ BOX, MAP = "cp.async.bulk.tensor", "tensormap.cp_fenceproxy"
 
 def compiled(text: str, gpu: str = "sm_90", **options):
     return tileiras.compile(text, gpu_name=gpu, tensor_maps="device", **options)
-
-
-def assemble(code: str, gpu: str = "sm_90") -> None:
-    engine = DiagnosticEngine()
-    ptxas.assemble(code, gpu, engine=engine)
-    assert [d.message for d in engine.diagnostics] == []
 
 
 @pytest.mark.parametrize("options", [{}, SPECIALIZED, {"tile_launch": True}], ids=["ring", "agents", "tile launch"])
@@ -67,7 +61,7 @@ def test_types_and_boxes(name, ptxas):
     kernel = matmul(tiles, element, **{"steps": 3, **options})
     artifact = compiled(kernel.text)
     assert (MAP in artifact.text) == (BOX in artifact.text) and BOX in artifact.text
-    assemble(artifact.text)
+    assemble(artifact.text, "sm_90")
     for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 

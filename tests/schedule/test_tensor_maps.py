@@ -12,7 +12,7 @@ from tests.agents.running import sites, survives
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.dots import attention_like, matmul
 from tests.kernels.tensor_maps import Arrays
-from tileiras.codegen import ptxas
+from tests.machine_code import assemble
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.ir import parse_module, print_op
 from tileiras.ir.pass_manager import PassContext, PassManager
@@ -26,12 +26,6 @@ BOX, RUN = "cp.async.bulk.tensor", "cp.async.cg"
 
 def compiled(text: str, gpu: str = "sm_90", **options):
     return tileiras.compile(text, gpu_name=gpu, tensor_maps="host", **options)
-
-
-def assemble(code: str, gpu: str = "sm_90") -> None:
-    engine = DiagnosticEngine()
-    ptxas.assemble(code, gpu, engine=engine)
-    assert [d.message for d in engine.diagnostics] == []
 
 
 OPERANDS = {
@@ -141,7 +135,7 @@ def test_what_goes_through_registers_comes_by_copies_of_all_threads_beside_the_b
     kernel = attention_like(1)
     artifact = compiled(kernel.text)
     assert BOX in artifact.text
-    assemble(artifact.text)
+    assemble(artifact.text, "sm_90")
     for seed in SEEDS:
         kernel.emulated(artifact, seed)
 

@@ -297,7 +297,7 @@ class Run:
         self._values: dict[Value, Any] = {}
         self._held: dict[tuple[CreatePipelineOp, Side], list[int]] = {}
         self._lives: dict[Any, int] = {}
-        """How often each pipe has been destroyed, which is made again in the next round of a loop."""
+        """How often each pipe has been destroyed: one in a loop is created and destroyed in every iteration."""
         self._warps = _warps(program)
         self._block(program)
 

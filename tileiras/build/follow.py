@@ -61,7 +61,7 @@ class Follower:
 
     def _once(self) -> None:
         start = time.perf_counter()
-        # Whoever watches builds often: the monitor of builds has the run look at what the watch has written.
+        # A watch builds often: the monitor of builds has the run look at what the watch has written.
         environment = {**os.environ, "TILEIRAS_SERVER": os.environ.get("TILEIRAS_SERVER") or "auto"}
         self._process = subprocess.Popen(
             self._command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

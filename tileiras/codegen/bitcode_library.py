@@ -3,8 +3,8 @@
 Parsing a library as large as libdevice costs 30-60 ms, linking and pruning it 18 ms more, and optimising what survives
 most of all.  So it is disassembled once per (digest, LLVM version) and split into its top-level definitions; the split
 form is kept in an artifact store.  A kernel that calls `__nv_expf` gets the text of that function, of what it reaches,
-and nothing else: about 8 KB and 0.3 ms.  For processes without a store, whoever installs this package can have the
-split form put beside its data (`BitcodeLibrary.prepare`).
+and nothing else: about 8 KB and 0.3 ms.  For processes without a store, `tileiras-cache prepare` puts
+the split form beside the package's data (`BitcodeLibrary.prepare`).
 
 A library's functions may ask `__nvvm_reflect` for their variants (LLVM NVPTX usage, "NVVMReflect").  LLVM answers
 `__CUDA_FTZ` (from the module flag `nvvm-reflect-ftz`) and `__CUDA_ARCH`; every other key folds to 0.

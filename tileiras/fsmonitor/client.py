@@ -91,7 +91,7 @@ def connected() -> socket:
         connection.settimeout(PATIENCE)
         connection.connect(local_socket.address(directory, endpoint.name()))
         peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-        if endpoint.user_of(peer) != os.geteuid():
+        if local_socket.user_of(peer) != os.geteuid():
             raise PermissionError("the monitor is another user's")
         return connection
     except ConnectionRefusedError:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -39,7 +38,7 @@ IDLE = 600.0
 def name() -> str:
     """The file name of the socket: of one installation, whatever Python runs it."""
     words = f"{VERSION} {__version__} {os.path.dirname(os.path.abspath(__file__))}".encode("utf-8", "surrogateescape")
-    return f"fsmonitor-{int.from_bytes(words, 'little') % (2**61 - 1):016x}"
+    return f"fsmonitor-{local_socket.name_of(words)}"
 
 
 def packed(kind: bytes, value: Mapping[str, Any]) -> bytes:
@@ -49,31 +48,12 @@ def packed(kind: bytes, value: Mapping[str, Any]) -> bytes:
 
 def received(receive: Callable[[int], bytes]) -> tuple[bytes, dict[str, Any]]:
     """The kind and object of one message; raises ProtocolError, and what `receive` does."""
-    kind, size = local_socket.unpack_header(_exactly(receive, local_socket.HEADER))
+    kind, body = local_socket.received(receive)
     try:
-        (field,) = local_socket.unpack(_exactly(receive, size))
+        (field,) = local_socket.unpack(body)
         value = json.loads(field)
     except ValueError as reason:
         raise local_socket.ProtocolError(str(reason)) from None
     if not isinstance(value, dict):
         raise local_socket.ProtocolError("no object")
     return kind, value
-
-
-def _exactly(receive: Callable[[int], bytes], size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = receive(size - len(data))
-        if not more:
-            raise local_socket.ProtocolError("the connection ends within a message")
-        data += more
-    return data
-
-
-def user_of(credentials: bytes) -> int:
-    """The user in what SO_PEERCRED gives (unix(7))."""
-    return int.from_bytes(credentials[4:8], sys.byteorder)
-
-
-def process_of(credentials: bytes) -> int:
-    return int.from_bytes(credentials[:4], sys.byteorder)

@@ -1,7 +1,7 @@
 """inotify(7), as far as a monitor needs it.
 
-watchdog, which watch mode uses, drops IN_Q_OVERFLOW and IN_UNMOUNT and has threads of its own that read late: whoever
-vouches for files has to see the first two, and to know that the queue is empty.
+watchdog, which watch mode uses, drops IN_Q_OVERFLOW and IN_UNMOUNT and has threads of its own that read late: a monitor
+has to see the first two, and to know that the queue is empty.
 """
 
 from __future__ import annotations

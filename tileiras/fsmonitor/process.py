@@ -151,12 +151,12 @@ class Process:
     def _answer(self, connection: socket.socket) -> None:
         connection.settimeout(1.0)
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        if endpoint.user_of(peer) != os.geteuid():
+        if local_socket.user_of(peer) != os.geteuid():
             return
         kind, request = endpoint.received(connection.recv)
         if kind == endpoint.ASK:
             self._last = time.monotonic()
-            answer = self._asked(request, endpoint.process_of(peer))
+            answer = self._asked(request, local_socket.process_of(peer))
         elif kind in (endpoint.STATUS, endpoint.STOP):
             answer = {"pid": os.getpid(), "checkouts": [checkout.facts() for checkout in self._checkouts.values()]}
         else:

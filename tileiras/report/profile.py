@@ -115,11 +115,8 @@ def profile(
     chosen = _spread(clusters, max(1, MOST_CTAS // members))
     blocks = [each * members + member for each in chosen for member in range(members)]
     known = {key: value for key, value in (metadata or {}).items() if key != "hidden_parameters"}
-    journal = Journal()
-    try:
+    with Journal() as journal:
         recording = record(ptx, entry, axes, args, known or None, blocks=blocks, multiply=True, journal=journal)
-    finally:
-        journal.undo()
     rows = _rows(recording, _source_of(ptx))
     waiting = {(row.file, row.line): row for row in estimate.by_source()} if estimate is not None else {}
     for place in waiting:

@@ -14,7 +14,7 @@ import os
 import sys
 
 from tileiras.server import protocol
-from tileiras.server.protocol import COMMIT, EXIT, GREETING, HEADER, RETIRED, ProtocolError
+from tileiras.server.protocol import COMMIT, EXIT, GREETING, RETIRED, ProtocolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class _Request:
             connection.settimeout(protocol.PATIENCE)
             connection.connect(protocol.address(directory, protocol.name_of(self._identity)))
             peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-            if int.from_bytes(peer[4:8], sys.byteorder) != os.geteuid() or connection.recv(1) != GREETING:
+            if protocol.user_of(peer) != os.geteuid() or connection.recv(1) != GREETING:
                 raise _Unusable()
             return connection
         except (FileNotFoundError, ConnectionRefusedError):
@@ -214,7 +214,7 @@ class _Request:
         _die_of_interrupts()
         while True:
             try:
-                kind, body = _received(connection)
+                kind, body = protocol.received(connection.recv)
             except (OSError, ProtocolError):
                 return -9
             if kind == COMMIT:
@@ -261,7 +261,7 @@ def _interpreter_options() -> list[str]:
 
 
 def _inherited() -> list[int]:
-    """The descriptors that whoever started this process has left open to it, in order."""
+    """The descriptors that the parent process has left open to this one, in order."""
     found = []
     for word in os.listdir("/proc/self/fd"):
         try:
@@ -278,22 +278,6 @@ def _position_of_input() -> int | None:
         return os.lseek(0, 0, os.SEEK_CUR)
     except OSError:
         return None
-
-
-def _received(connection: socket) -> tuple[bytes, bytes]:
-    """The kind and body of one message; raises ProtocolError at the end of the connection."""
-    kind, size = protocol.unpack_header(_exactly(connection, HEADER))
-    return kind, _exactly(connection, size)
-
-
-def _exactly(connection: socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            raise ProtocolError("the connection ends within a message")
-        data += more
-    return data
 
 
 def _die_of_interrupts() -> None:

@@ -27,19 +27,22 @@ from tileiras.local_socket import (
     MOST_BYTES,
     ProtocolError,
     address,
+    name_of,
     open_directory,
     pack,
     pack_words,
+    received,
     runtime_directory,
     supported,
     unpack,
     unpack_header,
     unpack_words,
+    user_of,
 )
 
 __all__ = [
-    "HEADER", "MAGIC", "MOST_BYTES", "ProtocolError", "address", "open_directory", "pack", "pack_words",
-    "runtime_directory", "supported", "unpack", "unpack_header", "unpack_words",
+    "HEADER", "MAGIC", "MOST_BYTES", "ProtocolError", "address", "name_of", "open_directory", "pack",
+    "pack_words", "received", "runtime_directory", "supported", "unpack", "unpack_header", "unpack_words", "user_of",
 ]  # fmt: skip
 
 VERSION = 1
@@ -81,9 +84,3 @@ def identity() -> bytes:
         tuple(sys.flags), sys.warnoptions, sorted(sys._xoptions.items()), sys.path[1:], start,
     )  # fmt: skip
     return repr(parts).encode("utf-8", "surrogateescape")
-
-
-def name_of(identity: bytes) -> str:
-    """The file name of the socket for an identity.  Not a cryptographic digest, which takes a library to load: the
-    service compares the identity itself."""
-    return f"{int.from_bytes(identity, 'little') % (2**61 - 1):016x}"

@@ -75,7 +75,10 @@ def _raw_bytes(owner: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 class Journal:
-    """What stores have changed, as it was before them: pages of allocations that may outlive their `Memory`."""
+    """What stores have changed, as it was before them: pages of allocations that may outlive their `Memory`.
+
+    As a context manager it undoes them behind the block.
+    """
 
     _PAGE = 4096
 
@@ -91,6 +94,12 @@ class Journal:
             if allocation.host + start not in self._pages:
                 content = allocation.data[start : start + self._PAGE].copy()
                 self._pages[allocation.host + start] = allocation, start, content
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.undo()
 
     def undo(self) -> None:
         for allocation, start, content in self._pages.values():

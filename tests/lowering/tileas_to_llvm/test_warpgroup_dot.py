@@ -9,8 +9,8 @@ import pytest
 
 from tests.kernels.dots import Matmul, attention_like, by_columns, chained, converted, matmul
 from tests.kernels.views import Kernel
-from tileiras.codegen import ptxas, toolkit
-from tileiras.diagnostics import DiagnosticEngine
+from tests.machine_code import assemble
+from tileiras.codegen import toolkit
 from tileiras.sim import EmulationError
 
 GPU = "sm_90"
@@ -36,10 +36,7 @@ def check(kernel: Kernel, *shapes: str, **options) -> str:
     for seed in SEEDS:
         kernel.emulated(artifact, seed)
     if toolkit.find_program("ptxas") is not None:
-        engine = DiagnosticEngine()
-        ptxas.assemble(artifact.text, GPU, engine=engine)
-        # C75xx: ptxas has one instruction wait for the other, or puts in a wait of its own.
-        assert [d.message for d in engine.diagnostics] == []
+        assemble(artifact.text, GPU)
     return artifact.text
 
 

@@ -107,22 +107,14 @@ def registers(count: int, first: int = 0) -> str:
     return "{" + ", ".join(f"%f{first + number}" for number in range(count)) + "}"
 
 
-def chained_wgmma(columns: int = 256, trips: int = 60, in_registers: bool = False) -> str:
-    """Products of one warpgroup on one accumulator, four to a group."""
-    clear = "\n".join(f"mov.f32 %f{number}, 0f00000000;" for number in range(columns // 2))
-    a = "{%r40, %r41, %r42, %r43}" if in_registers else "%q3"
-    orders = "0" if in_registers else "0, 0"
-    form = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
-    product = f"{form} {registers(columns // 2)}, {a}, %q4, %p2, 1, 1, {orders};"
-    body = loop(
-        "wgmma.fence.sync.aligned;\n" + f"{product}\n" * 4
-        + "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;", trips,
-    )  # fmt: skip
-    words = "\n".join(f"mov.u32 %r{register}, 0;" for register in range(40, 44)) if in_registers else ""
-    finish = "\n".join(f"add.f32 %f0, %f0, %f{number};" for number in range(1, columns // 2))
+def of_warpgroup(body: str, floats: int, before: str = "") -> str:
+    """A kernel of one warpgroup around a loop of products: %q3 and %q4 describe A and B, %p2 is true, and the first
+    ``floats`` of %f are accumulators, which begin as zeros and are added up and stored at the end."""
+    clear = "\n".join(f"mov.f32 %f{number}, 0f00000000;" for number in range(floats))
+    finish = "\n".join(f"add.f32 %f0, %f0, %f{number};" for number in range(1, floats))
     return kernel(
         f"""{clear}
-        {words}
+        {before}
         mov.u32 %r2, data;
         setp.eq.u32 %p2, %r1, %r1;
         shr.u32 %r5, %r2, 4;
@@ -132,6 +124,20 @@ def chained_wgmma(columns: int = 256, trips: int = 60, in_registers: bool = Fals
         {body}{finish}\n{STORE}""",
         128, shared=32768,
     )  # fmt: skip
+
+
+def chained_wgmma(columns: int = 256, trips: int = 60, in_registers: bool = False) -> str:
+    """Products of one warpgroup on one accumulator, four to a group."""
+    a = "{%r40, %r41, %r42, %r43}" if in_registers else "%q3"
+    orders = "0" if in_registers else "0, 0"
+    form = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
+    product = f"{form} {registers(columns // 2)}, {a}, %q4, %p2, 1, 1, {orders};"
+    body = loop(
+        "wgmma.fence.sync.aligned;\n" + f"{product}\n" * 4
+        + "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;", trips,
+    )  # fmt: skip
+    words = "\n".join(f"mov.u32 %r{register}, 0;" for register in range(40, 44)) if in_registers else ""
+    return of_warpgroup(body, columns // 2, words)
 
 
 def chained_tcgen05(rows: int = 128, columns: int = 256, trips: int = 60, each: int = 16) -> str:

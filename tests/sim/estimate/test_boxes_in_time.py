@@ -3,11 +3,9 @@
 import pytest
 from boxes_in_time import estimated
 
-from tileiras.codegen import toolkit
+from tests.machine_code import needs_tools
 
-pytestmark = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
+pytestmark = needs_tools
 GPUS = [("sm_90", "H200"), ("sm_120", "RTX PRO 6000")]
 
 

@@ -5,13 +5,10 @@ import pytest
 from micro_kernels import fma_chain
 
 import tileiras.sim
-from tileiras.codegen import toolkit
+from tests.machine_code import needs_tools
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.sim import ArgumentMismatch
 
-needs_tools = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
 OUT = np.zeros(1 << 12, np.float32)
 
 

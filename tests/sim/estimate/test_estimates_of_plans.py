@@ -7,11 +7,11 @@ near by, and puts addresses of copies before the blocks that issue them.
 from collections import Counter
 
 import pytest
-from micro_kernels import OUT, STORE, estimate, kernel, loop, per_iteration, registers
+from micro_kernels import OUT, STORE, estimate, kernel, loop, of_warpgroup, per_iteration, registers
 
 from tests.kernels.dots import attention_like, matmul
 from tests.kernels.views import Kernel
-from tileiras.codegen import toolkit
+from tests.machine_code import needs_tools
 from tileiras.sim.emulator.recording import Copy
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.estimate.images import load
@@ -21,9 +21,7 @@ from tileiras.sim.estimate.paths import Walker
 from tileiras.sim.estimate.recorder import record
 from tileiras.targets.rates import gpu
 
-pytestmark = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
+pytestmark = needs_tools
 STEPS = 6
 
 KERNELS = {
@@ -126,22 +124,9 @@ def test_products_that_ptxas_serializes_wait_for_each_other():
         return "\n".join(f"{form} {registers(128, 128 * which)}, %q3, %q4, %p2, 1, 1, 0, 0;" for which in order)
 
     def chained(order: tuple[int, ...]) -> str:
-        used = 128 * len(set(order))
-        clear = "\n".join(f"mov.f32 %f{number}, 0f00000000;" for number in range(used))
-        finish = "\n".join(f"add.f32 %f0, %f0, %f{number};" for number in range(1, used))
         body = loop("wgmma.fence.sync.aligned;\n" + products(order)
                     + "\nwgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;", 40)  # fmt: skip
-        return kernel(
-            f"""{clear}
-            mov.u32 %r2, data;
-            setp.eq.u32 %p2, %r1, %r1;
-            shr.u32 %r5, %r2, 4;
-            cvt.u64.u32 %q2, %r5;
-            or.b64 %q3, %q2, {8 << 32 | 128 >> 4 << 16};
-            or.b64 %q4, %q2, {8 << 32 | 128 >> 4 << 16};
-            {body}{finish}\n{STORE}""",
-            128, shared=32768,
-        )  # fmt: skip
+        return of_warpgroup(body, 128 * len(set(order)))
 
     kept, spilled = (estimate(chained(order), [OUT]) for order in ((0, 0, 0, 0), (0, 1, 0, 1)))
     assert per_iteration(kept) < 4 * 128 + 40

@@ -8,14 +8,12 @@ from boxes_in_time import estimated
 from micro_kernels import OUT, STAGES, estimate, fma_chain, kernel, loop, ring
 
 from tests.kernels.agents import TILE, copy_kernel, taking_turns
+from tests.machine_code import needs_tools
 from tests.tileas_stage import described
-from tileiras.codegen import toolkit
 from tileiras.sim import estimate as clock
 from tileiras.sim.estimate.result import Pipe
 
-pytestmark = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
+pytestmark = needs_tools
 
 
 def of_ring(work: int, slow: int, **given: int) -> Pipe:

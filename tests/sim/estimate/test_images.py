@@ -5,15 +5,14 @@ import json
 import pytest
 
 import tileiras
-from tileiras.codegen import ptxas, toolkit
+from tests.machine_code import needs_tools
+from tileiras.codegen import ptxas
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.sim.estimate import images
 from tileiras.targets.rates import gpu
 
-pytestmark = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
+pytestmark = needs_tools
 
 SOURCE = "examples/bytecode/matmul_f16.tileirbc"
 ENTRY = "matmul_f16"

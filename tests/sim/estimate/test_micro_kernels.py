@@ -24,16 +24,14 @@ from micro_kernels import (
     shared_loads,
 )
 
-from tileiras.codegen import toolkit
+from tests.machine_code import needs_tools
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate.images import load
 from tileiras.sim.estimate.model import Model
 from tileiras.sim.estimate.units import L1_AND_SHARED
 from tileiras.targets.rates import gpu, names
 
-pytestmark = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
+pytestmark = needs_tools
 OVERHEAD = 30
 """Cycles an iteration that the end of a loop may take: a comparison, a branch, and its latency."""
 

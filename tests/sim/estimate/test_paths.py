@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from micro_kernels import OUT, STORE, chained_tcgen05, kernel, loop, ring
 
-from tileiras.codegen import toolkit
+from tests.machine_code import needs_tools
 from tileiras.sim.estimate.images import load
 from tileiras.sim.estimate.model import Model
 from tileiras.sim.estimate.paths import NoPath, Walker
@@ -19,9 +19,7 @@ sys.path.append(str(Path(__file__).parent.parent / "emulate"))
 import handwritten_matmul  # noqa: E402
 import warp_specialised  # noqa: E402
 
-pytestmark = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
+pytestmark = needs_tools
 
 UNROLLED = kernel(
     "mov.f32 %f0, 0f3F800000;\nmov.f32 %f1, 0f3F000000;\n"

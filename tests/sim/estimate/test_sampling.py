@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 from micro_kernels import OUT, STORE, estimate, fma_chain, kernel, loop
 
-from tileiras.codegen import toolkit
+from tests.machine_code import needs_tools
 from tileiras.sim.estimate import sampling
-
-needs_tools = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
 
 
 def sample(shape, trips):

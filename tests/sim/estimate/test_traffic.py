@@ -5,15 +5,12 @@ import pytest
 from micro_kernels import OUT, STORE, copy_kernel, estimate, kernel, loop, per_iteration
 
 import tileiras.sim
-from tileiras.codegen import toolkit
+from tests.machine_code import needs_tools
 from tileiras.sim.estimate import sampling
 from tileiras.sim.estimate.recorder import record
 from tileiras.sim.estimate.traffic import Cache, traffic
 from tileiras.targets.rates import gpu
 
-needs_tools = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
 BLOCK = 256 * 16
 """Bytes of a CTA's part of the array."""
 

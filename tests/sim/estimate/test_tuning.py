@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.machine_code import needs_tools
 from tileiras import tuning
-from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError, ExitCode
 
-pytestmark = pytest.mark.skipif(
-    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
-)
+pytestmark = needs_tools
 
 SAXPY = "examples/saxpy.mlir"
 X = np.arange(4096, dtype=np.float32)

@@ -149,7 +149,7 @@ class CreatePipelineOp(Operation):
 
 
 class DestroyPipelineOp(Operation):
-    """The end of a pipe that is made again, where a loop around comes to it again: its mbarriers are none from here on.
+    """The end of a pipe inside of a loop, which creates it in every iteration: its mbarriers are invalid from here on.
 
     All threads have done what they do on it, and a barrier stands between; one thread destroys what it initialised.
     """

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 def key_of(engine: Simulation, place: Place) -> tuple[int, int]:
     return place.cta % engine.members, place.offset
 
+
 def commit(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     commit: Commit = event.what  # type: ignore[assignment]
     if commit.kind == "tcgen05":
@@ -49,12 +50,14 @@ def commit(engine: Simulation, warp: Warp, event: Event, index: int, at: float) 
     group.committed.append((group.reads, group.open, group.cause))
     return at + 1, "", None
 
+
 def wait_for_group(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     wait: WaitGroup = event.what  # type: ignore[assignment]
     if wait.kind == "wgmma":
         return at, "", None
     done, cause = _when_left(warp.groups[wait.kind], wait.left, wait.reads, at)
     return done, "asynchronous copy", cause
+
 
 def _when_left(group: Group, left: int, reads: bool, at: float) -> tuple[float, Cause | None]:
     """When no more than `left` groups are in flight, and by what."""
@@ -68,6 +71,7 @@ def _when_left(group: Group, left: int, reads: bool, at: float) -> tuple[float, 
         del group.committed[: max(0, len(due) - 1)]
     return done, cause
 
+
 def hand_on_products(warp: Warp, group: int, at: float) -> Done:
     """A machine instruction that closes a group of a warpgroup's products, or waits for groups: `Segment.group`."""
     products = warp.groups["wgmma"]
@@ -77,11 +81,13 @@ def hand_on_products(warp: Warp, group: int, at: float) -> Done:
     done, cause = _when_left(products, group, False, at)
     return done, "tensor core", cause
 
+
 def _barrier(engine: Simulation, cluster: Cluster, key: tuple[int, int]) -> TransactionBarrier:
     found = cluster.transactions.get(key)
     if found is None:
         found = cluster.transactions[key] = TransactionBarrier(1)
     return found
+
 
 def init_barrier(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     init: BarrierInit = event.what  # type: ignore[assignment]
@@ -90,6 +96,7 @@ def init_barrier(engine: Simulation, warp: Warp, event: Event, index: int, at: f
     engine.mbarriers.append(Mbarrier(warp.cluster.number, rank, offset, at, made))
     return at + engine.gpu.latency["shared"], "shared memory", None
 
+
 def arrive(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     arrive: Arrive = event.what  # type: ignore[assignment]
     cause = Cause("warp", warp.number, index, at, at, at)
@@ -97,6 +104,7 @@ def arrive(engine: Simulation, warp: Warp, event: Event, index: int, at: float) 
     far = 0.0 if key[0] == warp.rank else engine.gpu.latency.get("dsmem", 0.0)
     engine.push(at + far, Signal(warp.cluster, key, arrive.count, arrive.expected, cause))
     return at + 4, "mbarrier", None
+
 
 def deliver(engine: Simulation, signal: Signal) -> None:
     barrier = _barrier(engine, signal.cluster, signal.key)
@@ -107,6 +115,7 @@ def deliver(engine: Simulation, signal: Signal) -> None:
         barrier.phases.append(engine.now)
     engine.free(free, engine.now, "mbarrier", "mbarrier", signal.cause)
 
+
 def wait_for_phase(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
     wait: PhaseWait = event.what  # type: ignore[assignment]
     barrier = _barrier(engine, warp.cluster, key_of(engine, wait.barrier))
@@ -116,6 +125,7 @@ def wait_for_phase(engine: Simulation, warp: Warp, event: Event, index: int, at:
         return at + engine.gpu.latency.get("mbarrier", engine.gpu.latency["shared"]), "mbarrier", None
     barrier.waiting.append((wait.parity, Waiting(warp, at, index)))
     return None
+
 
 def meet_block(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
     told: BlockBarrier = event.what  # type: ignore[assignment]
@@ -129,6 +139,7 @@ def meet_block(engine: Simulation, warp: Warp, event: Event, index: int, at: flo
     if state.complete(32 * warp.cluster.live[warp.rank]):
         engine.free(state.release(), at, "barrier", "barrier", cause)
     return None if told.waits else (at + 1, "barrier", None)
+
 
 def meet_cluster(
     engine: Simulation, warp: Warp, event: Event, index: int, at: float
@@ -144,6 +155,7 @@ def meet_cluster(
         return at + engine.gpu.latency.get("barrier", 0.0), "cluster barrier", state.cause
     state.waiting.append(Waiting(warp, at, index))
     return None
+
 
 def set_registers(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
     """`setmaxnreg`: registers go back to the CTA's pool, or come from it once it has enough, in the order in which

@@ -148,8 +148,7 @@ class Model:
             # The image's own code for the host fills them.
             metadata.pop("hidden_parameters", None)
         together = [[cluster] for cluster in clusters] if self.one_by_one else [list(clusters)]
-        journal = Journal()
-        try:
+        with Journal() as journal:
             return joined([
                 record(
                     self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None,
@@ -158,8 +157,6 @@ class Model:
                 )
                 for some in together
             ])  # fmt: skip
-        finally:
-            journal.undo()
 
     # -- simulating ------------------------------------------------------------------------------------------------
 
