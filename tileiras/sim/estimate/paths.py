@@ -156,8 +156,8 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
             branches_here = opcode in BRANCHES and line in branches
             if _is_added(instruction):
                 continue
-            if branches_here and line in jumps and len(instructions) <= _JUMP:
-                continue  # of the next branch of the PTX, which has this one's line
+            if branches_here and line in jumps and (instruction.predicate in _ALWAYS or len(instructions) <= _JUMP):
+                continue  # the other side of the branch before, or the next branch of the PTX with that one's line
             if branches_here or opcode in _EFFECTS and instruction.predicate in _ALWAYS:
                 anchors[line] = None
                 effects |= not branches_here
