@@ -111,6 +111,8 @@ class MachineBlock(NamedTuple):
     """How many iterations of the PTX's loop it stands for."""
     loops: bool
     """Whether it goes back to its own beginning."""
+    branches_only: bool
+    """Whether none of its anchors but branches has an effect."""
     jumps: bool
     """Whether it is a branch and little else.  ptxas makes one of several, with the line of one of them: a warp that
     has taken another of these goes there too."""
@@ -171,7 +173,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
         found.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
             tuple(lines), _copies(instructions, known, several),
-            block.start in block.successors, not effects and len(instructions) <= _JUMP,
+            block.start in block.successors, not effects, not effects and len(instructions) <= _JUMP,
             {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
     asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
@@ -354,6 +356,7 @@ class Walker:
             # Where both come equally soon, it is not the one of which other PTX would have come before, and what
             # follows in the code is more likely than a branch to code put aside.
             foreign, between = (self._foreign(successor, view, until) for until in (_FAR, first))
+            foreign |= self._leads_astray(successor, view)
             choices.append((foreign, first, between, -order))
         _, best, _, order = min(choices)
         return None if best == _FAR and leaves else block.successors[-order]
@@ -379,6 +382,14 @@ class Walker:
         instructions to where they are not always needed, so some of a block say nothing."""
         lines = self._lines[number]
         return len(lines) > 2 * sum(view.visited(line, until) for line in lines)
+
+    def _leads_astray(self, number: int, view: _Trace) -> bool:
+        """Whether a block has an effect only on where the warp goes, and whatever follows it is PTX that the warp does
+        not execute.  ptxas gives a branch the line of the branch before at times: of one that leads elsewhere."""
+        block = self.blocks[number]
+        if not block.branches_only or not block.anchors or block.instructions[-1].opcode in ("EXIT", "RET"):
+            return False
+        return bool(block.successors) and all(self._first(each, view) == _FAR for each in block.successors)
 
     def _first(self, number: int, view: _Trace) -> int:
         """Where in the trace a block takes up: at its first instruction with effects, else at those of the blocks it
