@@ -5,10 +5,14 @@ near by, and puts addresses of copies before the blocks that issue them.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from micro_kernels import OUT, STORE, estimate, kernel, loop, of_warpgroup, per_iteration, registers
 
+import tileiras
+from tests.kernels import tensor_maps
 from tests.kernels.dots import attention_like, matmul
 from tests.kernels.views import Kernel
 from tests.machine_code import needs_tools
@@ -27,6 +31,7 @@ KERNELS = {
     "128x128x64": lambda: matmul((128, 128, 64), "f16", steps=STEPS),
     "128x256x64": lambda: matmul((128, 256, 64), "f16", steps=STEPS),
     "attention": lambda: attention_like(1, rows=128, columns=64, depth=128, steps=STEPS),
+    "attention 64": lambda: attention_like(1, rows=64, columns=64, depth=128, steps=STEPS),
 }
 PLANS = {
     "plain": {"tensor_maps": "none"},
@@ -40,6 +45,7 @@ PRODUCTS = {"sm_90": ("HGMMA",), "sm_100": ("UTCHMMA",), "sm_120": ("HMMA",)}
 CASES = [
     *((name, "sm_90", plan) for name in KERNELS for plan in PLANS if plan != "auto"),
     *((name, "sm_100", plan) for name in KERNELS for plan in ("plain", "boxes", "agents with boxes")),
+    *(("attention 64", target, plan) for target in ("sm_90", "sm_100") for plan in ("agents", "agents with boxes")),
     *(("128x128x64", "sm_120", plan) for plan in PLANS),
     ("128x256x64", "sm_90", "auto"),
     ("attention", "sm_100", "auto"),
@@ -50,8 +56,22 @@ CASES = [
 def test_a_plan(name, target, plan):
     made: Kernel = KERNELS[name]()
     artifact = made.compiled(target, emit="ptx", **PLANS[plan])
-    arrays = [*made.inputs, *(array.copy() for array in made.outputs)]
-    model = Model(load(artifact, "k", gpu(GPUS[target])), (1,), gpu(GPUS[target]), arrays)
+    judge(artifact, [*made.inputs, *(array.copy() for array in made.outputs)], target)
+
+
+@pytest.mark.parametrize("plan", ["agents", "agents with boxes"])
+@pytest.mark.parametrize("target", GPUS)
+def test_a_plan_of_a_product_of_any_size(target, plan):
+    """Loops may run no turn, and more blocks of ptxas are between them and what they stand behind in PTX."""
+    m, n, k = tensor_maps.TILES
+    a, b, c = np.zeros((m, k * STEPS), np.float16), np.zeros((k * STEPS, n), np.float16), np.zeros((m, n), np.float32)
+    described = (value for array in (a, b, c) for value in (array, *array.shape, array.shape[1]))
+    judge(tileiras.compile(tensor_maps.matmul(), gpu_name=target, **PLANS[plan]), [*described, STEPS], target)
+
+
+def judge(artifact: tileiras.Artifact, arguments: Sequence[np.ndarray | int], target: str) -> None:
+    """Estimates a launch of one block, whose loop has `STEPS` turns."""
+    model = Model(load(artifact, "k", gpu(GPUS[target])), (1,), gpu(GPUS[target]), arguments)
     model.prepare()
     found = model.estimate()
     assert found.cycles > 0 and not any("in doubt" in note for note in found.notes)

@@ -147,6 +147,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
         guarded: dict[int, None] = {}
         places: dict[tuple[int, str], list[int]] = {}
         families: dict[str, list[int]] = {}
+        only_of = {each.ptx_line for each in instructions}
         for position, instruction in enumerate(instructions):
             line, opcode = instruction.ptx_line, instruction.opcode
             for family in FAMILIES_OF.get(opcode, ()):
@@ -158,8 +159,8 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
             branches_here = opcode in BRANCHES and line in branches
             if _is_added(instruction):
                 continue
-            if branches_here and line in jumps and (instruction.predicate in _ALWAYS or len(instructions) <= _JUMP):
-                continue  # the other side of the branch before, or the next branch of the PTX with that one's line
+            if branches_here and line in jumps and (len(instructions) <= _JUMP or only_of == {line}):
+                continue  # of the next branch of the PTX, which has this one's line
             if branches_here or opcode in _EFFECTS and instruction.predicate in _ALWAYS:
                 anchors[line] = None
                 effects |= not branches_here
@@ -168,11 +169,11 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
         for line in anchors:
             guarded.pop(line, None)
         jumps = {each.ptx_line for each in instructions[-1:] if each.opcode in BRANCHES}
-        plain = (each.ptx_line for each in instructions if each.opcode not in BRANCHES)
+        plain = (each.ptx_line for each in instructions if each.opcode not in BRANCHES and not _is_added(each))
         lines = dict.fromkeys((*anchors, *(line for line in plain if line in known)))
         found.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
-            tuple(lines), _copies(instructions, known, several),
+            tuple(lines), _copies(instructions, known - branches, several),
             block.start in block.successors, not effects, not effects and len(instructions) <= _JUMP,
             {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
@@ -182,7 +183,8 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
 
 def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Collection[int]) -> int:
     """How many iterations of a PTX loop the block holds, when ptxas has unrolled it: how often most of its lines occur
-    with the same machine instruction.
+    with the same machine instruction.  `known`: lines that branch are none of them, since moves of what the loop
+    carries have the line of its way back.
 
     Lines of memory and barriers are asked first, of which the machine has one instruction each; products may be several
     instructions, and what else a line stands for (addresses, constants) often is, as is a line of several of the PTX
@@ -231,6 +233,11 @@ class _Trace:
             return False
         at = bisect_left(positions, self.cursor - 1)
         return at < len(positions) and positions[at] <= until
+
+    def is_past(self, line: int) -> bool:
+        """Whether the line was executed and will not be again."""
+        positions = self.visits.get(line)
+        return positions is not None and positions[-1] < self.cursor - 1
 
     def following(self, line: int) -> int:
         """Where the line comes next that has not been executed yet."""
@@ -355,7 +362,7 @@ class Walker:
             first = self._first(successor, view)
             # Where both come equally soon, it is not the one of which other PTX would have come before, and what
             # follows in the code is more likely than a branch to code put aside.
-            foreign, between = (self._foreign(successor, view, until) for until in (_FAR, first))
+            foreign, between = (self._foreign(successor, view, until, first < _FAR) for until in (_FAR, first))
             foreign |= self._leads_astray(successor, view)
             choices.append((foreign, first, between, -order))
         _, best, _, order = min(choices)
@@ -377,10 +384,13 @@ class Walker:
                 return tuple(found)
             number += 1
 
-    def _foreign(self, number: int, view: _Trace, until: int) -> bool:
+    def _foreign(self, number: int, view: _Trace, until: int, comes: bool) -> bool:
         """Whether a block is made of PTX that the warp does not execute before a position of its trace.  ptxas moves
-        instructions to where they are not always needed, so some of a block say nothing."""
-        lines = self._lines[number]
+        instructions to where they are not always needed, so some of a block say nothing; nor does what the warp has
+        done before, in a block that is still to come (`comes`): that was sunk to its use."""
+        lines: Collection[int] = self._lines[number]
+        if comes:
+            lines = [line for line in lines if not view.is_past(line)]
         return len(lines) > 2 * sum(view.visited(line, until) for line in lines)
 
     def _leads_astray(self, number: int, view: _Trace) -> bool:
