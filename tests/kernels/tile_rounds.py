@@ -9,11 +9,16 @@ from .views import ONE, Kernel, View, entry, tile_type, whole_numbers, zeros
 
 
 def rounds(
-    tiles: tuple[int, int, int] = (64, 32, 32), count: int = 4, *, guarded: bool = False, element: str = "f16"
+    tiles: tuple[int, int, int] = (64, 32, 32),
+    count: int = 4,
+    *,
+    guarded: bool = False,
+    element: str = "f16",
+    hints: str = "",
 ) -> Kernel:
     """Round t stores the product of row tile t of A with B, over the first t tiles of K: none in the first round.
 
-    `guarded`: within a branch that rounds of an even number pass by.
+    `guarded`: within a branch that rounds of an even number pass by.  `hints` stand at the entry.
     """
     m, n, k = tiles
     a = View("a", (m, k), element, (m * count, k * count), padding="zero")
@@ -42,7 +47,7 @@ def rounds(
         if t % 2 or not guarded:
             rows, depth = slice(t * m, (t + 1) * m), t * k
             wanted[rows] = left[rows, :depth].astype(np.float32) @ right[:depth].astype(np.float32)
-    return Kernel(entry([a, b, c], body), (left, right), (before,), (wanted,))
+    return Kernel(entry([a, b, c], body, hints), (left, right), (before,), (wanted,))
 
 
 def after_a_store(tiles: tuple[int, int, int] = (64, 32, 32), steps: int = 3, *, aliased: bool = True) -> Kernel:

@@ -30,6 +30,7 @@ from tileiras.targets import (
     known_mma_atom,
     product_types,
 )
+from tileiras.targets.atoms.rows import ELECTED
 
 from .residence import residence_error, residence_of
 
@@ -247,7 +248,7 @@ def _product_error(op: tileas.DotOp) -> str:
         from .warpgroup_operands import dot_error  # for kernels with such dots only
 
         return dot_error(op, atom)
-    if atom.executor == "elected thread":
+    if atom.executor in ELECTED:
         from .tensor_operands import tensor_dot_error
 
         return tensor_dot_error(op, atom)

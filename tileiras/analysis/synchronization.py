@@ -32,6 +32,13 @@ class Place(NamedTuple):
     area: int | None = None
 
 
+class _Barriers(NamedTuple):
+    """When the last barrier was, of the CTA's or agent's threads, and of those of the whole cluster."""
+
+    own: int
+    cluster: int
+
+
 class _Range:
     """Bytes of the arena, and when they were last read, and written to be read at any time.
 
@@ -50,29 +57,32 @@ class _Range:
 
 class _Loop:
     """A loop on the way through it: what was so when it was entered, and stores to shared memory that loads of an
-    earlier iteration may meet."""
+    earlier iteration may meet, perhaps in the other CTA of a pair."""
 
-    __slots__ = ("entered", "op", "pending", "reads", "saved_barrier")
+    __slots__ = ("entered", "op", "pending", "reads", "saved")
 
-    def __init__(self, op: Operation, entered: int, saved_barrier: int, reads: dict[_Range, int]) -> None:
+    def __init__(self, op: Operation, entered: int, saved: _Barriers, reads: dict[_Range, int]) -> None:
         self.op = op
         self.entered = entered
-        self.saved_barrier = saved_barrier
+        self.saved = saved
         self.reads = reads
-        self.pending: list[tuple[Place, _Range]] = []
+        self.pending: list[tuple[Place, _Range, bool]] = []
 
 
 class Synchronization:
     """The barriers of a function, or of one of its agents, found on one way through it.
 
     Every memory operation gets a time; a barrier makes all earlier effects visible.  On the way into a loop the
-    operations of its body count as passed, since an earlier iteration may have run them.
+    operations of its body count as passed, since an earlier iteration may have run them.  What one thread has the
+    tensor core do for a pair of CTAs is behind barriers of the cluster.
     """
 
     def __init__(self, func: aa.FuncOp, num_warps: int) -> None:
         self.places: dict[Place, Operation] = {}
         """Where barriers have to stand, beside those between the stores and the loads of scratch areas, and the
         operation for which each is there."""
+        self.of_cluster: set[Place] = set()
+        """Those where all CTAs of the cluster wait."""
         self.exchanging: list[Operation] = []
         """The operations with scratch areas."""
         self.agents: list[tuple[Synchronization, int]] = []
@@ -90,6 +100,10 @@ class Synchronization:
         """What asynchronous dots read, which are complete behind a wait."""
         self._time = 1
         self._barrier = 0
+        self._cluster = 0
+        """When the last barrier of the cluster was."""
+        self._joint = any(isinstance(op, tileas.TensorReserveOp) and op.pair is not None for op in func.walk())
+        """Whether dots are of pairs of CTAs."""
         self._loops: list[_Loop] = []
         self._passed: dict[Operation, int] = {}
         self._conflicts = MemoryConflicts(func, num_warps)
@@ -108,12 +122,32 @@ class Synchronization:
                 for region in op.regions:
                     self.block(region.blocks[0])
 
-    def _wait(self, place: Place | None = None, cause: Operation | None = None) -> None:
-        """All threads wait for each other; `place` is where that has to be said."""
+    def _wait(self, place: Place | None = None, cause: Operation | None = None, cluster: bool = False) -> None:
+        """All threads, of the cluster or of one CTA, wait for each other; `place` is where that has to be said."""
         if place is not None:
             self.places[place] = cause or place.op
         self._time += 1
         self._barrier = self._time
+        if cluster:
+            assert place is not None, "exchanges are of one CTA"
+            self.of_cluster.add(place)
+            self._cluster = self._time
+
+    def _last(self, cluster: bool) -> int:
+        """When the last barrier was."""
+        return self._cluster if cluster else self._barrier
+
+    @property
+    def _barriers(self) -> _Barriers:
+        return _Barriers(self._barrier, self._cluster)
+
+    @_barriers.setter
+    def _barriers(self, times: _Barriers) -> None:
+        self._barrier, self._cluster = times
+
+    def _settled(self, times: _Barriers) -> int:
+        """Until when reads are over for whatever follows."""
+        return min(times) if self._joint else times.own
 
     def _pending(self) -> bool:
         """Whether anything has been done to memory since the last barrier that other threads may depend on."""
@@ -177,27 +211,27 @@ class Synchronization:
             found = self._scratch[key] = self._new_range(*key)
         return found
 
-    def _before_stores(self, place: Place, range: _Range) -> None:
+    def _before_stores(self, place: Place, range: _Range, cluster: bool = False) -> None:
         """Earlier loads from what a range overlaps must be over in all threads."""
         if range.piped:
             return
         overlapping = [r for r in self._ranges if r.start < range.end and range.start < r.end]
-        if any(r.last_read > self._barrier for r in overlapping):
-            self._wait(place)
+        if any(r.last_read > self._last(cluster) for r in overlapping):
+            self._wait(place, cluster=cluster)
             return
         # An earlier iteration read the range; whether a barrier stood between is known at the end of the body.
         for loop in self._loops:
-            if self._barrier <= loop.entered:
-                loop.pending.append((place, range))
+            if self._last(cluster) <= loop.entered:
+                loop.pending.append((place, range, cluster))
 
     def _read(self, range: _Range) -> None:
         self._time += 1
         range.last_read = self._time
 
-    def _before_loads(self, place: Place, range: _Range) -> None:
+    def _before_loads(self, place: Place, range: _Range, cluster: bool = False) -> None:
         """What other threads wrote to a range must be visible."""
-        if not range.piped and range.last_written > self._barrier:
-            self._wait(place)
+        if not range.piped and range.last_written > self._last(cluster):
+            self._wait(place, cluster=cluster)
 
     def _exchange(self, op: Operation) -> None:
         """An operation that exchanges elements between threads, through one area after the other."""
@@ -237,7 +271,10 @@ class Synchronization:
 
     def _barrier_op(self, op: tileas.BarrierOp) -> None:
         """A barrier that stands there already counts where all threads come to it."""
-        if op.threads is None or op.threads.value == WARP_SIZE * self._num_warps:
+        if op.cluster is not None:
+            self._wait()
+            self._cluster = self._barrier
+        elif op.threads is None or op.threads.value == WARP_SIZE * self._num_warps:
             self._wait()
 
     # -- buffers -------------------------------------------------------------------------------------------------------
@@ -296,7 +333,7 @@ class Synchronization:
         behind = op.next
         while behind.name == names.FENCE_PROXY:
             behind = behind.next
-        self._wait(Place(behind), op)
+        self._wait(Place(behind), op, self._joint and any(map(_is_of_pair, op.parent.operations)))
 
     def _fence_proxy(self, op: Operation) -> None:
         """What the thread wrote is written for the asynchronous proxy here, behind whatever barrier stands between."""
@@ -308,7 +345,7 @@ class Synchronization:
     def _async_dot(self, op: tileas.AsyncDotOp | tileas.TensorDotOp) -> None:
         """What it reads of shared memory has to be there now, and is not free before a wait."""
         for buffer in self._read_in_place(op):
-            self._before_loads(Place(op), buffer)
+            self._before_loads(Place(op), buffer, _is_of_pair(op))
             self._read(buffer)
             self._under_way[buffer] = None
 
@@ -345,7 +382,8 @@ class Synchronization:
     def _reserved(self, op: tileas.TensorOpenOp | tileas.TensorCommitOp | tileas.TensorWaitOp) -> None:
         """What is used of a reservation is there behind the first barrier after it."""
         if op.memory in self._buffers:
-            self._before_loads(Place(op), self._buffers[op.memory])
+            # The other CTA's are used from here as well.
+            self._before_loads(Place(op), self._buffers[op.memory], self._joint)
         if isinstance(op, tileas.TensorWaitOp):
             self._future_wait(op)
 
@@ -378,17 +416,17 @@ class Synchronization:
             # Where each iteration has a buffer of its own, an earlier one may have loaded from another in its place.
             for loop in self._loops:
                 if self._barrier <= loop.entered and loop.op.is_ancestor_of(alloc):
-                    loop.pending.append((Place(op), buffer))
+                    loop.pending.append((Place(op), buffer, False))
         self._time += 1
         buffer.last_written = self._time
 
     def _tensor_dot(self, op: tileas.TensorDotOp) -> None:
         """One thread issues it: what the others stored or loaded in its columns has to be over."""
-        buffer = self._buffer(op)
-        self._before_loads(Place(op), buffer)
-        self._before_stores(Place(op), buffer)
+        buffer, cluster = self._buffer(op), _is_of_pair(op)
+        self._before_loads(Place(op), buffer, cluster)
+        self._before_stores(Place(op), buffer, cluster)
         if op.a in self._buffers:
-            self._before_loads(Place(op), self._buffers[op.a])
+            self._before_loads(Place(op), self._buffers[op.a], cluster)
         self._async_dot(op)
 
     def _release(self, op: tileas.TensorReleaseOp) -> None:
@@ -427,8 +465,8 @@ class Synchronization:
         loop = self._leave_loop()
         # What an iteration did before its last barrier is over after the loop, if it was done at all.
         self._forget(op.body, self._barrier)
-        self._restore_reads(loop.reads, self._barrier)
-        self._barrier = loop.saved_barrier
+        self._restore_reads(loop.reads, self._settled(self._barriers))
+        self._barriers = loop.saved
 
     def _keep_together(self, block: Block, *others: Block) -> None:
         """Has warps wait for each other at the end of every iteration of a loop in which groups of dots are committed,
@@ -443,28 +481,28 @@ class Synchronization:
         """The first part runs once more than the second."""
         self._enter_loop(op)
         self.block(op.before.block)
-        barrier, reads = self._barrier, self._reads()
+        barriers, reads = self._barriers, self._reads()
         self.block(op.after.block)
         self._keep_together(op.after.block, op.before.block)
         loop = self._leave_loop()
-        if barrier > loop.entered:
+        if self._settled(barriers) > loop.entered:
             # Whatever barrier is in the first part stands behind all of the second.
             self._forget(op.after, self._time)
             self._restore_reads(reads, self._time)
-            self._barrier = barrier
+            self._barriers = barriers
         else:
             self._forget(op.after, self._barrier)
-            self._barrier = loop.saved_barrier
+            self._barriers = loop.saved
 
     def _if(self, op: Any) -> None:
         """A barrier stands behind a branch only if every way had one."""
-        before, ends = self._barrier, []
+        before, ends = self._barriers, []
         for region in (op.then_region, op.else_region):
-            self._barrier = before
+            self._barriers = before
             if region.blocks:
                 self.block(region.blocks[0])
-            ends.append(self._barrier)
-        self._barrier = min(ends)
+            ends.append(self._barriers)
+        self._barriers = _Barriers(*map(min, zip(*ends)))
 
     def _enter_loop(self, op: Operation) -> None:
         buffered = (tileas.StoreTensorOp, tileas.CopyOp)
@@ -475,7 +513,7 @@ class Synchronization:
                 self._before_loads(Place(op), self._buffers[inner.buffer])
         for dot in (inner for inner in op.walk() if inner.name in (names.ASYNC_DOT, names.TENSOR_DOT)):
             for buffer in self._read_in_place(dot):
-                self._before_loads(Place(op), buffer)
+                self._before_loads(Place(op), buffer, _is_of_pair(dot))
         self._time += 1
         for inner in inside:
             if reaches_memory(inner):
@@ -486,21 +524,24 @@ class Synchronization:
         for store in (inner for inner in op.walk() if inner.name in writes):
             if store.buffer in self._buffers:  # type: ignore[attr-defined]
                 self._buffers[store.buffer].last_written = self._time  # type: ignore[attr-defined]
-        self._loops.append(_Loop(op, self._time, self._barrier, self._reads()))
+        self._loops.append(_Loop(op, self._time, self._barriers, self._reads()))
 
     def _leave_loop(self) -> _Loop:
         """Asks for the barriers at the head of an iteration that the end of the one before turned out to need."""
         loop = self._loops.pop()
         settled: set[Block | None] = set()
-        for place, range in loop.pending:
+        for place, range, cluster in loop.pending:
             block = place.op.parent
             # A barrier before an earlier store of the same block, for this loop or one inside, serves as well.
             if block in settled or place in self.places:
-                settled.add(block)
-                continue
+                if not cluster or place in self.of_cluster:
+                    settled.add(block)
+                    continue
             read = [r for r in self._ranges if r.start < range.end and range.start < r.end]
-            if any(r.last_read > self._barrier and r.last_read > loop.entered for r in read):
+            if any(r.last_read > self._last(cluster) and r.last_read > loop.entered for r in read):
                 self.places[place] = loop.op
+                if cluster:
+                    self.of_cluster.add(place)
                 settled.add(block)
         return loop
 
@@ -563,6 +604,11 @@ _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
     f"{names.TENSOR_MEMORY}wait": Synchronization._reserved,
     names.FENCE_PROXY: Synchronization._fence_proxy,
 }
+
+
+def _is_of_pair(op: Operation) -> bool:
+    """Whether an operation is a dot that one CTA has issued for two."""
+    return op.name == names.TENSOR_DOT and op.atom.is_of_pair  # type: ignore[attr-defined]
 
 
 def _is_followed(op: Operation) -> bool:

@@ -32,11 +32,11 @@ def tensor_dot_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | Scaled
     c: TensorType = getattr(op.c.type, "tile", op.c.type)
     if c.rank != 2:
         return f"atom '{atom.name}' multiplies matrices, not batches of them"
-    rows, columns, depth = atom.shape
+    rows, (_, columns, depth) = atom.cta_rows, atom.shape
     m, n = c.shape[::-1] if exchanged else c.shape
     if op.b.type.shape[0] % depth:
         return f"atom '{atom.name}' is deeper than the {op.b.type.shape[0]} columns of A"
-    if m % rows or n % columns:
+    if m % rows or n % columns or atom.ctas > 1 and n != columns:
         return f"atom '{atom.name}' does not divide a result of {c.shape[0]} x {c.shape[1]}"
     wanted = accumulator_layout(c.shape, rows, exchanged)
     given = layout_of(c)

@@ -203,7 +203,7 @@ def slice_of_accumulator(op: tileas.ExtractSliceOp) -> LinearLayout | None:
     from tileiras.layout.tensor_memory import slice_fragment
 
     shapes, warps = (op.source.type.shape, op.result.type.shape), operand_layouts(dot)[2].warps
-    rows, bits = mma_atom(dot.atom.atom).shape[0], op.result.type.element_type.width
+    rows, bits = mma_atom(dot.atom.atom).cta_rows, op.result.type.element_type.width
     return slice_fragment(*shapes, rows, getattr(dot, "exchanged", None) is not None, warps, bits)
 
 

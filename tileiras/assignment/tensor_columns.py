@@ -44,7 +44,7 @@ def keep_within_tensor_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.
 
 
 def _held(op: aa.Dot, plans: DotPlans, block: Block, places: dict[Operation, int]) -> _Held:
-    rows = min(LANES, mma_atom(plans.plan(op).atom).shape[0])
+    rows = min(LANES, mma_atom(plans.plan(op).atom).cta_rows)
     size = op.c.type.num_elements // rows + _beside_accumulator(op, plans)
     outer = block.find_ancestor_op(op)
     assert outer is not None, "a dot of the function"

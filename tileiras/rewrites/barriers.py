@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tileiras.analysis.synchronization import Synchronization
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import ArrayAttr, IntegerAttr, i32
+from tileiras.ir import ArrayAttr, IntegerAttr, UnitAttr, i32
 from tileiras.targets.sm import NAMED_BARRIERS, WARP_SIZE
 
 
@@ -39,7 +39,9 @@ def _apply(found: Synchronization, number: int, threads: int | None) -> bool:
     for place, cause in found.places.items():
         if place.area is None:
             barrier = tileas.BarrierOp(
-                id=IntegerAttr(number, i32), threads=None if threads is None else IntegerAttr(threads, i32)
+                id=IntegerAttr(number, i32),
+                threads=None if threads is None else IntegerAttr(threads, i32),
+                cluster=UnitAttr() if place in found.of_cluster else None,
             )
             barrier.location = cause.location
             place.op.parent.insert_before(barrier, place.op)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.copied_loads import moves_with_conversion
-from tileiras.analysis.dots_in_flight import carried_in_flight, chain_of, is_of_warpgroups
+from tileiras.analysis.dots_in_flight import carried_in_flight, chain_of, is_of_tensor_memory, is_of_warpgroups
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation
@@ -92,6 +92,9 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     warps = 2 * func.kernel_spec.num_warps
     if warps * WARP_SIZE > MAX_THREADS_PER_CTA:
         raise NotSeparable(func, f"{warps} warps are more than a CTA has")
+    for op in func.walk():
+        if is_of_tensor_memory(op) and op.atom.is_of_pair:  # type: ignore[attr-defined]
+            raise NotSeparable(op, "dots of pairs of CTAs are behind barriers of all threads")
     plans = [_loop_plan(loop, atom, target) for loop in loops]
     _fit(func, plans, target)
     staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]

@@ -225,7 +225,7 @@ def _moved(size: float, table: Resources, global_memory: bool, shared: int, late
 def _dot(op: Operation, warps: int, table: Resources) -> OperationCost:
     a: TensorType = op.a_tile if isinstance(op, tileas.AsyncDotOp) else op.a.type
     *batch, m, k = a.shape
-    n = op.b.type.shape[-1]
+    n = getattr(op.c.type, "tile", op.c.type).shape[-1]
     products = float(_count(batch)) * m * n * k
     name = op.atom.atom if op.atom is not None else UNIVERSAL_FMA
     atom = known_mma_atom(name)
@@ -235,13 +235,13 @@ def _dot(op: Operation, warps: int, table: Resources) -> OperationCost:
     wide = atom is not None and atom.executor != "warp"
     element = str(a.element_type)
     cycles = table.tensor_cycles(2 * products, _OPERANDS.get(element, "f8"), wide)
-    rows, columns, depth = atom.shape if atom is not None else (16, 8, 32)
+    rows, columns, depth = (atom.cta_rows, *atom.shape[1:]) if atom is not None else (16, 8, 32)
     instructions = products / (rows * columns * depth) * (4 if wide else 1)  # one of a warpgroup is one of each warp
     amounts: dict[Unit, float] = {Unit.TENSOR: cycles, Unit.ISSUE: instructions}
     if wide:
         # Every instruction reads its B, and A unless that is in registers (PTX ISA, wgmma.mma_async).
         tiles = products / (rows * columns * depth)
-        read = columns * depth * width_of(op.b.type) / 8
+        read = columns // atom.ctas * depth * width_of(op.b.type) / 8
         if register_tile(op.a) is None:
             read += rows * depth * width_of(a) / 8
         amounts[Unit.SHARED] = tiles * read

@@ -45,6 +45,8 @@ def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> 
     made = staged.load.view.defining_op
     if made is None or loop.is_ancestor_of(made) or by_agent and not isinstance(made.parent_op, aa.FuncOp):
         return "its view is made inside of the loop"
+    if any(op.atom.is_of_pair for op in loop.walk() if is_of_tensor_memory(op)):  # type: ignore[attr-defined]
+        return "dots of pairs of CTAs read tiles that all threads copy"
     if staged.stage_bytes > _LARGEST_STAGE:
         return f"an mbarrier counts {_LARGEST_STAGE} bytes, not {staged.stage_bytes}"
     if consumer_kind(staged) is None:

@@ -35,7 +35,7 @@ class HeldAccumulators:
         plan = self._plan(value)
         assert plan is not None, "a tile that is held"
         shape = tuple(n // parts if d == dim else n for d, n in enumerate(value.type.shape))
-        rows = mma_atom(plan.atom).shape[0]
+        rows = mma_atom(plan.atom).cta_rows
         bits = value.type.element_type.width
         return slice_fragment(value.type.shape, shape, rows, plan.exchanged, self._num_warps, bits) is not None
 

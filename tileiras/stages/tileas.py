@@ -34,6 +34,7 @@ from tileiras.passes.tileas_materialize_async import MaterializeAsync
 from tileiras.passes.tileas_materialize_convert_layout import MaterializeConvertLayout
 from tileiras.passes.tileas_materialize_schedule import MaterializeSchedule
 from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
+from tileiras.passes.tileas_pair_dots import PairDots
 from tileiras.passes.tileas_plan_cta import PlanCta
 from tileiras.passes.tileas_rematerialize import Rematerialize
 from tileiras.passes.tileas_remove_layout_conversions import RemoveLayoutConversions
@@ -76,6 +77,7 @@ DECISIONS: tuple[Decision, ...] = (
     # Atoms and layouts.
     Decision(ConvertTileAAToTileAS, "nothing: one operation for another"),
     Decision(AssignDotLayouts, "dots are what kernels with dots are for: the rest follows them"),
+    Decision(PairDots, "of dots that have atoms; loads of half of B have layouts of their own", optional=True),
     Decision(AssignLoadStoreLayouts, "after dots: a store may stay in the layout in which a result comes to it"),
     Decision(RemoveLayoutConversions, "layouts flow from what the two rows above have chosen"),
     Decision(CommonSubexpressionElimination, "users of one layout each had the value rematerialized", optional=True),

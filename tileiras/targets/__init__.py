@@ -22,6 +22,7 @@ _LAZY = {
     "ScaledMmaAtom": "atoms.rows",
     "element_name": "atoms.choice",
     "find_mma_atoms": "atoms.choice",
+    "find_pair_atom": "atoms.choice",
     "find_scaled_mma_atom": "atoms.choice",
     "find_scaled_tensor_atom": "atoms.choice",
     "find_tensor_atom": "atoms.choice",

@@ -340,9 +340,13 @@ class DotOp(Operation):
     result = result(TensorType)
     assembly_format = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
 
+    def verify_shapes(self) -> None:
+        """Raises VerifyError unless the operands fit."""
+        verify_product(*(value.type for value in (self.a, self.b, self.c, self.result)))
+
     def verify_op(self) -> None:
         a, b, c = (value.type.element_type for value in (self.a, self.b, self.c))
-        verify_product(*(value.type for value in (self.a, self.b, self.c, self.result)))
+        self.verify_shapes()
         if len({isinstance(element, FloatType) for element in (a, b, c)}) > 1:
             raise VerifyError("expected the element types of A, B, C, and D to be either all integers or all floats.")
         if a.width != b.width:

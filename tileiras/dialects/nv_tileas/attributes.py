@@ -122,6 +122,12 @@ class MmaAtomAttr(Attribute):
 
     name = "nv_tileas.mma_atom"
     parameters = ("atom",)
+    atom: str
+
+    @property
+    def is_of_pair(self) -> bool:
+        """Whether two CTAs execute the dot together."""
+        return self.atom.endswith("_pair")
 
     def print_parameters(self, printer: Printer) -> None:
         printer.write(f'<"{self.atom}">')

@@ -6,6 +6,7 @@ Most are those of nv_tileaa at another stage: same fields, same rules, same text
 from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.tensor import verify_product
 from tileiras.ir import (
     AllShapesMatch,
     ArrayAttr,
@@ -363,10 +364,24 @@ COUNTERPARTS[aa.ScanOp] = ScanOp
 
 @_counterpart
 class DotOp(aa.DotOp):
+    """Where the atom is one of a pair of CTAs, B is the half of the columns that this CTA has, the first half where its
+    rank is even, and all of them are multiplied with this CTA's A."""
+
     name = "nv_tileas.dot"
     atom = attribute(MmaAtomAttr, optional=True)
     operand_layouts = attribute(ArrayAttr, optional=True)
     exchanged = attribute(UnitAttr, "the instruction's A is the transposed B", optional=True)
+
+    def verify_shapes(self) -> None:
+        verify_product(self.a.type, all_columns(self.b.type, self.atom), self.c.type, self.result.type)
+
+
+def all_columns(b: TensorType, atom: MmaAtomAttr | None) -> TensorType:
+    """The type of B of a dot with the columns of all CTAs that multiply together."""
+    if atom is None or not atom.is_of_pair:
+        return b
+    *lead, depth, columns = b.shape
+    return TensorType((*lead, depth, 2 * columns), b.element_type)
 
 
 @_counterpart
@@ -418,12 +433,14 @@ class BarrierOp(Operation):
     memory before.
 
     Barrier 0 is the whole CTA's and has no number of threads; 1 to 15 are those of agents, whose threads are counted.
+    `cluster`: all threads of all CTAs of the cluster wait for each other.
     """
 
     name = "nv_tileas.barrier"
     traits = (MemoryRead, MemoryWrite)
     id = attribute(_NUMBER)
     threads = attribute(_NUMBER, optional=True)
+    cluster = attribute(UnitAttr, optional=True)
     assembly_format = "`id` `=` $id (`threads` `=` $threads^)? attr-dict"
 
     def verify_op(self) -> None:
@@ -433,6 +450,8 @@ class BarrierOp(Operation):
         if number == 0:
             if threads is not None:
                 raise VerifyError("expects all threads of the CTA at barrier 0, not a number of them")
+        elif self.cluster is not None:
+            raise VerifyError(f"expects all threads of the cluster, not those at barrier {number}")
         elif threads is None:
             raise VerifyError(f"expects a number of threads for barrier {number}")
         elif threads.value % _WARP_THREADS or not 0 < threads.value <= _MOST_THREADS:

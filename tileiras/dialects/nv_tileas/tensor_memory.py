@@ -50,6 +50,7 @@ from tileiras.ir import (
 from .attributes import Basis, LinearLayoutAttr, MmaAtomAttr, flattened, print_bases
 from .buffers import SharedLayoutAttr, SingleTileType
 from .names import TENSOR_MEMORY
+from .ops import all_columns
 
 if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
@@ -151,12 +152,14 @@ class TensorBufferType(SingleTileType):
 
 class TensorReserveOp(Operation):
     """One warp allocates the columns, and gives up the right to allocate more; one thread initialises the mbarriers.
-    The others may use both behind a barrier."""
+    The others may use both behind a barrier, of the cluster where they are those of a pair of CTAs, whose commits
+    arrive at the mbarriers of both."""
 
     name = f"{TENSOR_MEMORY}reserve"
     traits = (MemoryWrite,)
     commits = attribute(IntegerAttr, "mbarriers that groups arrive at in turn, a power of two")
     columns = attribute(IntegerAttr, "that are allocated, a power of two from 32 to 512", optional=True)
+    pair = attribute(UnitAttr, "the CTA and its peer allocate together, and dots are of both", optional=True)
     offset = attribute(IntegerAttr, "of the mbarriers and the address, in bytes of the arena", optional=True)
     result = result(TensorMemoryType)
     assembly_format = "attr-dict"
@@ -324,6 +327,9 @@ class TensorDotOp(Operation):
     is the transposed B, and its B the transposed A.  `scales`: tiles in shared memory with one for each run of K of a
     row of A, and of a column of B, and buffers of words to which the thread has them copied before.  `fenced`: what
     other threads loaded or stored before is behind `tcgen05.fence::after_thread_sync`.
+
+    Where the atom is one of a pair of CTAs, that of even rank has it issued for both, and B is the half of the columns
+    that the own CTA has.
     """
 
     name = f"{TENSOR_MEMORY}dot"
@@ -353,7 +359,8 @@ class TensorDotOp(Operation):
             if isinstance(type, TensorType) and not isinstance(type.encoding, SharedLayoutAttr):
                 raise VerifyError(f"expects {what} in shared memory")
         a: TensorType = getattr(self.a.type, "tile", self.a.type)
-        (*_, m, k), (*_, depth, n), tile = a.shape, self.b.type.shape, self.buffer.type.tile.shape
+        b = all_columns(self.b.type, self.atom)
+        (*_, m, k), (*_, depth, n), tile = a.shape, b.shape, self.buffer.type.tile.shape
         if k != depth or tile != (m, n):
             raise VerifyError(f"does not multiply {m}x{k} and {depth}x{n} into {list(tile)}")
         kinds = [isinstance(value.type, TensorBufferType) for value in self.scales]

@@ -74,6 +74,7 @@ _LAZY = {
     "VoteSyncOp": "synchronization",
     "ElectSyncOp": "tensor_memory",
     "Tcgen05AllocOp": "tensor_memory",
+    "Tcgen05CommitMulticastOp": "tensor_memory",
     "Tcgen05CommitOp": "tensor_memory",
     "Tcgen05DeallocOp": "tensor_memory",
     "Tcgen05FenceAfterOp": "tensor_memory",

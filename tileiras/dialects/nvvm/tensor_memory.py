@@ -23,6 +23,7 @@ from tileiras.ir import (
     VerifyError,
     attribute,
     i1,
+    i16,
     i32,
     operand,
     optional_result,
@@ -54,11 +55,17 @@ class Tcgen05AllocOp(NVVMOp):
     traits = _EFFECTS
     addr = operand(pointer)
     columns = attribute(IntegerAttr)
+    pair = attribute(UnitAttr, "together with a warp of the peer CTA", optional=True)
     assembly_format = "$addr attr-dict `:` type($addr)"
 
     def target(self) -> Assembly:
-        text = f"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$0], {self.columns.value};"
+        text = f"tcgen05.alloc.{_group(self.pair)}.sync.aligned.shared::cta.b32 [$0], {self.columns.value};"
         return _assembly(text, "r")
+
+
+def _group(pair: UnitAttr | None) -> str:
+    """All instructions of a kernel have the same one (PTX ISA, "tcgen05 Instructions": .cta_group)."""
+    return f"cta_group::{1 if pair is None else 2}"
 
 
 class _Fixed(NVVMOp):
@@ -71,13 +78,16 @@ class _Fixed(NVVMOp):
         return _assembly(f"{self.text};", "")
 
 
-class Tcgen05RelinquishAllocPermitOp(_Fixed):
+class Tcgen05RelinquishAllocPermitOp(NVVMOp):
     """`tcgen05.relinquish_alloc_permit`: the CTA allocates no more."""
 
     name = "nvvm.tcgen05.relinquish_alloc_permit"
-    text = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned"
     traits = _EFFECTS
+    pair = attribute(UnitAttr, optional=True)
     assembly_format = "attr-dict"
+
+    def target(self) -> Assembly:
+        return _assembly(f"tcgen05.relinquish_alloc_permit.{_group(self.pair)}.sync.aligned;", "")
 
 
 class Tcgen05FenceBeforeOp(_Fixed):
@@ -105,10 +115,11 @@ class Tcgen05DeallocOp(NVVMOp):
     traits = _EFFECTS
     taddr = operand(i32)
     columns = attribute(IntegerAttr)
+    pair = attribute(UnitAttr, "together with a warp of the peer CTA", optional=True)
     assembly_format = "$taddr attr-dict"
 
     def target(self) -> Assembly:
-        return _assembly(f"tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, {self.columns.value};", "r")
+        return _assembly(f"tcgen05.dealloc.{_group(self.pair)}.sync.aligned.b32 $0, {self.columns.value};", "r")
 
 
 class Tcgen05CommitOp(NVVMOp):
@@ -122,6 +133,20 @@ class Tcgen05CommitOp(NVVMOp):
     def target(self) -> Assembly:
         text = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$0];"
         return _assembly(text, "r")
+
+
+class Tcgen05CommitMulticastOp(NVVMOp):
+    """`tcgen05.commit` of a pair of CTAs: an arrival at the mbarrier of this place in each CTA of a mask of ranks."""
+
+    name = "nvvm.tcgen05.commit.multicast"
+    traits = _EFFECTS
+    addr = operand(pointer)
+    mask = operand(i16)
+    assembly_format = "$addr `,` $mask attr-dict `:` type($addr)"
+
+    def target(self) -> Assembly:
+        text = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [$0], $1;"
+        return _assembly(text, "r,h")
 
 
 class ElectSyncOp(NVVMOp):

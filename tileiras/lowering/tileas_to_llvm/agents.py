@@ -147,3 +147,16 @@ def by_one_thread(lowering: FunctionLowering, meeting: bool = False) -> Iterator
     thread = elect() if meeting else emit.by_thread("elected thread", elect)
     with elected(lowering, in_first_warp(lowering)), elected(lowering, thread):
         yield
+
+
+@contextmanager
+def by_thread_of_pair(lowering: FunctionLowering, pair: bool, meeting: bool = False) -> Iterator[None]:
+    """As `by_one_thread`; of a pair of CTAs by that of the CTA whose rank is even (PTX ISA, "CTA Pair")."""
+    if not pair:
+        with by_one_thread(lowering, meeting):
+            yield
+        return
+    emit = lowering.emit
+    odd = emit.and_(emit.register("cluster.ctarank"), 1)
+    with by_one_thread(lowering, meeting), elected(lowering, emit.icmp("eq", emit.value(odd), emit.integer(0))):
+        yield

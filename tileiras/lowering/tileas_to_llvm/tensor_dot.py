@@ -15,7 +15,7 @@ from tileiras.layout.tensor_memory import SCALES_IN_WORD, column_of, scale_colum
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, ScaledMmaAtom, mma_atom
 
-from .agents import by_one_thread
+from .agents import by_thread_of_pair
 from .convert_layout import Place
 from .function import FunctionLowering
 
@@ -133,11 +133,11 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
     if exchanged:
         a, b = b, a
     m, n = tile.shape[::-1] if exchanged else tile.shape
-    rows, columns, depth = atom.shape
+    rows, (_, columns, depth) = atom.cta_rows, atom.shape
     steps = range(0, op.b.type.shape[0], depth)
     scales = _Scales(op, args[4:], lowering) if op.scales else None
     word = _instruction_descriptor(atom, a, b) if scales is None else 0
-    with by_one_thread(lowering):
+    with by_thread_of_pair(lowering, atom.ctas > 1):
         if op.fenced is not None:
             emit.insert(nvvm.Tcgen05FenceAfterOp())
         if scales is not None:

@@ -13,12 +13,12 @@ from typing import Any
 from tileiras.analysis.one_thread import is_done_by_one_thread
 from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Attribute, IntegerAttr, Pure, StringAttr, TensorType, UnitAttr, Value, VerifyError, i32
+from tileiras.ir import Attribute, IntegerAttr, Pure, StringAttr, TensorType, UnitAttr, Value, VerifyError, i16, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_memory import access_shape, column_of, fragment_layout, is_spread, warp_offsets
 
-from .agents import by_one_thread, elected, in_first_warp
+from .agents import by_thread_of_pair, elected, in_first_warp
 from .builder import Number
 from .function import FunctionLowering
 from .mbarriers import wait_for_phase
@@ -35,8 +35,8 @@ def reserve(op: tileas.TensorReserveOp, args: Sequence[Any], lowering: FunctionL
     base = lowering.buffer(op)
     commits = op.commits.value
     with elected(lowering, in_first_warp(lowering)):
-        emit.insert(nvvm.Tcgen05AllocOp(emit.gep(base, BYTES * commits), columns=_columns(op)))
-        emit.insert(nvvm.Tcgen05RelinquishAllocPermitOp())
+        emit.insert(nvvm.Tcgen05AllocOp(emit.gep(base, BYTES * commits), columns=_columns(op), pair=op.pair))
+        emit.insert(nvvm.Tcgen05RelinquishAllocPermitOp(pair=op.pair))
     with elected(lowering, emit.thread_is_elected(*lowering.thread_masks)):
         for number in range(commits):
             emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, BYTES * number), emit.integer(1)))
@@ -70,9 +70,10 @@ def open_columns(op: tileas.TensorOpenOp, args: Sequence[Value], lowering: Funct
 
 
 def release(op: tileas.TensorReleaseOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
-    emit = lowering.emit
+    emit, reserve = lowering.emit, _reservation(op)
     with elected(lowering, in_first_warp(lowering)):
-        emit.insert(nvvm.Tcgen05DeallocOp(_address(op, args[0], lowering), columns=_columns(_reservation(op))))
+        address = _address(op, args[0], lowering)
+        emit.insert(nvvm.Tcgen05DeallocOp(address, columns=_columns(reserve), pair=reserve.pair))
 
 
 def alloc(op: tileas.TensorAllocOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -206,10 +207,23 @@ def commit(op: tileas.TensorCommitOp, args: Sequence[Value], lowering: FunctionL
     emit = lowering.emit
     mbarrier = _mbarrier(op, args[0], args[1], lowering)
     # It tracks what its own thread has issued (PTX ISA, "tcgen05.commit").
-    before = op.prev
-    with by_one_thread(lowering, meeting=isinstance(before, scf.ForOp) and is_done_by_one_thread(before)):
-        emit.insert(nvvm.Tcgen05CommitOp(mbarrier))
+    before, pair = op.prev, _reservation(op).pair is not None
+    meeting = isinstance(before, scf.ForOp) and is_done_by_one_thread(before)
+    with by_thread_of_pair(lowering, pair, meeting):
+        arrive_behind_dots(mbarrier, pair, lowering)
     return emit.value(emit.add(args[1], 1))
+
+
+def arrive_behind_dots(mbarrier: Value, pair: bool, lowering: FunctionLowering) -> None:
+    """The thread arrives once the dots that it has issued are complete, of a pair at the mbarriers of both CTAs."""
+    emit = lowering.emit
+    if not pair:
+        emit.insert(nvvm.Tcgen05CommitOp(mbarrier))
+        return
+    ranks = emit.integer(0b11)
+    if lowering.num_ctas > 2:
+        ranks = emit.insert(llvm.ShlOp(ranks, emit.register("cluster.ctarank")))
+    emit.insert(nvvm.Tcgen05CommitMulticastOp(mbarrier, emit.insert(llvm.TruncOp(ranks, res=i16))))
 
 
 def wait(op: tileas.TensorWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> None:

@@ -33,6 +33,7 @@ from tileiras.ir import (
     Operation,
     Region,
     TensorType,
+    UnitAttr,
     Value,
     f32,
     i1,
@@ -105,7 +106,8 @@ class _Rewriting:
         """What the threads that multiply do: the function, or one of its agents."""
         start = Builder.at_start(self._program)
         start.location = dots[0].location
-        self._reserve = start.insert(tileas.TensorReserveOp(commits=IntegerAttr(1, i32)))
+        pair = UnitAttr() if dots[0].atom.is_of_pair else None  # as all are, or none
+        self._reserve = start.insert(tileas.TensorReserveOp(commits=IntegerAttr(1, i32), pair=pair))
         self._memory = self._reserve.results[0]
         # As late as may be: a barrier for another reason may come before it.
         first = Builder.before(self._program.find_ancestor_op(dots[0]))
@@ -411,7 +413,7 @@ def _scaling(dot: tileas.DotOp) -> tileas.MulFOp | None:
 
 
 def _accumulator_type(dot: tileas.DotOp) -> tileas.TensorBufferType:
-    rows, type = mma_atom(dot.atom.atom).shape[0], dot.c.type
+    rows, type = mma_atom(dot.atom.atom).cta_rows, dot.c.type
     layout = accumulator_layout(type.shape, rows, getattr(dot, "exchanged", None) is not None)
     return tileas.TensorBufferType(with_layout(type, layout))
 

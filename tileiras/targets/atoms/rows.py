@@ -13,9 +13,13 @@ from tileiras.named_tuple import NamedTuple
 
 Basis = tuple[int, int]
 
+PAIR: Literal["elected thread of a CTA pair"] = "elected thread of a CTA pair"
+
 Executor = Literal["thread", "warp", "warpgroup", "elected thread", "elected thread of a CTA pair"]
 """Who executes an instruction together.  An elected thread issues it for its agent; of a CTA pair, one thread of the
 CTA of even rank issues it for both."""
+
+ELECTED: tuple[Executor, ...] = ("elected thread", PAIR)
 
 Residence = Literal["register", "shared", "tensor", "global"]
 """Where an operand lies; `tensor` is the tensor memory of sm_100."""
@@ -147,6 +151,16 @@ class MmaAtom(NamedTuple):
     chosen: bool = True
     """False for an instruction that is described and that no pass chooses yet."""
 
+    @property
+    def ctas(self) -> int:
+        """How many execute it together."""
+        return 2 if self.executor == PAIR else 1
+
+    @property
+    def cta_rows(self) -> int:
+        """Rows of A and of the result that a CTA has."""
+        return self.shape[0] // self.ctas
+
 
 class ScaledMmaAtom(NamedTuple):
     """As MmaAtom, with a scale for every `block` elements along K.
@@ -180,6 +194,16 @@ class ScaledMmaAtom(NamedTuple):
     after: tuple[Ordering, ...] = ()
     syntax: str = ""
     chosen: bool = True
+
+    @property
+    def ctas(self) -> int:
+        """How many execute it together."""
+        return 2 if self.executor == PAIR else 1
+
+    @property
+    def cta_rows(self) -> int:
+        """Rows of A and of the result that a CTA has."""
+        return self.shape[0] // self.ctas
 
 
 class CopyAtom(NamedTuple):

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from tileiras.named_tuple import NamedTuple
 
-from .rows import Executor, Major, MmaAtom, Operand, Ordering, ScaledMmaAtom, SharedTile, TensorTile
+from .rows import PAIR, Executor, Major, MmaAtom, Operand, Ordering, ScaledMmaAtom, SharedTile, TensorTile
 
 FAMILY = "=100f,110f"
 """PTX ISA, "Target ISA Notes" of tcgen05.mma."""
 
 COLUMNS, LANES = 512, 128
 """Columns of 32 bits, and lanes, of the tensor memory of an SM (PTX ISA, "Tensor Memory Layout")."""
+
+
+PAIR_ROWS = 2 * LANES
+"""Of a pair's result whose rows have a lane each."""
 
 
 class _Shape(NamedTuple):
@@ -87,7 +91,7 @@ def _a_operand(shape: _Shape, k: int, bits: int, majors: tuple[Major, ...], in_t
 
 
 def _executor(shape: _Shape) -> Executor:
-    return "elected thread of a CTA pair" if shape.ctas == 2 else "elected thread"
+    return PAIR if shape.ctas == 2 else "elected thread"
 
 
 def _sizes_of_n(shape: _Shape) -> list[int]:
@@ -98,9 +102,12 @@ def _suffix(shape: _Shape, in_tensor: bool) -> str:
     return ("ts" if in_tensor else "ss") + ("_pair" if shape.ctas == 2 else "")
 
 
-def tensor_atom_name(a_type: str, b_type: str, c_type: str, m: int, n: int, in_tensor: bool = False) -> str:
-    """The name that a row of one CTA has, or would have, if there is one; `in_tensor`: A lies in tensor memory."""
-    place = "ts" if in_tensor else "ss"
+def tensor_atom_name(
+    a_type: str, b_type: str, c_type: str, m: int, n: int, in_tensor: bool = False, pair: bool = False
+) -> str:
+    """The name that a row of one CTA, or of a pair, has, or would have, if there is one; `in_tensor`: A lies in tensor
+    memory."""
+    place = ("ts" if in_tensor else "ss") + ("_pair" if pair else "")
     return f"tcgen05_m{m}n{n}k{_DEPTHS.get((a_type, b_type), 0)}_{c_type}_{a_type}_{b_type}_{place}"
 
 
@@ -110,7 +117,10 @@ _DEPTHS = {types: kind.k for kind in _KINDS for types in kind.pairs}
 def _row(kind: _Kind, types: tuple[str, str], c_type: str, shape: _Shape, n: int, in_tensor: bool) -> MmaAtom:
     a_type, b_type = types
     majors = ("k",) if in_tensor else kind.majors
-    chosen = shape.ctas == 1 and (not in_tensor or shape.m == LANES and kind.bits == 16)
+    if shape.ctas == 2:
+        chosen = shape.m == PAIR_ROWS and not in_tensor
+    else:
+        chosen = not in_tensor or shape.m == LANES and kind.bits == 16
     return MmaAtom(
         name=f"tcgen05_m{shape.m}n{n}k{kind.k}_{c_type}_{a_type}_{b_type}_{_suffix(shape, in_tensor)}",
         shape=(shape.m, n, kind.k),

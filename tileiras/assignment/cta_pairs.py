@@ -1,0 +1,206 @@
+"""Which dots two CTAs of a cluster execute together, each with half of B's columns in its shared memory.
+
+    %b = tiled_load %v[%k, %j] : tensor<64x256xf16>          %b = tiled_load %v'[%k, 2 * %j + %r % 2] : ...<64x128xf16>
+    %d = dot %a, %b, %c {tcgen05_m128n256k16...}        ->   %d = dot %a, %b, %c {tcgen05_m256n256k16..._pair}
+
+`tileas-plan-cta` has given each CTA rows of its own, so that both would load, and keep, all of B.  All dots into tensor
+memory of a function are of pairs, or none is: its instructions have one `.cta_group` (PTX ISA, "tcgen05").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.cluster_uniformity import ClusterUniformity
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import arith
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.arith.build import binary, integer
+from tileiras.ir import ArrayAttr, Builder, IntegerType, Operation, Pure, TensorType, Value, i32, i64
+from tileiras.layout import LinearLayout
+from tileiras.layout.accumulators import is_of_tensor_memory, reads_a_in_tensor_memory
+from tileiras.layout.encoding import encode, layout_of
+from tileiras.layout.matrix_descriptor import describe, matrix_layout
+from tileiras.layout.tensor_memory import LANES
+from tileiras.targets import Target, find_pair_atom, product_types
+
+PAIR = 2
+"""CTAs, of which the first one's rank is even (PTX ISA, "CTA Pair")."""
+
+
+class _Refusal(Exception):
+    """Why a dot is not one of a pair."""
+
+
+def pair_dots(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Makes the dots into tensor memory of a function of nv_tileas, which have their atoms, dots of pairs of CTAs, in
+    place; a remark says so, or why not."""
+    ranks: list[Any] = [op for op in func.walk() if isinstance(op, tileas.GetCtaRankOp)]
+    dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op)]
+    if not ranks or not dots or func.kernel_spec.num_ctas % PAIR:
+        return
+    uniformity = ClusterUniformity()
+    try:
+        for dot in dots:
+            _check(dot, dots, target, uniformity)
+    except _Refusal as error:
+        if engine is not None:
+            engine.remark(dot.location, f"each CTA multiplies by itself: {error}")
+        return
+    behind = Builder.after(ranks[0])
+    behind.location = ranks[0].location
+    half = binary(behind, arith.AndIOp, ranks[0].results[0], integer(behind, PAIR - 1))
+    half = behind.insert(tileas.AssumeOp(half, predicate=aa.BoundedAttr(0, PAIR - 1), result=i32)).results[0]
+    halves: dict[Value, Value] = {}
+    for dot in dots:
+        if engine is not None:
+            engine.remark(dot.location, "two CTAs multiply together, each with half of B's columns")
+        _join(dot, half, halves, target)
+
+
+# ---- whether it can be -----------------------------------------------------------------------------------------------
+
+
+def _check(dot: Any, dots: list[Any], target: Target, uniformity: ClusterUniformity) -> None:
+    if isinstance(dot, tileas.BlockScaledMmaOp):
+        raise _Refusal("it has block scales")
+    m, n = dot.c.type.shape
+    if dot.exchanged is not None or m % LANES:
+        raise _Refusal(f"tcgen05.mma of a pair is used for multiples of {LANES} rows of each CTA, which has {m}")
+    if reads_a_in_tensor_memory(dot):
+        raise _Refusal("its A goes through registers to tensor memory")
+    if find_pair_atom(target, *product_types(dot), n) is None:
+        raise _Refusal(f"tcgen05.mma of a pair has 32 to 256 columns, the dot {n}")
+    if not uniformity.is_reached_together(dot):
+        raise _Refusal("a CTA comes to it without the other")
+    if not uniformity.is_common(dot.b):
+        raise _Refusal("the CTAs multiply with different B")
+    if any(user not in dots or dot.b in (user.a, user.c) for user in dot.b.users):
+        raise _Refusal("B is used elsewhere as well")
+    _check_cut(dot.b, 1)
+    _half_layout(dot)
+
+
+def _check_cut(value: Value, dim: int) -> None:
+    """Raises _Refusal unless half of a tile can be loaded in the place of all of it."""
+    op: Any = value.defining_op
+    if isinstance(op, tileas.TiledLoadOp):
+        view = op.view.defining_op
+        if not isinstance(view, tileas.BlockTileOp) or view.result.type.sparse_dim is not None:
+            raise _Refusal("B is not a tile of a view that is cut into tiles")
+        if op.mem_semantic.value != "weak":
+            raise _Refusal("the load of B has an order")
+    elif isinstance(op, tileas.PermuteOp):
+        _check_source(op.operand, op.permutation.elements[dim])
+    elif _is_elementwise(op):
+        _check_source(op.operands[0], dim)
+    else:
+        raise _Refusal("B is no tile that is loaded from a view")
+
+
+def _check_source(value: Value, dim: int) -> None:
+    """As `_check_cut`, of what only one operation may use."""
+    if not value.has_one_use:
+        raise _Refusal("what B is computed of is used elsewhere as well")
+    _check_cut(value, dim)
+
+
+def _is_elementwise(op: Operation | None) -> bool:
+    """Whether an operation computes each element of a tile of one of another tile, as conversions do."""
+    if op is None or op.regions or not op.has_trait(Pure) or len(op.operands) != 1 or len(op.results) != 1:
+        return False
+    types = op.operands[0].type, op.results[0].type
+    return all(isinstance(type, TensorType) for type in types) and types[0].shape == types[1].shape
+
+
+def _half_layout(dot: Any) -> LinearLayout:
+    """How half of B lies in shared memory."""
+    whole = dot.b.type
+    bits = whole.element_type.width
+    found = describe(layout_of(whole.with_encoding(dot.operand_layouts.elements[1])), 0, bits)
+    assert found is not None, "the plan of a dot into tensor memory"
+    depth, columns = whole.shape
+    try:
+        return matrix_layout((depth, columns // PAIR), 0, bits, found.major)
+    except ValueError as error:
+        raise _Refusal(str(error)) from None
+
+
+# ---- the dots of pairs -----------------------------------------------------------------------------------------------
+
+
+def _join(dot: Any, half: Value, halves: dict[Value, Value], target: Target) -> None:
+    atom = find_pair_atom(target, *product_types(dot), dot.c.type.shape[1])
+    assert atom is not None, "looked for before"
+    a, _, c = dot.operand_layouts.elements
+    attributes = dict(dot.attributes)
+    attributes["operand_layouts"] = ArrayAttr((a, encode(_half_layout(dot)), c))
+    attributes["atom"] = tileas.MmaAtomAttr(atom.name)
+    b = _cut(dot.b, 1, half, halves)
+    new = tileas.DotOp.create((dot.a, b, dot.c), (dot.result.type,), attributes, location=dot.location)
+    dot.parent.insert_before(new, dot)
+    dot.replace_all_uses_with(new.results)
+    whole = dot.b
+    dot.erase()
+    _erase_unused(whole)
+
+
+def _cut(value: Value, dim: int, half: Value, halves: dict[Value, Value]) -> Value:
+    """Half of a tile along a dimension, loaded where all of it was."""
+    if value in halves:
+        return halves[value]
+    op: Any = value.defining_op
+    builder = Builder.before(op)
+    builder.location = op.location
+    if isinstance(op, tileas.TiledLoadOp):
+        made = _load(op, dim, half, builder)
+        op.result_token.replace_all_uses_with(made.result_token)
+    else:
+        inner = op.permutation.elements[dim] if isinstance(op, tileas.PermuteOp) else dim
+        operand = _cut(op.operands[0], inner, half, halves)
+        made = type(op).create((operand,), (_halved(value.type, dim),), dict(op.attributes))
+        builder.insert(made)
+    found = halves[value] = made.results[0]
+    return found
+
+
+def _load(load: Any, dim: int, half: Value, builder: Builder) -> Any:
+    """The load of half of its tile."""
+    type = load.view.type
+    shape, strides = list(type.shape), list(type.traversal_strides)
+    shape[dim] //= PAIR
+    scale, strides[dim] = strides[dim] // shape[dim], shape[dim]
+    beside = Builder.after(load.view.defining_op)
+    beside.location = load.view.defining_op.location
+    view = aa.TiledViewType(shape, type.source, type.dim_map, type.padding, strides, type.sparse_dim)
+    tiling = beside.insert(tileas.BlockTileOp(load.view.defining_op.source, result=view)).results[0]
+    coords = list(load.coords)
+    first = binary(builder, arith.MulIOp, _wide(coords[dim], builder), integer(builder, scale, i64))
+    coords[dim] = binary(builder, arith.AddIOp, first, _wide(half, builder))
+    types = [_halved(load.data.type, dim), load.result_token.type]
+    tokens = [] if load.token is None else [load.token]
+    return builder.insert(tileas.TiledLoadOp.create((tiling, *coords, *tokens), types, dict(load.attributes)))
+
+
+def _halved(type: TensorType, dim: int) -> TensorType:
+    shape = list(type.shape)
+    shape[dim] //= PAIR
+    return TensorType(tuple(shape), type.element_type)
+
+
+def _wide(value: Value, builder: Builder) -> Value:
+    """In 64 bits, since there are more halves of tiles than tiles."""
+    if isinstance(value.type, IntegerType) and value.type.width < 64:
+        return builder.insert(arith.ExtSIOp(value, result=i64)).results[0]
+    return value
+
+
+def _erase_unused(value: Value) -> None:
+    """Erases what gave a tile that nothing uses any longer."""
+    op = value.defining_op
+    if op is not None and not any(result.has_uses for result in op.results):
+        operands = op.operands[:1]
+        op.erase()
+        if not isinstance(op, tileas.TiledLoadOp):
+            _erase_unused(operands[0])
