@@ -84,7 +84,7 @@ class Area(NamedTuple):
 
 def alignment_of(offset: int) -> int:
     """What the address of a byte of the arena is a multiple of."""
-    return offset & -offset or ARENA_ALIGNMENT
+    return min(offset & -offset or ARENA_ALIGNMENT, ARENA_ALIGNMENT)
 
 
 class FunctionLowering:
