@@ -171,6 +171,7 @@ def _reaches_dot(op: Operation) -> bool:
     for user in op.results[0].users:
         if isinstance(user, tileas.DOTS):
             return True
-        if moves_with_conversion(user) and _reaches_dot(user):
+        stored = isinstance(user, tileas.ConvertLayoutOp) and is_in_shared(user.result.type)
+        if (stored or moves_with_conversion(user)) and _reaches_dot(user):
             return True
     return False

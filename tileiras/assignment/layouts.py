@@ -12,6 +12,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, with_layout
 from tileiras.layout.linear_layout import SHARED_DIMS
 
+from .operand_origins import Origins
 from .propagation import LayoutAssignment
 
 
@@ -30,6 +31,7 @@ class Layouts:
     def __init__(self, assignment: LayoutAssignment, rewriter: ConversionRewriter) -> None:
         self.assignment = assignment
         self.rewriter = rewriter
+        self.origins = Origins(lambda: assignment.memory)
         self._made: dict[tuple[Value, LinearLayout], Value] = {}
 
     @staticmethod
@@ -50,6 +52,31 @@ class Layouts:
             found = self._made[key] = self._make(old, layout)
         return found
 
+    def as_operand(self, old: Value, layout: LinearLayout) -> Value:
+        """The converted value of an operand of a dot, which reads it in `layout`.
+
+        A tile that shared memory has with another contiguous dimension than the one it is loaded with goes through
+        registers from where it is stored without bank conflicts.
+        """
+        between = self._transposing(old, layout)
+        if between is None:
+            return self.as_layout(old, layout)
+        found = self._made.get((old, layout))
+        if found is None:
+            found = self._made[old, layout] = self._converted(self.as_layout(old, between), old, layout)
+        return found
+
+    def _transposing(self, old: Value, layout: LinearLayout) -> LinearLayout | None:
+        if layout.dims != SHARED_DIMS or len(layout.shape) != 2:
+            return None
+        origin, current = self.origins.of(old), self.assignment.layout(old)
+        if origin is None or current is None or layout.coordinates(layout.bases("offset")[0])[origin.axis]:
+            return None
+        # Loaded for such operands only.
+        from tileiras.layout.transposing import transposing_layout
+
+        return transposing_layout(origin.axis, layout, old.type.element_type.width, current.warps)
+
     def concrete(self, old: Value) -> Value:
         """The converted value of `old` in the layout that it has, or would have."""
         if not isinstance(old.type, TensorType):
@@ -64,6 +91,11 @@ class Layouts:
             return self._rematerialize(old.defining_op, layout)
         if new.type.encoding is encode(layout):
             return new
+        return self._converted(new, old, layout)
+
+    @staticmethod
+    def _converted(new: Value, old: Value, layout: LinearLayout) -> Value:
+        """A value in another layout, right behind its definition."""
         block, before = _after(new)
         convert = tileas.ConvertLayoutOp.create((new,), (with_layout(new.type, layout),))
         convert.location = new.defining_op.location if new.defining_op is not None else old.location  # type: ignore[union-attr]

@@ -62,7 +62,7 @@ def convert_dot(op: tileas.Dot, args: tuple, rewriter: ConversionRewriter) -> Op
     """Operands in the layouts that the atom wants."""
     layouts: Layouts = rewriter.data
     wanted = operand_layouts(op)
-    operands = [layouts.as_layout(value, layout) for value, layout in zip(op.operands, wanted)]
+    operands = [layouts.as_operand(value, layout) for value, layout in zip(op.operands, wanted)]
     attributes = {name: value for name, value in op.attributes.items() if name != "operand_layouts"}
     return rewriter.insert(type(op).create(operands, (with_layout(op.result.type, wanted[2]),), attributes))
 

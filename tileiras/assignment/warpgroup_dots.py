@@ -2,8 +2,8 @@
 
 B lies in shared memory, and A as well, in a layout that a matrix descriptor describes.  A is in registers where it is
 computed of what a thread has: of the result of another dot, or element by element of a tile that is loaded.  The
-contiguous dimension in shared memory is that in global memory, so that copies of 16 bytes fill it; wgmma takes
-elements of other widths than 16 bits only where K is contiguous.
+contiguous dimension in shared memory is that in global memory, so that copies of 16 bytes fill it; elements of other
+widths than 16 bits, which wgmma takes only where K is contiguous, go through registers otherwise.
 """
 
 from __future__ import annotations
@@ -93,13 +93,10 @@ class WarpgroupDots:
         if in_registers:
             atom = find_warpgroup_atom(self._target, *atom_types, columns, a_in_registers=True)
             assert atom is not None, "each row stands for A in both places"
+        # Other elements are rearranged on their way where they are loaded with another contiguous dimension.
         majors: tuple[Major, ...] = ("k", "mn") if bits == 16 else ("k",)
-        major_a = None if in_registers else major(origin_a, 1, majors)
-        major_b = major(origin_b, 0, majors)
-        if major_b is None or major_a is None and not in_registers:
-            which = "A" if major_b is not None else "B"
-            why.append(f"K is not contiguous in {which}, of which wgmma takes elements of {bits} bits along K only")
-            return None
+        major_a = None if in_registers else major(origin_a, 1, majors) or "k"
+        major_b = major(origin_b, 0, majors) or "k"
         fragment, accumulator = warpgroup_layouts(atom, shape.m, shape.n, shape.k, shape.groups)
         try:
             b = matrix_layout(op.b.type.shape, 0, bits, major_b)

@@ -69,7 +69,7 @@ def load_access(layout: LinearLayout, offsets: tuple[int, ...], element_bits: in
     for transposed in (False, True):
         split = matrix_rows(layout, element_bits, transposed)
         matrices = None if split is None else matrix_access(layout, split, offsets, inverse, element_bits)
-        if matrices is not None and _cost(matrices, element_bits) < _cost(best, element_bits):
+        if matrices is not None and access_cost(matrices, element_bits) < access_cost(best, element_bits):
             best = matrices
     return best
 
@@ -135,7 +135,8 @@ def _inverse(layout: LinearLayout, offsets: tuple[int, ...]) -> list[int]:
     return inverse
 
 
-def _cost(access: SharedAccess | MatrixAccess, element_bits: int) -> float:
+def access_cost(access: SharedAccess | MatrixAccess, element_bits: int) -> float:
+    """What an access of a warp takes, in wavefronts and instructions."""
     return access.wavefronts(element_bits) + INSTRUCTION_COST * len(access.registers)
 
 
@@ -149,6 +150,7 @@ def buffer_offsets(
     stay together; `readers` are the layouts that it is read into.
     """
     in_flight = lanes_in_flight(writer.bases("lane"), element_bits << len(vector))
+    inside = gf2.support(vector)
     candidates = []
     for reader in readers:
         for transposed in (False, True):
@@ -156,11 +158,12 @@ def buffer_offsets(
             if split is not None and split.vector[: len(vector)] == vector:
                 candidates.append(optimal_offsets(writer.out_bits, split.vector, in_flight, split.rows, element_bits))
         for access_bits in sorted({element_bits, *(b for b in (64, VECTOR_BITS) if b > element_bits)}):
-            lanes = lanes_in_flight(reader.bases("lane"), access_bits)
+            # A copy's elements stay together however a reader's lanes move within it.
+            lanes = [v & ~inside for v in lanes_in_flight(reader.bases("lane"), access_bits)]
             candidates.append(optimal_offsets(writer.out_bits, vector, in_flight, lanes, element_bits))
 
     def cost(offsets: tuple[int, ...]) -> float:
-        stores = _cost(store_access(writer, offsets, element_bits, len(vector)), element_bits)
+        stores = access_cost(store_access(writer, offsets, element_bits, len(vector)), element_bits)
         return reading_cost(readers, offsets, element_bits) + stores
 
     return min((tuple(offsets) for offsets in candidates), key=cost)
@@ -169,7 +172,7 @@ def buffer_offsets(
 @functools.lru_cache(maxsize=1024)
 def reading_cost(readers: tuple[LinearLayout, ...], offsets: tuple[int, ...], element_bits: int) -> float:
     """What it takes to read a buffer into each of these layouts, in wavefronts and instructions."""
-    return sum(_cost(load_access(reader, offsets, element_bits), element_bits) for reader in readers)
+    return sum(access_cost(load_access(reader, offsets, element_bits), element_bits) for reader in readers)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -180,7 +183,7 @@ def stored_offsets(
     `times` slices, of which it has the first."""
 
     def cost(offsets: tuple[int, ...]) -> float:
-        stores = _cost(store_access(writer, offsets, element_bits), element_bits)
+        stores = access_cost(store_access(writer, offsets, element_bits), element_bits)
         return times * reading_cost(readers, offsets, element_bits) + stores
 
     candidates = {}

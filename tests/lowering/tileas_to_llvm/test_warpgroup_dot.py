@@ -115,6 +115,36 @@ def test_tf32_is_multiplied_along_k_wherever_b_is_contiguous():
     check(converted((64, 64, 32), "b", "f32", "tf32", steps=3), "m64n64k8.f32.tf32.tf32")
 
 
+PLANS = [{}, {"tensor_maps": "host"}, {"pipeline_strategy": "warp-specialize"},
+         {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}, {"pipeline_strategy": "none"}]  # fmt: skip
+
+REARRANGED = [
+    ("f8E4M3FN", "f32", "k32.f32.e4m3.e4m3"), ("f8E5M2", "f16", "k32.f16.e5m2.e5m2"),
+    ("i8", "i32", "k32.s32.s8.s8.satfinite"), ("tf32", "f32", "k8.f32.tf32.tf32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operand", "accumulator", "row"), REARRANGED, ids=lambda value: str(value))
+@pytest.mark.parametrize("options", PLANS, ids=lambda value: " ".join(map(str, value.values())))
+def test_b_that_lies_along_n_is_rearranged(operand, accumulator, row, options):
+    """wgmma takes elements of 8 and 32 bits along K only (PTX ISA, "Strides" of wgmma)."""
+    kernel = matmul((64, 128, 64), operand, accumulator, steps=4)
+    check(kernel, f"m64n128{row}", num_warps=4, **options)
+
+
+@pytest.mark.parametrize(("operand", "accumulator", "row"), REARRANGED, ids=lambda value: str(value))
+@pytest.mark.parametrize("tiles", [(128, 64, 32), (64, 32, 64), (128, 256, 64)])
+def test_a_and_b_that_lie_the_other_way_are_rearranged(operand, accumulator, row, tiles):
+    accumulators = {"accumulator": accumulator}
+    kernel = by_columns(tiles, operand=operand, steps=3, **accumulators)
+    ptx = check(kernel, f"m64n{tiles[1]}{row}")
+    assert all(form.startswith("shared") for form in forms(ptx))
+
+
+def test_ragged_tiles_are_rearranged():
+    check(matmul((64, 64, 64), "f8E4M3FN", sizes=(40, 48, 144), steps=3), "m64n64k32.f32.e4m3.e4m3")
+
+
 def test_the_result_of_a_dot_is_the_next_ones_a():
     ptx = check(chained((64, 64, 64, 64)), "m64n64k16.f32.f16.f16")
     assert forms(ptx) == {"shared 1, 1, 0, 1", "registers 1, 1, 1"}
@@ -146,6 +176,7 @@ MUTATED = {
     "no loop": (lambda: matmul((64, 64, 64)), {}),
     "A in registers": (lambda: converted((64, 64, 64), "a", "f32", "f16", steps=5), {}),
     "B stored": (lambda: converted((64, 64, 64), "b", "f32", "f16", steps=5), {}),
+    "B rearranged": (lambda: matmul((64, 64, 64), "f8E4M3FN", steps=6), {}),
     "two stages": (lambda: matmul((64, 64, 64), steps=6), {"unspecialized_pipeline_num_stages": 2}),
 }
 

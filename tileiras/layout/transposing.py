@@ -1,0 +1,95 @@
+"""Registers by which a tile in shared memory changes the dimension that is contiguous there.
+
+A thread reads runs along one dimension and writes runs along the other, so it has blocks of both.  What reads without
+bank conflicts would write with some, all lanes to a few rows' same units: lanes that follow the dimension of the reads
+therefore move along the other one as well, by exclusive or.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+
+from tileiras import gf2
+from tileiras.layout.linear_layout import LinearLayout, log2_exact
+from tileiras.layout.shared import INSTRUCTION_COST, VECTOR_BITS
+from tileiras.layout.staging import access_cost, load_access, store_access
+from tileiras.layout.tensor_box import box_layout
+
+_LANE_BITS = 5
+_PHASE_BITS = 3
+"""Of the eight lanes whose accesses of 16 bytes are one wavefront."""
+
+_WORD_BITS = 32
+
+
+@functools.lru_cache(maxsize=256)
+def transposing_layout(
+    source: int, target: LinearLayout, element_bits: int, warps: int
+) -> LinearLayout | None:
+    """The layout of registers in which a tile goes from shared memory, where its dimension `source` is contiguous, to
+    the layout `target` there, in which the other one is; None where threads have no blocks of several elements.
+
+    Where the tile comes from is taken to be laid out as boxes lay it, which other copies can do as well.
+    """
+    shape = target.shape
+    origin = box_layout(shape, source, element_bits)
+    if len(shape) != 2 or origin is None:
+        return None
+    before, after = origin.bases("offset"), target.bases("offset")
+    probe = LinearLayout({}, shape)
+    own = probe.out_bits - _LANE_BITS - log2_exact(warps)
+    best, least = None, 0.0
+    for free, read, written in sorted(_blocks(shape, source, element_bits, own)):
+        if best is not None and least <= free:
+            break
+        for layout in _layouts(probe, source, (read, written), own):
+            reads, writes = load_access(layout, before, element_bits), store_access(layout, after, element_bits)
+            cost = access_cost(reads, element_bits) + access_cost(writes, element_bits)
+            if best is None or cost < least:
+                best, least = layout, cost
+            if least <= free:
+                break
+    return best
+
+
+def _blocks(shape: tuple[int, ...], source: int, element_bits: int, own: int) -> Iterator[tuple[float, int, int]]:
+    """What a thread may read and write at a time, as powers of two, behind what the tile takes without conflicts."""
+    least, most = (log2_exact(max(1, bits // element_bits)) for bits in (_WORD_BITS, VECTOR_BITS))
+    for read, written in itertools.product(range(least, most + 1), repeat=2):
+        fits = 1 << read <= shape[source] and 1 << written <= shape[1 - source] and read + written <= own
+        if fits and written:
+            accesses = ((element_bits << own) / VECTOR_BITS) * 4
+            yield 2 * accesses + INSTRUCTION_COST * ((1 << own - read) + (1 << own - written)), read, written
+
+
+def _layouts(probe: LinearLayout, source: int, block: tuple[int, int], own: int) -> Iterator[LinearLayout]:
+    """Layouts of threads that have blocks of these powers of two and 2**own elements in all."""
+    along, across = (
+        [1 << probe.dim_shift(axis) + bit for bit in range(log2_exact(probe.shape[axis]))]
+        for axis in (source, 1 - source)
+    )
+    read, written = block
+    lanes = (along[read:] + across[written:])[:_LANE_BITS]
+    moved = [0, *across[written : written + _PHASE_BITS]]
+    for mixed in itertools.product(moved, repeat=min(_PHASE_BITS, len(along) - read)):
+        lane = [vector ^ (mixed[i] if i < len(mixed) else 0) for i, vector in enumerate(lanes)]
+        found = _completed([*along[:read], *across[:written]], lane, across + along, own, probe)
+        if found is not None:
+            yield found
+
+
+def _completed(
+    register: list[int], lane: list[int], others: list[int], own: int, probe: LinearLayout
+) -> LinearLayout | None:
+    """The layout with these bases, whose registers and then warps have what is missing; None where they repeat."""
+    found = [*register, *lane]
+    if gf2.rank(found) < len(found):
+        return None
+    missing = []
+    for vector in others:
+        if gf2.rank([*found, *missing, vector]) > len(found) + len(missing):
+            missing.append(vector)
+    more = own - len(register)
+    return LinearLayout({"register": [*register, *missing[:more]], "lane": lane, "warp": missing[more:]}, probe.shape)
