@@ -10,8 +10,8 @@ from tileiras.build.fingerprint import CodeBase
 
 LAYERS = [
     {
-        "code_archive", "diagnostics", "expected_diagnostics", "extras", "files", "gf2", "html_table", "lazy",
-        "local_lock", "local_socket", "named_tuple", "progress", "remarks", "requirements", "",
+        "code_archive", "diagnostics", "expected_diagnostics", "extras", "files", "forked_memory", "gf2", "html_table",
+        "lazy", "local_lock", "local_socket", "named_tuple", "progress", "remarks", "requirements", "",
     },
     {"ir"},
     {"dialects"},

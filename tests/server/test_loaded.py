@@ -69,13 +69,13 @@ def test_other_files_of_the_folders_do_not(package):
 
 
 COLLAPSED = """\
-from tileiras.server.loaded import collapse_memory
+from tileiras.forked_memory import collapse
 def huge():
     with open("/proc/self/smaps_rollup") as file:
         return sum(int(line.split()[1]) for line in file if line.startswith("AnonHugePages"))
 data = bytearray(range(256)) * (1 << 17)
 before = huge()
-collapse_memory()
+collapse()
 assert data == bytearray(range(256)) * (1 << 17)
 print(huge() - before)
 """

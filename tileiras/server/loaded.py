@@ -148,35 +148,6 @@ def preload() -> None:
         isolation.stop()
 
 
-_COLLAPSE = 25
-"""MADV_COLLAPSE of linux/mman.h, since Linux 6.1."""
-
-_HUGE = 2 << 20
-"""Bytes of a huge page on x86-64, and on AArch64 with pages of 4 KB."""
-
-
-def collapse_memory() -> None:
-    """Has the system keep this process's own memory in huge pages, as far as it can.
-
-    A fork copies an entry for each page, of which 80 MB have 20,000: with huge pages it takes 0.1 ms instead of 2, and
-    the child's end 2 ms less.  What a child writes to is copied in small pages as before.
-    """
-    import ctypes
-
-    # Of this object alone the function has these types.
-    madvise = ctypes.CDLL(None).madvise
-    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
-        lines = file.read().splitlines()
-    for line in lines:
-        # Addresses, permissions, offset, device, inode, and what it is of, which is nothing or the heap (proc(5)).
-        addresses, permissions, _, _, inode, *name = line.split(maxsplit=5)
-        if permissions == "rw-p" and inode == "0" and (not name or name[0] == "[heap]"):
-            start, end = (int(address, 16) for address in addresses.split("-"))
-            if end - start >= _HUGE:
-                madvise(start, end - start, _COLLAPSE)  # refused by older systems: nothing is different then
-
-
 def _modules() -> Iterator[str]:
     for package in PACKAGES:
         name = f"tileiras.{package}"

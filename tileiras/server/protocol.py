@@ -56,6 +56,10 @@ request is the command's own, for those who look for the reason."""
 
 GREETING = b"+"
 
+COPY, WRITTEN = b"p", b"w"
+"""Between the zygote and its children alone.  COPY: pages that a child which waits is to copy ahead of a request.
+WRITTEN: pages that the child of one has written to."""
+
 MOST_DESCRIPTORS = 64
 """Of one message; the system's limit is 253 (unix(7))."""
 

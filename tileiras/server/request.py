@@ -21,9 +21,10 @@ import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
+from tileiras import forked_memory
 from tileiras.codegen import isolation
 from tileiras.server import loaded, messages, protocol
-from tileiras.server.protocol import COMMIT, EXIT, GREETING, REFUSED, RETIRED, RUN
+from tileiras.server.protocol import COMMIT, COPY, EXIT, GREETING, REFUSED, RETIRED, RUN, WRITTEN
 
 
 class Refused(Exception):
@@ -31,14 +32,18 @@ class Refused(Exception):
 
 
 def serve(
-    listener: socket.socket, control: socket.socket, identity: bytes, state: loaded.Snapshot, forget: Callable[[], None]
-) -> NoReturn:
+    listener: socket.socket, control: socket.socket, identity: bytes, state: loaded.Snapshot,
+    pages: forked_memory.SharedPages, forget: Callable[[], None],
+) -> NoReturn:  # fmt: skip
     """Takes connections until one brings a command, and ends with it.
 
-    `control` leads to the zygote; when that is gone, `forget` is called, and this process ends.
+    `control` leads to the zygote, which has this process prepare for a command while it waits; when the zygote is gone,
+    `forget` is called, and this process ends.
     """
+    is_prepared = not pages.ranges
     while True:
-        connection = _next(listener, control, forget)
+        connection, was_prepared = _next(listener, control, forget)
+        is_prepared |= was_prepared
         with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
             process, user, group = messages.peer(connection)
             if user == os.geteuid():
@@ -52,35 +57,42 @@ def serve(
                     messages.send(control, kind, *fields[1:], descriptors=(connection.fileno(),))
                 else:
                     messages.send(control, RUN, descriptors=(connection.fileno(),))
-                    _answer(connection, control, process, group, fields[1:], descriptors, state)
+                    client = _Client(connection, control, pages if is_prepared else None)
+                    _answer(client, process, group, fields[1:], descriptors, state)
                 for number in descriptors:
                     os.close(number)
         connection.close()
 
 
-def _next(listener: socket.socket, control: socket.socket, forget: Callable[[], None]) -> socket.socket:
-    """The next connection; several spares wait for the same."""
+def _next(
+    listener: socket.socket, control: socket.socket, forget: Callable[[], None]
+) -> tuple[socket.socket, bool]:
+    """The next connection, for which several spares wait, and whether this one has been prepared meanwhile."""
+    is_prepared = False
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     poll.register(control, select.POLLIN)
     while True:
         ready = dict(poll.poll())
+        if listener.fileno() in ready:
+            with contextlib.suppress(BlockingIOError):  # another spare has it
+                connection, _ = listener.accept()
+                return connection, is_prepared
         if control.fileno() in ready:
-            forget()
-            os._exit(0)
-        try:
-            connection, _ = listener.accept()
-            return connection
-        except BlockingIOError:
-            continue  # another spare has it
+            try:
+                kind, fields, _ = messages.receive(control)
+            except (EOFError, OSError, protocol.ProtocolError):
+                forget()
+                os._exit(0)
+            if kind == COPY:
+                forked_memory.copy(fields[0])
+                is_prepared = True
 
 
 def _answer(
-    connection: socket.socket, control: socket.socket, process: int, group: int, fields: list[bytes],
-    descriptors: list[int], state: loaded.Snapshot,
-) -> NoReturn:  # fmt: skip
+    client: _Client, process: int, group: int, fields: list[bytes], descriptors: list[int], state: loaded.Snapshot
+) -> NoReturn:
     """Runs the command that the fields of a RUN describe."""
-    client = _Client(connection, control)
     try:
         if not state.is_current():
             client.leave(RETIRED)
@@ -169,9 +181,14 @@ def _take_over_environment(pairs: list[bytes]) -> None:
 class _Client:
     """The command that waits for this process, and the zygote, which looks after both."""
 
-    def __init__(self, connection: socket.socket, control: socket.socket) -> None:
+    def __init__(
+        self, connection: socket.socket, control: socket.socket, pages: forked_memory.SharedPages | None
+    ) -> None:
+        """`pages` where the zygote is to hear which of them this request writes to."""
         self._connection = connection
         self._control = control
+        self._pages = pages
+        self._faults = forked_memory.faults()
         self._committed = False
         self._own = 0
         """Descriptors of the service's own have this number or a higher one, the client's lower ones."""
@@ -242,6 +259,9 @@ class _Client:
             messages.send(self._connection, EXIT, code.to_bytes(4, "little", signed=True))
         # The zygote counts the time of processes that were waited for.
         isolation.stop()
+        if self._pages is not None and forked_memory.faults() - self._faults > forked_memory.FEW_FAULTS:
+            with contextlib.suppress(OSError, protocol.ProtocolError):
+                messages.send(self._control, WRITTEN, self._pages.written())
         os._exit(0)
 
     def leave(self, kind: bytes, *fields: bytes) -> NoReturn:

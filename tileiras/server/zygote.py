@@ -26,10 +26,10 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from tileiras import __version__, code_archive
+from tileiras import __version__, code_archive, forked_memory
 from tileiras.local_lock import locked, unlock
 from tileiras.server import loaded, messages, protocol
-from tileiras.server.protocol import EXIT, FACTS, RETIRED, RUN, STATUS, STOP
+from tileiras.server.protocol import COPY, EXIT, FACTS, RETIRED, RUN, STATUS, STOP, WRITTEN
 
 MOST_REQUESTS = 256
 """At once; who comes then does the work itself.  Requests do not wait for each other: one may read what another
@@ -38,9 +38,14 @@ writes."""
 BACKLOG = 128
 """Connections that wait for a spare; the next client is turned away at once."""
 
+QUIET_SECONDS = 0.01
+"""Without a request after which spares are prepared for one: under load there is better use for the processors."""
+
 END_SECONDS = 5.0
 """What the last requests have to end in when the service is told to."""
 
+
+_HANDLED = (signal.SIGCHLD, signal.SIGTERM)
 
 SPARE, WORKING, DONE = "spare", "working", "done"
 """What a child does.  One that is done has given its answer, and is on its way out."""
@@ -49,7 +54,7 @@ SPARE, WORKING, DONE = "spare", "working", "done"
 class Child:
     """A forked process, and the zygote's end of what it talks over."""
 
-    __slots__ = ("pid", "control", "client", "state", "is_heard")
+    __slots__ = ("pid", "control", "client", "state", "is_heard", "is_prepared")
 
     def __init__(self, pid: int, control: socket.socket, state: str) -> None:
         self.pid = pid
@@ -59,6 +64,7 @@ class Child:
         self.state = state
         self.is_heard = True
         """Whether it may still say something."""
+        self.is_prepared = False
 
     def leave_client(self) -> None:
         if self.client is not None:
@@ -84,6 +90,7 @@ class Zygote:
         self._idle = idle
         self._inode = os.stat(name, dir_fd=directory).st_ino
         self._children: dict[int, Child] = {}
+        self._pages = forked_memory.SharedPages()
         self._spares = min(4, len(os.sched_getaffinity(0)))
         self._ending = False
         self._requests = 0
@@ -113,8 +120,22 @@ class Zygote:
             elif left <= 0 and not self._busy():
                 self._end()
                 continue
-            self._wait(max(0.05, min(left, 3600.0)))
+            self._wait(min(max(0.05, min(left, 3600.0)), self._until_quiet()))
             self._reap()
+
+    def _until_quiet(self) -> float:
+        """Has the spares prepared where it is quiet; else the seconds until then, if one of them is not."""
+        spares = [child for child in self._children.values() if child.state == SPARE and not child.is_prepared]
+        if self._ending or not spares or not self._pages.ranges or self._busy():
+            return 3600.0
+        left = self._last + QUIET_SECONDS - time.monotonic()
+        if left > 0:
+            return left
+        for child in spares:
+            child.is_prepared = True
+            with contextlib.suppress(OSError):
+                messages.send(child.control, COPY, self._pages.ranges)
+        return 3600.0
 
     def _wait(self, seconds: float) -> None:
         poll = select.poll()
@@ -152,29 +173,36 @@ class Zygote:
     def _fork(self, work: Callable[[socket.socket], None], state: str) -> Child | None:
         """A child that runs `work` with its end of the control connection; None where the system has no room."""
         ours, theirs = socket.socketpair()
+        # A signal that ends the child must not come to it while it has this process's handlers.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
         try:
             pid = os.fork()
+            if pid == 0:
+                self._become_child(ours, theirs, work, before)
         except OSError:
             ours.close()
             theirs.close()
             if not self._children:
                 self._end()
             return None
-        if pid == 0:
-            self._become_child(ours, theirs, work)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         ours.settimeout(protocol.PATIENCE)
         child = self._children[pid] = Child(pid, ours, state)
         return child
 
     def _become_child(
-        self, ours: socket.socket, theirs: socket.socket, work: Callable[[socket.socket], None]
-    ) -> NoReturn:
+        self, ours: socket.socket, theirs: socket.socket, work: Callable[[socket.socket], None],
+        signals: set[signal.Signals],
+    ) -> NoReturn:  # fmt: skip
+        """`signals` are those that are to be blocked from then on when this process's handlers are gone."""
         try:
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGTERM):
+            for number in _HANDLED:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.pthread_sigmask(signal.SIG_SETMASK, signals)
             ours.close()
             for number in (self._wake_read, self._wake_write):
                 os.close(number)
@@ -190,7 +218,7 @@ class Zygote:
     def _work(self, control: socket.socket) -> None:
         from tileiras.server import request
 
-        request.serve(self._listener, control, self._identity, self._state, self._forget)
+        request.serve(self._listener, control, self._identity, self._state, self._pages, self._forget)
 
     def _forget(self) -> None:
         """Called by a spare whose zygote is gone."""
@@ -200,7 +228,7 @@ class Zygote:
 
     def _heard(self, child: Child) -> None:
         try:
-            kind, _, descriptors = messages.receive(child.control)
+            kind, fields, descriptors = messages.receive(child.control)
         except (EOFError, OSError, protocol.ProtocolError):
             child.is_heard = False  # it is ending, and will be reaped
             return
@@ -210,6 +238,8 @@ class Zygote:
             os.close(number)
         if kind == RETIRED:
             self._end()
+        elif kind == WRITTEN:
+            self._pages.learn(fields[0])
         elif kind == EXIT:
             child.state = DONE
             child.leave_client()
@@ -293,6 +323,7 @@ class Zygote:
             "ending": self._ending,
             "processor_seconds": sum((own.ru_utime, own.ru_stime, children.ru_utime, children.ru_stime)),
             "memory": own.ru_maxrss,
+            "pages": len(self._pages),
         }
 
 
@@ -343,12 +374,12 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
             listener.bind(protocol.address(directory, draft))
             listener.listen(BACKLOG)
             os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
-            zygote = Zygote(directory, name, listener, state, identity, idle)
             gc.collect()
             # What is loaded stays: looking through it for garbage would copy it into every child.
             gc.freeze()
             gc.disable()
-            loaded.collapse_memory()
+            forked_memory.collapse()
+            zygote = Zygote(directory, name, listener, state, identity, idle)
             _hand_back_streams()
             zygote.serve()
     except OSError as error:

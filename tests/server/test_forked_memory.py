@@ -1,0 +1,100 @@
+"""What children of the service copy ahead of a request: what requests write to, as it was."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from serving import Service, until
+
+CHILD = """\
+import array, mmap, os, sys
+from tileiras import forked_memory
+
+PAGE = mmap.PAGESIZE
+data = mmap.mmap(-1, 512 * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(512):
+    data[page * PAGE : (page + 1) * PAGE] = bytes([page % 251]) * PAGE
+import ctypes
+start = ctypes.addressof(ctypes.c_char.from_buffer(data))
+known = forked_memory.SharedPages()
+
+def child(work):
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.write(writing, work())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as file:
+        found = file.read()
+    os.wait()
+    return found
+
+def write():
+    for page in range(0, 512, 2):
+        data[page * PAGE] = 255
+    return known.written()
+
+def pages(ranges):
+    numbers = array.array("Q", ranges)
+    return {n for a, b in zip(numbers[::2], numbers[1::2]) for n in range(a, b, PAGE)}
+
+def copied():
+    forked_memory.copy(known.ranges)
+    same = all(data[page * PAGE] == page % 251 for page in range(512))
+    before = forked_memory.faults()
+    for page in range(0, 512, 2):
+        data[page * PAGE] = 255
+    return f"{same} {forked_memory.faults() - before}".encode()
+
+written = pages(child(write))
+print(len(written & {start + page * PAGE for page in range(0, 512, 2)}),
+      len(written & {start + page * PAGE for page in range(1, 512, 2)}))
+print(child(copied).decode())
+known.learn(child(write))
+print(child(copied).decode())
+print(all(data[page * PAGE] == page % 251 for page in range(512)))
+"""
+
+RELEASE = tuple(map(int, os.uname().release.split(".")[:2]))
+
+
+@pytest.mark.skipif(RELEASE < (5, 14), reason="the system has no MADV_POPULATE_WRITE")
+def test_pages_that_a_child_has_written_to_are_copied_in_the_next_one():
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True)
+    found, unknown, known, mine = done.stdout.splitlines()
+    assert found == "256 0"
+    same, faults = unknown.split()
+    assert same == "True" and int(faults) >= 256, "they would be copied without anybody's doing"
+    same, faults = known.split()
+    assert same == "True" and int(faults) < 32
+    assert mine == "True"
+
+
+def own_memory(number: int) -> int:
+    """Bytes that a process shares with no other."""
+    lines = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
+
+
+def children(number: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+
+
+@pytest.mark.skipif(RELEASE < (5, 14), reason="the system has no MADV_POPULATE_WRITE")
+def test_spares_have_pages_of_their_own_once_requests_were_answered(own_service: Service, folder: Path):
+    own_service.start()
+    number = own_service.facts()["pid"]
+    before = max(map(own_memory, children(number)))
+    for _ in range(2):
+        answer = own_service.run(("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx"), folder)
+        assert answer.code == 0
+    until(lambda: own_service.facts()["pages"] > 1000, "the service does not hear which pages requests write to")
+
+    def prepared() -> bool:
+        known = own_service.facts()["pages"] * os.sysconf("SC_PAGE_SIZE")
+        spares = children(number)
+        return bool(spares) and all(own_memory(spare) > before + known // 2 for spare in spares)
+
+    until(prepared, "spares do not copy pages while they wait")
