@@ -10,11 +10,9 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, FloatType, IntegerType, Operation, Pure, TensorType, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.arena import stored_bits
-from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.linear_layout import SHARED_DIMS
 from tileiras.layout.memory import contiguous_registers
-from tileiras.layout.shared import SharedPlan
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
@@ -163,6 +161,10 @@ def _is_stored_for_dot(value: Value) -> bool:
 
 def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
     """Whether a conversion that goes through shared memory feeds a dot."""
+    # Kernels without such a leaf load neither.
+    from tileiras.layout.convert import plan_conversion
+    from tileiras.layout.shared import SharedPlan
+
     through = leaf.in_place or isinstance(plan_conversion(writer, leaf.layout, bits), SharedPlan)
     return through and _reaches_dot(leaf.convert)
 

@@ -17,7 +17,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Type, Value
 
-from .agents import in_first_warp
 from .function import FunctionLowering, has_no_value
 from .types import bit_width, count_of, element_of, fragment_type
 
@@ -90,6 +89,8 @@ def lower_for(op: scf.ForOp, args: Sequence[Any], lowering: FunctionLowering) ->
 
 def _branch_of_others(join: Block, initial: Sequence[Value], lowering: FunctionLowering) -> None:
     """Sends all threads but one, which goes on in a block of its own, on with the initial values of a loop."""
+    from .agents import in_first_warp  # few kernels load it
+
     emit = lowering.emit
     for condition in (in_first_warp(lowering), emit.insert(nvvm.ElectSyncOp())):
         if condition is not None:
