@@ -70,37 +70,47 @@ def _private() -> Iterator[tuple[int, int, str]]:
 
 
 class SharedPages:
-    """The pages that the zygote shares with its children, and those of them that requests write to.
+    """The pages that the zygote shares with its children, and those of them that processes of one kind write to.
 
-    The zygote learns of them; a child, which has the object as it was at the fork, looks and copies.
+    The zygote learns of them.  A child has the object as it was at the fork: it copies what is known, and says what it
+    has written to after all.
     """
 
     def __init__(self) -> None:
         self._regions: list[Range] = []
         with contextlib.suppress(OSError, ValueError):
             self._regions = [(start, end) for start, end, _ in _private()]
-        self._written: set[int] = set()
-        self._ranges = b""
+        self._known: set[int] = set()
+        self._faults: int | None = None
+        """Pages that this process had met when it had copied those that are known."""
+        self.ranges = b""
+        """What is known, for a child that was forked before it was; empty where nothing is."""
 
     def __len__(self) -> int:
-        """How many pages requests are known to write to."""
-        return len(self._written)
-
-    @property
-    def ranges(self) -> bytes:
-        """For a child to `copy`; empty where nothing is known."""
-        return self._ranges
+        """How many pages are known to be written to."""
+        return len(self._known)
 
     def learn(self, ranges: bytes) -> None:
         """Takes what `written` has found in a child; raises ValueError for what is nothing of that."""
         pages = {page for start, end in _unpacked(ranges) for page in range(start, end, mmap.PAGESIZE)}
-        if pages <= self._written or len(pages | self._written) > MOST_PAGES:
+        if pages <= self._known or len(pages | self._known) > MOST_PAGES:
             return
-        self._written |= pages
-        self._ranges = _packed(sorted(self._written))
+        self._known |= pages
+        self.ranges = _packed(sorted(self._known))
+
+    def copy(self) -> None:
+        """Makes the pages that are known this process's own, as writing to them would."""
+        advise = _madvise()
+        for start, end in _unpacked(self.ranges):
+            if advise(start, end - start, _POPULATE_WRITE):
+                break  # an older system, or one that is short of memory
+        self._faults = faults()
 
     def written(self) -> bytes:
-        """Where this process has written to what it shared with its parent."""
+        """Where this process has written to what it shared with its parent; empty where it has met few pages since it
+        copied those that are known, or had no time for that.  Raises OSError."""
+        if self.ranges and self._faults is None or faults() - (self._faults or 0) <= FEW_FAULTS:
+            return b""
         pages: list[int] = []
         with open("/proc/self/pagemap", "rb", buffering=0) as file:
             for start, end in self._regions:
@@ -113,14 +123,6 @@ class SharedPages:
                     if entry & _EXCLUSIVE and entry & _PRESENT
                 ]  # fmt: skip
         return _packed(pages)
-
-
-def copy(ranges: bytes) -> None:
-    """Makes pages this process's own, as writing to them would."""
-    advise = _madvise()
-    for start, end in _unpacked(ranges):
-        if advise(start, end - start, _POPULATE_WRITE):
-            return  # an older system, or one that is short of memory
 
 
 def faults() -> int:

@@ -11,7 +11,8 @@ from tileiras.build.fingerprint import CodeBase
 LAYERS = [
     {
         "code_archive", "diagnostics", "expected_diagnostics", "extras", "files", "forked_memory", "gf2", "html_table",
-        "lazy", "local_lock", "local_socket", "named_tuple", "progress", "remarks", "requirements", "",
+        "lazy", "local_lock", "local_socket", "named_tuple", "process_state", "progress", "remarks",
+        "requirements", "",
     },
     {"ir"},
     {"dialects"},

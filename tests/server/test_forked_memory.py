@@ -13,8 +13,8 @@ import array, mmap, os, sys
 from tileiras import forked_memory
 
 PAGE = mmap.PAGESIZE
-data = mmap.mmap(-1, 512 * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-for page in range(512):
+data = mmap.mmap(-1, 2048 * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(2048):
     data[page * PAGE : (page + 1) * PAGE] = bytes([page % 251]) * PAGE
 import ctypes
 start = ctypes.addressof(ctypes.c_char.from_buffer(data))
@@ -32,7 +32,7 @@ def child(work):
     return found
 
 def write():
-    for page in range(0, 512, 2):
+    for page in range(0, 2048, 2):
         data[page * PAGE] = 255
     return known.written()
 
@@ -41,20 +41,20 @@ def pages(ranges):
     return {n for a, b in zip(numbers[::2], numbers[1::2]) for n in range(a, b, PAGE)}
 
 def copied():
-    forked_memory.copy(known.ranges)
-    same = all(data[page * PAGE] == page % 251 for page in range(512))
+    known.copy()
+    same = all(data[page * PAGE] == page % 251 for page in range(2048))
     before = forked_memory.faults()
-    for page in range(0, 512, 2):
+    for page in range(0, 2048, 2):
         data[page * PAGE] = 255
     return f"{same} {forked_memory.faults() - before}".encode()
 
 written = pages(child(write))
-print(len(written & {start + page * PAGE for page in range(0, 512, 2)}),
-      len(written & {start + page * PAGE for page in range(1, 512, 2)}))
+print(len(written & {start + page * PAGE for page in range(0, 2048, 2)}),
+      len(written & {start + page * PAGE for page in range(1, 2048, 2)}))
 print(child(copied).decode())
 known.learn(child(write))
 print(child(copied).decode())
-print(all(data[page * PAGE] == page % 251 for page in range(512)))
+print(all(data[page * PAGE] == page % 251 for page in range(2048)))
 """
 
 RELEASE = tuple(map(int, os.uname().release.split(".")[:2]))
@@ -64,9 +64,9 @@ RELEASE = tuple(map(int, os.uname().release.split(".")[:2]))
 def test_pages_that_a_child_has_written_to_are_copied_in_the_next_one():
     done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True)
     found, unknown, known, mine = done.stdout.splitlines()
-    assert found == "256 0"
+    assert found == "1024 0"
     same, faults = unknown.split()
-    assert same == "True" and int(faults) >= 256, "they would be copied without anybody's doing"
+    assert same == "True" and int(faults) >= 1024, "they would be copied without anybody's doing"
     same, faults = known.split()
     assert same == "True" and int(faults) < 32
     assert mine == "True"

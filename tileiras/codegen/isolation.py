@@ -11,6 +11,10 @@ PassInstrumentationCallbacks of a pass builder (53 KB for each compilation, LLVM
 `MAX_REQUESTS` requests, or when it has grown by `MAX_GROWTH`; the next compilation starts its successor, which loads
 LLVM while that compilation reads and lowers.
 
+A process that waits to become a user's (`server.request`) starts its helper before it is one, with `start_waiting`.
+What it then takes over the helper takes over from it at the first request: environment, working directory, umask,
+limits, priority and processors.
+
 One helper per thread and process: a helper is never shared, so requests cannot interleave, and a process forked from
 the parent (a worker of a build) starts its own.
 
@@ -26,9 +30,24 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-_LENGTH = 8
+from tileiras.codegen import helper_loop
+from tileiras.codegen.helper_pipes import (
+    both_beyond,
+    connected,
+    nameless_file,
+    pass_descriptor,
+    read_message,
+    send,
+    wait,
+)
+
+if TYPE_CHECKING:
+    from tileiras.forked_memory import SharedPages
+
+_FIRST_OF_WAITING = 512
+"""Descriptors of a helper that waits have this number or a higher one: those below are its user's to come."""
 
 MAX_REQUESTS = 64
 """Requests that one helper answers: 3.4 MB that cannot be freed, against 70 ms of processor time for its successor."""
@@ -50,23 +69,23 @@ class HelperDied(Exception):
         self.unread = unread
 
 
-class TimedOut(Exception):
-    """The helper was ended since a request took too long."""
-
-
 class Helper:
     """A forked process that runs functions for its parent."""
 
     __slots__ = (
-        "_announced", "_answered", "_growth", "_lifeline", "_owner", "_pid", "_read_to", "_replies", "_requests",
-        "_stderr",
+        "_announced", "_answered", "_environment", "_growth", "_lifeline", "_owner", "_pid", "_read_to", "_replies",
+        "_requests", "_stderr", "waits",
     )  # fmt: skip
 
-    def __init__(self, ahead: bool = True) -> None:
-        """`ahead` of its first request it loads LLVM."""
+    def __init__(self, ahead: bool = True, pages: SharedPages | None = None) -> None:
+        """`ahead` of its first request it loads LLVM.  With `pages` it is one that waits, and copies those."""
         _prepare_fork()
+        self.waits = pages is not None
+        """Whether it was started before its owner was what it is now."""
+        self._environment: dict[bytes, bytes] | None = None
+        lowest = _FIRST_OF_WAITING if self.waits else 3
         # A file, not a pipe: it never fills up, and its content outlives the helper.
-        self._stderr = _nameless_file()
+        self._stderr = nameless_file(lowest)
         self._read_to = 0
         self._answered = 0
         self._growth = 0
@@ -79,9 +98,9 @@ class Helper:
                 # No other thread may be inside LLVM at the fork: its locks would stay taken in the child for ever.
                 lock.acquire()
             try:
-                request_read, self._requests = map(_beyond_streams, os.pipe())
-                self._replies, reply_write = map(_beyond_streams, os.pipe())
-                lifeline_read, self._lifeline = map(_beyond_streams, os.pipe())
+                request_read, self._requests = both_beyond(lowest, os.pipe())
+                self._replies, reply_write = both_beyond(lowest, os.pipe())
+                lifeline_read, self._lifeline = both_beyond(lowest, connected() if self.waits else os.pipe())
                 inner = (request_read, reply_write, lifeline_read)
                 _pipe_ends.update((*inner, *self._ends()))
                 _kept[threading.get_ident()] = inner
@@ -90,7 +109,7 @@ class Helper:
                 if lock is not None:
                     lock.release()
             if self._pid == 0:
-                self._become_helper(*inner, ahead)
+                self._become_helper(inner, ahead, pages)
             del _kept[threading.get_ident()]
             for descriptor in inner:
                 _pipe_ends.discard(descriptor)
@@ -100,13 +119,15 @@ class Helper:
         """The parent's ends of the pipes."""
         return self._requests, self._replies, self._lifeline
 
-    def _become_helper(self, requests: int, replies: int, lifeline: int, ahead: bool) -> NoReturn:
+    def _become_helper(self, inner: tuple[int, int, int], ahead: bool, pages: SharedPages | None) -> NoReturn:
         code = 1
         try:
             # Not the parent's: whoever reads a pipe of the parent waits until all its writers are gone.
             os.dup2(self._stderr.fileno(), 1)
             os.dup2(self._stderr.fileno(), 2)
-            _serve(requests, replies, lifeline, self._owner, ahead)
+            if pages is not None:
+                os.closerange(3, _FIRST_OF_WAITING)
+            helper_loop.serve(*inner, self._owner, _sentinel, _functions, llvm_is_loaded, ahead, pages)
             code = 0
         finally:
             os._exit(code)
@@ -117,19 +138,20 @@ class Helper:
     ) -> tuple[Any, str]:  # fmt: skip
         """The function's result and what was written to stderr meanwhile; raises HelperDied, TimedOut when `timeout`
         seconds have passed, or RuntimeError."""
-        payload = marshal.dumps((function, arguments))
+        payload = marshal.dumps((function, arguments, self._environment))
+        self._environment = None
         unread = False
         try:
             try:
-                _send(self._requests, payload)
+                send(self._requests, payload)
             except BrokenPipeError:
                 unread, reply = True, None
             else:
                 if meanwhile is not None:
                     meanwhile()
                 if timeout is not None:
-                    _wait(self._replies, timeout)
-                reply = _read_message(self._replies)
+                    wait(self._replies, timeout)
+                reply = read_message(self._replies)
         except BaseException:
             # Interrupted half-way: the next reply would answer this request, so this helper is of no more use.
             self.close()
@@ -139,9 +161,26 @@ class Helper:
             raise HelperDied(self._reap(), text, unread)
         ok, value, self._growth = marshal.loads(reply)
         self._answered += 1
+        if ok is None:
+            self.close()
+            raise HelperDied(value, text, unread=True)
         if not ok:
             raise RuntimeError(value)
         return value, text
+
+    def follow_owner(self, sentinel: int) -> None:
+        """Has a helper that waits take over at its next request what its owner is now, and end that when the descriptor
+        `sentinel` can be read."""
+        self._environment = dict(os.environb)
+        pass_descriptor(self._lifeline, sentinel)
+
+    def written(self) -> bytes:
+        """What `SharedPages.written` says in a helper that waited, once it was asked something."""
+        return self.call(helper_loop.WRITTEN, {})[0] if self.waits and self._answered else b""
+
+    @property
+    def was_asked(self) -> bool:
+        return self._answered > 0
 
     def worn_out(self) -> bool:
         """Whether another helper is to take the next request; never while this one watches over a program."""
@@ -158,7 +197,7 @@ class Helper:
             else:
                 self._announced.discard(owned)
             with contextlib.suppress(BrokenPipeError):  # the helper has died: nobody is there to do it
-                _send(self._lifeline, lifeline.announcement(owned, is_there=is_there))
+                send(self._lifeline, lifeline.announcement(owned, is_there=is_there))
 
     def _drain(self) -> str:
         size = os.fstat(self._stderr.fileno()).st_size
@@ -207,26 +246,6 @@ class Helper:
             self.close()
 
 
-def _beyond_streams(descriptor: int) -> int:
-    """The same under a number that no standard stream has: where those are closed, theirs are the next free ones, and
-    the helper's streams would take the place of its pipes."""
-    if descriptor > 2:
-        return descriptor
-    import fcntl
-
-    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
-    os.close(descriptor)
-    return moved
-
-
-def _nameless_file() -> Any:
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(_beyond_streams(os.memfd_create("stderr")), "w+b")
-    import tempfile
-
-    return tempfile.TemporaryFile()
-
-
 _local = threading.local()
 _creation = threading.Lock()
 # The ends of all pipes to helpers that this process has open. A process forked later, by whichever thread, closes them:
@@ -240,9 +259,13 @@ _sentinel: int | None = None
 
 
 def end_with(sentinel: int) -> None:
-    """Has this process end, and what it runs, once the descriptor can be read; helpers that start later see to it."""
+    """Has this process end, and what it runs, once the descriptor can be read; helpers that start later see to it, and
+    one that waits, which from now on is what this process has become."""
     global _sentinel
     _sentinel = sentinel
+    helper = getattr(_local, "helper", None)
+    if helper is not None and helper.waits:
+        helper.follow_owner(sentinel)
 
 
 def _forget_helpers() -> None:
@@ -277,6 +300,33 @@ def start() -> None:
         helper = None
     if helper is None:
         _local.helper = Helper()
+
+
+def start_waiting(pages: SharedPages) -> None:
+    """Starts this thread's helper in a process that waits to become a user's, for `end_with` to follow; it copies the
+    `pages` that helpers write to.
+
+    Raises OSError where the system has no room for it.  Descriptors below `lowest_of_waiting` are the user's.
+    """
+    _local.helper = Helper(pages=pages)
+
+
+def lowest_of_waiting() -> int | None:
+    """The lowest number of a descriptor that a helper which waits needs in this process; None where there is none."""
+    helper = getattr(_local, "helper", None)
+    return _FIRST_OF_WAITING if helper is not None and helper.waits else None
+
+
+def written() -> bytes:
+    """What `Helper.written` says of this thread's."""
+    helper = getattr(_local, "helper", None)
+    return helper.written() if helper is not None else b""
+
+
+def was_asked() -> bool:
+    """Whether this thread's helper has answered a request."""
+    helper = getattr(_local, "helper", None)
+    return helper is not None and helper.was_asked
 
 
 llvm_is_loaded = False
@@ -359,118 +409,6 @@ def _functions() -> dict[str, Any]:
     from tileiras.codegen import llvm_pipeline
 
     return llvm_pipeline.REQUESTS
-
-
-def _serve(requests: int, replies: int, lifeline: int, owner: int, ahead: bool) -> None:
-    """The helper's loop; it ends with the parent, in the middle of a request as well."""
-    import signal
-
-    from tileiras.codegen.lifeline import follow
-
-    # LLVM runs without the interpreter's lock, so this thread is awake meanwhile.
-    followed = (lambda: _read_message(lifeline), owner, _sentinel)
-    follower = threading.Thread(target=follow, args=followed, daemon=True)
-    follower.start()
-
-    faulthandler = sys.modules.get("faulthandler")
-    if faulthandler is not None:
-        # An abort of LLVM is expected; it is the parent that reports it.
-        faulthandler.disable()
-    # Ctrl-C and its like reach the whole foreground group; the parent decides what happens then.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    import gc
-
-    # What came with the fork is the parent's: looking through it for garbage would copy all of its pages.
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 50)
-    # The parent forks during a compilation, when it collects nothing.
-    gc.enable()
-    first = None if ahead else _read_message(requests)
-    if first is None and not ahead:
-        return follower.join()
-    functions = _functions()
-    warm_up = functions.get("warm_up")
-    if warm_up is not None and not llvm_is_loaded:
-        warm_up()
-    ready = _resident_bytes()
-    while (message := first or _read_message(requests)) is not None:
-        first = None
-        function, arguments = marshal.loads(message)
-        try:
-            ok, value = True, functions[function](**arguments)
-        except Exception as error:  # noqa: BLE001  Whatever it is, the parent must get an answer; it raises it again.
-            ok, value = False, str(error) or type(error).__name__
-        try:
-            _send(replies, marshal.dumps((ok, value, _resident_bytes() - ready)))
-        except BrokenPipeError:  # the parent has gone, and this process ends when what it has left is cleared away
-            break
-    follower.join()
-
-
-def _resident_bytes() -> int:
-    """Resident memory of this process; the most that it has had where the system does not tell what it has now."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        import resource
-
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
-
-
-def _wait(descriptor: int, timeout: float) -> None:
-    """Returns when something can be read; raises TimedOut when `timeout` seconds have passed."""
-    import select
-
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    if not poll.poll(timeout * 1000):
-        raise TimedOut
-
-
-def _send(descriptor: int, message: bytes) -> None:
-    """Writes a message; raises BrokenPipeError when nobody reads any more."""
-    view = memoryview(len(message).to_bytes(_LENGTH, "little") + message)
-    with _no_sigpipe():
-        while view:
-            view = view[os.write(descriptor, view) :]
-
-
-@contextlib.contextmanager
-def _no_sigpipe() -> Iterator[None]:
-    """Keeps the signal of a pipe without reader from this thread: Python ignores it, a program that embeds Python need
-    not, and would end."""
-    import signal
-
-    if signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN:
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
-    waiting = signal.SIGPIPE in signal.sigpending()
-    try:
-        yield
-    finally:
-        if not waiting and signal.SIGPIPE in signal.sigpending():
-            signal.sigwait([signal.SIGPIPE])
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _read_message(descriptor: int) -> bytes | None:
-    header = _read_exactly(descriptor, _LENGTH)
-    return None if header is None else _read_exactly(descriptor, int.from_bytes(header, "little"))
-
-
-def _read_exactly(descriptor: int, size: int) -> bytes | None:
-    chunks: list[bytes] = []
-    while size:
-        chunk = os.read(descriptor, min(size, 1 << 20))
-        if not chunk:
-            return None
-        chunks.append(chunk)
-        size -= len(chunk)
-    return b"".join(chunks)
 
 
 def _alone() -> bool:

@@ -30,19 +30,26 @@ def announcement(owned: Owned, *, is_there: bool) -> bytes:
     return marshal.dumps((owned, is_there))
 
 
+def announced_sentinel(descriptor: int) -> bytes:
+    """Says that a descriptor of the reader's is the sentinel."""
+    return marshal.dumps((None, descriptor))
+
+
 def follow(read: Callable[[], bytes | None], owner: int, sentinel: int | None) -> None:
     """Takes announcements, from the `read` that gives None when the process `owner` is gone; then ends its programs,
     removes its folders, and ends this process.
 
-    The owner is made to go when the descriptor `sentinel` can be read.
+    The owner is made to go when the descriptor `sentinel`, or one that is announced, can be read.
     """
     owned: dict[Owned, None] = {}
     try:
         if sentinel is not None:
-            threading.Thread(target=_end_owner, args=(owner, sentinel), daemon=True).start()
+            _watch(sentinel, owner)
         while (message := read()) is not None:
             which, is_there = marshal.loads(message)
-            if is_there:
+            if which is None:
+                _watch(is_there, owner)
+            elif is_there:
                 owned[which] = None
             else:
                 owned.pop(which, None)
@@ -52,6 +59,10 @@ def follow(read: Callable[[], bytes | None], owner: int, sentinel: int | None) -
         )
     finally:
         os._exit(0)
+
+
+def _watch(sentinel: int, owner: int) -> None:
+    threading.Thread(target=_end_owner, args=(owner, sentinel), daemon=True).start()
 
 
 def _end_owner(owner: int, sentinel: int) -> None:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from tileiras.codegen import isolation, ptxas, toolkit
+from tileiras.codegen.helper_pipes import TimedOut
 from tileiras.codegen.object_file import with_section
 from tileiras.codegen.ptxas import Assembled
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
@@ -104,7 +105,7 @@ def assemble(
             "nvjitlink", meanwhile=meanwhile, timeout=timeout, library=find(location), ptx=ptx,
             name=ptxas.INPUT_NAME, options=tuple(words),
         )  # fmt: skip
-    except isolation.TimedOut:
+    except TimedOut:
         raise CompileError.at(location, f"Child timed out: nvjitlink after {timeout:g} s") from None
     except (RuntimeError, isolation.HelperDied) as error:
         raise CompileError.at(location, f"nvjitlink failed: {error}") from None

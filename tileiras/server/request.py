@@ -12,19 +12,34 @@ import contextlib
 import fcntl
 import io
 import os
-import resource
 import select
 import socket
 import stat
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from tileiras import forked_memory
+from tileiras import forked_memory, process_state
 from tileiras.codegen import isolation
 from tileiras.server import loaded, messages, protocol
 from tileiras.server.protocol import COMMIT, COPY, EXIT, GREETING, REFUSED, RETIRED, RUN, WRITTEN
+
+
+class Memory(NamedTuple):
+    """What is known of the pages that requests write to, and the helpers that work for them."""
+
+    own: forked_memory.SharedPages
+    of_helper: forked_memory.SharedPages
+
+    def prepare(self, own: bytes, of_helper: bytes, has_helper: bytes) -> None:
+        """Has this process ready for a request: what is known now, and whether a helper is likely to be needed."""
+        self.own.ranges, self.of_helper.ranges = own, of_helper
+        if has_helper:
+            # Before this process has pages of its own, which it would share again.
+            with contextlib.suppress(OSError):
+                isolation.start_waiting(self.of_helper)
+        self.own.copy()
 
 
 class Refused(Exception):
@@ -33,17 +48,15 @@ class Refused(Exception):
 
 def serve(
     listener: socket.socket, control: socket.socket, identity: bytes, state: loaded.Snapshot,
-    pages: forked_memory.SharedPages, forget: Callable[[], None],
+    memory: Memory, forget: Callable[[], None],
 ) -> NoReturn:  # fmt: skip
     """Takes connections until one brings a command, and ends with it.
 
     `control` leads to the zygote, which has this process prepare for a command while it waits; when the zygote is gone,
     `forget` is called, and this process ends.
     """
-    is_prepared = not pages.ranges
     while True:
-        connection, was_prepared = _next(listener, control, forget)
-        is_prepared |= was_prepared
+        connection = _next(listener, control, memory, forget)
         with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
             process, user, group = messages.peer(connection)
             if user == os.geteuid():
@@ -57,7 +70,7 @@ def serve(
                     messages.send(control, kind, *fields[1:], descriptors=(connection.fileno(),))
                 else:
                     messages.send(control, RUN, descriptors=(connection.fileno(),))
-                    client = _Client(connection, control, pages if is_prepared else None)
+                    client = _Client(connection, control, memory)
                     _answer(client, process, group, fields[1:], descriptors, state)
                 for number in descriptors:
                     os.close(number)
@@ -65,10 +78,9 @@ def serve(
 
 
 def _next(
-    listener: socket.socket, control: socket.socket, forget: Callable[[], None]
-) -> tuple[socket.socket, bool]:
-    """The next connection, for which several spares wait, and whether this one has been prepared meanwhile."""
-    is_prepared = False
+    listener: socket.socket, control: socket.socket, memory: Memory, forget: Callable[[], None]
+) -> socket.socket:
+    """The next connection, for which several spares wait; meanwhile this one is prepared."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     poll.register(control, select.POLLIN)
@@ -77,7 +89,7 @@ def _next(
         if listener.fileno() in ready:
             with contextlib.suppress(BlockingIOError):  # another spare has it
                 connection, _ = listener.accept()
-                return connection, is_prepared
+                return connection
         if control.fileno() in ready:
             try:
                 kind, fields, _ = messages.receive(control)
@@ -85,8 +97,7 @@ def _next(
                 forget()
                 os._exit(0)
             if kind == COPY:
-                forked_memory.copy(fields[0])
-                is_prepared = True
+                memory.prepare(*fields)
 
 
 def _answer(
@@ -102,7 +113,8 @@ def _answer(
             raise Refused(f"no program of the service: {program}")
         client.take_over_descriptors(descriptors, [int(word) for word in protocol.unpack_words(numbers)])
         take_over_process(process, group)
-        _take_over_environment(protocol.unpack_words(environment))
+        pairs = protocol.unpack_words(environment)
+        process_state.take_over_environment(dict(pair.partition(b"=")[::2] for pair in pairs))
         sys.argv = [os.fsdecode(word) for word in protocol.unpack_words(arguments)]
         sys.orig_argv = [sys.executable, *sys.argv]
         sys.path[:1] = [os.fsdecode(first)]
@@ -120,8 +132,6 @@ def _answer(
 _SAME = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
 """Lines of /proc/PID/status (proc(5)) that a process cannot change, or only give up."""
 
-_LIMITS = sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")})
-
 _NAMESPACES = ("mnt", "user", "pid", "net")
 
 
@@ -130,7 +140,7 @@ def take_over_process(process: int, group: int) -> None:
     or sees other files."""
     if process <= 0 or group != os.getegid():
         raise Refused("the client's process is not to be seen, or has another group")
-    theirs, own = _status(process), _status(os.getpid())
+    theirs, own = process_state.status(process), process_state.status(os.getpid())
     for name in _SAME:
         if theirs.get(name) != own.get(name):
             raise Refused(f"the client has another {name}")
@@ -140,23 +150,7 @@ def take_over_process(process: int, group: int) -> None:
     root, here = os.stat(f"/proc/{process}/root"), os.stat("/")
     if (root.st_dev, root.st_ino) != (here.st_dev, here.st_ino):
         raise Refused("the client has another root")
-    for kind in _LIMITS:
-        limits = resource.prlimit(process, kind)
-        if limits != resource.getrlimit(kind):
-            resource.setrlimit(kind, limits)
-    priority = os.getpriority(os.PRIO_PROCESS, process)
-    if priority != os.getpriority(os.PRIO_PROCESS, 0):
-        os.setpriority(os.PRIO_PROCESS, 0, priority)
-    processors = os.sched_getaffinity(process)
-    if processors != os.sched_getaffinity(0):
-        os.sched_setaffinity(0, processors)
-    os.umask(int(theirs["Umask"], 8))
-
-
-def _status(process: int) -> dict[str, str]:
-    with open(f"/proc/{process}/status", "rb") as file:
-        lines = file.read().decode("ascii", "replace").split("\n")
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    process_state.take_over(process, theirs)
 
 
 def _moved(number: int, first: int) -> int:
@@ -166,29 +160,16 @@ def _moved(number: int, first: int) -> int:
     return moved
 
 
-def _take_over_environment(pairs: list[bytes]) -> None:
-    wanted = dict(pair.partition(b"=")[::2] for pair in pairs)
-    for name in [name for name in os.environb if name not in wanted]:
-        del os.environb[name]
-    for name, value in wanted.items():
-        if os.environb.get(name) != value:
-            os.environb[name] = value
-
-
 # ---- being it --------------------------------------------------------------------------------------------------------
 
 
 class _Client:
     """The command that waits for this process, and the zygote, which looks after both."""
 
-    def __init__(
-        self, connection: socket.socket, control: socket.socket, pages: forked_memory.SharedPages | None
-    ) -> None:
-        """`pages` where the zygote is to hear which of them this request writes to."""
+    def __init__(self, connection: socket.socket, control: socket.socket, memory: Memory) -> None:
         self._connection = connection
         self._control = control
-        self._pages = pages
-        self._faults = forked_memory.faults()
+        self._memory = memory
         self._committed = False
         self._own = 0
         """Descriptors of the service's own have this number or a higher one, the client's lower ones."""
@@ -208,6 +189,9 @@ class _Client:
         self._has_others = self._own > 3
         # A number that is free now may be one that a client's is to have.
         first = max(self._own, *received, self._connection.fileno(), self._control.fileno()) + 1
+        lowest = isolation.lowest_of_waiting()
+        if lowest is not None and first > lowest:
+            isolation.stop()
         here, *others = [_moved(number, first) for number in received]
         self._connection = socket.socket(fileno=_moved(self._connection.detach(), first))
         self._control = socket.socket(fileno=_moved(self._control.detach(), first))
@@ -248,20 +232,24 @@ class _Client:
 
     def end(self, code: int) -> NoReturn:
         """Hands the exit code over and ends this process."""
+        has_helper = isolation.was_asked()
         # Whoever reads a pipe of the client waits until all its writers are gone; LLVM's process has its own streams,
-        # and what else the client has inherited.
-        if self._has_others:
+        # and, unless it was there before, what else the client has inherited.
+        if self._has_others and isolation.lowest_of_waiting() is None:
             isolation.stop()
         os.closerange(0, self._own)
         with contextlib.suppress(OSError):
-            messages.send(self._control, EXIT)
+            messages.send(self._control, EXIT, b"\1" if has_helper else b"")
         with contextlib.suppress(OSError):
             messages.send(self._connection, EXIT, code.to_bytes(4, "little", signed=True))
+        with contextlib.suppress(OSError, RuntimeError, isolation.HelperDied, protocol.ProtocolError):
+            of_helper = isolation.written()
+            isolation.stop()
+            own = self._memory.own.written()
+            if own or of_helper:
+                messages.send(self._control, WRITTEN, own, of_helper)
         # The zygote counts the time of processes that were waited for.
         isolation.stop()
-        if self._pages is not None and forked_memory.faults() - self._faults > forked_memory.FEW_FAULTS:
-            with contextlib.suppress(OSError, protocol.ProtocolError):
-                messages.send(self._control, WRITTEN, self._pages.written())
         os._exit(0)
 
     def leave(self, kind: bytes, *fields: bytes) -> NoReturn:

@@ -28,7 +28,7 @@ from typing import NoReturn
 
 from tileiras import __version__, code_archive, forked_memory
 from tileiras.local_lock import locked, unlock
-from tileiras.server import loaded, messages, protocol
+from tileiras.server import loaded, messages, protocol, request
 from tileiras.server.protocol import COPY, EXIT, FACTS, RETIRED, RUN, STATUS, STOP, WRITTEN
 
 MOST_REQUESTS = 256
@@ -90,7 +90,9 @@ class Zygote:
         self._idle = idle
         self._inode = os.stat(name, dir_fd=directory).st_ino
         self._children: dict[int, Child] = {}
-        self._pages = forked_memory.SharedPages()
+        self._memory = request.Memory(forked_memory.SharedPages(), forked_memory.SharedPages())
+        self._has_helper = False
+        """Whether the last request asked a helper of its own for something."""
         self._spares = min(4, len(os.sched_getaffinity(0)))
         self._ending = False
         self._requests = 0
@@ -126,7 +128,8 @@ class Zygote:
     def _until_quiet(self) -> float:
         """Has the spares prepared where it is quiet; else the seconds until then, if one of them is not."""
         spares = [child for child in self._children.values() if child.state == SPARE and not child.is_prepared]
-        if self._ending or not spares or not self._pages.ranges or self._busy():
+        known = self._memory.own.ranges
+        if self._ending or not spares or not known or self._busy():
             return 3600.0
         left = self._last + QUIET_SECONDS - time.monotonic()
         if left > 0:
@@ -134,7 +137,8 @@ class Zygote:
         for child in spares:
             child.is_prepared = True
             with contextlib.suppress(OSError):
-                messages.send(child.control, COPY, self._pages.ranges)
+                flag = b"\1" if self._has_helper else b""
+                messages.send(child.control, COPY, known, self._memory.of_helper.ranges, flag)
         return 3600.0
 
     def _wait(self, seconds: float) -> None:
@@ -216,9 +220,7 @@ class Zygote:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _work(self, control: socket.socket) -> None:
-        from tileiras.server import request
-
-        request.serve(self._listener, control, self._identity, self._state, self._pages, self._forget)
+        request.serve(self._listener, control, self._identity, self._state, self._memory, self._forget)
 
     def _forget(self) -> None:
         """Called by a spare whose zygote is gone."""
@@ -239,9 +241,12 @@ class Zygote:
         if kind == RETIRED:
             self._end()
         elif kind == WRITTEN:
-            self._pages.learn(fields[0])
+            self._memory.own.learn(fields[0])
+            self._memory.of_helper.learn(fields[1])
         elif kind == EXIT:
             child.state = DONE
+            if fields:
+                self._has_helper = bool(fields[0])
             child.leave_client()
         elif kind == RUN:
             self._requests += 1
@@ -323,7 +328,7 @@ class Zygote:
             "ending": self._ending,
             "processor_seconds": sum((own.ru_utime, own.ru_stime, children.ru_utime, children.ru_stime)),
             "memory": own.ru_maxrss,
-            "pages": len(self._pages),
+            "pages": sum(map(len, self._memory)),
         }
 
 

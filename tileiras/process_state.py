@@ -1,0 +1,40 @@
+"""What a process has from its shell besides descriptors and environment: read from one, for another."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+_LIMITS = sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")})
+
+
+def status(process: int) -> dict[str, str]:
+    """The lines of /proc/PID/status (proc(5)) by their names; raises OSError."""
+    with open(f"/proc/{process}/status", "rb") as file:
+        lines = file.read().decode("ascii", "replace").split("\n")
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def take_over(process: int, found: dict[str, str]) -> None:
+    """Gives this process the umask, limits, priority and processors of another one of this user, whose status is
+    `found`; raises OSError or ValueError where it must not have them."""
+    for kind in _LIMITS:
+        limits = resource.prlimit(process, kind)
+        if limits != resource.getrlimit(kind):
+            resource.setrlimit(kind, limits)
+    priority = os.getpriority(os.PRIO_PROCESS, process)
+    if priority != os.getpriority(os.PRIO_PROCESS, 0):
+        os.setpriority(os.PRIO_PROCESS, 0, priority)
+    processors = os.sched_getaffinity(process)
+    if processors != os.sched_getaffinity(0):
+        os.sched_setaffinity(0, processors)
+    os.umask(int(found["Umask"], 8))
+
+
+def take_over_environment(wanted: dict[bytes, bytes]) -> None:
+    """Makes the environment of this process that one."""
+    for name in [name for name in os.environb if name not in wanted]:
+        del os.environb[name]
+    for name, value in wanted.items():
+        if os.environb.get(name) != value:
+            os.environb[name] = value
