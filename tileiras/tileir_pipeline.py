@@ -128,7 +128,7 @@ ROWS: tuple[Row, ...] = (
         "tileas-generate-schedule", "tileas-materialize-schedule", "tileas-resolve-agent-boundary",
         "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
         "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "lower-tma-load-store-to-async",
-        "tileas-materialize-async", "tileas-rematerialize"),
+        "tileas-materialize-async", "tileas-specialize-mma", "tileas-rematerialize"),
         "on nv_tileas, from level 2 on"),
     Row(3, "test-convert-to-llvm", (), "a test pass"),
     Row(3, "tileir-legalize-llvm-kernel", (), "convert-tileas-to-llvm makes entries with their final parameters"),

@@ -13,7 +13,7 @@ import tileiras
 from tests.agents.running import SEEDS, ptx
 from tileiras.requirements import spelled
 from tileiras.sim import emulate
-from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS, PipeProtocol
+from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, PIPE_PROTOCOLS, PRODUCTS, PipeProtocol
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "agents.md").read_text(encoding="utf-8")
 
@@ -71,12 +71,20 @@ def test_the_table_is_the_protocol():
 
 
 def test_every_protocol_has_all_of_its_kinds():
-    """Of each producer and each consumer one, with arrivals that an mbarrier counts."""
-    producers, consumers = ({kinds[side] for kinds in PIPE_PROTOCOLS} for side in (0, 1))
-    assert len(PIPE_PROTOCOLS) == len(producers) * len(consumers)
-    for (producer, consumer), protocol in PIPE_PROTOCOLS.items():
+    """Of each producer and each consumer of shared memory one, with arrivals that an mbarrier counts."""
+    shared = {kinds: protocol for kinds, protocol in PIPE_PROTOCOLS.items() if kinds != (PRODUCTS, ACCUMULATOR_LOADS)}
+    producers, consumers = ({kinds[side] for kinds in shared} for side in (0, 1))
+    assert len(shared) == len(producers) * len(consumers) == len(PIPE_PROTOCOLS) - 1
+    for (producer, consumer), protocol in shared.items():
         generic = producer != "bulk_load", consumer == "ld_shared"
         # Through different proxies a fence is needed: before the asynchronous read, or before the next write.
         assert bool(protocol.fence) == (generic[0] != generic[1])
         assert protocol.full_count(32) == {"st_shared": 32, "cp_async": 1024, "bulk_load": 1}[producer]
         assert protocol.empty_count(32) == (1 if consumer in ("bulk_store", "tcgen05") else 32)
+        assert not protocol.fills_by_commit
+
+
+def test_accumulators_are_full_by_a_commit_and_empty_by_warps():
+    protocol = PIPE_PROTOCOLS[PRODUCTS, ACCUMULATOR_LOADS]
+    assert protocol.fills_by_commit and not protocol.frees_by_commit and not protocol.fence
+    assert (protocol.full_count(1), protocol.empty_count(8)) == (1, 8)

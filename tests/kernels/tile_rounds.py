@@ -14,21 +14,25 @@ def rounds(
     *,
     guarded: bool = False,
     element: str = "f16",
+    loaded: bool = False,
     hints: str = "",
 ) -> Kernel:
     """Round t stores the product of row tile t of A with B, over the first t tiles of K: none in the first round.
 
-    `guarded`: within a branch that rounds of an even number pass by.  `hints` stand at the entry.
+    `guarded`: within a branch that rounds of an even number pass by.  `loaded`: it is added to what C has there.
+    `hints` stand at the entry.
     """
     m, n, k = tiles
     a = View("a", (m, k), element, (m * count, k * count), padding="zero")
     b = View("b", (k, n), element, (k * count, n), padding="zero")
     c = View("c", (m, n), "f32", (m * count, n), padding="zero")
     types = a.tile, b.tile, c.tile
+    first, token = ("first", "%k_first") if loaded else ("none", "")
     product = [
-        f"%sum = for %i in (%zero to %t, step %one) : tile<i32> iter_values(%acc = %none) -> ({c.tile}) {{",
+        *([c.load("first", "%t, %zero")] if loaded else []),
+        f"%sum = for %i in (%zero to %t, step %one) : tile<i32> iter_values(%acc = %{first}) -> ({c.tile}) {{",
         a.load("a", "%t, %i"), b.load("b", "%i, %zero"), dot("next", "a", "b", "acc", types),
-        f"continue %next : {c.tile}", "}", c.store("sum", "%t, %zero"),
+        f"continue %next : {c.tile}", "}", c.store("sum", "%t, %zero", token=token),
     ]  # fmt: skip
     if guarded:
         product = ["if %runs {", *product, "yield", "}"]
@@ -46,7 +50,8 @@ def rounds(
     for t in range(count):
         if t % 2 or not guarded:
             rows, depth = slice(t * m, (t + 1) * m), t * k
-            wanted[rows] = left[rows, :depth].astype(np.float32) @ right[:depth].astype(np.float32)
+            product = left[rows, :depth].astype(np.float32) @ right[:depth].astype(np.float32)
+            wanted[rows] = product + (before[rows] if loaded else 0)
     return Kernel(entry([a, b, c], body, hints), (left, right), (before,), (wanted,))
 
 
@@ -75,3 +80,39 @@ def after_a_store(tiles: tuple[int, int, int] = (64, 32, 32), steps: int = 3, *,
         changed[:, :k] = 2
     wanted = changed.astype(np.float32) @ right.astype(np.float32)
     return Kernel(entry([b, a, c], body), (right,), (left, np.zeros_like(wanted)), (changed, wanted))
+
+
+def gated_products(tiles: tuple[int, int, int] = (64, 32, 32), count: int = 3, *, apart: bool = False) -> Kernel:
+    """Round t stores, element by element, the product of two products of row tile t of A, with B and with D, over two
+    tiles of K: both in one loop, or in two, `apart`."""
+    m, n, k = tiles
+    a = View("a", (m, k), "f16", (m * count, 2 * k), padding="zero")
+    b, d = (View(name, (k, n), "f16", (2 * k, n), padding="zero") for name in "bd")
+    c = View("c", (m, n), "f32", (m * count, n), padding="zero")
+    types = a.tile, b.tile, c.tile
+    steps = "%i in (%zero to %two, step %one) : tile<i32>"
+
+    def alone(result: str, operand: View) -> list[str]:
+        return [
+            f"%{result} = for {steps} iter_values(%acc = %none) -> ({c.tile}) {{",
+            a.load("a", "%t, %i"), operand.load(operand.name, "%i, %zero"),
+            dot("next", "a", operand.name, "acc", types), f"continue %next : {c.tile}", "}",
+        ]  # fmt: skip
+
+    together = [
+        f"%left, %right = for {steps} iter_values(%one_acc = %none, %other_acc = %none) -> ({c.tile}, {c.tile}) {{",
+        a.load("a", "%t, %i"), b.load("b", "%i, %zero"), d.load("d", "%i, %zero"),
+        dot("one_next", "a", "b", "one_acc", types), dot("other_next", "a", "d", "other_acc", types),
+        f"continue %one_next, %other_next : {c.tile}, {c.tile}", "}",
+    ]  # fmt: skip
+    body = [
+        ONE, zeros("none", c.tile),
+        f"%count = constant <i32: {count}> : tile<i32>", "%two = constant <i32: 2> : tile<i32>",
+        "for %t in (%zero to %count, step %one) : tile<i32> {",
+        *([*alone("left", b), *alone("right", d)] if apart else together),
+        f"%gated = mulf %left, %right rounding<nearest_even> : {c.tile}", c.store("gated", "%t, %zero"), "continue", "}",
+    ]  # fmt: skip
+    left, right, other = (whole_numbers(view.shape, "f16", seed, 2) for seed, view in enumerate((a, b, d), 1))
+    wide = left.astype(np.float32)
+    wanted = (wide @ right.astype(np.float32)) * (wide @ other.astype(np.float32))
+    return Kernel(entry([a, b, d, c], body), (left, right, other), (np.zeros_like(wanted),), (wanted,))

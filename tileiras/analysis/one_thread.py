@@ -45,7 +45,7 @@ def _is_done_by_one_thread(op: Operation) -> bool:
         if pipe is None:
             return False
         protocol = protocol_of(pipe)
-        return protocol.frees_by_commit if isinstance(op, _CONSUMES) else protocol.counts_bytes
+        return protocol.frees_by_commit if isinstance(op, _CONSUMES) else protocol.is_filled_by_one_thread
     if isinstance(op, tileas.CopyOp):
         return is_in_shared(op.result.type)
     control = isinstance(op, (scf.ForOp, scf.IfOp, scf.YieldOp, tileas.CreateMemTokenOp, tileas.JoinMemTokenOp))

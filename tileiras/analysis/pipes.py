@@ -37,6 +37,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     TmaLoadOp,
 )
 from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
+from tileiras.dialects.nv_tileas.tensor_memory import allocation_of
 from tileiras.ir import Operation, Region, TensorType, Terminator, Type, Value
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.tensor_box import tensor_boxes
@@ -62,6 +63,7 @@ ON_TOKENS = (
 
 _WRITES = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 _ON_BUFFERS = (*_WRITES, tileas.CopyOp)
+_ON_ACCUMULATORS = (names.TENSOR_DOT, names.TENSOR_LOAD, names.TENSOR_SCALE, names.TENSOR_STORE)
 
 
 def sources(value: Value) -> list[Operation]:
@@ -183,8 +185,12 @@ def pipe_errors(func: Operation, uses: PipeUses, gpu: Target) -> Iterator[Findin
     for op in func.walk():
         if isinstance(op, _ON_BUFFERS) and op.buffer in uses.buffers:
             wrong = _outside_error(op, uses)
-            if wrong:
-                yield op, wrong
+        elif op.name in _ON_ACCUMULATORS:
+            wrong = _accumulator_error(op, uses)
+        else:
+            continue
+        if wrong:
+            yield op, wrong
 
 
 def _ends_errors(pipe: CreatePipelineOp, uses: PipeUses, func: Operation) -> Iterator[Finding]:
@@ -379,6 +385,20 @@ def _outside_error(op: StageAccess, uses: PipeUses) -> str:
     kind, wanted = _kind_of(op), pipe.kinds[0 if writes else 1]
     if kind != wanted:
         return _other_kind(kind, wanted)
+    return _agent_error(op, pipe, uses, writes)
+
+
+def _accumulator_error(op: Any, uses: PipeUses) -> str:
+    """Whether an agent touches an accumulator of a pipe otherwise than by products that fill or loads that drain it."""
+    pipe = uses.buffers.get(allocation_of(op.buffer))
+    if pipe is None:
+        return ""
+    if op.name not in (names.TENSOR_DOT, names.TENSOR_LOAD):
+        return f"touches an accumulator of a pipe, which '{names.TENSOR_DOT}' fills and '{names.TENSOR_LOAD}' drains"
+    return _agent_error(op, pipe, uses, op.name == names.TENSOR_DOT)
+
+
+def _agent_error(op: Operation, pipe: CreatePipelineOp, uses: PipeUses, writes: bool) -> str:
     if agent_of(op) in (uses.filling(pipe) if writes else uses.draining(pipe)):
         return ""
     does, not_ = ("writes to", "fill") if writes else ("reads", "drain")

@@ -390,7 +390,8 @@ class Synchronization:
     def _tensor_alloc(self, op: tileas.TensorAllocOp) -> None:
         if op.column is not None:
             start = _FIRST_COLUMN + op.column.value
-            self._buffers[op.result] = self._new_range(start, start + op.result.type.columns)
+            self._buffers[op.result] = found = self._new_range(start, start + op.result.type.columns)
+            found.piped = any(user.name == names.CREATE_PIPELINE for user in op.result.users)
 
     def _tensor_slice(self, op: tileas.TensorSliceOp) -> None:
         if op.buffer in self._buffers:

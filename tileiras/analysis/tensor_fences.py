@@ -3,7 +3,7 @@
 Loads and stores of all warps, a barrier, then the dot that one thread issues, or stores of another tile:
 `tcgen05.fence::before_thread_sync` stands behind the former and `tcgen05.fence::after_thread_sync` before the latter
 (PTX ISA, "Canonical synchronization patterns" of tcgen05).  A commit is a fence of its own kind, so that the way back
-needs one only behind the wait.
+needs one only behind the wait.  Accumulators that a pipe hands from agent to agent have the fences of their pipe.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def fence_columns(func: aa.FuncOp) -> None:
     """Marks loads, stores and dots of a function of nv_tileas, whose buffers have columns, in place: those that meet in
     a column, the dot or the store of another tile behind the load or store, or in a later iteration, and stores of an A
     that an earlier iteration's dot has read.  A fence is for all that its thread has done before."""
-    numbers = {op: number for number, op in enumerate(func.walk())}
+    numbers = {op: number for number, op in enumerate(func.walk()) if not _is_of_pipe(op)}
     moves: list[Any] = [op for op in numbers if isinstance(op, _MOVES)]
     writes: list[Any] = [op for op in numbers if isinstance(op, (tileas.TensorDotOp, tileas.TensorStoreOp))]
     loops = {op: set(scf.loops_around(op)) for op in (*moves, *writes)}
@@ -61,6 +61,17 @@ def fence_columns(func: aa.FuncOp) -> None:
     for load in moves:
         if not isinstance(load, tileas.TensorStoreOp) and _knows(load):
             load.attributes["behind"] = UnitAttr()
+
+
+def _is_of_pipe(op: Any) -> bool:
+    """Whether an operation is on a stage of a pipe; of loads it is noted that they are behind its fence."""
+    if not isinstance(op, (*_MOVES, tileas.TensorDotOp)):
+        return False
+    if all(user.name != names.CREATE_PIPELINE for user in allocation_of(op.buffer).users):
+        return False
+    if not isinstance(op, tileas.TensorDotOp):
+        op.attributes["behind"] = UnitAttr()
+    return True
 
 
 def _knows(load: tileas.TensorLoadOp | tileas.TensorScaleOp) -> bool:

@@ -37,13 +37,11 @@ def resolve_boundary(
     counts = [compute, *(loading_warps(compute, not _has(region, RUNS)) for region in switch.agents[1:])]
     for region, warps in zip(switch.agents[1:], counts[1:]):
         if warps < compute:
-            _narrow(region, warps)
+            narrow(region, warps)
     switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
     others = counts[1:]
-    pointers = any(_has(region, (tileas.AsyncLoadOp,)) for region in switch.agents[1:])
-    service = POINTER_COPIES if pointers else TILED_COPIES
     tiles = block_registers(switch.agents[0].block)
-    shares = register_shares(tiles, compute, sum(others), service, least_ctas_of(func))
+    shares = register_shares(tiles, compute, sum(others), service_registers(switch), least_ctas_of(func))
     func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
     if shares.compute and target.has("setmaxnreg"):
         switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(others)])
@@ -51,6 +49,12 @@ def resolve_boundary(
         pipes = sum(op.name == names.CREATE_PIPELINE for op in func.body.blocks[0].operations)
         shared = f"{compute} compute, {sum(counts[1:])} load through {counted(pipes, 'pipe')}"
         engine.remark(switch.location, f"warps by agent: {shared}")
+
+
+def service_registers(switch: AgentSwitchOp) -> int:
+    """Registers of a thread of the agents of a switch that do not compute."""
+    pointers = any(_has(region, (tileas.AsyncLoadOp,)) for region in switch.agents[1:])
+    return POINTER_COPIES if pointers else TILED_COPIES
 
 
 def _operations(region: Region) -> Iterator[Operation]:
@@ -62,7 +66,7 @@ def _has(region: Region, kinds: tuple[type[Operation], ...]) -> bool:
     return any(isinstance(op, kinds) for op in _operations(region))
 
 
-def _narrow(region: Region, warps: int) -> None:
+def narrow(region: Region, warps: int) -> None:
     """Has `warps` warps hold what the kernel's would."""
     for op in _operations(region):
         values: list[Value] = [*op.results]

@@ -9,15 +9,21 @@ whose first thread issues the copies.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaDescType
-from tileiras.ir import Block, Builder, IntegerAttr, Operation, Value, VerifyError, i32
+from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, Value, VerifyError, i32
 from tileiras.resources.arena import program_around
 from tileiras.targets import Target
 from tileiras.targets.sm import WARP_SIZE
+
+if TYPE_CHECKING:
+    from tileiras.analysis.pipes import PipeUses
 
 MOST_SMS = 256
 """Of a GPU, with room above the 192 that the largest has (sm_120's full GB202)."""
@@ -89,8 +95,8 @@ def _start_of(program: Block | None, op: MakeTmaDescOp, slot: Value) -> Builder:
 def _end_of_copies(func: aa.FuncOp) -> Operation:
     """The operation before which the kernel's first thread knows of all copies by maps that they are complete.
 
-    It does so at the end of its own agent's program where that has waited for every stage that other agents fill, and
-    behind all agents otherwise.
+    It does so at the end of its own agent's program where that has waited for every stage that other agents fill, or
+    for products that another agent made of them, and behind all agents otherwise.
     """
     entry = func.body.blocks[0]
     switches = [op for op in entry.operations if op.name == names.AGENT_SWITCH]
@@ -105,6 +111,38 @@ def _end_of_copies(func: aa.FuncOp) -> Operation:
             if agent_of(user) is first:
                 continue
             pipe = pipe_of(user.token) if isinstance(user, tileas.TmaLoadOp) else None
-            if pipe is None or uses.draining(pipe) != [first]:
+            if pipe is None or not _is_seen_by(first, pipe, uses):
                 return entry.last
     return first.block.last
+
+
+def _is_seen_by(first: Region, pipe: Operation, uses: PipeUses) -> bool:
+    """Whether an agent waits for every stage of a pipe, or for accumulators to which products of every stage add."""
+    from tileiras.analysis.pipes import DRAINS, pipe_of, protocol_of
+
+    def hands_on(op: Operation) -> bool:
+        if op.name != names.PRODUCER_COMMIT:
+            return False
+        accumulators = pipe_of(op.operands[0])
+        if accumulators is None or not protocol_of(accumulators).fills_by_commit:
+            return False
+        return uses.draining(accumulators) == [first]
+
+    if uses.draining(pipe) == [first]:  # type: ignore[arg-type]
+        return True
+    waits = [op for op in uses.pipes[pipe] if isinstance(op, DRAINS)]  # type: ignore[index]
+    return all(any(map(hands_on, _behind(wait))) for wait in waits)
+
+
+def _behind(op: Operation | None) -> Iterator[Operation]:
+    """The operations behind one in its block and in those around it."""
+    while op is not None:
+        yield from _later(op)
+        op = op.parent_op
+
+
+def _later(op: Operation) -> Iterator[Operation]:
+    current = op.next
+    while current is not None:
+        yield current
+        current = current.next

@@ -31,38 +31,46 @@ class NotSeparable(Exception):
         self.reason = reason
 
 
-class ProducerSlice:
-    """The part of a function on which `loads` depend, the data of these loads apart.
+class AgentSlice:
+    """The part of `program`, a function or the agent of one, on which an agent depends that does a few of its
+    operations.
 
-    `outside`: operations of the function's own block that stand before the agents, for all of them; `operations`:
-    those that the producer repeats; `around`: the loops and branches in which loads are, which it runs through, and
-    `handed_on` the numbers of their results that it needs.
+    `outside`: operations that stand before the agents, for all of them; `operations`: those that the agent repeats;
+    `around`: the loops and branches in which its own operations are, which it runs through, and `handed_on` the
+    numbers of their results that it needs.
 
-    Raises NotSeparable where something cannot be repeated, or a load has to wait for another agent.
+    Methods raise NotSeparable where something cannot be repeated, or has to wait for another agent.
     """
 
-    def __init__(self, func: aa.FuncOp, loads: Iterable[tileas.Load]) -> None:
+    def __init__(self, program: Operation, outside: set[Operation]) -> None:
         self._aliases = AliasAnalysis()
-        self.outside = _outside(func.body.blocks[0])
+        self._program = program
+        self.outside = outside
         self.operations: set[Operation] = set()
         self.around: set[Operation] = set()
         self.handed_on: dict[Operation, set[int]] = {}
-        self._pending: list[Value] = []
         self._seen: set[Value] = set()
-        for load in loads:
-            self._check_order(load)
-            self._pending += _address(load)
-            self._enter(load, func)
+        self._own: set[Operation] = set()
+        self._pending: list[Value] = []
+
+    def take(self, op: Operation, needed: Iterable[Value]) -> None:
+        """Has the agent do an operation, with the values that this takes."""
+        self._own.add(op)
+        self._pending += needed
+        self._enter(op)
+
+    def close(self) -> None:
+        """Follows all that is needed to where it comes from."""
         while self._pending:
             value = self._pending.pop()
             if value not in self._seen:
                 self._seen.add(value)
                 self._need(value)
 
-    def _enter(self, load: Operation, func: Operation) -> None:
-        """The loops and branches around a load."""
-        op = load.parent_op
-        while op is not None and op is not func:
+    def _enter(self, taken: Operation) -> None:
+        """The loops and branches around an operation."""
+        op = taken.parent_op
+        while op is not None and op is not self._program:
             if isinstance(op, scf.ForOp):
                 self._pending += [op.lower_bound, op.upper_bound, op.step]
             elif isinstance(op, scf.IfOp):
@@ -75,7 +83,7 @@ class ProducerSlice:
 
     def _need(self, value: Value) -> None:
         op: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
-        if isinstance(op, aa.FuncOp) or op in self.outside:
+        if isinstance(op, aa.FuncOp) or op in self.outside or op in self._own:
             return
         if op in self.around:
             is_argument = isinstance(value, BlockArgument)
@@ -96,12 +104,15 @@ class ProducerSlice:
             if isinstance(inner, READS):
                 self._check_order(inner)
             elif not (inner.regions or inner.has_trait(NoMemoryEffect) or inner.has_trait(Pure)):
-                raise NotSeparable(inner, f"addresses of loads depend on '{inner.name}', which happens once")
+                raise NotSeparable(inner, f"{self.what} depend on '{inner.name}', which happens once")
             self._pending += [
                 value
                 for value in inner.operands
                 if not isinstance(value.type, aa.MemTokenType) and not is_inside(value, op)
             ]
+
+    what = "trip counts"
+    """Of what the agent does, which depends on what it repeats."""
 
     def _check_order(self, load: Any) -> None:
         """That a load has to wait for nothing that another agent does."""
@@ -134,6 +145,22 @@ class ProducerSlice:
             return False
         known = hasattr(op, "view") or hasattr(op, "pointer")
         return not known or self._aliases.may_alias(address_of(op), address_of(load))
+
+
+class ProducerSlice(AgentSlice):
+    """The part of a function on which `loads` depend, the data of these loads apart.
+
+    Raises NotSeparable where something cannot be repeated, or a load has to wait for another agent.
+    """
+
+    what = "addresses of loads"
+
+    def __init__(self, func: aa.FuncOp, loads: Iterable[tileas.Load]) -> None:
+        super().__init__(func, _outside(func.body.blocks[0]))
+        for load in loads:
+            self._check_order(load)
+            self.take(load, _address(load))
+        self.close()
 
 
 def _address(load: Any) -> list[Value]:

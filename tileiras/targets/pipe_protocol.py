@@ -6,7 +6,9 @@ transactions, that it waits for have come.
 
 Sources: PTX ISA, "mbarrier", "cp.async.mbarrier.arrive", "Async Copy and mbarrier Transactions" (`bulk_load`), "Async
 Proxy" and "fence.proxy" (an access by the asynchronous proxy that follows one by the generic proxy, a read included,
-needs the fence between), "wgmma.wait_group" and "cp.async.bulk.wait_group" (when operands have been read).
+needs the fence between), "wgmma.wait_group" and "cp.async.bulk.wait_group" (when operands have been read), "Canonical
+synchronization patterns" of tcgen05 (accumulators: a commit, or loads and `tcgen05.fence::before_thread_sync`, then
+`tcgen05.fence::after_thread_sync` behind the wait).
 """
 
 from __future__ import annotations
@@ -48,6 +50,16 @@ class PipeProtocol(NamedTuple):
         return self.empty_signal == COMMIT
 
     @property
+    def fills_by_commit(self) -> bool:
+        """Whether a stage is full once the products that write it are complete: it lies in tensor memory."""
+        return self.full_signal == COMMIT
+
+    @property
+    def is_filled_by_one_thread(self) -> bool:
+        """Whether one thread of the producer waits for stages, fills them, and has their signal sent."""
+        return self.full == "agent"
+
+    @property
     def is_asynchronous(self) -> bool:
         """Whether a stage may be in flight when its producer goes on."""
         return self.full_signal != ARRIVE
@@ -71,6 +83,9 @@ a tensor map."""
 
 THREADS, WARPGROUPS, TENSOR_MEMORY = "ld_shared", "wgmma", "tcgen05"
 """Consumers: threads that load from a stage, products of warpgroups or into tensor memory that read it in place."""
+
+PRODUCTS, ACCUMULATOR_LOADS = "tcgen05", "tcgen05_ld"
+"""Producer and consumer of a pipe whose stages are accumulators in tensor memory: products, and threads that load."""
 
 _TCGEN05 = "=100f,110f"
 """PTX ISA, "Target ISA Notes" of tcgen05.mma."""
@@ -99,6 +114,8 @@ PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
         PipeProtocol("bulk_load", "wgmma", "agent", EXPECT, "converged warp", ARRIVE, "", "=90a"),
         PipeProtocol("bulk_load", "tcgen05", "agent", EXPECT, "agent", COMMIT, "", _TCGEN05),
         PipeProtocol("bulk_load", "bulk_store", "agent", EXPECT, "agent", STORED, "", "90"),
+        # `tcgen05.wait::ld.sync.aligned` stands behind the loads.
+        PipeProtocol("tcgen05", "tcgen05_ld", "agent", COMMIT, "converged warp", ARRIVE, "", _TCGEN05),
     )
 }
 

@@ -7,6 +7,7 @@ TENSOR_MEMORY = "nv_tileas.tensor_memory."
 
 AGENT_SWITCH = f"{PIPELINE}agent_switch"
 CREATE_PIPELINE = f"{PIPELINE}create_pipeline"
+PRODUCER_COMMIT = f"{PIPELINE}producer_commit"
 CONSUMER_WAIT = f"{PIPELINE}consumer_wait"
 CONSUMER_RELEASE = f"{PIPELINE}consumer_release"
 PIPE_ITERATOR = "nv_tileas.pipeline_iterator"
@@ -16,6 +17,8 @@ FENCE_PROXY = "nv_tileas.fence_proxy_async"
 IN_FLIGHT = "nv_tileas.in_flight"
 
 TENSOR_DOT = f"{TENSOR_MEMORY}dot"
+TENSOR_LOAD, TENSOR_STORE = f"{TENSOR_MEMORY}load", f"{TENSOR_MEMORY}store"
+TENSOR_SCALE = f"{TENSOR_MEMORY}scale"
 TENSOR_RESERVE = f"{TENSOR_MEMORY}reserve"
 
 MAKE_TMA_DESC = "nv_tileas.make_tma_desc"

@@ -13,7 +13,8 @@ One agent fills the stages in turn, one or more drain them, each of these every 
 
 and likewise `consumer_wait`, `consumer_read`, `consumer_release`.  `producer_kind` and `consumer_kind` say by which
 instructions stages are filled and drained; `tileiras/targets/pipe_protocol.py` has what follows from them.  A pipe
-without buffers carries no tiles: a mutex, or an order, between agents.
+without buffers carries no tiles: a mutex, or an order, between agents.  The stages of buffers in tensor memory lie side
+by side in its columns: products of one agent fill them, and threads of another one load from them.
 
 A token that `producer_acquire` or `consumer_wait` gives stands for the stage that it is about, also when a loop carries
 it on; the ends that `create_pipeline` gives stand for none.
@@ -27,6 +28,7 @@ from typing import Any
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import integer_like
 from tileiras.ir import (
+    AnyOf,
     ArrayAttr,
     Attribute,
     AttrSizedOperandSegments,
@@ -57,6 +59,7 @@ from .attributes import LinearLayoutAttr
 from .buffers import AsyncLoadOp, AsyncTiledLoadOp, BufferType, CopyOp, StoreTensorOp
 from .names import PIPELINE
 from .tensor_maps import TmaDescType
+from .tensor_memory import TensorBufferType
 
 _NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
 
@@ -80,19 +83,20 @@ class PipelineIteratorType(Type):
 
 
 class ProducerKindAttr(EnumAttr):
-    """The copy atom that fills stages."""
+    """The copy atom that fills stages, or products into tensor memory, where they lie."""
 
     name = "nv_tileas.producer_kind"
     keyword_only = True
-    cases = {"st_shared": 0, "cp_async": 1, "bulk_load": 2}
+    cases = {"st_shared": 0, "cp_async": 1, "bulk_load": 2, "tcgen05": 3}
 
 
 class ConsumerKindAttr(EnumAttr):
-    """What reads stages: loads of threads and warps, products of warpgroups or into tensor memory, bulk copies."""
+    """What reads stages: loads of threads and warps, products of warpgroups or into tensor memory, bulk copies, and
+    loads of accumulators from tensor memory."""
 
     name = "nv_tileas.consumer_kind"
     keyword_only = True
-    cases = {"ld_shared": 0, "wgmma": 1, "bulk_store": 2, "tcgen05": 3}
+    cases = {"ld_shared": 0, "wgmma": 1, "bulk_store": 2, "tcgen05": 3, "tcgen05_ld": 4}
 
 
 class CreatePipelineOp(Operation):
@@ -100,7 +104,7 @@ class CreatePipelineOp(Operation):
 
     name = f"{PIPELINE}create_pipeline"
     traits = (MemoryWrite,)
-    buffers = variadic_operand(BufferType)
+    buffers = variadic_operand(AnyOf(BufferType, TensorBufferType))
     num_stages = attribute(_NUMBER)
     producer_kind = attribute(ProducerKindAttr, optional=True)
     consumer_kind = attribute(ConsumerKindAttr, optional=True)
@@ -131,14 +135,23 @@ class CreatePipelineOp(Operation):
 
     @property
     def stage_bytes(self) -> int:
-        """Of the tiles of one stage."""
-        return sum(buffer.type.stage_bytes for buffer in self.buffers)
+        """Of the tiles of one stage in shared memory."""
+        return sum(buffer.type.stage_bytes for buffer in self.buffers if isinstance(buffer.type, BufferType))
 
     def verify_op(self) -> None:
         stages = self.num_stages.value
         if stages < 1:
             raise VerifyError("expects at least one stage")
+        of_accumulators = self.kinds == ("tcgen05", "tcgen05_ld")
+        if not of_accumulators and (self.kinds[0] == "tcgen05" or self.kinds[1] == "tcgen05_ld"):
+            raise VerifyError("expects accumulators that 'tcgen05' fills to be drained by 'tcgen05_ld'")
         for buffer in self.buffers:
+            if isinstance(buffer.type, TensorBufferType) is not of_accumulators:
+                raise VerifyError(f"has stages of accumulators in tensor memory or none, got {buffer.type}")
+            if of_accumulators:
+                if buffer.type.columns % stages:
+                    raise VerifyError(f"has {stages} stages in {buffer.type.columns} columns")
+                continue
             if stages != buffer.type.stages:
                 raise VerifyError(f"has {stages} stages in a buffer of {buffer.type.stages}")
             if buffer.type.is_of_registers:

@@ -157,7 +157,7 @@ class TensorReserveOp(Operation):
 
     name = f"{TENSOR_MEMORY}reserve"
     traits = (MemoryWrite,)
-    commits = attribute(IntegerAttr, "mbarriers that groups arrive at in turn, a power of two")
+    commits = attribute(IntegerAttr, "mbarriers that groups arrive at in turn, a power of two; 0 for no groups")
     columns = attribute(IntegerAttr, "that are allocated, a power of two from 32 to 512", optional=True)
     pair = attribute(UnitAttr, "the CTA and its peer allocate together, and dots are of both", optional=True)
     offset = attribute(IntegerAttr, "of the mbarriers and the address, in bytes of the arena", optional=True)
@@ -177,7 +177,7 @@ class TensorReserveOp(Operation):
 
     def verify_op(self) -> None:
         commits = self.commits.value
-        if self.commits.type is not i32 or not 1 <= commits <= MOST_COMMITS or commits & commits - 1:
+        if self.commits.type is not i32 or not 0 <= commits <= MOST_COMMITS or commits & commits - 1:
             raise VerifyError(f"expects a power of two of mbarriers as i32, at most {MOST_COMMITS}, got {commits}")
         if self.columns is not None and self.columns.value not in (32, 64, 128, 256, 512):
             raise VerifyError(f"allocates 32, 64, 128, 256 or 512 columns, not {self.columns.value}")

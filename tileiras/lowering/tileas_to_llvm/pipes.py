@@ -37,7 +37,7 @@ from tileiras.ir import IntegerAttr, Operation, TensorType, UnitAttr, Value, Ver
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.staging import load_access, store_access
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets.pipe_protocol import EXPECT, NOINC, PIPE_PROTOCOLS, PipeProtocol
+from tileiras.targets.pipe_protocol import COMMIT, EXPECT, NOINC, PIPE_PROTOCOLS, PipeProtocol
 
 from .access import as_data, from_memory, store_vector
 from .agents import by_one_thread, elected
@@ -82,8 +82,9 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
             for stage in range(stages):
                 emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, start + BYTES * stage), emit.integer(count)))
         if is_last_pipe(op):
-            if any(PIPE_PROTOCOLS[pipe.kinds].counts_bytes for pipe in uses.pipes):
-                # The asynchronous proxy, which counts bytes on them, sees them initialised.
+            protocols = [PIPE_PROTOCOLS[pipe.kinds] for pipe in uses.pipes]
+            if any(each.counts_bytes or each.fills_by_commit for each in protocols):
+                # The asynchronous proxy, which counts bytes or arrives on them, sees them initialised.
                 emit.insert(nvvm.FenceMbarrierInitOp())
     return [emit.integer(0), emit.integer(0)]
 
@@ -183,15 +184,14 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: boo
     stage = _stage(iterator, lowering)
     # The first round finds the phase before the first one complete.
     parity = emit.value(emit.xor(_parity(iterator, lowering), 1))
-    if pipe.protocol.full_signal != EXPECT:
-        if not fresh:
-            wait_for_phase(pipe.empty(stage, lowering), parity, lowering)
-        return stage
     # Only who arrives may wait: nobody else is waited for, and could fall behind by a round.
-    with by_one_thread(lowering):
+    with by_one_thread(lowering) if pipe.protocol.is_filled_by_one_thread else nullcontext():
         if not fresh:
             wait_for_phase(pipe.empty(stage, lowering), parity, lowering)
-        emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), emit.integer(pipe.op.stage_bytes)))
+        if pipe.protocol.fills_by_commit:
+            emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the loads of those that have released it
+        elif pipe.protocol.counts_bytes:
+            emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), emit.integer(pipe.op.stage_bytes)))
     return stage
 
 
@@ -207,6 +207,10 @@ def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
     if signal == NOINC:
         lowering.emit.insert(nvvm.CpAsyncMBarrierArriveOp(pipe.full(stage, lowering)))
         return
+    if signal == COMMIT:
+        with by_one_thread(lowering):
+            lowering.emit.insert(nvvm.Tcgen05CommitOp(pipe.full(stage, lowering)))
+        return
     _fence("before commit", pipe, lowering)
     _by_warps(pipe.full(stage, lowering), pipe.protocol.full, lowering)
 
@@ -220,6 +224,8 @@ def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
     with by_one_thread(lowering) if pipe.protocol.empty == "agent" else nullcontext():
         wait_for_phase(pipe.full(stage, lowering), parity, lowering)
         _fence("behind wait", pipe, lowering)
+        if pipe.protocol.fills_by_commit:
+            lowering.emit.insert(nvvm.Tcgen05FenceAfterOp())
     return stage
 
 
@@ -241,6 +247,8 @@ def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
             _arrive(mbarrier, lowering)
         return
     _fence("before release", pipe, lowering)
+    if pipe.protocol.fills_by_commit:
+        emit.insert(nvvm.Tcgen05FenceBeforeOp())
     _by_warps(mbarrier, pipe.protocol.empty, lowering)
 
 

@@ -8,6 +8,7 @@ the phase before the first, which is complete.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tileiras.analysis.one_thread import is_done_by_one_thread
@@ -37,11 +38,12 @@ def reserve(op: tileas.TensorReserveOp, args: Sequence[Any], lowering: FunctionL
     with elected(lowering, in_first_warp(lowering)):
         emit.insert(nvvm.Tcgen05AllocOp(emit.gep(base, BYTES * commits), columns=_columns(op), pair=op.pair))
         emit.insert(nvvm.Tcgen05RelinquishAllocPermitOp(pair=op.pair))
-    with elected(lowering, emit.thread_is_elected(*lowering.thread_masks)):
+    with elected(lowering, emit.thread_is_elected(*lowering.thread_masks)) if commits else nullcontext():
         for number in range(commits):
             emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, BYTES * number), emit.integer(1)))
-        # Commits arrive through the asynchronous proxy.
-        emit.insert(nvvm.FenceMbarrierInitOp())
+        if commits:
+            # They arrive through the asynchronous proxy.
+            emit.insert(nvvm.FenceMbarrierInitOp())
     return base
 
 

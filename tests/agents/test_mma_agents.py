@@ -1,0 +1,98 @@
+"""Kernels on sm_100 with loops over tiles: a warp of its own multiplies, and hands accumulators in tensor memory to the
+warps that convert and store them, while it goes on with the next tile."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
+from tests.kernels.dots import matmul
+from tests.kernels.tile_rounds import gated_products, rounds
+from tests.kernels.views import Kernel
+
+GPU = "sm_100"
+HOST = {"tensor_maps": "host", **SPECIALIZED}
+
+#: Each with the columns of tensor memory that its accumulators take.
+KERNELS = {
+    "two accumulators": (lambda: rounds((64, 64, 32), count=5), 128),
+    "128 rows": (lambda: rounds((128, 32, 64), count=4), 64),
+    "256 rows": (lambda: rounds((256, 64, 32), count=3), 256),
+    "one accumulator": (lambda: rounds((128, 512, 16), count=4), 512),
+    "guarded": (lambda: rounds((64, 32, 32), count=6, guarded=True), 64),
+    "rows and columns exchanged": (lambda: rounds((32, 128, 32), count=4), 64),
+    "f8": (lambda: rounds((128, 64, 64), count=4, element="f8E4M3FN"), 128),
+    "two products a step": (lambda: gated_products((64, 32, 32)), 128),
+    "two loops of products": (lambda: gated_products((64, 32, 32), apart=True), 128),
+}
+MULTIPLIER = re.compile(r"tcgen05\.mma[^;]*;")
+COLUMNS = re.compile(r"tcgen05\.alloc[^;]*, (\d+);")
+COMMIT = re.compile(r"tcgen05\.commit[^;]*;")
+TENSOR_FENCE = re.compile(r"tcgen05\.fence::[^;]*;")
+
+
+@pytest.mark.parametrize("maps", ["none", "host", "device"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
+    make, columns = KERNELS[name]
+    kernel: Kernel = make()
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    assert MULTIPLIER.search(artifact.text) and int(COLUMNS.search(artifact.text)[1]) == columns
+    assert _agents(kernel, maps) == 3
+    assert assemble(artifact.text, GPU).stack == 0
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+
+
+def _agents(kernel: Kernel, maps: str) -> int:
+    text = kernel.compiled(GPU, emit="tileas", tensor_maps=maps, **SPECIALIZED).text
+    return len(re.search(r"num_agents_per_group = \[([^]]*)]", text)[1].split(","))
+
+
+@pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])
+def test_the_rest_of_the_family(gpu, assemble):
+    kernel = rounds((128, 32, 64), count=3)
+    artifact = kernel.compiled(gpu, emit="ptx", **HOST)
+    assemble(artifact.text, gpu)
+    kernel.emulated(artifact, 1)
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
+def test_nothing_that_orders_agents_is_superfluous(maps):
+    kernel = rounds((64, 16, 32), count=6)
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.
+    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith("fence.mbarrier_init")]
+    found = [*found, *_without(COMMIT, artifact.text), *_without(TENSOR_FENCE, artifact.text)]
+    assert sum("tcgen05.commit" in line for line, _ in found) == 2
+    assert sum("tcgen05.fence" in line for line, _ in found) == 3
+
+    def judge(code: str, seed: int | None) -> None:
+        kernel.emulated(artifact, seed, code)
+
+    assert [line for line, broken in found if survives(broken, judge)] == []
+
+
+def _without(pattern: re.Pattern[str], code: str) -> list[tuple[str, str]]:
+    return [(found[0], code[: found.start()] + code[found.end() :]) for found in pattern.finditer(code)]
+
+
+def test_a_single_tile_stays_with_two_agents():
+    """Nothing is there to multiply for while the only tile is stored."""
+    assert _agents(matmul((128, 64, 64), steps=5), "host") == 2
+
+
+KEPT = {
+    "accumulators that are loaded": (rounds((64, 32, 32), loaded=True), "host", "threads write to its accumulator"),
+    "few registers": (rounds((256, 256, 16)), "none", "a thread needs 154 registers and begins with 128"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_products_that_cannot_leave_say_why(name):
+    kernel, maps, reason = KEPT[name]
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, emit_remarks=True, **SPECIALIZED)
+    assert any(reason in each.message for each in artifact.diagnostics)
+    kernel.emulated(artifact, 0)

@@ -1,0 +1,33 @@
+"""`tileas-specialize-mma`: products into tensor memory by an agent of their own, where kernels with agents have them in
+loops over tiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class SpecializeMma(FunctionPass):
+    name = "tileas-specialize-mma"
+    requires = "ASYNCHRONOUS"
+    needs = "agents with their warps; dots into tensor memory with buffers, groups and waits"
+    establishes = "an agent that multiplies for the next tile while the last accumulator is stored, in loops over tiles"
+    keeps = "values, other functions"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects.nv_tileas import names
+
+        switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
+        if len(switches) == 1 and any(op.name == names.TENSOR_DOT for op in switches[0].walk()):
+            # Loaded for such kernels only.
+            from tileiras.passes.dce import remove_dead_operations
+            from tileiras.rewrites.mma_agent import specialize_products
+
+            if specialize_products(switches[0], func, gpu, context.engine):
+                remove_dead_operations(func)

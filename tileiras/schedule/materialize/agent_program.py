@@ -1,0 +1,123 @@
+"""The program of an agent that does a few operations of another program: these, the loops and branches around them, and
+what they depend on, once more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Block, Builder, Operation, Region, Value
+from tileiras.schedule.producer_slice import AgentSlice, is_inside
+
+Pipe = TypeVar("Pipe")
+"""What names a pipe that the agent fills."""
+
+
+class AgentProgram(Generic[Pipe]):
+    """Writes the program of an agent beside another one, of which it does what its slice says."""
+
+    def __init__(self, slice: AgentSlice) -> None:
+        self._slice = slice
+        self._values: dict[Value, Value] = {}
+        """Of the other program -> of the agent."""
+
+    def _written(self, work: Block, producers: dict[Pipe, Value]) -> Block:
+        """What the agent does while `work` is done, from the first stages of pipes on, whose ends are given."""
+        block = Block()
+        builder = Builder.at_end(block)
+        at = {pipe: builder.insert(tileas.CreateIteratorOp(end)).results[0] for pipe, end in producers.items()}
+        none = builder.insert(tileas.CreateMemTokenOp(result=aa.MemTokenType()))
+        self._token = none.results[0]
+        self._block(work, builder, at)
+        if not self._token.has_uses:
+            none.erase()
+        return block
+
+    def _is_own(self, op: Operation) -> bool:
+        """Whether an operation is one for which the agent is there."""
+        raise NotImplementedError
+
+    def _do(self, op: Operation, builder: Builder, at: dict[Pipe, Value]) -> None:
+        """What the agent does for such an operation; moves the iterators on."""
+        raise NotImplementedError
+
+    def _inside(self, op: Operation) -> list[Pipe]:
+        """The pipes that the agent fills in a loop or branch, in order."""
+        raise NotImplementedError
+
+    def _block(self, block: Block, builder: Builder, at: dict[Pipe, Value]) -> None:
+        """The operations of a block but its terminator, as far as the agent does them; moves the iterators on."""
+        for op in block.operations:
+            builder.location = op.location
+            if self._is_own(op):
+                self._do(op, builder, at)
+            elif op in self._slice.around:
+                (self._loop if isinstance(op, scf.ForOp) else self._branch)(op, builder, at)
+            elif op in self._slice.operations:
+                self._repeat(op, builder)
+
+    def _of(self, value: Value) -> Value:
+        return self._values.get(value, value)
+
+    def _repeat(self, op: Operation, builder: Builder) -> None:
+        """The operation once more, ordered after nothing."""
+        for inner in op.walk():
+            for value in inner.operands:
+                if isinstance(value.type, aa.MemTokenType) and not is_inside(value, op):
+                    self._values[value] = self._token
+            if isinstance(inner, scf.ForOp):
+                inner.attributes.setdefault(tileas.LOOP_SCHEDULE, tileas.LoopScheduleAttr(tileas.SERIAL, 1))
+        builder.insert(op.clone(self._values))
+
+    # -- control flow --------------------------------------------------------------------------------------------------
+
+    def _loop(self, loop: scf.ForOp, builder: Builder, at: dict[Pipe, Value]) -> None:
+        pipes, needed = self._inside(loop), sorted(self._slice.handed_on[loop])
+        inits = [*(self._of(loop.init_args[n]) for n in needed), *(at[pipe] for pipe in pipes)]
+        bounds = [self._of(value) for value in (loop.lower_bound, loop.upper_bound, loop.step)]
+        body = Block([bounds[0].type, *(value.type for value in inits)])
+        self._values[loop.induction_variable] = body.arguments[0]
+        carried = body.arguments[1:]
+        self._values.update(zip((loop.iter_args[n] for n in needed), carried))
+        inner = dict(zip(pipes, carried[len(needed) :]))
+        self._end(loop.body.block, body, needed, pipes, inner)
+        attributes: dict[str, Any] = {tileas.LOOP_SCHEDULE: tileas.LoopScheduleAttr(tileas.SERIAL, 1)}
+        if loop.unsignedCmp is not None:
+            attributes["unsignedCmp"] = loop.unsignedCmp
+        types = [value.type for value in inits]
+        new = scf.ForOp.create((*bounds, *inits), types, attributes, (Region([body]),), location=loop.location)
+        self._passed_on(loop, builder.insert(new), needed, pipes, at)
+
+    def _branch(self, branch: scf.IfOp, builder: Builder, at: dict[Pipe, Value]) -> None:
+        pipes, needed = self._inside(branch), sorted(self._slice.handed_on[branch])
+        regions = []
+        for region in branch.regions:
+            body = Block()
+            old = region.blocks[0] if region.blocks else None
+            self._end(old, body, needed, pipes, dict(at))
+            regions.append(Region([body]))
+        types = [*(branch.results[n].type for n in needed), *(at[pipe].type for pipe in pipes)]
+        new = scf.IfOp.create((self._of(branch.condition),), types, {}, regions, location=branch.location)
+        self._passed_on(branch, builder.insert(new), needed, pipes, at)
+
+    def _end(
+        self, old: Block | None, new: Block, needed: Sequence[int], pipes: Sequence[Pipe], at: dict[Pipe, Value]
+    ) -> None:
+        """Fills a block of a loop or branch; it yields what is needed of the old one, and the iterators."""
+        inner = Builder.at_end(new)
+        values: list[Value] = []
+        if old is not None and old.last is not None:
+            self._block(old, inner, at)
+            inner.location = old.last.location
+            values = [self._of(old.last.operands[n]) for n in needed]
+        inner.insert(scf.YieldOp.create([*values, *(at[pipe] for pipe in pipes)]))
+
+    def _passed_on(
+        self, old: Any, new: Operation, needed: Sequence[int], pipes: Sequence[Pipe], at: dict[Pipe, Value]
+    ) -> None:
+        results = list(new.results)
+        self._values.update(zip((old.results[n] for n in needed), results))
+        at.update(zip(pipes, results[len(needed) :]))

@@ -1,0 +1,128 @@
+"""Which loops of products into tensor memory can go to an agent of their own, and through which accumulators.
+
+Such a loop stands in a loop over tiles: where tensor memory holds two accumulators, the agent multiplies for the next
+tile while the warps that compute load, convert and store the last one.  With one it begins once the last has been
+loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileiras.analysis.one_thread import is_done_by_one_thread
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.ir import Operation, Value
+from tileiras.layout.tensor_memory import COLUMNS
+from tileiras.named_tuple import NamedTuple
+
+from .producer_slice import AgentSlice, NotSeparable, is_inside
+
+MOST_ACCUMULATORS = 2
+"""Stages of an accumulator: the one that products write and the one that is being stored."""
+
+
+class ProductLoop(NamedTuple):
+    """A loop whose products an agent does, the group behind it, the accumulators, and the operations of its block
+    between which these are loaded."""
+
+    loop: scf.ForOp
+    commit: tileas.TensorCommitOp
+    buffers: list[Value]
+    first: Operation
+    last: Operation
+
+
+class MmaAgentPlan(NamedTuple):
+    """The loops of products of a kernel, how many accumulators each has in turn, and what their agent repeats."""
+
+    loops: list[ProductLoop]
+    stages: int
+    slice: AgentSlice
+
+
+def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | None:
+    """The plan for the products of the first agent of a switch, which computes; None where it has no loop over tiles
+    around products into tensor memory.  Raises NotSeparable, with the reason."""
+    program = switch.agents[0].block
+    dots = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorDotOp)]
+    if not any(_is_in_loop(loop) for dot in dots for loop in scf.loops_around(dot)):
+        return None
+    loops: dict[scf.ForOp, None] = {}
+    for dot in dots:
+        loop = _outermost(dot)
+        if loop is None:
+            raise NotSeparable(dot, "other threads do something in its loop")
+        if not _is_in_loop(loop):
+            raise NotSeparable(loop, "there is no loop over tiles around it")
+        loops[loop] = None
+    found = [_product_loop(loop) for loop in loops]
+    taken = sum(buffer.type.columns for each in found for buffer in each.buffers)  # type: ignore[attr-defined]
+    most = COLUMNS // (func.kernel_spec.occupancy or 1)
+    if taken > most:
+        raise NotSeparable(
+            found[0].loop, f"{taken} columns of accumulators do not fit into the {most} of tensor memory"
+        )
+    needed = AgentSlice(switch, set(func.body.blocks[0].operations))
+    for each in found:
+        needed.take(each.loop, _taken(each))
+    needed.close()
+    return MmaAgentPlan(found, min(MOST_ACCUMULATORS, most // taken), needed)
+
+
+def _outermost(dot: Operation) -> scf.ForOp | None:
+    """The outermost of the loops around a dot that one thread does alone."""
+    found = None
+    for loop in scf.loops_around(dot):
+        if isinstance(loop, scf.ForOp) and is_done_by_one_thread(loop):
+            found = loop
+    return found
+
+
+def _is_in_loop(loop: Operation) -> bool:
+    return any(True for _ in scf.loops_around(loop))
+
+
+def _product_loop(loop: scf.ForOp) -> ProductLoop:
+    commit = loop.next
+    if not isinstance(commit, tileas.TensorCommitOp):
+        raise NotSeparable(loop, "its products are not one group")
+    dots = [op for op in loop.walk() if isinstance(op, tileas.TensorDotOp)]
+    buffers = list(dict.fromkeys(dot.buffer for dot in dots))
+    touched: list[Operation] = []
+    for buffer in buffers:
+        if not isinstance(buffer.defining_op, tileas.TensorAllocOp) or buffer.parent_block is not loop.parent:
+            raise NotSeparable(loop, "its accumulators outlive a round of the loop around it")
+        for user in _users(buffer):
+            if not isinstance(user, (tileas.TensorDotOp, tileas.TensorLoadOp)):
+                raise NotSeparable(user, "threads write to its accumulator")
+            if isinstance(user, tileas.TensorLoadOp):
+                around = loop.parent.find_ancestor_op(user)
+                if around is None:
+                    raise NotSeparable(user, "it is elsewhere that its accumulator is loaded")
+                touched.append(around)
+    if not touched:
+        raise NotSeparable(loop, "nobody loads its accumulator")
+    places = {op: number for number, op in enumerate(loop.parent.operations)}
+    touched.sort(key=lambda op: places[op])
+    return ProductLoop(loop, commit, buffers, touched[0], touched[-1])
+
+
+def _users(buffer: Value) -> Iterator[Operation]:
+    """What is done to a buffer, or to parts of it."""
+    for user in buffer.users:
+        if isinstance(user, tileas.TensorSliceOp):
+            yield from _users(user.result)
+        elif not isinstance(user, tileas.TensorDeallocOp):
+            yield user
+
+
+def _taken(each: ProductLoop) -> Iterator[Value]:
+    """The values from elsewhere that a loop of products uses, tokens and accumulators apart."""
+    for op in each.loop.walk():
+        for value in op.operands:
+            if value not in each.buffers and not isinstance(value.type, aa.MemTokenType):
+                if not is_inside(value, each.loop):
+                    yield value
