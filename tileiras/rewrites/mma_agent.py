@@ -49,8 +49,8 @@ def specialize_products(
     if shares.compute and target.has("setmaxnreg"):
         switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(counts[1:])])
     if engine is not None:
-        text = "two accumulators in turn" if plan.stages > 1 else "one accumulator"
-        engine.remark(plan.loops[0].loop.location, f"warp-specialize: a warp of its own multiplies, into {text}")
+        text = "warp-specialize: a warp of its own multiplies, into two accumulators in turn"
+        engine.remark(plan.loops[0].loop.location, text)
     return True
 
 

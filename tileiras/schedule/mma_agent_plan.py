@@ -1,8 +1,9 @@
 """Which loops of products into tensor memory can go to an agent of their own, and through which accumulators.
 
-Such a loop stands in a loop over tiles: where tensor memory holds two accumulators, the agent multiplies for the next
-tile while the warps that compute load, convert and store the last one.  With one it begins once the last has been
-loaded.
+Such a loop stands in a loop over tiles: the agent multiplies for the next tile while the warps that compute load,
+convert and store the last one.  That takes two accumulators.  With one the agent would begin once the last has been
+loaded, as these warps do by themselves: a persistent product of tiles of 256x256 takes 107.3 us on B200 so, by
+estimate, and 106.3 without.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from tileiras.named_tuple import NamedTuple
 
 from .producer_slice import AgentSlice, NotSeparable, is_inside
 
-MOST_ACCUMULATORS = 2
-"""Stages of an accumulator: the one that products write and the one that is being stored."""
+ACCUMULATORS = 2
+"""In turn: the one that products write and the one that is being stored."""
 
 
 class ProductLoop(NamedTuple):
@@ -36,10 +37,9 @@ class ProductLoop(NamedTuple):
 
 
 class MmaAgentPlan(NamedTuple):
-    """The loops of products of a kernel, how many accumulators each has in turn, and what their agent repeats."""
+    """The loops of products of a kernel, and what their agent repeats."""
 
     loops: list[ProductLoop]
-    stages: int
     slice: AgentSlice
 
 
@@ -59,17 +59,16 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
             raise NotSeparable(loop, "there is no loop over tiles around it")
         loops[loop] = None
     found = [_product_loop(loop) for loop in loops]
-    taken = sum(buffer.type.columns for each in found for buffer in each.buffers)  # type: ignore[attr-defined]
-    most = COLUMNS // (func.kernel_spec.occupancy or 1)
+    columns = [buffer.type.columns for each in found for buffer in each.buffers]  # type: ignore[attr-defined]
+    taken, most = ACCUMULATORS * sum(columns), COLUMNS // (func.kernel_spec.occupancy or 1)
     if taken > most:
-        raise NotSeparable(
-            found[0].loop, f"{taken} columns of accumulators do not fit into the {most} of tensor memory"
-        )
+        reason = f"two accumulators in turn take {taken} columns of tensor memory, which has {most}"
+        raise NotSeparable(found[0].loop, reason)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
     for each in found:
         needed.take(each.loop, _taken(each))
     needed.close()
-    return MmaAgentPlan(found, min(MOST_ACCUMULATORS, most // taken), needed)
+    return MmaAgentPlan(found, needed)
 
 
 def _outermost(dot: Operation) -> scf.ForOp | None:

@@ -24,7 +24,7 @@ from tileiras.dialects.arith.build import integer
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.ir import Block, Builder, DenseArrayAttr, IntegerAttr, Operation, Region, TensorType, Value, i32
 from tileiras.layout.linear_layout import log2_exact
-from tileiras.schedule.mma_agent_plan import MmaAgentPlan, ProductLoop
+from tileiras.schedule.mma_agent_plan import ACCUMULATORS, MmaAgentPlan, ProductLoop
 from tileiras.schedule.producer_slice import is_inside
 from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, PRODUCTS
 
@@ -78,22 +78,19 @@ def _with_agent(switch: AgentSwitchOp, program: Block) -> AgentSwitchOp:
 class AccumulatorPipe:
     """The pipe of the accumulators of a loop of products."""
 
-    __slots__ = ("buffers", "consumer", "loop", "producer", "stages")
+    __slots__ = ("buffers", "consumer", "loop", "producer")
 
-    def __init__(self, loop: ProductLoop, stages: int, base: Value, builder: Builder) -> None:
+    def __init__(self, loop: ProductLoop, base: Value, builder: Builder) -> None:
         self.loop = loop
-        self.stages = stages
         self.buffers = []
         for buffer in loop.buffers:
             builder.location = buffer.defining_op.location
-            alloc = tileas.TensorAllocOp(base, result=_in_turn(buffer.type, stages))
+            alloc = tileas.TensorAllocOp(base, result=_in_turn(buffer.type))
             self.buffers.append(builder.insert(alloc).results[0])
-        self.producer, self.consumer = create_pipe(builder, self.buffers, stages, PRODUCTS, ACCUMULATOR_LOADS)
+        self.producer, self.consumer = create_pipe(builder, self.buffers, ACCUMULATORS, PRODUCTS, ACCUMULATOR_LOADS)
 
     def stage(self, builder: Builder, iterator: Value) -> dict[Value, Value]:
         """The accumulators of the stage that an iterator is at, by the buffers that they replace."""
-        if self.stages == 1:
-            return dict(zip(self.loop.buffers, self.buffers))
         number = builder.insert(tileas.GetStageOp(iterator, result=i32)).results[0]
         found = {}
         for old, ring in zip(self.loop.buffers, self.buffers):
@@ -102,13 +99,13 @@ class AccumulatorPipe:
         return found
 
 
-def _in_turn(type: tileas.TensorBufferType, stages: int) -> tileas.TensorBufferType:
-    """Tiles in neighbouring columns, as one of so many times as many rows."""
+def _in_turn(type: tileas.TensorBufferType) -> tileas.TensorBufferType:
+    """Accumulators in neighbouring columns, as one tile of so many times as many rows."""
     tile, layout = type.tile, type.tile.encoding
     rows, *others = tile.shape
-    further = [(rows << bit, *(0 for _ in others)) for bit in range(log2_exact(stages))]
+    further = [(rows << bit, *(0 for _ in others)) for bit in range(log2_exact(ACCUMULATORS))]
     encoding = tileas.TensorLayoutAttr(layout.lane, (*layout.column, *further), layout.element)
-    return tileas.TensorBufferType(TensorType((stages * rows, *others), tile.element_type, encoding))
+    return tileas.TensorBufferType(TensorType((ACCUMULATORS * rows, *others), tile.element_type, encoding))
 
 
 class AccumulatorPipes:
@@ -116,7 +113,7 @@ class AccumulatorPipes:
     drains a stage of in each iteration."""
 
     def __init__(self, plan: MmaAgentPlan, base: Value, builder: Builder) -> None:
-        self.by_loop = {each.loop: AccumulatorPipe(each, plan.stages, base, builder) for each in plan.loops}
+        self.by_loop = {each.loop: AccumulatorPipe(each, base, builder) for each in plan.loops}
         self.all = list(self.by_loop.values())
 
     def of(self, loop: Operation) -> Sequence[AccumulatorPipe]:
