@@ -7,6 +7,7 @@ ahead are specialized, or none is: a function with agents has no ring beside its
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.agents import least_ctas_of
@@ -191,16 +192,35 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> None:
 
 
 def _beside(func: aa.FuncOp, pipes: list[PipePlan], budget: int) -> int:
-    """What the rest of a function takes of shared memory at most while the pipes live."""
+    """What the rest of a function takes of shared memory at most while the pipes live: buffers from where they are made
+    to where they end, with the scratch memory of one operation at a time."""
     gone: set[Any] = {leaf.convert for pipe in pipes for staged in pipe.loads for leaf in staged.leaves}
-    residents = scratch = 0
-    for op in func.walk():
+    places = {op: place for place, op in enumerate(func.walk())}
+    changes = [0] * (len(places) + 1)
+    scratch = [0] * len(places)
+    for op, place in places.items():
         if op in gone:
             continue
         if isinstance(op, tileas.AllocTensorOp):
-            residents += aligned_to(op.result.type.bytes, ARENA_ALIGNMENT)
+            size = aligned_to(op.result.type.bytes, ARENA_ALIGNMENT)
         elif isinstance(op, tileas.ConvertLayoutOp) and is_in_shared(op.result.type):
-            residents += resident_size(op)
+            size = resident_size(op)
         else:
-            scratch = max(scratch, scratch_bytes(op, budget))
-    return residents + scratch
+            scratch[place] = scratch_bytes(op, budget)
+            continue
+        changes[place] += size
+        changes[1 + _last_use(op, places)] -= size
+    return max(living + apart for living, apart in zip(accumulate(changes), scratch))
+
+
+def _last_use(op: Operation, places: dict[Operation, int]) -> int:
+    """The last place at which what an operation gives lives: to the end of a loop around a use, of the whole function
+    where it is handed on."""
+    assert op.parent is not None
+    last = places[op]
+    for user in op.results[0].users:
+        around = op.parent.find_ancestor_op(user)
+        if around is None or around is op.parent.last or isinstance(user, tileas.VIEW_LIKE):
+            return len(places) - 1
+        last = max(last, *(places[inner] for inner in around.walk()))
+    return last

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.analysis.copied_loads import moves_with_conversion
+from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -70,12 +71,13 @@ class Consumer:
         tokens = {pipe: block.add_argument(pipe.consumer.type, loop.location) for pipe in held}
         self._block(block, inner)
         waited = {pipe: _Stage(pipe, inner[pipe], loop) for pipe in own}
-        for pipe, stage in waited.items():
-            last = stage.read()
+        readers = {pipe: stage.read() for pipe, stage in waited.items()}
+        for pipe, last in readers.items():
+            if not pipe.plan.held:
+                _release(last, waited[pipe].token)
+        for pipe, last in readers.items():
             if pipe.plan.held:
-                _release_later(last, loop, tokens[pipe])
-            else:
-                _release(last, stage.token)
+                _release_later(_begun(block, last), loop, tokens[pipe])
         end: Any = block.last
         tail = Builder.before(end)
         tail.location = loop.location
@@ -207,10 +209,20 @@ def _release(last: Operation, token: Value) -> None:
     builder.insert(tileas.ConsumerReleaseOp(token))
 
 
-def _release_later(last: Operation, loop: scf.ForOp, token: Value) -> None:
-    """Releases the stage of the iteration before, if there was one, behind the operation that reads this one's."""
-    builder = Builder.after(last)
-    builder.location = last.location
+def _begun(block: Block, last: Operation) -> Operation:
+    """The operation of an iteration behind which the dots of the one before may be waited for: the tensor cores have
+    its first dot by then, and where that is waited for itself, all before it are complete at no further wait.  `last`:
+    where there is no dot of warpgroups."""
+    place = next((op for op in block.operations if is_of_warpgroups(op)), last)
+    while isinstance(place.next, tileas.ConsumerReleaseOp):
+        place = place.next
+    return place
+
+
+def _release_later(place: Operation, loop: scf.ForOp, token: Value) -> None:
+    """Releases the stage of the iteration before, if there was one, behind an operation."""
+    builder = Builder.after(place)
+    builder.location = place.location
     later = compare(builder, "ne", loop.induction_variable, loop.lower_bound)
     _release_if(builder, later, token)
 
