@@ -183,8 +183,9 @@ def check_initialised(group: WarpGroup, item: Instruction, elements: list[int], 
             )  # fmt: skip
 
 
-def synchronise(group: WarpGroup, elements: list[int], threads: list[int], order: Order) -> None:
-    """Arrivals release to a barrier object, waits that succeed acquire from it."""
+def synchronise(group: WarpGroup, elements: list[int], threads: list[int], order: Order, arrives: bool) -> None:
+    """Arrivals release to a barrier object, waits that succeed acquire from it; a relaxed arrival hands on what a fence
+    before it released."""
     races = group.launch.races
     if races is not None:
         if "barrier-scope" in group.launch.waived:
@@ -192,7 +193,7 @@ def synchronise(group: WarpGroup, elements: list[int], threads: list[int], order
         keys = [-1 - element * 8 // races.granule for element in elements]
         numbers = group.numbers[threads].tolist()
         # As read-modify-writes: each continues what was released before.
-        races.clocks.synchronise(numbers, keys, order, True, order.releases)
+        races.clocks.synchronise(numbers, keys, order, True, arrives)
 
 
 def note_arrivals(group: WarpGroup, item: Instruction, elements: list[int], threads: list[int]) -> None:

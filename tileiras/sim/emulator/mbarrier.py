@@ -87,7 +87,7 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 
     def step(group: WarpGroup) -> None:
         cells, elements, threads = barriers_at(group, item, address, space)
-        synchronise(group, elements, threads, order)
+        synchronise(group, elements, threads, order, order.releases or operation in ("arrive", "arrive_drop"))
         if operation not in ("init", "inval"):
             check_initialised(group, item, elements, threads)
             note_arrivals(group, item, elements, threads)
@@ -242,7 +242,7 @@ class _Look:
         done[threads] = [parities[element] != int(phases[thread]) & 1 for element, thread in zip(elements, threads)]
         passed = [(element, thread) for element, thread in zip(elements, threads) if done[thread]]
         if passed:
-            synchronise(group, *(list(each) for each in zip(*passed)), self.order)
+            synchronise(group, *(list(each) for each in zip(*passed)), self.order, False)
         return done
 
     def poll(self, group: WarpGroup, lanes: np.ndarray) -> np.ndarray:
