@@ -287,8 +287,9 @@ class Simulation:
             if found[0] > done or not reason:
                 done, reason, cause = found
         if segment.fences:
-            # L2, where other SMs look, answers for what has been stored (PTX ISA, "membar/fence": scope `.gpu`).
-            done, reason, cause = max(issued, warp.sm.free["l2"][0]) + self.gpu.latency["l2"], "fence", None
+            # L2, where other SMs look, answers for what threads have stored (PTX ISA, "membar/fence": scope `.gpu`);
+            # asynchronous copies under way are not theirs.
+            done, reason, cause = max(issued, warp.sm.stored) + self.gpu.latency["l2"], "fence", None
         if instruction.write_scoreboard is not None:
             self._hold(warp, instruction.write_scoreboard, done, reason, cause)
         if instruction.read_scoreboard is not None:

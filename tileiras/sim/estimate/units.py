@@ -108,6 +108,8 @@ class Multiprocessor:
         self.busy: dict[str, float] = dict.fromkeys(self.free, 0.0)
         self.bins: dict[str, dict[int, float]] = {name: {} for name in self.free}
         self.cache = Cache(cache_bytes)
+        self.stored = 0.0
+        """When L2 has what threads have stored so far."""
         self.operand_reads = (0.0, 0.0)
         """Until when tensor cores read operands of shared memory, and which share of its port they take."""
 
@@ -181,6 +183,8 @@ class Multiprocessor:
             return served, served + self.gpu.latency["l1"]
         missing = self.shares.missing(access, misses * SECTOR)
         start, done = self.l2_transfer(served, misses * SECTOR, missing)
+        if access.write:
+            self.stored = max(self.stored, done)
         return start, done + self.latency(missing)
 
     # -- tensor cores ----------------------------------------------------------------------------------------------
