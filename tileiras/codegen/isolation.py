@@ -225,15 +225,21 @@ class Helper:
                 os.close(descriptor)
         self._stderr.close()
 
-    def close(self) -> None:
-        """End the helper; it also ends by itself when the parent's end of its pipe is closed."""
+    def kill(self) -> bool:
+        """Has the helper end, without waiting for it; False where that is not this process's business."""
         # A process forked from the owner has a copy of this object, and no say over the helper.
         if self._stderr.closed or os.getpid() != self._owner:
-            return
+            return False
         import signal
 
         # It keeps nothing between requests, so there is nothing to lose.
         os.kill(self._pid, signal.SIGKILL)
+        return True
+
+    def close(self) -> None:
+        """End the helper; it also ends by itself when the parent's end of its pipe is closed."""
+        if not self.kill():
+            return
         self._close_files()
         try:
             os.waitpid(self._pid, 0)
@@ -395,6 +401,14 @@ def watching(owned: str | int) -> Iterator[None]:
         yield
     finally:
         helper.announce(owned, is_there=False)
+
+
+def kill() -> None:
+    """Has this thread's helper end, if it has one, for `stop` to wait for: from now on no `sentinel` ends this process.
+    """
+    helper = getattr(_local, "helper", None)
+    if helper is not None:
+        helper.kill()
 
 
 def stop() -> None:

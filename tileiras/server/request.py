@@ -237,19 +237,22 @@ class _Client:
         # and, unless it was there before, what else the client has inherited.
         if self._has_others and isolation.lowest_of_waiting() is None:
             isolation.stop()
+        of_helper = b""
+        with contextlib.suppress(OSError, RuntimeError, isolation.HelperDied):
+            of_helper = isolation.written()
+        # It would end this process with its client, which has its answer now.
+        isolation.kill()
         os.closerange(0, self._own)
         with contextlib.suppress(OSError):
             messages.send(self._control, EXIT, b"\1" if has_helper else b"")
         with contextlib.suppress(OSError):
             messages.send(self._connection, EXIT, code.to_bytes(4, "little", signed=True))
-        with contextlib.suppress(OSError, RuntimeError, isolation.HelperDied, protocol.ProtocolError):
-            of_helper = isolation.written()
-            isolation.stop()
+        # The zygote counts the time of processes that were waited for.
+        isolation.stop()
+        with contextlib.suppress(OSError, protocol.ProtocolError):
             own = self._memory.own.written()
             if own or of_helper:
                 messages.send(self._control, WRITTEN, own, of_helper)
-        # The zygote counts the time of processes that were waited for.
-        isolation.stop()
         os._exit(0)
 
     def leave(self, kind: bytes, *fields: bytes) -> NoReturn:
