@@ -1,10 +1,11 @@
-"""The memory that a child of the service shares with it, and the pages of it that requests write to.
+"""The memory that a child of the service shares with it, and the pages of it that requests meet.
 
 A forked child has its parent's pages until it writes to them, and Python writes to every object that it looks at: each
 first write makes the system copy 4 KB, 1,500 times for a hit of the store and 4,000 times for a small kernel, which is
-a third of what they take.  Which pages that are is nearly the same every time.  So a child that has answered a request
-tells the zygote which pages it has written to, and children that wait for the next one copy those while nobody else
-waits for anything.
+a third of what they take.  Of files, the code of libraries above all, a child has no pages at first: the system gives
+them to it when it reads there, 300 times for LLVM.  Which pages that are is nearly the same every time.  So a child
+that has answered a request tells the zygote which it has met, and children that wait for the next one do so while
+nobody else waits for anything.
 
 All of this only takes time away: on a system that does not tell, or does not copy, nothing is different.
 """
@@ -14,21 +15,28 @@ from __future__ import annotations
 import array
 import contextlib
 import ctypes
+import io
 import mmap
 import resource
 from collections.abc import Callable, Iterable, Iterator
 
 Range = tuple[int, int]
-"""The first address, and the one behind the last."""
+"""The first address, and the one behind the last; both with `_READ` where they are of pages that are read."""
 
 MOST_PAGES = 8_192
 """Of a request, that children copy ahead of it: 32 MB for each that waits."""
 
-FEW_FAULTS = 400
-"""Pages that a request may write to first without being asked which: looking for them takes as long as 1,000 do."""
+MOST_PAGES_OF_FILES = 32_768
+"""That children have ahead of it besides.  They are everybody's; 128 MB have 256 KB of entries in a child."""
 
-_COLLAPSE, _POPULATE_WRITE = 25, 23
-"""MADV_COLLAPSE and MADV_POPULATE_WRITE of linux/mman.h, since Linux 6.1 and 5.14."""
+FEW_FAULTS = 200
+"""Pages that a request may meet first without being asked which: looking for them takes as long as some 500 do."""
+
+_COLLAPSE, _POPULATE_READ, _POPULATE_WRITE = 25, 22, 23
+"""MADV_COLLAPSE, since Linux 6.1, MADV_POPULATE_READ and MADV_POPULATE_WRITE, since 5.14, of linux/mman.h."""
+
+_READ = 1
+"""Added to the address of a page that is read."""
 
 _HUGE = 2 << 20
 """Bytes of a huge page on x86-64, and on AArch64 with pages of 4 KB."""
@@ -44,8 +52,8 @@ def collapse() -> None:
     the child's end 2 ms less.  What a child writes to is copied in small pages as before.
     """
     advise = _madvise()
-    for start, end, name in _private():
-        if (not name or name == "[heap]") and end - start >= _HUGE:
+    for start, end, permissions, name in _mapped():
+        if permissions == "rw-p" and (not name or name == "[heap]") and end - start >= _HUGE:
             advise(start, end - start, _COLLAPSE)  # refused by older systems: nothing is different then
 
 
@@ -56,73 +64,81 @@ def _madvise() -> Callable[[int, int, int], int]:
     return function
 
 
-def _private() -> Iterator[tuple[int, int, str]]:
-    """Start, end and name of what this process can write to and shares with nobody: its own memory, and the variables
-    of its libraries."""
+def _mapped() -> Iterator[tuple[int, int, str, str]]:
+    """Start, end, permissions and name of the parts of this process's memory (proc(5))."""
     with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
         lines = file.read().splitlines()
     for line in lines:
-        # Addresses, permissions, offset, device, inode, and what it is of, which is nothing or the heap (proc(5)).
+        # Addresses, permissions, offset, device, inode, and what it is of: nothing, the heap, a file.
         addresses, permissions, _, _, _, *name = line.split(maxsplit=5)
-        if permissions == "rw-p":
-            start, end = (int(address, 16) for address in addresses.split("-"))
-            yield start, end, name[0] if name else ""
+        start, end = (int(address, 16) for address in addresses.split("-"))
+        yield start, end, permissions, name[0] if name else ""
 
 
 class SharedPages:
-    """The pages that the zygote shares with its children, and those of them that processes of one kind write to.
+    """The pages that the zygote shares with its children, and those of them that processes of one kind meet: write to,
+    or read from a file.
 
-    The zygote learns of them.  A child has the object as it was at the fork: it copies what is known, and says what it
-    has written to after all.
+    The zygote learns of them.  A child has the object as it was at the fork: it meets what is known, and says what it
+    has met after all.
     """
 
     def __init__(self) -> None:
-        self._regions: list[Range] = []
+        self._private: list[Range] = []
+        """What this process alone writes to: its own memory, and the variables of its libraries."""
+        self._files: list[Range] = []
+        """Code and data of files."""
         with contextlib.suppress(OSError, ValueError):
-            self._regions = [(start, end) for start, end, _ in _private()]
+            for start, end, permissions, name in _mapped():
+                if permissions == "rw-p":
+                    self._private.append((start, end))
+                elif permissions[:2] == "r-" and name.startswith("/"):
+                    self._files.append((start, end))
         self._known: set[int] = set()
         self._faults: int | None = None
-        """Pages that this process had met when it had copied those that are known."""
+        """How many this process had met when it had those that are known."""
         self.ranges = b""
         """What is known, for a child that was forked before it was; empty where nothing is."""
 
     def __len__(self) -> int:
-        """How many pages are known to be written to."""
+        """How many pages are known."""
         return len(self._known)
 
     def learn(self, ranges: bytes) -> None:
-        """Takes what `written` has found in a child; raises ValueError for what is nothing of that."""
-        pages = {page for start, end in _unpacked(ranges) for page in range(start, end, mmap.PAGESIZE)}
-        if pages <= self._known or len(pages | self._known) > MOST_PAGES:
-            return
-        self._known |= pages
-        self.ranges = _packed(sorted(self._known))
+        """Takes what `met` has found in a child; raises ValueError for what is nothing of that."""
+        pages = {page for start, end in _unpacked(ranges) for page in range(start, end, mmap.PAGESIZE)} | self._known
+        read = sum(page & _READ for page in pages)
+        if len(pages) > len(self._known) and len(pages) - read <= MOST_PAGES and read <= MOST_PAGES_OF_FILES:
+            self._known = pages
+            self.ranges = _packed(sorted(pages))
 
-    def copy(self) -> None:
-        """Makes the pages that are known this process's own, as writing to them would."""
+    def meet(self) -> None:
+        """Makes the pages that are known this process's own, as writing to them or reading them would."""
         advise = _madvise()
         for start, end in _unpacked(self.ranges):
-            if advise(start, end - start, _POPULATE_WRITE):
+            address = start & ~_READ
+            if advise(address, end - start, _POPULATE_READ if start & _READ else _POPULATE_WRITE):
                 break  # an older system, or one that is short of memory
         self._faults = faults()
 
-    def written(self) -> bytes:
-        """Where this process has written to what it shared with its parent; empty where it has met few pages since it
-        copied those that are known, or had no time for that.  Raises OSError."""
+    def met(self) -> bytes:
+        """Where this process has written to what it shared with its parent, and read from files; empty where it has met
+        few pages since it had those that are known, or had no time for that.  Raises OSError."""
         if self.ranges and self._faults is None or faults() - (self._faults or 0) <= FEW_FAULTS:
             return b""
-        pages: list[int] = []
         with open("/proc/self/pagemap", "rb", buffering=0) as file:
-            for start, end in self._regions:
-                file.seek(start // mmap.PAGESIZE * 8)
-                entries = array.array("Q")
-                data = file.read((end - start) // mmap.PAGESIZE * 8)
-                entries.frombytes(data[: len(data) // 8 * 8])
-                pages += [
-                    start + number * mmap.PAGESIZE for number, entry in enumerate(entries)
-                    if entry & _EXCLUSIVE and entry & _PRESENT
-                ]  # fmt: skip
-        return _packed(pages)
+            pages = [page for start, end in self._private for page in _with(file, start, end, _PRESENT | _EXCLUSIVE)]
+            pages += [page | _READ for start, end in self._files for page in _with(file, start, end, _PRESENT)]
+        return _packed(sorted(pages))
+
+
+def _with(file: io.FileIO, start: int, end: int, bits: int) -> list[int]:
+    """The pages between two addresses whose entries in a pagemap have all of these bits."""
+    file.seek(start // mmap.PAGESIZE * 8)
+    entries = array.array("Q")
+    data = file.read((end - start) // mmap.PAGESIZE * 8)
+    entries.frombytes(data[: len(data) // 8 * 8])
+    return [start + number * mmap.PAGESIZE for number, entry in enumerate(entries) if entry & bits == bits]
 
 
 def faults() -> int:

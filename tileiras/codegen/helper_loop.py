@@ -14,8 +14,8 @@ from tileiras.codegen.helper_pipes import read_announcement, read_message, send
 if TYPE_CHECKING:
     from tileiras.forked_memory import SharedPages
 
-WRITTEN = ""
-"""The request for what the helper has written to."""
+MET = ""
+"""The request for the pages that the helper has met."""
 
 
 def serve(
@@ -26,7 +26,7 @@ def serve(
     as well.
 
     `warm` says that LLVM is loaded, `ahead` that it is to be before the first request.  `sentinel` as for
-    `lifeline.follow`.  With `pages` the process has been started before its owner is what it will be: it copies those,
+    `lifeline.follow`.  With `pages` the process has been started before its owner is what it will be: it meets those,
     and takes over from the owner what comes with a request that has an environment.
     """
     import signal
@@ -60,8 +60,8 @@ def serve(
     if warm_up is not None and not warm:
         warm_up()
     if pages is not None:
-        pages.copy()
-        known = {**known, WRITTEN: pages.written}
+        pages.meet()
+        known = {**known, MET: pages.met}
     ready = _resident_bytes()
     while (message := first or read_message(requests)) is not None:
         first = None

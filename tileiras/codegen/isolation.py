@@ -78,7 +78,7 @@ class Helper:
     )  # fmt: skip
 
     def __init__(self, ahead: bool = True, pages: SharedPages | None = None) -> None:
-        """`ahead` of its first request it loads LLVM.  With `pages` it is one that waits, and copies those."""
+        """`ahead` of its first request it loads LLVM.  With `pages` it is one that waits, and meets those."""
         _prepare_fork()
         self.waits = pages is not None
         """Whether it was started before its owner was what it is now."""
@@ -174,9 +174,9 @@ class Helper:
         self._environment = dict(os.environb)
         pass_descriptor(self._lifeline, sentinel)
 
-    def written(self) -> bytes:
-        """What `SharedPages.written` says in a helper that waited, once it was asked something."""
-        return self.call(helper_loop.WRITTEN, {})[0] if self.waits and self._answered else b""
+    def met_pages(self) -> bytes:
+        """What `SharedPages.met` says in a helper that waited, once it was asked something."""
+        return self.call(helper_loop.MET, {})[0] if self.waits and self._answered else b""
 
     @property
     def was_asked(self) -> bool:
@@ -309,8 +309,8 @@ def start() -> None:
 
 
 def start_waiting(pages: SharedPages) -> None:
-    """Starts this thread's helper in a process that waits to become a user's, for `end_with` to follow; it copies the
-    `pages` that helpers write to.
+    """Starts this thread's helper in a process that waits to become a user's, for `end_with` to follow; it meets the
+    `pages` that helpers do.
 
     Raises OSError where the system has no room for it.  Descriptors below `lowest_of_waiting` are the user's.
     """
@@ -323,10 +323,10 @@ def lowest_of_waiting() -> int | None:
     return _FIRST_OF_WAITING if helper is not None and helper.waits else None
 
 
-def written() -> bytes:
-    """What `Helper.written` says of this thread's."""
+def met_pages() -> bytes:
+    """What `Helper.met_pages` says of this thread's."""
     helper = getattr(_local, "helper", None)
-    return helper.written() if helper is not None else b""
+    return helper.met_pages() if helper is not None else b""
 
 
 def was_asked() -> bool:

@@ -56,9 +56,9 @@ request is the command's own, for those who look for the reason."""
 
 GREETING = b"+"
 
-COPY, WRITTEN = b"p", b"w"
-"""Between the zygote and its children alone.  COPY: pages that a child which waits is to copy ahead of a
-request, those of its helper, and whether to start one.  WRITTEN: pages that the child of one has written to, and those
+PREPARE, MET = b"p", b"w"
+"""Between the zygote and its children alone.  PREPARE: pages that a child which waits is to meet ahead of a
+request, those of its helper, and whether to start one.  MET: pages that the child of one has met, and those
 of its helper.  EXIT, to the zygote: whether the helper was asked for anything."""
 
 MOST_DESCRIPTORS = 64

@@ -23,7 +23,7 @@ from typing import NamedTuple, NoReturn
 from tileiras import forked_memory, process_state
 from tileiras.codegen import isolation
 from tileiras.server import loaded, messages, protocol
-from tileiras.server.protocol import COMMIT, COPY, EXIT, GREETING, REFUSED, RETIRED, RUN, WRITTEN
+from tileiras.server.protocol import COMMIT, EXIT, GREETING, MET, PREPARE, REFUSED, RETIRED, RUN
 
 
 class Memory(NamedTuple):
@@ -39,7 +39,7 @@ class Memory(NamedTuple):
             # Before this process has pages of its own, which it would share again.
             with contextlib.suppress(OSError):
                 isolation.start_waiting(self.of_helper)
-        self.own.copy()
+        self.own.meet()
 
 
 class Refused(Exception):
@@ -96,7 +96,7 @@ def _next(
             except (EOFError, OSError, protocol.ProtocolError):
                 forget()
                 os._exit(0)
-            if kind == COPY:
+            if kind == PREPARE:
                 memory.prepare(*fields)
 
 
@@ -239,7 +239,7 @@ class _Client:
             isolation.stop()
         of_helper = b""
         with contextlib.suppress(OSError, RuntimeError, isolation.HelperDied):
-            of_helper = isolation.written()
+            of_helper = isolation.met_pages()
         # It would end this process with its client, which has its answer now.
         isolation.kill()
         os.closerange(0, self._own)
@@ -250,9 +250,9 @@ class _Client:
         # The zygote counts the time of processes that were waited for.
         isolation.stop()
         with contextlib.suppress(OSError, protocol.ProtocolError):
-            own = self._memory.own.written()
+            own = self._memory.own.met()
             if own or of_helper:
-                messages.send(self._control, WRITTEN, own, of_helper)
+                messages.send(self._control, MET, own, of_helper)
         os._exit(0)
 
     def leave(self, kind: bytes, *fields: bytes) -> NoReturn:

@@ -29,7 +29,7 @@ from typing import NoReturn
 from tileiras import __version__, code_archive, forked_memory
 from tileiras.local_lock import locked, unlock
 from tileiras.server import loaded, messages, protocol, request
-from tileiras.server.protocol import COPY, EXIT, FACTS, RETIRED, RUN, STATUS, STOP, WRITTEN
+from tileiras.server.protocol import EXIT, FACTS, MET, PREPARE, RETIRED, RUN, STATUS, STOP
 
 MOST_REQUESTS = 256
 """At once; who comes then does the work itself.  Requests do not wait for each other: one may read what another
@@ -138,7 +138,7 @@ class Zygote:
             child.is_prepared = True
             with contextlib.suppress(OSError):
                 flag = b"\1" if self._has_helper else b""
-                messages.send(child.control, COPY, known, self._memory.of_helper.ranges, flag)
+                messages.send(child.control, PREPARE, known, self._memory.of_helper.ranges, flag)
         return 3600.0
 
     def _wait(self, seconds: float) -> None:
@@ -240,7 +240,7 @@ class Zygote:
             os.close(number)
         if kind == RETIRED:
             self._end()
-        elif kind == WRITTEN:
+        elif kind == MET:
             self._memory.own.learn(fields[0])
             self._memory.of_helper.learn(fields[1])
         elif kind == EXIT:
