@@ -35,7 +35,8 @@ GOLDEN = {
 
 
 # Of whole kernels by entry, on sm_90 (f4 products on sm_100, which has them); "staged" are reads of tiles that
-# asynchronous copies brought to shared memory.  A third is of 8-bit elements that lie across K, which wgmma takes along it.
+# asynchronous copies brought to shared memory.  A third is of 8-bit elements that lie across K: wgmma wants them along
+# it.
 # In attention only the queries and the result are converted: scores stay with their warp from one product to the next.
 KERNELS = {
     "argmax.py": {"argmax": {}},
