@@ -53,6 +53,8 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
     loops: dict[scf.ForOp, None] = {}
     for dot in dots:
         loop = _outermost(dot)
+        if dot.atom.is_of_pair:
+            raise NotSeparable(dot, "its products are those of two CTAs")
         if loop is None:
             raise NotSeparable(dot, "other threads do something in its loop")
         if not _is_in_loop(loop):
