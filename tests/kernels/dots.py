@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .views import DTYPES, ONE, Kernel, View, entry, of_rows, reduced, tile_type, whole_numbers, zeros
+from .views import DTYPES, ONE, Kernel, View, entry, in_pairs, of_rows, reduced, tile_type, whole_numbers, zeros
 
 ACCUMULATORS = {"f64": "f64", "i8": "i32"}
 """Element types of accumulators by those of the operands; f32 for all others."""
@@ -211,6 +211,8 @@ def scaled(
     wide = [each.astype(np.float64) for each in (left, right, of_rows, of_columns)]
     wanted = (wide[0] * np.repeat(wide[2], block, 1)) @ (wide[1] * np.repeat(wide[3].T, block, 0))
     stored = right if by_rows else np.ascontiguousarray(right.T)
+    if operand == "f4E2M1FN":
+        left, stored = in_pairs(left), in_pairs(stored)
     inputs, out = (left, stored, of_rows, of_columns), np.zeros((m, n), np.float32)
     return Kernel(entry([a, b, x, y, c], body), inputs, (out,), (wanted.astype(np.float32),))
 

@@ -23,7 +23,7 @@ DTYPES = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,
     "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f32": np.float32, "f64": np.float64,
     "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
-    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu, "f4E2M1FN": ml_dtypes.float4_e2m1fn,
 }  # fmt: skip
 """NumPy's types of arrays that hold elements of the types of Tile IR."""
 
@@ -191,6 +191,12 @@ class Kernel(NamedTuple):
 def whole_numbers(shape: Sequence[int] | int, element: str = "f32", seed: int = 0, most: int = 4) -> np.ndarray:
     """From -`most` to `most`: floating-point sums of a few of them, and of their products, are exact in any order."""
     return np.random.default_rng(seed).integers(-most, most + 1, shape).astype(DTYPES[element])
+
+
+def in_pairs(array: np.ndarray) -> np.ndarray:
+    """The bytes of elements of four bits, the even one of two along the last dimension in the lower half."""
+    codes = array.view(np.uint8)
+    return codes[..., 0::2] & 15 | codes[..., 1::2] << 4
 
 
 def after_decision(text: str, row: str, gpu_name: str, **options) -> Operation:

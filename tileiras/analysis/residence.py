@@ -26,6 +26,7 @@ TAKES: Mapping[str, Mapping[str, frozenset[int]]] = {
     "nv_tileas.async.future_wait": {"in flight": _ANY},
     "nv_tileas.view": {"shared": _ANY},
     "nv_tileas.permute": {"shared": _ANY},
+    "nv_tileas.unpack": {"shared": _ANY},
     "scf.for": {"in flight": _ANY},
     "scf.yield": {"in flight": _ANY},
     "scf.if": {"in flight": _ANY},

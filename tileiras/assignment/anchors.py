@@ -169,7 +169,8 @@ class MemoryLayouts:
         for op, access in self.accesses.items():
             key = self._key(op)
             # Most elements per access first: a wider element then takes several accesses of the same layout.
-            run = min(access.aligned_elements, ACCESS_BITS // access.element_bits)
+            # Copies of scales keep together what a word of tensor memory has.
+            run = min(access.aligned_elements, (key[2] or ACCESS_BITS) // access.element_bits)
             narrowest[key] = max(narrowest.get(key, (0, 0)), (run, access.element_bits))
         self._layouts = {
             (shape, order, least): _coalesced(shape, order, run, bits, num_warps, least)

@@ -9,7 +9,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, BlockArgument, ConversionRewriter, Operation, TensorType, Value
 from tileiras.layout import LinearLayout
-from tileiras.layout.encoding import encode, with_layout
+from tileiras.layout.encoding import encode, packed_layout, with_layout
 from tileiras.layout.linear_layout import SHARED_DIMS
 
 from .operand_origins import Origins
@@ -58,12 +58,26 @@ class Layouts:
         A tile that shared memory has with another contiguous dimension than the one it is loaded with goes through
         registers from where it is stored without bank conflicts.
         """
+        if isinstance(old.defining_op, tileas.UnpackOp):
+            return self._unpacked(old.defining_op, layout)
         between = self._transposing(old, layout)
         if between is None:
             return self.as_layout(old, layout)
         found = self._made.get((old, layout))
         if found is None:
             found = self._made[old, layout] = self._converted(self.as_layout(old, between), old, layout)
+        return found
+
+    def _unpacked(self, op: tileas.UnpackOp, layout: LinearLayout) -> Value:
+        """The elements that bytes in shared memory hold."""
+        found = self._made.get((op.result, layout))
+        if found is None:
+            dim = op.dim.value
+            packed = self.as_operand(op.operand, packed_layout(layout, dim))
+            new = tileas.UnpackOp(packed, dim=op.dim, result=with_layout(op.result.type, layout), location=op.location)
+            block, before = _after(packed)
+            block.insert_before(new, before)
+            found = self._made[op.result, layout] = new.results[0]
         return found
 
     def _transposing(self, old: Value, layout: LinearLayout) -> LinearLayout | None:

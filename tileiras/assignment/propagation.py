@@ -46,6 +46,7 @@ class LayoutAssignment:
             tileas.PermuteOp: lambda op, result: _then(
                 self.layout(op.operand), lambda x: x.permute(op.permutation.elements)
             ),
+            tileas.UnpackOp: lambda op, result: None,
             tileas.CatOp: lambda op, result: self.cat_layout(op).doubled(op.dim.value),
             tileas.ExtractSliceOp: lambda op, result: (
                 slice_of_accumulator(op) or self.memory.default(result.type.shape)

@@ -65,6 +65,7 @@ PATTERNS = {
     tileas.SplatOp: convert_maker,
     tileas.MakeRangeOp: convert_maker,
     tileas.BroadcastOp: convert_maker,
+    tileas.UnpackOp: convert_maker,
     tileas.ViewOp: convert_shape,
     tileas.PermuteOp: convert_shape,
     tileas.CatOp: convert_cat,

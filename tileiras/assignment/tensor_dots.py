@@ -173,8 +173,8 @@ class TensorDots:
         bits = value.type.element_type.width
         assert isinstance(atom.b, SharedTile), "operands are in shared memory"
         origin = self._origins.of(value)
-        along = major(origin, k_axis, atom.b.majors)
-        assert along is not None, "every kind takes both"
+        # Elements of four bits lie along K; others are rearranged on their way.
+        along = major(origin, k_axis, atom.b.majors) or "k"
         if along == "mn" and bits == 8 and is_b and atom.shape[1] < LEAST_COLUMNS[LANES]:
             why.append("tcgen05.mma takes 16 columns at least of elements of 8 bits that are not along K")
             return None

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.nv_tileas import LinearLayoutAttr, PermuteOp, SharedLayoutAttr
+from tileiras.dialects.nv_tileas import LinearLayoutAttr, PermuteOp, SharedLayoutAttr, UnpackOp
 from tileiras.ir import Attribute, TensorType
 
 from .linear_layout import SHARED_DIMS, TENSOR_DIMS, LinearLayout
@@ -73,8 +73,29 @@ def offsets_of(type: TensorType) -> tuple[int, ...]:
     return LinearLayout.from_coordinates({"offset": encoding.offset}, type.shape).bases("offset")
 
 
+def packed_layout(layout: LinearLayout, dim: int) -> LinearLayout:
+    """The layout in shared memory of the bytes of pairs along a dimension, by that of the elements."""
+    shape = tuple(n // 2 if d == dim else n for d, n in enumerate(layout.shape))
+    pair, *rest = layout.to_coordinates()["offset"]
+    assert pair == tuple(int(d == dim) for d in range(len(shape))), "pairs lie together"
+    bases = [tuple(at // 2 if d == dim else at for d, at in enumerate(basis)) for basis in rest]
+    return LinearLayout.from_coordinates({"offset": bases}, shape)
+
+
+@lru_cache(maxsize=1024)
+def _unpacked(type: TensorType, dim: int) -> LinearLayout:
+    layout = layout_of(type)
+    shape = tuple(2 * n if d == dim else n for d, n in enumerate(layout.shape))
+    pair = tuple(int(d == dim) for d in range(len(shape)))
+    bases = [tuple(2 * at if d == dim else at for d, at in enumerate(basis))
+             for basis in layout.to_coordinates()["offset"]]  # fmt: skip
+    return LinearLayout.from_coordinates({"offset": [pair, *bases]}, shape)
+
+
 def renamed_layout(op: Any) -> LinearLayout:
-    """The layout of the operand of a view or permutation, with the result's coordinates."""
+    """The layout of the operand of a view or permutation, or of what unpacks it, with the result's coordinates."""
+    if isinstance(op, UnpackOp):
+        return _unpacked(op.operand.type, op.dim.value)
     if isinstance(op, PermuteOp):
         return _permuted(op.operand.type, op.permutation.elements)
     return _reshaped(op.operand.type, op.result.type.shape)

@@ -22,7 +22,7 @@ class AssignDotLayouts(FunctionPass):
     leaves = "DOT_ATOMS"
     needs = "`nv_tileas` operations and a number of warps"
     establishes = "`atom` and `operand_layouts` on every dot"
-    keeps = "types, other operations"
+    keeps = "types, other operations but loads of elements of four bits, of which pairs are loaded"
 
     warpgroups: bool = True
 
@@ -35,3 +35,7 @@ class AssignDotLayouts(FunctionPass):
             from tileiras.assignment.dots import assign_dot_layouts
 
             assign_dot_layouts(dots, func, gpu, context.engine, self.warpgroups)
+        if any(isinstance(op, tileas.BlockScaledMmaOp) for op in dots):
+            from tileiras.rewrites.packed_operands import pack_operands
+
+            pack_operands(func)

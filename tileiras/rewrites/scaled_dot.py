@@ -7,18 +7,25 @@ these two before it is added.  Operands of types that no instruction takes becom
 from __future__ import annotations
 
 from tileiras.assignment.dot_plans import DotPlans
+from tileiras.assignment.tensor_dots import WARPS, takes_scales
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import Builder, FloatType, Operation, Value, f8E8M0FNU, f16, f32
+from tileiras.ir import Builder, FloatType, Value, f8E8M0FNU, f16, f32
 from tileiras.targets import Target
 
 
-def legalize_scaled_dots(func: Operation, target: Target) -> None:
+def legalize_scaled_dots(func: aa.FuncOp, target: Target) -> None:
     """Gives the block-scaled dots of a function of nv_tileaa that no atom executes, in place, types that are
     multiplied run by run."""
     dots = DotPlans(target, 1)  # whatever the number of warps, the instructions are the same
     for op in [op for op in func.walk() if isinstance(op, aa.BlockScaledMmaOp)]:
-        if dots.scaled_atom(op) is None:
+        if dots.scaled_atom(op) is None and not _is_for_tensor_memory(op, func, target):
             _expand(op, dots)
+
+
+def _is_for_tensor_memory(op: aa.BlockScaledMmaOp, func: aa.FuncOp, target: Target) -> bool:
+    """Whether tcgen05.mma takes operands and scales as they are."""
+    warps = func.kernel_spec.num_warps
+    return target.has("tcgen05") and (warps is None or warps >= WARPS) and takes_scales(target, op)
 
 
 def _expand(op: aa.BlockScaledMmaOp, dots: DotPlans) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from tests.kernels.dots import scaled
 from tests.kernels.tensor_memory import FENCES, GPU, ORDERS, check, survivors
+from tests.machine_code import assemble
+from tileiras.codegen import toolkit
+from tileiras.sim import interpret
 
 MMA = re.compile(r"tcgen05\.mma\.cta_group::1\.kind::mxf8f6f4\.block_scale\.block32")
 
@@ -50,6 +54,87 @@ def test_words_of_scales(tiles, warps, products, copies):
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_107", "sm_110"])
 def test_the_rest_of_the_family(gpu):
     checked(scaled((128, 128, 128)), gpu)
+
+
+FOUR_BITS = [("f8E8M0FNU", 32, "mxf4.block_scale.block32"), ("f8E4M3FN", 16, "mxf4nvf4.block_scale.block16"),
+             ("f8E8M0FNU", 16, "mxf4nvf4.block_scale.block16")]  # fmt: skip
+
+
+def four_bits(scale: str = "f8E8M0FNU", block: int = 32, steps: int = 3, **options):
+    return scaled((128, 128, 256), "f4E2M1FN", steps, scale=scale, block=block, **options)
+
+
+def checked_four_bits(kernel, gpu: str = GPU, **options) -> str:
+    artifact = kernel.compiled(gpu, **options)
+    for seed in (None, 0):
+        kernel.emulated(artifact, seed)
+    if toolkit.find_program("ptxas") is not None:
+        assemble(artifact.text, gpu)
+    return artifact.text
+
+
+@pytest.mark.parametrize(("scale", "block", "kind"), FOUR_BITS)
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_elements_of_four_bits(scale, block, kind, by_rows):
+    """Pairs along K come in copies of bytes; where B lies along N, threads make them of elements."""
+    kernel = four_bits(scale, block, by_rows=by_rows)
+    kernel.interpreted()
+    ptx = checked_four_bits(kernel)
+    assert ptx.count(f"kind::{kind}") == 4 and "mma.sync" not in ptx
+    assert (ptx.count("st.shared") == 0) != by_rows
+
+
+@pytest.mark.parametrize("gpu", ["sm_103", "sm_107", "sm_110"])
+@pytest.mark.parametrize(("scale", "block", "kind"), FOUR_BITS[:2])
+def test_elements_of_four_bits_on_the_rest_of_the_family(gpu, scale, block, kind):
+    assert f"kind::{kind}" in checked_four_bits(four_bits(scale, block), gpu)
+
+
+FOUR_BIT_PLANS = [{"pipeline_strategy": "none"}, {"tensor_maps": "host"}, {"pipeline_strategy": "warp-specialize"},
+                  {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", FOUR_BIT_PLANS, ids=lambda value: " ".join(map(str, value.values())))
+def test_elements_of_four_bits_under_every_plan(options):
+    ptx = checked_four_bits(four_bits("f8E4M3FN", 16), **options)
+    assert "kind::mxf4nvf4" in ptx and ("cp.async.bulk.tensor" in ptx or options != {"tensor_maps": "host"})
+
+
+def test_elements_of_four_bits_without_tensor_memory():
+    """Scales that are no exponents become numbers where no instruction takes them."""
+    kernel = scaled((128, 128, 64), "f4E2M1FN", 1, scale="f8E4M3FN", block=16)
+    artifact = kernel.compiled(GPU, opt_level=0)
+    assert "tcgen05" not in artifact.text
+    kernel.emulated(artifact)
+
+
+def test_pairs_in_an_array_of_odd_width_are_made_of_elements():
+    """A row that ends within a byte: its other half is padding."""
+    kernel = ragged_four_bits()
+    kernel.interpreted()
+    ptx = checked_four_bits(kernel)
+    assert "kind::mxf4" in ptx and "st.shared" in ptx
+
+
+def ragged_four_bits():
+    """A is 100 x 255 in an array whose rows are 128 bytes apart; what lies beyond is not zero."""
+    whole = four_bits(steps=1)
+    text = whole.text.replace("shape = [128, 256]", "shape = [100, 255]", 1)
+    text = text.replace("tensor_view<128x256xf4E2M1FN", "tensor_view<100x255xf4E2M1FN")
+    text = text.replace("tile=(128x256)", "tile=(128x256), padding_value = zero")
+    zeroed = whole.inputs[0].copy()
+    zeroed[100:] = 0
+    zeroed[:, -1] &= 15
+    wanted = np.zeros_like(whole.outputs[0])
+    interpret(whole.text, "k", 1, [each.view(np.uint8) for each in (zeroed, *whole.inputs[1:])] + [wanted])
+    assert text != whole.text and (wanted != whole.expected[0]).any()
+    return whole._replace(text=text, expected=(wanted,))
+
+
+def test_what_orders_elements_of_four_bits_is_not_superfluous():
+    kernel = four_bits(steps=4)
+    artifact = kernel.compiled(GPU)
+    assert not survivors(kernel, artifact, rf"{ORDERS}|tcgen05\.cp[^;]*;")
 
 
 def test_nothing_that_orders_is_superfluous():

@@ -110,6 +110,7 @@ from .ops import (
     TiledAtomicRMWOp,
     TiledLoadOp,
     TiledStoreOp,
+    UnpackOp,
     UnsplatOp,
     ViewOp,
     YieldOp,

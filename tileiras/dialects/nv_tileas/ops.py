@@ -324,7 +324,29 @@ class PermuteOp(aa.PermuteOp):
     name = "nv_tileas.permute"
 
 
-VIEW_LIKE = (ViewOp, PermuteOp)
+class UnpackOp(Operation):
+    """The elements of four bits that the bytes of a tile in shared memory hold: pairs of neighbours along `dim`, the
+    even one in the lower half."""
+
+    name = "nv_tileas.unpack"
+    traits = (Pure,)
+    operand = operand(TensorType)
+    dim = attribute(IntegerAttr)
+    result = result(TensorType)
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+
+    verifies_locally = True
+
+    def verify_op(self) -> None:
+        source, target, dim = self.operand.type, self.result.type, self.dim.value
+        if source.element_type.width != 8 or target.element_type.width != 4:
+            raise VerifyError(f"expects elements of 4 bits in those of 8, got {target} in {source}")
+        doubled = tuple(n * 2 if d == dim else n for d, n in enumerate(source.shape))
+        if not 0 <= dim < len(doubled) or target.shape != doubled:
+            raise VerifyError(f"expects twice as many elements along dimension {dim}, got {target} in {source}")
+
+
+VIEW_LIKE = (ViewOp, PermuteOp, UnpackOp)
 """Operations that only give elements other coordinates."""
 
 

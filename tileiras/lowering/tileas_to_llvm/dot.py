@@ -203,7 +203,8 @@ class _Scales:
         self.run = op.block
         self._lowering = lowering
         self._sides = [(args[3 + n], _positions(lowering.layout(v))) for n, v in enumerate((op.scale_a, op.scale_b))]
-        self._are_exponents = element_type_of(op.scale_a.type) is f8E8M0FNU
+        self._kind = element_type_of(op.scale_a.type)
+        self._are_exponents = self._kind is f8E8M0FNU
         self._made: dict[tuple[int, int], tuple[Value, ...]] = {}
 
     def pair(self, cell: tuple[int, ...], k: int) -> tuple[Value, Value]:
@@ -226,7 +227,8 @@ class _Scales:
         found = self._made.get((side, register))
         if found is None:
             scale = _taken(value, [register], self._lowering)
-            found = self._made[side, register] = self._halves(scale) if self._are_exponents else (scale,)
+            found = self._halves(scale) if self._are_exponents else (to_f32(self._kind, scale, self._lowering),)
+            self._made[side, register] = found
         return found
 
     def _halves(self, scale: Value) -> tuple[Value, Value]:

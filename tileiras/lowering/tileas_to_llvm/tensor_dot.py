@@ -22,6 +22,7 @@ from .function import FunctionLowering
 _RESULTS = {"f16": 0, "f32": 1, "i32": 2}
 _FACTORS = {
     "f16": 0, "bf16": 1, "tf32": 2, "f8E4M3FN": 0, "f8E5M2": 1, "u8": 0, "s8": 1,
+    "f4E2M1FN": 1,
 }  # fmt: skip
 """PTX ISA, "Instruction descriptor" of tcgen05: types of D in bits 5-4, of A and B in bits 9-7 and 12-10."""
 
@@ -110,7 +111,8 @@ _SCALED_M, _SCALE_A, _SCALE_B = 27, 29, 4
 
 
 def _scaled_descriptor(atom: ScaledMmaAtom, a: _AnyOperand, b: _AnyOperand, byte: int) -> int:
-    """PTX ISA, "Instruction descriptor" of tcgen05 for kind::mxf8f6f4, where scales are in this byte of their words."""
+    """PTX ISA, "Instruction descriptor" of tcgen05 for kinds with block scales, of which the first are in this byte of
+    their words."""
     m, n, _ = atom.shape
     word = _FACTORS[atom.a_type] << 7 | _FACTORS[atom.b_type] << 10 | a.transposed << 15 | b.transposed << 16
     word |= n >> 3 << 17 | m >> 7 << _SCALED_M | byte << _SCALE_A | byte << _SCALE_B

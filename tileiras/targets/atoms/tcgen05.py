@@ -170,6 +170,7 @@ _SCALED_KINDS = (
     _ScaledKind("mxf8f6f4", tuple((a, b) for a in _F8 for b in _F8), "f8E8M0FNU", 32, 32, 8),
     _ScaledKind("mxf4", (("f4E2M1FN", "f4E2M1FN"),), "f8E8M0FNU", 32, 64, 4),
     _ScaledKind("mxf4nvf4", (("f4E2M1FN", "f4E2M1FN"),), "f8E4M3FN", 16, 64, 4),
+    _ScaledKind("mxf4nvf4", (("f4E2M1FN", "f4E2M1FN"),), "f8E8M0FNU", 16, 64, 4),
 )
 
 _SCALED_SHAPES = (_Shape(128, 16, 1), _Shape(256, 32, 2))
@@ -198,7 +199,7 @@ def _scaled_row(
     # A word holds the scales of a row: 32 rows in the lanes of a warp, 32 more in each further column.
     scale_b_columns = -(-n // 32)
     name = _scaled_name(a_type, b_type, kind.scale_type, kind.block, shape.m, n, kind.k, _suffix(shape, in_tensor))
-    chosen = kind.bits == 8 and shape.ctas == 1 and not in_tensor and n >= LANES
+    chosen = shape.ctas == 1 and not in_tensor and n >= LANES
     return ScaledMmaAtom(
         name=name,
         shape=(shape.m, n, kind.k),
