@@ -182,10 +182,10 @@ def chained(
 
 def scaled(
     tiles: tuple[int, int, int], operand: str = "f8E4M3FN", steps: int = 2, *, scale: str = "f8E8M0FNU",
-    block: int = 32, by_rows: bool = False,
+    block: int = 32, by_rows: bool = False, from_bytes: bool = False,
 ) -> Kernel:  # fmt: skip
     """C = A B with a scale for each `block` elements along K, in a loop of `steps` tiles; `by_rows`: B is stored so.
-    Scales are powers of two from a quarter to four."""
+    Scales are powers of two from a quarter to four.  `from_bytes`: elements of four bits are unpacked from bytes."""
     m, n, k = tiles
     depth, runs = k * steps, k // block
     a = View("a", (m, k), operand, (m, depth), aligned=16)
@@ -194,10 +194,16 @@ def scaled(
     y = View("y", (runs, n), scale, (runs * steps, n), by_columns=True, aligned=16)
     c = View("c", (m, n), "f32")
     types = f"{a.tile}, {b.tile}, {c.tile}, {x.tile}, {y.tile}"
+    loads = [a.load("a", "%zero, %i"), b.load("b", "%i, %zero")]
+    if from_bytes:
+        a = View("a", (m, k // 2), "i8", (m, depth // 2), aligned=16)
+        b = View("b", (n, k // 2), "i8", (n, depth // 2), aligned=16)
+        permuted = f"%b = permute %b_t [1, 0] : {tile_type((n, k), operand)} -> {tile_type((k, n), operand)}"
+        loads = [_unpacked("a", a, (m, k)), _unpacked("b_t", b, (n, k)), permuted]
     body = [
         ONE, f"%steps = constant <i32: {steps}> : tile<i32>", zeros("none", c.tile),
         f"%sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> ({c.tile}) {{",
-        a.load("a", "%zero, %i"), b.load("b", "%i, %zero"), x.load("x", "%zero, %i"), y.load("y", "%i, %zero"),
+        *loads, x.load("x", "%zero, %i"), y.load("y", "%i, %zero"),
         f"%next = mmaf_scaled %a, %b, %acc, %x, %y : {types}",
         f"continue %next : {c.tile}",
         "}",
@@ -215,6 +221,18 @@ def scaled(
         left, stored = in_pairs(left), in_pairs(stored)
     inputs, out = (left, stored, of_rows, of_columns), np.zeros((m, n), np.float32)
     return Kernel(entry([a, b, x, y, c], body), inputs, (out,), (wanted.astype(np.float32),))
+
+
+def _unpacked(value: str, view: View, shape: tuple[int, int]) -> str:
+    """%VALUE of elements of four bits, of the bytes of a view."""
+    size = shape[0] * shape[1]
+    flat = tile_type((size // 2,), "i8"), tile_type((size,), "f4E2M1FN")
+    return "\n".join([
+        view.load(f"{value}_bytes", "%zero, %i"),
+        f"%{value}_flat = reshape %{value}_bytes : {view.tile} -> {flat[0]}",
+        f"%{value}_all = unpack %{value}_flat : {flat[0]} -> {flat[1]}",
+        f"%{value} = reshape %{value}_all : {flat[1]} -> {tile_type(shape, 'f4E2M1FN')}",
+    ])  # fmt: skip
 
 
 def square_and_rows(rows: int = 64, depth: int = 32) -> Kernel:

@@ -24,6 +24,7 @@ from tileiras.ir import (
     Builder,
     IntegerAttr,
     Operation,
+    Pure,
     Region,
     TensorType,
     Value,
@@ -85,6 +86,9 @@ class _Packing:
             view = self._view_of_bytes(op.view, dim)
             if view is not None:
                 return _load_bytes(op, view, dim)
+        halves = _bytes_taken_apart(value) if dim == value.type.rank - 1 else None
+        if halves is not None:
+            return _behind(op).insert(tileas.ViewOp(halves, result=_bytes_of(value.type, dim))).results[0]
         builder = Builder.at_start(value.block) if op is None else _behind(op)  # type: ignore[attr-defined]
         return _joined(value, dim, builder)
 
@@ -153,6 +157,35 @@ def _load_bytes(load: tileas.TiledLoadOp, view: Value, dim: int) -> Value:
     return made.results[0]
 
 
+def _bytes_taken_apart(value: Value) -> Value | None:
+    """The bytes of whose halves a tile consists in their order, as `cuda_tile.unpack` takes them apart: pairs of the
+    last dimension; None for other tiles."""
+    op = value.defining_op
+    while isinstance(op, (tileas.ViewOp, arith.BitcastOp)):
+        op = op.operand.defining_op
+    if not isinstance(op, arith.TruncIOp) or not isinstance(op.operand.defining_op, arith.ShRUIOp):
+        return None
+    spread, shifts = (each.defining_op for each in op.operand.defining_op.operands)
+    if not isinstance(spread, tileas.BroadcastOp) or not _are_zero_and_four(shifts):
+        return None
+    rows = spread.operand
+    count, *rest = rows.type.shape
+    whole = rows.type.element_type is i8 and rest == [1] and spread.result.type.shape == (count, PACKED)
+    return rows if whole else None
+
+
+def _are_zero_and_four(op: Operation | None) -> bool:
+    """Whether an operation gives 0 and 4 along the last of two dimensions."""
+    shape = op.results[0].type.shape if isinstance(op, tileas.BroadcastOp) else ()
+    while isinstance(op, (tileas.BroadcastOp, tileas.ViewOp, arith.TruncIOp)):
+        op = op.operand.defining_op
+    if not isinstance(op, arith.MulIOp) or not isinstance(op.lhs.defining_op, tileas.MakeRangeOp):
+        return False
+    by = op.rhs.defining_op
+    four = isinstance(by, arith.ConstantOp) and by.value.is_splat and by.value.stored_bits()[0] == 4
+    return four and shape[1:] == op.lhs.type.shape == (PACKED,)
+
+
 def _joined(value: Value, dim: int, builder: Builder) -> Value:
     """The bytes of pairs along a dimension, in registers: the even element in the lower half."""
 
@@ -200,3 +233,8 @@ def _erase_unused(value: Value) -> None:
         operand = op.operand
         op.erase()
         _erase_unused(operand)
+    elif op.has_trait(Pure) and not op.regions:
+        operands = list(op.operands)
+        op.erase()
+        for operand in operands:
+            _erase_unused(operand)

@@ -100,6 +100,16 @@ def test_elements_of_four_bits_under_every_plan(options):
     assert "kind::mxf4nvf4" in ptx and ("cp.async.bulk.tensor" in ptx or options != {"tensor_maps": "host"})
 
 
+@pytest.mark.parametrize("options", [{}, {"tensor_maps": "host"}], ids=lambda value: " ".join(map(str, value.values())))
+def test_bytes_that_elements_of_four_bits_are_unpacked_from_stay_bytes(options):
+    kernel = four_bits("f8E4M3FN", 16, from_bytes=True)
+    kernel.interpreted()
+    ptx = checked_four_bits(kernel, **options)
+    assert "kind::mxf4nvf4" in ptx and "prmt" not in ptx
+    # With maps the result goes through shared memory.
+    assert ("cp.async.bulk.tensor" in ptx) == ("st.shared" in ptx) == bool(options)
+
+
 def test_elements_of_four_bits_without_tensor_memory():
     """Scales that are no exponents become numbers where no instruction takes them."""
     kernel = scaled((128, 128, 64), "f4E2M1FN", 1, scale="f8E4M3FN", block=16)
