@@ -28,6 +28,7 @@ from tileiras.targets.sm import (
 
 from .pipe_model import Unchecked, order_errors
 from .pipes import PipeUses, agent_of, pipe_errors, warpgroup_errors
+from .warpgroup_turns import TURNS, barriers_of
 
 Finding = tuple[Operation, str]
 
@@ -203,8 +204,17 @@ def _inside(value: Value, region: Region) -> bool:
 def _barrier_errors(switch: AgentSwitchOp, counts: list[int]) -> Iterator[Finding]:
     """Named barriers: a number that there is, and as many threads as the agents that come to it have."""
     uses: dict[int, list[tuple[int, Any, int | None]]] = {}
+    turns: dict[int, Any] = {}
     for agent, region in enumerate(switch.agents):
         for op in _walk(region):
+            if op.name in TURNS:
+                parts = counts[agent] // WARPGROUP
+                if parts < 2 or counts[agent] % WARPGROUP:
+                    yield op, f"expects an agent of two or more warpgroups, but got {counted(counts[agent], 'warp')}"
+                elif barriers_of(op, parts)[-1] >= NAMED_BARRIERS:
+                    yield op, f"takes barriers {barriers_of(op, parts)[0]} to {barriers_of(op, parts)[-1]}"
+                turns.update(dict.fromkeys(barriers_of(op, parts), op))
+                continue
             if isinstance(op, tileas.BarrierOp):
                 number, threads = op.id.value, None if op.threads is None else op.threads.value
                 waits_for_all = threads is None
@@ -220,6 +230,8 @@ def _barrier_errors(switch: AgentSwitchOp, counts: list[int]) -> Iterator[Findin
             elif number is not None:
                 uses.setdefault(number, []).append((agent, op, threads))
     for number, found in uses.items():
+        if number in turns:
+            yield turns[number], f"orders warpgroups at barrier {number}, which others wait at"
         here = WARP_SIZE * sum(counts[agent] for agent in {agent for agent, _, _ in found})
         for _, op, threads in found:
             if threads is not None and threads != here:

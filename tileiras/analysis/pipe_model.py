@@ -1,8 +1,8 @@
 """A bounded model check of a function's pipes: every order in which its agents can take turns, before code exists.
 
 `pipe_programs.py` makes the list of events of each agent: it waits for an mbarrier or a named barrier, or arrives
-there.  How far an mbarrier has come follows from how far each agent is in its list, so a state is one position an
-agent, and all states that can be reached are looked at.
+there; warpgroups of an agent that take turns have a list each.  How far an mbarrier has come follows from how far each
+agent is in its list, so a state is one position an agent, and all states that can be reached are looked at.
 
 An mbarrier tells phases apart by their parity alone.  In every state in which an agent waits, the phase that it waits
 for has to be the current or the preceding one; an earlier or a later one of the same parity is taken for it (PTX ISA,
@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
-from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, ProduceOneOp, ProducerAcquireOp
 from tileiras.ir import Block, BlockArgument, Operation
 
 from .pipe_programs import (
@@ -37,11 +39,11 @@ from .pipe_programs import (
     TooLong,
     Where,
     candidates,
-    groups,
     has_events,
 )
-from .pipes import PipeUses, protocol_of
+from .pipes import PipeUses, agent_of, protocol_of
 from .ranges import RangeAnalysis
+from .warpgroup_turns import parts_of
 
 MOST_STATES = 50_000
 """Of one assumption; further ones are not looked at."""
@@ -57,7 +59,7 @@ def order_errors(func: aa.FuncOp, uses: PipeUses, unchecked: Unchecked | None = 
     if not uses.pipes:
         return
     depth = max(pipe.num_stages.value for pipe in uses.pipes)
-    for programs in groups(func):
+    for programs in _groups(func):
         decisive = Decisive(programs)
         decisive.note_steps()
         beyond: set[str] = set()
@@ -74,6 +76,14 @@ def order_errors(func: aa.FuncOp, uses: PipeUses, unchecked: Unchecked | None = 
             if wrong:
                 yield wrong[0], wrong[1] + _spelled(assumption, decisive)
                 return
+
+
+def _groups(func: aa.FuncOp) -> Iterator[list[Block]]:
+    """The programs that run beside each other: those of a switch, or the function's own."""
+    for switch in [op for op in func.walk() if isinstance(op, AgentSwitchOp)]:
+        yield [region.block for region in switch.regions]
+    if any(isinstance(op, (ProducerAcquireOp, ProduceOneOp)) and agent_of(op) is None for op in func.walk()):
+        yield [func.body.blocks[0]]
 
 
 class _TooMany(Exception):
@@ -129,7 +139,8 @@ def _line(op: Operation) -> str:
 def _check(programs: list[Block], decisive: Decisive, assumption: Assumption, uses: PipeUses) -> Finding | None:
     """Raises TooLong and _TooMany."""
     try:
-        runs = [Run(program, number, decisive, assumption) for number, program in enumerate(programs)]
+        runs = [Run(program, number, decisive, assumption, part) for number, program in enumerate(programs)
+                for part in range(parts_of(program))]  # fmt: skip
     except Impossible:
         return None
     for run in runs:
@@ -145,10 +156,10 @@ class _Counts:
     """How many arrivals each agent has made, by place and position in its list, and how many end a phase."""
 
     def __init__(self, runs: list[Run], uses: PipeUses) -> None:
-        self._made: list[dict[Any, list[int]]] = []
+        self._made: list[dict[Any, list[int | Fraction]]] = []
         self._needed: dict[Any, int] = {}
         for run in runs:
-            made: dict[Any, list[int]] = {event.where: [0] for event in run.events if event.what == "arrive"}
+            made: dict[Any, list[int | Fraction]] = {event.where: [0] for event in run.events if event.what == "arrive"}
             for event in run.events:
                 arrived = event.where if event.what == "arrive" else None
                 for where, line in made.items():
@@ -159,7 +170,7 @@ class _Counts:
     def phases(self, where: Where, state: tuple[int, ...]) -> int:
         """Completed phases."""
         arrived = sum(made[where][at] for made, at in zip(self._made, state) if where in made)
-        return arrived // self._needed[where]
+        return int(arrived // self._needed[where])
 
 
 def _needed(event: Event, uses: PipeUses) -> int:
@@ -226,6 +237,7 @@ def _deadlock(runs: list[Run], state: tuple[int, ...], ends: tuple[int, ...]) ->
     first: Operation | None = None
     for run, at, end in zip(runs, state, ends):
         who = f"agent {run.number}" if len(runs) > 1 else "the kernel"
+        who += f", warpgroup {run.part}," if run.parts > 1 else ""
         if at == end:
             texts.append(f"{who} has ended")
             continue
@@ -243,11 +255,11 @@ def _deadlock(runs: list[Run], state: tuple[int, ...], ends: tuple[int, ...]) ->
 
 def _left_over(counts: _Counts, runs: list[Run], state: tuple[int, ...], uses: PipeUses) -> Finding | None:
     """A stage that is being filled by asynchronous copies when all agents have ended."""
-    waits: dict[Any, int] = {}
+    waits: dict[Any, int | Fraction] = {}
     for run in runs:
         for event in run.events:
             if event.what == "wait":
-                waits[event.where] = waits.get(event.where, 0) + 1
+                waits[event.where] = waits.get(event.where, 0) + event.weight
     for run in runs:
         for event in run.events:
             if event.what == "arrive" and isinstance(event.where[0], CreatePipelineOp):

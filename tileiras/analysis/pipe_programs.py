@@ -7,14 +7,15 @@ each, the same for all agents that compute it alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from math import lcm
 from typing import Any, Literal
 
 from tileiras.dialects import arith, nvvm, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
+from tileiras.dialects.nv_tileas.agents import YieldOp
 from tileiras.dialects.nv_tileas.pipes import (
     ConsumeOneOp,
     ConsumerReleaseOp,
@@ -35,6 +36,7 @@ from tileiras.targets.sm import WARP_SIZE
 from .incoming import incoming
 from .pipes import agent_of, pipe_of
 from .ranges import RangeAnalysis
+from .warpgroup_turns import THREADS, TURNS, meetings, parts_of, warps_of
 
 Finding = tuple[Operation, str]
 Side = Literal["full", "empty"]
@@ -56,16 +58,16 @@ Closing = ProducerCommitOp | ConsumerReleaseOp | ProduceOneOp | ConsumeOneOp
 
 
 class Event(NamedTuple):
-    """One step of an agent.  Of an mbarrier, `parity` is the one that the agent waits for, and `turn` the number of the
-    phase that it means; of a named barrier `turn` counts the agent's own.  `weight`: arrivals, in agents, or threads of
-    a named barrier."""
+    """One step of an agent, or of a warpgroup of it.  Of an mbarrier, `parity` is the one that it waits for, and `turn`
+    the number of the phase that it means; of a named barrier `turn` counts its own.  `weight`: arrivals, in agents, or
+    threads of a named barrier."""
 
     op: Operation
     what: Literal["wait", "arrive"]
     where: Where
     parity: int = 0
     turn: int = 0
-    weight: int = 1
+    weight: int | Fraction = 1
 
 
 class PipeIterator(NamedTuple):
@@ -91,7 +93,7 @@ EVENTS = (
 
 
 def has_events(op: Operation) -> bool:
-    return any(isinstance(inner, EVENTS) for inner in op.walk())
+    return any(isinstance(inner, EVENTS) or inner.name in TURNS for inner in op.walk())
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------
@@ -282,13 +284,17 @@ def candidates(key: Key, value: Value, scale: int, depth: int, ranges: RangeAnal
 
 
 class Run:
-    """The events of one agent under an assumption.
+    """The events of one agent under an assumption; of an agent whose warpgroups take turns, those of warpgroup `part`.
 
     Raises TooLong and Impossible.  `wrong` is what is wrong whatever others do.
     """
 
-    def __init__(self, program: Block, number: int, decisive: Decisive, assumption: Assumption) -> None:
+    def __init__(
+        self, program: Block, number: int, decisive: Decisive, assumption: Assumption, part: int = 0
+    ) -> None:
         self.number = number
+        self.part = part
+        self.parts = parts_of(program)
         self.events: list[Event] = []
         self.wrong: Finding | None = None
         self._decisive = decisive.values
@@ -298,7 +304,8 @@ class Run:
         self._held: dict[tuple[CreatePipelineOp, Side], list[int]] = {}
         self._lives: dict[Any, int] = {}
         """How often each pipe has been destroyed: one in a loop is created and destroyed in every iteration."""
-        self._warps = _warps(program)
+        self._warps = warps_of(program) // self.parts
+        self._share = 1 if self.parts == 1 else Fraction(1, self.parts)
         self._block(program)
 
     def _number(self, value: Value) -> int:
@@ -337,6 +344,8 @@ class Run:
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)
+        elif op.name in TURNS:
+            self._take_turns(op)
         elif _computes(op) and op.results[0] in self._decisive:
             self._values[op.results[0]] = _compute(op, self._number)
 
@@ -430,7 +439,7 @@ class Run:
         # The producer's first round waits for the phase before the first one, which counts as complete.
         turn = self._turn(("wait", where)) - produces
         if getattr(op, "fresh", None) is None:
-            self._emit(Event(op, "wait", where, at.parity ^ produces, turn))
+            self._emit(Event(op, "wait", where, at.parity ^ produces, turn, self._share))
         elif turn >= 0:
             self.wrong = self.wrong or (op, "acquires a stage as fresh that has been filled before")
         self._held.setdefault((pipe, side), []).append(at.stage)
@@ -449,7 +458,7 @@ class Run:
             return
         held.remove(stage)
         where = pipe, stage, "full" if produces else "empty", self._lives.get(pipe, 0)
-        self._emit(Event(op, "arrive", where))
+        self._emit(Event(op, "arrive", where, weight=self._share))
 
     def _close(self, op: ProducerCommitOp | ConsumerReleaseOp) -> None:
         self._arrive(op, self._values.get(op.token))
@@ -478,6 +487,14 @@ class Run:
         if not isinstance(op, nvvm.BarrierArriveOp):
             self._emit(Event(op, "wait", where, turn=self._turn(where)))
 
+    def _take_turns(self, op: Operation) -> None:
+        for what, number in meetings(op, self.part, self.parts):
+            where = number, THREADS
+            if what == "arrive":
+                self._emit(Event(op, "arrive", where, weight=THREADS // 2))
+            else:
+                self._emit(Event(op, "wait", where, turn=self._turn(where)))
+
 
 _RULES: dict[type[Operation], Callable[..., None]] = {
     CreateIteratorOp: Run._create_iterator, IncIterOp: Run._inc_iter,
@@ -487,20 +504,3 @@ _RULES: dict[type[Operation], Callable[..., None]] = {
     scf.ForOp: Run._loop, scf.WhileOp: Run._while, scf.IfOp: Run._branch,
     **dict.fromkeys(NAMED, Run._named),
 }  # fmt: skip
-
-
-def _warps(program: Block) -> int:
-    """The warps of an agent; of the kernel itself one, whose barriers nobody else comes to."""
-    switch: Any = program.parent_op
-    if not isinstance(switch, AgentSwitchOp):
-        return 1
-    func: Any = switch.parent_op
-    return switch.warps(func.kernel_spec.num_warps)[list(switch.regions).index(program.parent)]
-
-
-def groups(func: aa.FuncOp) -> Iterator[list[Block]]:
-    """The programs that run beside each other: those of a switch, or the function's own."""
-    for switch in [op for op in func.walk() if isinstance(op, AgentSwitchOp)]:
-        yield [region.block for region in switch.regions]
-    if any(isinstance(op, (ProducerAcquireOp, ProduceOneOp)) and agent_of(op) is None for op in func.walk()):
-        yield [func.body.blocks[0]]

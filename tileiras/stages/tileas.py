@@ -34,6 +34,7 @@ from tileiras.passes.tileas_materialize_async import MaterializeAsync
 from tileiras.passes.tileas_materialize_convert_layout import MaterializeConvertLayout
 from tileiras.passes.tileas_materialize_schedule import MaterializeSchedule
 from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
+from tileiras.passes.tileas_order_warpgroups import OrderWarpgroups
 from tileiras.passes.tileas_pair_dots import PairDots
 from tileiras.passes.tileas_plan_cta import PlanCta
 from tileiras.passes.tileas_rematerialize import Rematerialize
@@ -110,6 +111,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(OptimizeAllocTensor, "behind all that makes a buffer, or a conversion that needs scratch memory"),
     Decision(Rematerialize, "marks the operations that there are in the end, in loops marked above", {}, True, True),
     Decision(InsertBarriers, "places that are used again say where threads have to wait"),
+    Decision(OrderWarpgroups, "barriers in a loop decide whether it can have turns", {}, True, True),
     Decision(AssignLaunchBounds, "counts registers a last time, and the shared memory of all rows above"),
 )
 """The decisions of TileAS in order."""

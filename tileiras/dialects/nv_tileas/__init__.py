@@ -135,6 +135,7 @@ _LAZY = {
     "CreateNoneOp": "async_dots",
     "CreatePipelineOp": "pipes",
     "DestroyPipelineOp": "pipes",
+    "EndTurnOp": "async_dots",
     "FenceProxyOp": "async_dots",
     "FutureWaitOp": "async_dots",
     "GetStageOp": "pipes",
@@ -173,6 +174,7 @@ _LAZY = {
     "TmaLoadOp": "pipes",
     "TmaStoreOp": "tensor_maps",
     "ToAsyncOp": "async_dots",
+    "WaitTurnOp": "async_dots",
 }
 """What few kernels have, and its file: loaded when one of them is used."""
 

@@ -6,6 +6,9 @@
     %d = nv_tileas.async.future_wait %g {pending = 1 : i32}
                                                 all groups but the last `pending` are complete
 
+    nv_tileas.async.wait_turn id = 2            the warpgroups of an agent take turns: what stands between the two
+    nv_tileas.async.end_turn id = 2             operations, one of them issues at a time
+
 Only asynchronous dots and waits may use a value of type `in_flight`.  A tile whose encoding is a layout of shared
 memory lies in a stage of a buffer, which its `copy` names.
 """
@@ -19,6 +22,7 @@ from tileiras.ir import (
     MemoryWrite,
     Operation,
     TensorType,
+    TypedAttribute,
     UnitAttr,
     VerifyError,
     attribute,
@@ -144,3 +148,37 @@ class FenceProxyOp(Operation):
     global_memory = attribute(UnitAttr, optional=True)
     assembly_format = "attr-dict"
 
+
+# ---- turns ----------------------------------------------------------------------------------------------------------
+
+_FIRST_BARRIER, _LAST_BARRIER = 1, 15
+"""Barrier 0 is the whole CTA's (PTX ISA, "bar{.cta}")."""
+
+
+class _TurnOp(Operation):
+    """A warpgroup has barrier `id` and its own number, from 0, where it waits for the one before it."""
+
+    traits = (MemoryRead, MemoryWrite)
+    id = attribute(TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute"))
+
+    def verify_op(self) -> None:
+        if not _FIRST_BARRIER <= self.id.value <= _LAST_BARRIER:
+            raise VerifyError(f"expects one of barriers {_FIRST_BARRIER} to {_LAST_BARRIER}, but got {self.id.value}")
+
+
+class WaitTurnOp(_TurnOp):
+    """Waits until the warpgroup before this one has ended its turn; the first one, until the last one has ended the
+    turn before.  With `last`, behind all turns, only the first warpgroup waits."""
+
+    name = "nv_tileas.async.wait_turn"
+    last = attribute(UnitAttr, optional=True)
+    assembly_format = "`id` `=` $id attr-dict"
+
+
+class EndTurnOp(_TurnOp):
+    """Lets the following warpgroup have its turn, behind the last one the first.  With `first`, before all turns, only
+    the last warpgroup does."""
+
+    name = "nv_tileas.async.end_turn"
+    first = attribute(UnitAttr, optional=True)
+    assembly_format = "`id` `=` $id attr-dict"

@@ -132,6 +132,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "nv_tileas.async.dot": "async_dot", "nv_tileas.async.commit_dots": "commit_dots",
         "nv_tileas.async.future_wait": "future_wait", "nv_tileas.fence_proxy_async": "fence_proxy_async",
     },
+    "warpgroup_turns": {"nv_tileas.async.wait_turn": "wait_turn", "nv_tileas.async.end_turn": "end_turn"},
 }  # fmt: skip
 """The files of rules: their operations, and the function `rule(op, args, lowering)` of the file that lowers each.
 

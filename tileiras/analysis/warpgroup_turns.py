@@ -1,0 +1,59 @@
+"""Turns that the warpgroups of an agent take: what each does to the named barriers that order them.
+
+Warpgroup g of n waits at barrier `id + g`, to which the warpgroup before it comes as well when it ends its turn: each
+of these barriers counts the threads of two warpgroups.  Nobody is more than a turn ahead of another, so one set of
+barriers is enough for all loops of an agent, however often they run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.ir import Block
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets.sm import WARP_SIZE, WARPGROUP
+
+TURNS = ("nv_tileas.async.wait_turn", "nv_tileas.async.end_turn")
+"""By name: functions without turns do without the file of the operations."""
+
+THREADS = 2 * WARPGROUP * WARP_SIZE
+"""Of a barrier of turns: of who waits, and of who ends its turn."""
+
+
+class Meeting(NamedTuple):
+    """One thing that a warpgroup does at a barrier: its threads arrive, or wait for those of the other."""
+
+    what: Literal["wait", "arrive"]
+    barrier: int
+
+
+def warps_of(program: Block) -> int:
+    """The warps of an agent; of the kernel itself one, whose barriers nobody else comes to."""
+    switch: Any = program.parent_op
+    if not isinstance(switch, AgentSwitchOp):
+        return 1
+    func: Any = switch.parent_op
+    return switch.warps(func.kernel_spec.num_warps)[list(switch.regions).index(program.parent)]
+
+
+def parts_of(program: Block) -> int:
+    """The warpgroups of an agent that take turns; 1 for an agent without turns, whose warps are taken for one."""
+    turns = any(inner.name in TURNS for op in program.operations for inner in op.walk())
+    return max(1, warps_of(program) // WARPGROUP) if turns else 1
+
+
+def barriers_of(op: Any, parts: int) -> range:
+    """The barriers that the turns of so many warpgroups take."""
+    return range(op.id.value, op.id.value + parts)
+
+
+def meetings(op: Any, part: int, parts: int) -> list[Meeting]:
+    """What warpgroup `part` of an agent of `parts` does for an operation of `TURNS`."""
+    if isinstance(op, tileas.WaitTurnOp):
+        own = op.id.value + part
+        return [] if op.last is not None and part else [Meeting("arrive", own), Meeting("wait", own)]
+    if op.first is not None and part < parts - 1:
+        return []
+    return [Meeting("arrive", op.id.value + (part + 1) % parts)]
