@@ -45,21 +45,38 @@ LEAST_STAGES = 2
 
 class PipePlan:
     """A pipe of a loop: its loads, how they fill stages and how their tiles are read, and whether a stage is held while
-    the next iteration's dots begin."""
+    the next iteration's dots begin.  `first`: the plan of an earlier loop with whose ring this one goes on, or its own.
+    """
 
-    __slots__ = ("consumer", "held", "loads", "producer", "stages")
+    __slots__ = ("_stages", "consumer", "first", "held", "loads", "producer")
 
     def __init__(self, loads: list[StagedLoad], producer: str, consumer: str, held: bool, stages: int) -> None:
         self.loads = loads
         self.producer = producer
         self.consumer = consumer
         self.held = held
-        self.stages = stages
+        self.first = self
+        self._stages = stages
+
+    @property
+    def stages(self) -> int:
+        return self.first._stages
+
+    @stages.setter
+    def stages(self, count: int) -> None:
+        self.first._stages = count
 
     @property
     def bytes(self) -> int:
-        """Of the rings, each where instructions of warpgroups could read it."""
+        """Of the rings, each where instructions of warpgroups could read it; nothing for those of another plan."""
+        if self.first is not self:
+            return 0
         return sum(aligned_to(self.stages * each.stage_bytes, ARENA_ALIGNMENT) for each in self.loads)
+
+    def fits(self, other: PipePlan) -> bool:
+        """Whether the tiles of both could lie in one ring, filled and read in the same way."""
+        kinds = (self.producer, self.consumer) == (other.producer, other.consumer)
+        return kinds and [each.buffer_type(1) for each in self.loads] == [each.buffer_type(1) for each in other.loads]
 
 
 class LoopPlan(NamedTuple):
@@ -97,6 +114,7 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
         if is_of_tensor_memory(op) and op.atom.is_of_pair:  # type: ignore[attr-defined]
             raise NotSeparable(op, "dots of pairs of CTAs are behind barriers of all threads")
     plans = [_loop_plan(loop, atom, target) for loop in loops]
+    _share_rings(plans)
     _fit(func, plans, target)
     staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]
     _check_registers(func, staged)
@@ -146,6 +164,26 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
     return LoopPlan(loop, pipes)
 
 
+def _share_rings(plans: list[LoopPlan]) -> None:
+    """Has loops that come one behind the other use one ring: the copies of the later one begin while the earlier one
+    still multiplies, and pipes, which live as long as the agents, take less memory.  Loops in each other would take
+    stages in another order than they are filled."""
+    rings: dict[PipePlan, list[scf.ForOp]] = {}
+    for loop, pipes in plans:
+        for pipe in pipes:
+            for ring, users in rings.items():
+                if pipe.fits(ring) and not any(_contains(user, loop) for user in users):
+                    pipe.first = ring
+                    ring.stages = max(ring.stages, pipe._stages)
+                    break
+            rings.setdefault(pipe.first, []).append(loop)
+
+
+def _contains(one: scf.ForOp, other: scf.ForOp) -> bool:
+    """Whether a loop is another one, or around it or in it."""
+    return one is other or one.is_ancestor_of(other) or other.is_ancestor_of(one)
+
+
 def _dots(op: Operation) -> list[Operation]:
     """The dots that read what an operation gives, as it is or element by element."""
     found: list[Operation] = []
@@ -187,8 +225,8 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> None:
         deepest = max(plans, key=lambda plan: plan.stages)
         if deepest.stages <= LEAST_STAGES:
             raise NotSeparable(deepest.loop, "no shared memory is left for two stages of each pipe")
-        for pipe in deepest.pipes:
-            pipe.stages -= 1
+        for ring in dict.fromkeys(pipe.first for pipe in deepest.pipes):
+            ring.stages -= 1
 
 
 def _beside(func: aa.FuncOp, pipes: list[PipePlan], budget: int) -> int:

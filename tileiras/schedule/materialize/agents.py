@@ -8,7 +8,8 @@
     }                                        }                                  }
 
 Where a dot may be under way when the next iteration begins, the stage that it reads is released behind the next
-iteration's dot.  Pipes run on through the loops around: iterators are handed from one run of a loop to the next.
+iteration's dot.  Pipes run on through the loops around: iterators are handed from one run of a loop to the next, and
+from a loop to one behind it that goes on with its ring.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _split(func: aa.FuncOp, plan: AgentPlan) -> None:
     regions = [Region([block]) for block in programs]
     builder.location = location
     builder.insert(AgentSwitchOp.create((), (), count, regions, location=location))
-    for pipe in reversed(pipes.all):
-        for buffer in reversed(pipe.buffers):
+    for ring in reversed(pipes.rings):
+        for buffer in reversed(ring.buffers):
             builder.insert(tileas.DeallocTensorOp(buffer))
     func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(len(programs) * func.kernel_spec.num_warps, i32)

@@ -17,9 +17,9 @@ from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.schedule.induction_variable import LoopCounter
 from tileiras.schedule.staging import StagedLoad, erase_unused, read_in
 
-from .pipes import Pipe, Pipes
+from .pipes import Pipe, Pipes, Ring
 
-Iterators = dict[Pipe, Value]
+Iterators = dict[Ring, Value]
 
 
 class Consumer:
@@ -30,7 +30,7 @@ class Consumer:
 
     def rewrite(self, work: Block) -> None:
         builder = Builder.at_start(work)
-        at = {pipe: builder.insert(tileas.CreateIteratorOp(pipe.consumer)).results[0] for pipe in self._pipes.all}
+        at = {ring: builder.insert(tileas.CreateIteratorOp(ring.consumer)).results[0] for ring in self._pipes.rings}
         self._block(work, at, runs_once=True)
 
     def _block(self, block: Block, at: Iterators, runs_once: bool = False) -> None:
@@ -44,7 +44,7 @@ class Consumer:
                 self._branch(op, at, runs_once)
 
     def _branch(self, branch: Any, at: Iterators, runs_once: bool) -> None:
-        pipes = self._pipes.inside(branch)
+        rings = self._pipes.inside(branch)
         regions = []
         for region in branch.regions:
             inner = dict(at)
@@ -53,24 +53,24 @@ class Consumer:
                 Builder.at_end(region.block, branch.location).insert(scf.YieldOp.create(()))
             self._block(region.block, inner, runs_once)
             end = region.block.last
-            end.operands = (*end.operands, *(inner[pipe] for pipe in pipes))
+            end.operands = (*end.operands, *(inner[ring] for ring in rings))
             regions.append(Region().take_blocks(region))
-        types = [*(result.type for result in branch.results), *(at[pipe].type for pipe in pipes)]
+        types = [*(result.type for result in branch.results), *(at[ring].type for ring in rings)]
         new = scf.IfOp.create(branch.operands, types, dict(branch.attributes), regions, location=branch.location)
         branch.parent.insert_before(new, branch)
         count = len(branch.results)
         branch.replace_all_uses_with(new.results[:count])
         branch.erase()
-        at.update(zip(pipes, new.results[count:]))
+        at.update(zip(rings, new.results[count:]))
 
     def _loop(self, loop: scf.ForOp, at: Iterators, runs_once: bool) -> None:
-        pipes, own = self._pipes.inside(loop), self._pipes.of(loop)
+        rings, own = self._pipes.inside(loop), self._pipes.of(loop)
         held = [pipe for pipe in own if pipe.plan.held]
         block = loop.body.block
-        inner = {pipe: block.add_argument(at[pipe].type, loop.location) for pipe in pipes}
-        tokens = {pipe: block.add_argument(pipe.consumer.type, loop.location) for pipe in held}
+        inner = {ring: block.add_argument(at[ring].type, loop.location) for ring in rings}
+        tokens = {pipe: block.add_argument(pipe.ring.consumer.type, loop.location) for pipe in held}
         self._block(block, inner)
-        waited = {pipe: _Stage(pipe, inner[pipe], loop) for pipe in own}
+        waited = {pipe: _Stage(pipe, inner[pipe.ring], loop) for pipe in own}
         readers = {pipe: stage.read() for pipe, stage in waited.items()}
         for pipe, last in readers.items():
             if not pipe.plan.held:
@@ -82,16 +82,20 @@ class Consumer:
         tail = Builder.before(end)
         tail.location = loop.location
         for pipe in own:
-            inner[pipe] = tail.insert(tileas.IncIterOp(inner[pipe])).results[0]
-        end.operands = (*end.operands, *(inner[pipe] for pipe in pipes), *(waited[pipe].token for pipe in held))
+            inner[pipe.ring] = tail.insert(tileas.IncIterOp(inner[pipe.ring])).results[0]
+        end.operands = (*end.operands, *(inner[ring] for ring in rings), *(waited[pipe].token for pipe in held))
         count = len(loop.results)
-        new = loop.replace_with_additional_yields([*(at[pipe] for pipe in pipes), *(pipe.consumer for pipe in held)])
+        ends = [*(at[ring] for ring in rings), *(pipe.ring.consumer for pipe in held)]
+        new = loop.replace_with_additional_yields(ends)
         handed_on = new.results[count:]
-        at.update(zip(pipes, handed_on))
+        at.update(zip(rings, handed_on))
         if not any(pipe.plan.held for pipe in own):
             new.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
-        if held and not runs_once:
-            _release_last(new, handed_on[len(pipes) :])
+        # Nobody fills a stage again behind the last loop of all.
+        again = [token for pipe, token in zip(held, handed_on[len(rings) :])
+                 if not runs_once or pipe.ring.last is not loop]  # fmt: skip
+        if again:
+            _release_last(new, again)
 
 
 class _Stage:
@@ -103,7 +107,7 @@ class _Stage:
         self._first = first = self._first_use()
         builder = Builder.before(first)
         builder.location = first.location
-        self.token = builder.insert(tileas.ConsumerWaitOp(pipe.consumer, iterator)).results[0]
+        self.token = builder.insert(tileas.ConsumerWaitOp(pipe.ring.consumer, iterator)).results[0]
         self._number = builder.insert(tileas.GetStageOp(iterator, result=i32)).results[0]
         self._end: Operation = self._number.defining_op
         """The last of the operations that give tiles."""
@@ -118,7 +122,7 @@ class _Stage:
     def read(self) -> Operation:
         """Puts copies of the stage in the place of the loads; the operation behind which all have been read."""
         copies = []
-        for staged, buffer in zip(self._pipe.plan.loads, self._pipe.buffers):
+        for staged, buffer in zip(self._pipe.plan.loads, self._pipe.ring.buffers):
             copies += self._read(staged, buffer)
         readers = (op for copy in copies for op in (copy, *_dots(copy.results[0])))
         return _outermost([op for op in readers if op.parent is self._block])

@@ -44,7 +44,7 @@ def separate_products(switch: AgentSwitchOp, plan: MmaAgentPlan) -> AgentSwitchO
     program = _MmaProgram(plan, pipes).program(work)
     _Epilogue(pipes).rewrite(work)
     release = next(op for op in work.operations if isinstance(op, tileas.TensorReleaseOp) and op.memory is memory)
-    for pipe in pipes.all:
+    for pipe in pipes.rings:
         for buffer in pipe.buffers:
             work.insert_before(tileas.TensorDeallocOp(buffer, location=release.location), release)
     Builder.at_end(program, switch.location).insert(YieldOp.create(()))
@@ -114,7 +114,7 @@ class AccumulatorPipes:
 
     def __init__(self, plan: MmaAgentPlan, base: Value, builder: Builder) -> None:
         self.by_loop = {each.loop: AccumulatorPipe(each, base, builder) for each in plan.loops}
-        self.all = list(self.by_loop.values())
+        self.rings = list(self.by_loop.values())
 
     def of(self, loop: Operation) -> Sequence[AccumulatorPipe]:
         return ()
@@ -136,7 +136,7 @@ class _MmaProgram(AgentProgram[AccumulatorPipe]):
 
     def program(self, work: Block) -> Block:
         """What the agent does while `work` is done."""
-        return self._written(work, {pipe: pipe.producer for pipe in self._pipes.all})
+        return self._written(work, {pipe: pipe.producer for pipe in self._pipes.rings})
 
     def _is_own(self, op: Operation) -> bool:
         return op in self._pipes.by_loop

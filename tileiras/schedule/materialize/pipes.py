@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
@@ -12,19 +12,29 @@ from tileiras.schedule.tensor_boxes import descriptor_type
 from tileiras.targets.pipe_protocol import BOXES
 
 
-class Pipe:
-    """A pipe and its plan: the buffers of its loads, one each, its two ends, and the descriptors of loads in boxes."""
+class Ring:
+    """A pipe: the buffers of its stages, one for each load, and its two ends; `last`: the last loop that uses it."""
 
-    __slots__ = ("buffers", "consumer", "descriptors", "plan", "producer")
+    __slots__ = ("buffers", "consumer", "last", "producer")
 
     def __init__(self, plan: PipePlan, builder: Builder) -> None:
-        self.plan = plan
         self.buffers = []
         for each in plan.loads:
             builder.location = each.load.location
             buffer = tileas.AllocTensorOp(result=each.buffer_type(plan.stages))
             self.buffers.append(builder.insert(buffer).results[0])
         self.producer, self.consumer = create_pipe(builder, self.buffers, plan.stages, plan.producer, plan.consumer)
+        self.last: Operation | None = None
+
+
+class Pipe:
+    """What a loop does with a ring: its plan, and the descriptors of loads in boxes."""
+
+    __slots__ = ("descriptors", "plan", "ring")
+
+    def __init__(self, plan: PipePlan, ring: Ring, builder: Builder) -> None:
+        self.plan = plan
+        self.ring = ring
         self.descriptors = [descriptor_of(each, builder) for each in plan.loads if plan.producer == BOXES]
 
 
@@ -59,17 +69,28 @@ class Pipes:
     """The pipes of a function, by the loops that use them."""
 
     def __init__(self, loops: Sequence[LoopPlan], builder: Builder) -> None:
-        self._of_loops: Mapping[Operation, list[Pipe]] = {
-            plan.loop: [Pipe(pipe, builder) for pipe in plan.pipes] for plan in loops
-        }
-        self.all = [pipe for pipes in self._of_loops.values() for pipe in pipes]
+        self._of_loops: dict[Operation, list[Pipe]] = {}
+        rings: dict[PipePlan, Ring] = {}
+        for plan in loops:
+            found = self._of_loops[plan.loop] = []
+            for pipe in plan.pipes:
+                if pipe.first not in rings:
+                    rings[pipe.first] = Ring(pipe, builder)
+                ring = rings[pipe.first]
+                ring.last = plan.loop
+                found.append(Pipe(pipe, ring, builder))
+        self.rings = list(rings.values())
+
+    @property
+    def all(self) -> list[Pipe]:
+        return [pipe for pipes in self._of_loops.values() for pipe in pipes]
 
     def of(self, loop: Operation) -> Sequence[Pipe]:
         """The pipes of a loop's own loads."""
         return self._of_loops.get(loop, ())
 
-    def inside(self, op: Operation) -> list[Pipe]:
-        """The pipes of an operation that is a loop, and of those in it, in order."""
+    def inside(self, op: Operation) -> list[Ring]:
+        """The rings of an operation that is a loop, and of those in it, in order."""
         if not op.regions:
             return []
-        return list(dict.fromkeys(pipe for inner in op.walk() for pipe in self.of(inner)))
+        return list(dict.fromkeys(pipe.ring for inner in op.walk() for pipe in self.of(inner)))

@@ -10,10 +10,10 @@ from tileiras.schedule.staging import StagedLoad, start_copy
 
 from .agent_program import AgentProgram
 from .box_ring import box_coordinates
-from .pipes import Pipe, Pipes, copy_box
+from .pipes import Pipe, Pipes, Ring, copy_box
 
 
-class Producer(AgentProgram[Pipe]):
+class Producer(AgentProgram[Ring]):
     """Writes the program of the agent that loads beside that of the kernel."""
 
     def __init__(self, plan: AgentPlan, pipes: Pipes) -> None:
@@ -30,26 +30,27 @@ class Producer(AgentProgram[Pipe]):
 
     def program(self, work: Block) -> Block:
         """What the agent does while `work` is done."""
-        return self._written(work, {pipe: pipe.producer for pipe in self._pipes.all})
+        return self._written(work, {ring: ring.producer for ring in self._pipes.rings})
 
     def _is_own(self, op: Operation) -> bool:
         return op in self._loads
 
-    def _inside(self, op: Operation) -> list[Pipe]:
+    def _inside(self, op: Operation) -> list[Ring]:
         return self._pipes.inside(op)
 
-    def _do(self, load: Operation, builder: Builder, at: dict[Pipe, Value]) -> None:
+    def _do(self, load: Operation, builder: Builder, at: dict[Ring, Value]) -> None:
         pipe, number, staged = self._loads[load]
+        ring = pipe.ring
         if number == 0:
-            acquire = tileas.ProducerAcquireOp(pipe.producer, at[pipe])
+            acquire = tileas.ProducerAcquireOp(ring.producer, at[ring])
             self._acquired[pipe] = builder.insert(acquire).results[0]
             if not pipe.descriptors:
-                self._stages[pipe] = builder.insert(tileas.GetStageOp(at[pipe], result=i32)).results[0]
+                self._stages[pipe] = builder.insert(tileas.GetStageOp(at[ring], result=i32)).results[0]
         if pipe.descriptors:
             coords = box_coordinates(builder, staged, self._of, self._ranges)
             copy_box(builder, pipe.descriptors[number], coords, self._acquired[pipe], number)
         else:
-            start_copy(builder, staged.load, pipe.buffers[number], self._stages[pipe], None, self._atom, self._of)
-        if number + 1 == len(pipe.buffers):
+            start_copy(builder, staged.load, ring.buffers[number], self._stages[pipe], None, self._atom, self._of)
+        if number + 1 == len(ring.buffers):
             builder.insert(tileas.ProducerCommitOp(self._acquired.pop(pipe)))
-            at[pipe] = builder.insert(tileas.IncIterOp(at[pipe])).results[0]
+            at[ring] = builder.insert(tileas.IncIterOp(at[ring])).results[0]
