@@ -62,6 +62,8 @@ def serve(
             if user == os.geteuid():
                 connection.settimeout(protocol.PATIENCE)
                 connection.sendall(GREETING)
+                # While the client makes its message; it was started before it connected.
+                is_current = state.is_current()
                 kind, fields, descriptors = messages.receive(connection)
                 connection.settimeout(None)
                 if not fields or fields[0] != identity:
@@ -71,7 +73,9 @@ def serve(
                 else:
                     messages.send(control, RUN, descriptors=(connection.fileno(),))
                     client = _Client(connection, control, memory)
-                    _answer(client, process, group, fields[1:], descriptors, state)
+                    if not is_current:
+                        client.leave(RETIRED)
+                    _answer(client, process, group, fields[1:], descriptors)
                 for number in descriptors:
                     os.close(number)
         connection.close()
@@ -100,13 +104,9 @@ def _next(
                 memory.prepare(*fields)
 
 
-def _answer(
-    client: _Client, process: int, group: int, fields: list[bytes], descriptors: list[int], state: loaded.Snapshot
-) -> NoReturn:
+def _answer(client: _Client, process: int, group: int, fields: list[bytes], descriptors: list[int]) -> NoReturn:
     """Runs the command that the fields of a RUN describe."""
     try:
-        if not state.is_current():
-            client.leave(RETIRED)
         name, arguments, first, numbers, environment = fields
         program = name.decode()
         if program not in protocol.PROGRAMS:
