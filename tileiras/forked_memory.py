@@ -29,8 +29,8 @@ MOST_PAGES = 8_192
 MOST_PAGES_OF_FILES = 32_768
 """That children have ahead of it besides.  They are everybody's; 128 MB have 256 KB of entries in a child."""
 
-FEW_FAULTS = 200
-"""Pages that a request may meet first without being asked which: looking for them takes as long as some 500 do."""
+FEW_PAGES = 200
+"""That a request may meet first without anybody's asking which: looking for them takes as long as 3,000 do."""
 
 _COLLAPSE, _POPULATE_READ, _POPULATE_WRITE = 25, 22, 23
 """MADV_COLLAPSE, since Linux 6.1, MADV_POPULATE_READ and MADV_POPULATE_WRITE, since 5.14, of linux/mman.h."""
@@ -106,7 +106,7 @@ class SharedPages:
 
     def learn(self, ranges: bytes) -> None:
         """Takes what `met` has found in a child; raises ValueError for what is nothing of that."""
-        pages = {page for start, end in _unpacked(ranges) for page in range(start, end, mmap.PAGESIZE)} | self._known
+        pages = self._known.union(_pages(ranges))
         read = sum(page & _READ for page in pages)
         if len(pages) > len(self._known) and len(pages) - read <= MOST_PAGES and read <= MOST_PAGES_OF_FILES:
             self._known = pages
@@ -122,14 +122,15 @@ class SharedPages:
         self._faults = faults()
 
     def met(self) -> bytes:
-        """Where this process has written to what it shared with its parent, and read from files; empty where it has met
-        few pages since it had those that are known, or had no time for that.  Raises OSError."""
-        if self.ranges and self._faults is None or faults() - (self._faults or 0) <= FEW_FAULTS:
+        """Where this process has written to what it shared with its parent, and read from files, besides what is known;
+        empty where those are few, or it had no time for `meet`.  Raises OSError."""
+        if self._faults is None or faults() - self._faults <= FEW_PAGES:
             return b""
         with open("/proc/self/pagemap", "rb", buffering=0) as file:
             pages = [page for start, end in self._private for page in _with(file, start, end, _PRESENT | _EXCLUSIVE)]
             pages += [page | _READ for start, end in self._files for page in _with(file, start, end, _PRESENT)]
-        return _packed(sorted(pages))
+        more = set(pages).difference(_pages(self.ranges))
+        return _packed(sorted(more)) if len(more) > FEW_PAGES else b""
 
 
 def _with(file: io.FileIO, start: int, end: int, bits: int) -> list[int]:
@@ -155,6 +156,11 @@ def _packed(pages: Iterable[int]) -> bytes:
         else:
             found.extend((page, page + mmap.PAGESIZE))
     return found.tobytes()
+
+
+def _pages(ranges: bytes) -> Iterator[int]:
+    for start, end in _unpacked(ranges):
+        yield from range(start, end, mmap.PAGESIZE)
 
 
 def _unpacked(ranges: bytes) -> Iterator[Range]:

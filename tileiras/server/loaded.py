@@ -112,8 +112,8 @@ def wait_until_settled() -> None:
         time.sleep(left / 1e9)
 
 
-def preload() -> None:
-    """Loads the compiler, LLVM and the tables into this process, whose children then have them.
+def preload() -> bytes:
+    """Loads the compiler, LLVM and the tables into this process, whose children then have them; `WARM_UP` as bytecode.
 
     No helper process of LLVM is started, and nothing is kept that depends on a folder or an environment.
     """
@@ -146,6 +146,7 @@ def preload() -> None:
         with contextlib.suppress(RuntimeError, OSError):  # one that is damaged is told of by who needs it
             found.keep_in_memory()
         isolation.stop()
+    return bytecode
 
 
 def _modules() -> Iterator[str]:

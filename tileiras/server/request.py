@@ -13,33 +13,88 @@ import fcntl
 import io
 import os
 import select
+import signal
 import socket
 import stat
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from tileiras import forked_memory, process_state
 from tileiras.codegen import isolation
 from tileiras.server import loaded, messages, protocol
 from tileiras.server.protocol import COMMIT, EXIT, GREETING, MET, PREPARE, REFUSED, RETIRED, RUN
 
+REHEARSAL_SECONDS = 10.0
+"""What the first compilation may take."""
 
-class Memory(NamedTuple):
-    """What is known of the pages that requests write to, and the helpers that work for them."""
 
-    own: forked_memory.SharedPages
-    of_helper: forked_memory.SharedPages
+class Memory:
+    """What is known of the pages that requests meet, and the helpers that work for them."""
 
-    def prepare(self, own: bytes, of_helper: bytes, has_helper: bytes) -> None:
-        """Has this process ready for a request: what is known now, and whether a helper is likely to be needed."""
-        self.own.ranges, self.of_helper.ranges = own, of_helper
+    def __init__(self) -> None:
+        self.own = forked_memory.SharedPages()
+        self.of_helper = forked_memory.SharedPages()
+        self._looks = True
+        """Whether the zygote wants to hear what this process meets."""
+
+    def rehearse(self, kernel: bytes) -> None:
+        """Has a child compile bytecode as a request would, and learns of the pages that it meets."""
+        ours, theirs = socket.socketpair()
+        number = os.fork()
+        if number == 0:
+            try:
+                self._compile(kernel, theirs)
+            finally:
+                os._exit(0)
+        theirs.close()
+        with ours:
+            ours.settimeout(REHEARSAL_SECONDS)
+            with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
+                self.learn(messages.receive(ours)[1])
+        os.kill(number, signal.SIGKILL)
+        os.waitpid(number, 0)
+
+    def _compile(self, kernel: bytes, hearer: socket.socket) -> None:
+        from tileiras.cli import tileiras
+
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+        self.prepare(b"", b"", b"\1", b"\1")
+        place = os.memfd_create("kernel")
+        os.write(place, kernel)
+        tileiras.main([f"/proc/self/fd/{place}", "--gpu-name=sm_90", "--cache=off", "-o", os.devnull])
+        of_helper = isolation.met_pages()
+        isolation.stop()
+        messages.send(hearer, MET, self.own.met(), of_helper)
+
+    def learn(self, said: list[bytes]) -> None:
+        """Takes what a child says with MET."""
+        for pages, ranges in zip((self.own, self.of_helper), said):
+            pages.learn(ranges)
+
+    def prepare(self, own: bytes, of_helper: bytes, has_helper: bytes, looks: bytes) -> None:
+        """Has this process ready for a request: what is known now, whether a helper is likely to be needed, and whether
+        the zygote wants to hear more."""
+        self.own.ranges, self.of_helper.ranges, self._looks = own, of_helper, bool(looks)
         if has_helper:
             # Before this process has pages of its own, which it would share again.
             with contextlib.suppress(OSError):
                 isolation.start_waiting(self.of_helper)
         self.own.meet()
+
+    def met_by_helper(self) -> bytes:
+        """Of the helper, while it is there; empty where nobody wants to hear it."""
+        try:
+            return isolation.met_pages() if self._looks else b""
+        except (OSError, RuntimeError, isolation.HelperDied):
+            return b""
+
+    def met(self) -> bytes:
+        """Of this process.  Raises OSError."""
+        return self.own.met() if self._looks else b""
 
 
 class Refused(Exception):
@@ -237,9 +292,7 @@ class _Client:
         # and, unless it was there before, what else the client has inherited.
         if self._has_others and isolation.lowest_of_waiting() is None:
             isolation.stop()
-        of_helper = b""
-        with contextlib.suppress(OSError, RuntimeError, isolation.HelperDied):
-            of_helper = isolation.met_pages()
+        of_helper = self._memory.met_by_helper()
         # It would end this process with its client, which has its answer now.
         isolation.kill()
         os.closerange(0, self._own)
@@ -250,7 +303,7 @@ class _Client:
         # The zygote counts the time of processes that were waited for.
         isolation.stop()
         with contextlib.suppress(OSError, protocol.ProtocolError):
-            own = self._memory.own.met()
+            own = self._memory.met()
             if own or of_helper:
                 messages.send(self._control, MET, own, of_helper)
         os._exit(0)
