@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -321,6 +322,29 @@ def attention_like(ctas: int, element: str = "f32", *, rows: int = 64, columns: 
     wanted = tuple(array.astype(np.float32) for array in (total, most, last))
     text = entry([q, k, v, o, m, sums], body, f"{gpu_name} = {{occupancy = {ctas}}}")
     return Kernel(text, inputs, tuple(map(np.zeros_like, wanted)), wanted)
+
+
+def attention_in_two_loops(first: int, second: int, ctas: int = 2, **options) -> Kernel:
+    """As `attention_like`, halved, with a loop for the first steps and one for those behind, as in causal attention,
+    whose last steps have a mask."""
+    whole = attention_like(ctas, steps=first + second, halved=True, **options)
+    lines = whole.text.split("\n")
+    begin = next(number for number, line in enumerate(lines) if " = for %i in " in line)
+    end = 1 + next(number for number, line in enumerate(lines) if line.strip().startswith("continue"))
+    loop = "\n".join(lines[begin : end + 1])
+    results = "%o, %l, %m, %w, %d = for"
+    values = "(%o_1 = %o_0, %l_1 = %l_0, %m_1 = %m_0, %w_1 = %l_0, %d_1 = %d_0)"
+    assert loop.count(results) == loop.count(values) == loop.count("(%zero to %steps") == 1
+    half = f"    %middle = constant <i32: {first}> : tile<i32>"
+    before = loop.replace(results, "%o_f, %l_f, %m_f, %w_f, %d_f = for").replace("to %steps", "to %middle")
+    behind = loop.replace(values, "(%o_1 = %o_f, %l_1 = %l_f, %m_1 = %m_f, %w_1 = %w_f, %d_1 = %d_f)")
+    behind = behind.replace("(%zero to", "(%middle to")
+    # Whatever the loop defines, by other names.
+    made = {name for line in loop.split("\n")[1:] for name in re.findall(r"%\w+", line.partition(" = ")[0])}
+    made |= {"%i", "%o_1", "%l_1", "%m_1", "%w_1", "%d_1"}
+    made -= {"%o_f", "%l_f", "%m_f", "%w_f", "%d_f"}
+    behind = re.sub(r"%\w+", lambda found: found[0] + "_b" * (found[0] in made), behind)
+    return whole._replace(text="\n".join([*lines[:begin], half, before, behind, *lines[end + 1 :]]))
 
 
 def _attention_like(

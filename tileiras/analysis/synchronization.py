@@ -19,7 +19,7 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, Value, VerifyError
 from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets.sm import WARP_SIZE
+from tileiras.targets.sm import WARP_SIZE, WARPGROUP
 
 _FIRST_COLUMN = 1 << 32
 """Columns of tensor memory are ranges behind all bytes of shared memory."""
@@ -407,8 +407,13 @@ class Synchronization:
         buffer.last_written = self._time
 
     def _tensor_store(self, op: tileas.TensorStoreOp) -> None:
-        """A thread has the same elements of a buffer in all loads and stores: others' loads are of other buffers."""
+        """A thread has the same elements of a buffer in all loads and stores: others' loads are of other buffers.  Of
+        four warps each reaches the lanes of its own only (PTX ISA, "Access restrictions" of tensor memory)."""
         buffer = self._buffer(op)
+        if self._num_warps == WARPGROUP:
+            self._time += 1
+            buffer.last_written = self._time
+            return
         alloc = op.buffer.defining_op
         overlapping = [r for r in self._ranges if r.start < buffer.end and buffer.start < r.end and r is not buffer]
         if any(r.last_read > self._barrier for r in overlapping):

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras.analysis.agents import agent_warps
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_memory import allocation_of
 from tileiras.ir import Operation, UnitAttr, Value, VerifyError
+from tileiras.targets.sm import WARPGROUP
 
 _MOVES = (tileas.TensorLoadOp, tileas.TensorScaleOp, tileas.TensorStoreOp)
 """What threads do in tensor memory."""
@@ -32,10 +34,11 @@ def fence_columns(func: aa.FuncOp) -> None:
     ordered: list[tuple[Operation, Operation]] = []
     from_before: list[tuple[Operation, Operation]] = []
     for later in writes:
-        met = [move for move in moves if _meets(move, later)]
+        met = [move for move in moves if _meets(move, later) and not _in_own_lanes(later, func)]
         earlier = [move for move in met if numbers[move] < numbers[later]]
         beside = [move for move in earlier if move.parent is later.parent]
-        ordered += [(move, later) for move in beside[-1:] or earlier]
+        last = {move.parent: move for move in earlier}
+        ordered += [(move, later) for move in beside[-1:] or last.values()]
         from_before += [(m, later) for m in met if numbers[m] > numbers[later] and loops[m] & loops[later]]
     for move, later in from_before:
         # The thread that issues dots is behind the barrier before another one of the iteration.
@@ -99,6 +102,12 @@ def _meets(move: Any, later: tileas.TensorDotOp | tileas.TensorStoreOp) -> bool:
     if isinstance(later, tileas.TensorStoreOp) and move.buffer is later.buffer:
         return False
     return any(_meet(move.buffer, each) for each in _used(later))
+
+
+def _in_own_lanes(later: tileas.TensorDotOp | tileas.TensorStoreOp, func: aa.FuncOp) -> bool:
+    """Whether threads meet nobody where they store: of four warps each reaches its own lanes only (PTX ISA, "Access
+    restrictions" of tensor memory)."""
+    return isinstance(later, tileas.TensorStoreOp) and agent_warps(later, func) == WARPGROUP
 
 
 def _used(op: tileas.TensorDotOp | tileas.TensorStoreOp) -> list[Value]:

@@ -166,7 +166,7 @@ class DotPlans:
         if not atoms:
             return self._fma(m, n, k, batch)
         atom = atoms[0]
-        split = split_rows if _is_linked(op) else split_warps
+        split = split_rows if is_linked(op) else split_warps
         warps = split(self._num_warps, (m, n), atom.c.shape)
         return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch))
 
@@ -219,7 +219,7 @@ def split_rows(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> 
     return along_m, num_warps // along_m
 
 
-def _is_linked(op: aa.DotOp) -> bool:
+def is_linked(op: aa.DotOp) -> bool:
     """Whether the result of one dot becomes an operand of another, and `op` is either: rows then stay in their warp on
     the way, and what is computed of whole rows in between does as well."""
     return _becomes_factor(op.result, set()) or any(_comes_from_dot(v, set()) for v in (op.a, op.b))

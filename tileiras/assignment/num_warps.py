@@ -6,8 +6,10 @@ from math import prod
 
 from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import Operation, TensorType
+from tileiras.ir import TensorType
 from tileiras.remarks import Remark
+from tileiras.targets import Target
+from tileiras.targets.sm import WARPGROUP
 
 # Elements of the largest tile that a thread should hold: enough for 16-byte accesses and some instruction-level
 # parallelism, few enough that several tiles fit in registers.
@@ -22,10 +24,15 @@ OPERANDS_PER_THREAD = 128
 MAX_WARPS = 8
 
 
-def choose_num_warps(func: Operation) -> int:
+ROWS_PER_THREAD = 128
+"""Elements of a row of scores that a thread has for itself: four warps, of as many rows as tensor memory has lanes,
+then exchange nothing for its maximum and its sum, and two CTAs of them fill the registers of an SM."""
+
+
+def choose_num_warps(func: aa.FuncOp, target: Target) -> int:
     """A power of two from 1 to 8, from the tiles that the function loads, stores, reduces and multiplies.
 
-    >>> choose_num_warps(vector_add_of_1024_elements)   # doctest: +SKIP
+    >>> choose_num_warps(vector_add_of_1024_elements, sm_90)   # doctest: +SKIP
     4
     """
     largest = accumulators = 1
@@ -38,8 +45,25 @@ def choose_num_warps(func: Operation) -> int:
                 largest = max(largest, prod(value.type.shape))
     if accumulators > 1:
         least = max(min(4, accumulators // 256), largest // (32 * OPERANDS_PER_THREAD))
-        return _warps(accumulators, ACCUMULATORS_PER_THREAD, least)
+        chosen = _warps(accumulators, ACCUMULATORS_PER_THREAD, least)
+        return min(chosen, WARPGROUP) if chosen > WARPGROUP and _threads_have_rows(func, target) else chosen
     return _warps(largest, ELEMENTS_PER_THREAD)
+
+
+def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
+    """Whether four warps are to have rows of what lies in tensor memory for themselves: where another CTA computes
+    meanwhile, and a dot is computed of another one's rows."""
+    if (func.kernel_spec.occupancy or 1) == 1 or not target.has("tcgen05"):
+        return False
+    # Loaded for such kernels only.
+    from tileiras.layout.tensor_memory import LANES
+
+    from .dot_plans import is_linked
+
+    dots = [op for op in func.walk() if isinstance(op, aa.DotOp) and is_linked(op)]
+    return bool(dots) and all(
+        op.result.type.shape[-2] == LANES and op.result.type.shape[-1] <= ROWS_PER_THREAD for op in dots
+    )
 
 
 def _warps(elements: int, per_thread: int, least: int = 1) -> int:
@@ -47,10 +71,10 @@ def _warps(elements: int, per_thread: int, least: int = 1) -> int:
     return min(MAX_WARPS, 1 << (wanted.bit_length() - 1)) if wanted > 1 else 1
 
 
-def assign_num_warps(func: aa.FuncOp, asked: int, engine: DiagnosticEngine | None = None) -> None:
+def assign_num_warps(func: aa.FuncOp, asked: int, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Writes the number of warps into `kernel_spec`: `asked` unless that is 0, the kernel's own, or the one chosen."""
     spec = func.kernel_spec
-    warps = asked or spec.num_warps or choose_num_warps(func)
+    warps = asked or spec.num_warps or choose_num_warps(func, target)
     if engine is not None and engine.remarks:
         reason = "as an option says" if asked else "as the kernel says" if spec.num_warps else "chosen from its tiles"
         engine.emit(

@@ -6,15 +6,21 @@ An accumulator takes its columns from the dot, or from the loop that carries it,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
-from tileiras.layout.tensor_memory import COLUMNS, LANES, scale_columns
+from tileiras.layout.accumulators import continues
+from tileiras.layout.tensor_memory import COLUMNS, LANES, LEAST_COLUMNS, scale_columns
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets import mma_atom
+from tileiras.targets import Target, mma_atom
 
 from .dot_plans import DotPlans
 from .tensor_operands import operand_columns, source_dot
+
+_DOTS = (aa.DotOp, aa.BlockScaledMmaOp)
 
 
 class _Held(NamedTuple):
@@ -28,19 +34,47 @@ class _Held(NamedTuple):
 
 def keep_within_tensor_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
     """Leaves dots to warps, the largest first, until tensor memory holds the accumulators of all others."""
+    _leave_what_exceeds(COLUMNS // (func.kernel_spec.occupancy or 1), dots, plans, func)
+
+
+def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Has fewer CTAs on an SM than a kernel asks for, in place, where tensor memory holds the accumulators of fewer; a
+    remark says so.  Dots of warps, of which it holds none, take longer than CTAs side by side save."""
+    asked = func.kernel_spec.occupancy or 1
+    dots = [op for op in func.walk() if isinstance(op, _DOTS)]
+    if asked == 1 or not dots or not target.has("tcgen05"):
+        return
+    spec = func.kernel_spec
+    func.attributes["kernel_spec"] = spec.with_occupancy(1)
+    plans = DotPlans(target, spec.num_warps, func)
+    needed = _leave_what_exceeds(COLUMNS, dots, plans, func)
+    # A CTA allocates a power of two.
+    ctas = min(asked, COLUMNS // max(LEAST_COLUMNS, 1 << max(needed - 1, 0).bit_length()))
+    func.attributes["kernel_spec"] = spec.with_occupancy(ctas)
+    if ctas < asked and engine is not None:
+        message = f"{ctas} CTAs to an SM instead of {asked}: accumulators take {needed} columns of tensor memory"
+        engine.remark(func.location, message)
+
+
+def _leave_what_exceeds(limit: int, dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> int:
+    """Leaves dots to warps until the others take no more columns at a time than `limit`; how many that are."""
     block = func.body.blocks[0]
     places = {op: number for number, op in enumerate(block.operations)}
-    limit = COLUMNS // (func.kernel_spec.occupancy or 1)
-    held = [_held(op, plans, block, places) for op in dots if plans.plan(op).atom.startswith("tcgen05_")]
+    held = [_held(op, plans, block, places) for op in dots if _is_into(op, plans)]
     while held:
         group = max((_beside(each, held) for each in held), key=_sum)
         needed = _sum(group)
         if needed <= limit:
-            return
+            return needed
         largest = max(group, key=lambda each: each.columns)
         reason = f"{needed} columns of accumulators do not fit into the {limit} of tensor memory"
         plans.refuse_asynchronous(largest.dot, reason)
         held.remove(largest)
+    return 0
+
+
+def _is_into(op: aa.Dot, plans: DotPlans) -> bool:
+    return plans.plan(op).atom.startswith("tcgen05_")
 
 
 def _held(op: aa.Dot, plans: DotPlans, block: Block, places: dict[Operation, int]) -> _Held:
@@ -48,8 +82,26 @@ def _held(op: aa.Dot, plans: DotPlans, block: Block, places: dict[Operation, int
     size = op.c.type.num_elements // rows + _beside_accumulator(op, plans)
     outer = block.find_ancestor_op(op)
     assert outer is not None, "a dot of the function"
-    last = max((_first_use(result, block, places) for result in outer.results), default=0)
-    return _Held(op, size, places[outer], max(places[outer], last))
+    return _Held(op, size, places[outer], max(places[outer], _end(op, outer, plans, block, places)))
+
+
+def _end(op: aa.Dot, outer: Operation, plans: DotPlans, block: Block, places: dict[Operation, int]) -> int:
+    """The last operation of the function's block at which a dot's accumulator has its columns."""
+    value: Value = op.result
+    while value.parent_block is not block:
+        loop: Any = value.parent_block.parent_op
+        if not isinstance(loop, scf.ForOp):
+            return max((_first_use(result, block, places) for result in outer.results), default=0)
+        if value not in loop.yield_op.operands:
+            return places[outer]  # loaded in its iteration
+        value = loop.results[loop.yield_op.operands.index(value)]
+    end = _first_use(value, block, places)
+    for user in value.users:
+        if isinstance(user, scf.ForOp) and value in user.init_args and places.get(user) == end:
+            number = user.init_args.index(value)
+            if continues(user, number, lambda dot: isinstance(dot, _DOTS) and _is_into(dot, plans)) is op:
+                return end - 1  # that loop's dot has them from there on
+    return end
 
 
 def _beside_accumulator(op: aa.Dot, plans: DotPlans) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Operation, Value
+from tileiras.ir import Operation, Value, f32
 from tileiras.targets import mma_atom
 from tileiras.targets.atoms.rows import TensorTile
 
@@ -34,20 +34,49 @@ def accumulated_in_place(
     return found
 
 
-def rescaled_in_place(loop: scf.ForOp) -> dict[int, Any]:
+def rescaled_in_place(
+    loop: scf.ForOp, is_dot: Callable[[Operation | None], bool] = is_of_tensor_memory
+) -> dict[int, Any]:
     """The dots of a loop whose result is what the next iteration computes an accumulator of, as attention rescales it,
     by the number of the loop-carried value: meanwhile it stays in tensor memory."""
     block = loop.body.block
-    in_place = accumulated_in_place(loop)
-    found = {}
+    in_place = accumulated_in_place(loop, is_dot)
+    found: dict[int, Any] = {}
     for number, value in enumerate(block.last.operands):
         dot: Any = value.defining_op
-        if number in in_place or not is_of_tensor_memory(dot) or dot.parent is not block or not value.has_one_use:
+        if number in in_place or not is_dot(dot) or dot.parent is not block or not value.has_one_use:
             continue
-        before = dot.c.defining_op
-        if not (is_of_tensor_memory(before) and before.parent is block):
+        before: Any = dot.c.defining_op
+        if not (is_dot(before) and before.parent is block):
             found[number] = dot
     return found
+
+
+def continues(loop: scf.ForOp, number: int, is_dot: Callable[[Operation | None], bool] = is_of_tensor_memory) -> Any:
+    """The dot of a loop before whose accumulator the loop's rescaled one with a number goes on with: both rescale it,
+    and nothing else uses it in between, as where the last iterations of attention, with their mask, are a loop of their
+    own.  None where the loop begins with another tile."""
+    value: Any = loop.init_args[number]
+    before = value.defining_op
+    if not isinstance(before, scf.ForOp) or before.parent is not loop.parent or not value.has_one_use:
+        return None
+    first, second = rescaled_in_place(before, is_dot).get(value.index), rescaled_in_place(loop, is_dot).get(number)
+    return first if second is not None else None
+
+
+def scaling_of(dot: Any) -> tuple[tileas.MulFOp, Value] | None:
+    """The multiplication by which an iteration makes what a dot of its loop adds to of what the one before left, if it
+    is all that happens to it, and its factor: it is made in tensor memory, a few columns at a time."""
+    op, loop = dot.c.defining_op, dot.parent_op
+    if not isinstance(op, tileas.MulFOp) or not isinstance(loop, scf.ForOp) or op.parent is not dot.parent:
+        return None
+    number = next((n for n, value in enumerate(loop.yield_op.operands) if value is dot.result), None)
+    if number is None or not op.result.has_one_use:
+        return None
+    tile = loop.iter_args[number]
+    factor = op.lhs if op.rhs is tile else op.rhs
+    plain = op.rounding_mode.value == "nearest_even" and op.result.type.element_type is f32
+    return (op, factor) if tile in op.operands and factor is not tile and tile.has_one_use and plain else None
 
 
 def reads_a_in_tensor_memory(dot: Any) -> bool:

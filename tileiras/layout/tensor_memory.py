@@ -22,6 +22,9 @@ COLUMNS = 512
 COLUMN_BITS = 32
 """Of a lane of a column, likewise."""
 
+SCALED_AT_ONCE = 64
+"""Registers of a thread that are multiplied between a load and a store: half of what an instruction moves at most."""
+
 LEAST_COLUMNS = 32
 """Of an allocation, whose columns are a power of two (PTX ISA, "tcgen05.alloc")."""
 

@@ -25,4 +25,4 @@ class AssignNumWarps(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.assignment.num_warps import assign_num_warps
 
-        assign_num_warps(func, self.num_warps, context.engine)
+        assign_num_warps(func, self.num_warps, gpu, context.engine)

@@ -13,7 +13,9 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
+from tileiras.layout.accumulators import is_of_tensor_memory, scaling_of
 from tileiras.layout.encoding import layout_of
+from tileiras.layout.tensor_memory import SCALED_AT_ONCE
 from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, Target, find_copy_atom, known_mma_atom, registers_per_thread
 
 from .limits import LEAST_RESERVE, registers_for_tiles, threads_of
@@ -30,7 +32,17 @@ def words(value: Value) -> int:
         return 0
     if width_of(type) == 1 or layout_of(type).registers > 1 and is_made_at_use(value):
         return 0
-    return fragment_words(value)
+    taken = fragment_words(value)
+    return min(taken, SCALED_AT_ONCE) if taken > SCALED_AT_ONCE and _is_scaled_in_parts(value) else taken
+
+
+def _is_scaled_in_parts(value: Value) -> bool:
+    """Whether a tile is an accumulator that an iteration rescales in tensor memory."""
+    if not value.has_one_use:
+        return False
+    (dot,) = value.users
+    scaling = scaling_of(dot) if is_of_tensor_memory(dot) else None
+    return scaling is not None and scaling[0] is value.defining_op
 
 
 class LiveRegisters:

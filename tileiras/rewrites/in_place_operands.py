@@ -122,6 +122,13 @@ def _groups_behind(buffer: Value, before: Operation) -> int:
     return count
 
 
+def _wait_before(place: Operation, pending: int) -> tileas.AsyncWaitOp | None:
+    """The wait with a fence immediately before an operation, if it leaves no more groups under way."""
+    fence = place.prev
+    wait = None if not isinstance(fence, tileas.FenceProxyOp) else fence.prev
+    return wait if isinstance(wait, tileas.AsyncWaitOp) and wait.pending.value <= pending else None
+
+
 def _wait(waiting: list[tuple[_Copied, Value]]) -> None:
     """One wait for copies that are on their way, and what reads them."""
     before = _needed(waiting[0][0])
@@ -130,9 +137,12 @@ def _wait(waiting: list[tuple[_Copied, Value]]) -> None:
         before = needed if needed.is_before_in_block(before) else before
     builder = Builder.before(before)
     builder.location = before.location
-    pending = IntegerAttr(_groups_behind(waiting[-1][1], before), i32)
-    wait = builder.insert(tileas.AsyncWaitOp(pending=pending, result_token=aa.MemTokenType()))
-    builder.insert(tileas.FenceProxyOp())
+    pending = _groups_behind(waiting[-1][1], before)
+    wait = _wait_before(before, pending)
+    if wait is None:
+        wait = tileas.AsyncWaitOp(pending=IntegerAttr(pending, i32), result_token=aa.MemTokenType())
+        builder.insert(wait)
+        builder.insert(tileas.FenceProxyOp())
     stage = integer(builder, 0)
     for copied, buffer in waiting:
         load = copied.load

@@ -26,6 +26,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom
 from .induction_variable import can_look_ahead, trip_count
 from .materialize.register_prefetch import prefetched_loads
 from .remarks import ScheduleRemarks
+from .single_buffer import turns_of
 from .staging import StagedLoad, staged_load
 from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes
 
@@ -73,7 +74,9 @@ def stages_leave_room(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         found = [staged for load in loads_of(loop) if (staged := staged_load(load, loop, atom)) is not None]
         if found and trip_count(loop) != 1:
-            wanted = max(wanted, 2 * sum(s.stage_bytes for s in found) + scratch_beside(loop, _gone(found)))
+            stages = 2 if turns_of(loop, found) is None else 1
+            beside = scratch_beside(loop, _gone(found)) + MBARRIER_BYTES * any(map(comes_in_boxes, found))
+            wanted = max(wanted, stages * sum(s.stage_bytes for s in found) + beside)
     while func.kernel_spec.occupancy > 1 and wanted > shared_budget(func, target):
         func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(func.kernel_spec.occupancy - 1)
     if func.kernel_spec.occupancy < asked and engine is not None:
@@ -173,6 +176,23 @@ class _Scheduler:
                 if self._remarks is not None:
                     self._remarks.no_boxes(staged.load, refusal)
 
+    def _goes_through_one_stage(self, loop: scf.ForOp, found: list[StagedLoad], budget: int) -> bool:
+        """Gives a loop the schedule of single stages where it can have it, and no ring fits: of several CTAs on an SM
+        none in which dots may be under way between iterations."""
+        bytes = sum(each.stage_bytes for each in found)
+        left = budget - scratch_beside(loop, _gone(found))
+        # What single stages save is for other CTAs: a lone one has a ring of two where that fits.
+        most = 2 if (self._func.kernel_spec.occupancy or 1) == 1 else STAGES_IN_FLIGHT
+        if self._stages or self._agents or not bytes <= left < most * bytes:
+            return False
+        if turns_of(loop, found) is None:
+            return False
+        if self._remarks is not None:
+            self._remarks.pipelined(loop, found, 1, 1, self._atom)
+        self._rings[loop] = bytes
+        self._schedule(loop, tileas.SINGLE_BUFFER, 1, [each.load for each in found])
+        return True
+
     def _fit(self, loop: scf.ForOp, found: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
         """Gives a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
         around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
@@ -180,6 +200,8 @@ class _Scheduler:
         self._choose_boxes(loop, found)
         if any(map(comes_in_boxes, found)):
             budget -= MBARRIER_BYTES
+        if self._goes_through_one_stage(loop, found, budget):
+            return True
         staged, fitting = list(found), 0
         while staged:
             fitting = (budget - scratch_beside(loop, _gone(staged))) // sum(s.stage_bytes for s in staged)

@@ -163,7 +163,7 @@ def start_copy(
     token: Value | None,
     atom: CopyAtom,
     again: Callable[[Value], Value] = lambda value: value,
-) -> None:
+) -> tileas.AsyncTiledLoadOp | tileas.AsyncLoadOp:
     """The asynchronous copy into a stage of a buffer that does what a load does; `again(value)` is what stands for a
     part of its address there."""
     named = {"buffer": buffer, "stage": stage, "token": token,
@@ -171,10 +171,9 @@ def start_copy(
     if isinstance(load, tileas.TiledLoadOp):
         layout = encode(layout_of(load.data.type))
         coords = [again(v) for v in load.coords]
-        builder.insert(tileas.AsyncTiledLoadOp(view=again(load.view), coords=coords, layout=layout, **named))
-    else:
-        mask = None if load.mask is None else again(load.mask)
-        builder.insert(tileas.AsyncLoadOp(pointer=again(load.pointer), mask=mask, **named))
+        return builder.insert(tileas.AsyncTiledLoadOp(view=again(load.view), coords=coords, layout=layout, **named))
+    mask = None if load.mask is None else again(load.mask)
+    return builder.insert(tileas.AsyncLoadOp(pointer=again(load.pointer), mask=mask, **named))
 
 
 # ---- order ----------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from tileiras.passes.tileas_assign_launch_bounds import AssignLaunchBounds
 from tileiras.passes.tileas_assign_load_store_layouts import AssignLoadStoreLayouts
 from tileiras.passes.tileas_assign_num_warps import AssignNumWarps
 from tileiras.passes.tileas_attach_tma_desc_args import AttachTmaDescArgs
+from tileiras.passes.tileas_fit_tensor_memory import FitTensorMemory
 from tileiras.passes.tileas_generate_schedule import GenerateSchedule
 from tileiras.passes.tileas_insert_barriers import InsertBarriers
 from tileiras.passes.tileas_legalize_fma_dot import LegalizeFmaDot
@@ -74,6 +75,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(PlanCta, "first: all that follows is about what one CTA does", optional=True),
     Decision(LegalizeScaledDot, "dots are what the rows below count and choose atoms for"),
     Decision(AssignNumWarps, "of whole tiles: slices are cut for a number of threads"),
+    Decision(FitTensorMemory, "whose accumulators lie there, the rows below do not cut", optional=True),
     Decision(SliceDots, "loops over K make the tiles of operands smaller, which the next row sees", optional=True),
     Decision(Slicing, "before layouts, which are chosen for tiles that fit", optional=True),
     # Atoms and layouts.

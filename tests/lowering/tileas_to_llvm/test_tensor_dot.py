@@ -276,11 +276,16 @@ def test_remarks_name_the_rule_or_the_resource():
     assert reasons(matmul((16, 16, 64), steps=2), num_warps=4) == [
         "tcgen05.mma has 64 rows and 8 columns, 128 and 16 at least, the dot 16 x 16"
     ]
-    few = Matmul((128, 64, 64), steps=2, hints="sm_100 = {occupancy = 16}")
-    assert reasons(few.kernel(), num_warps=4) == [
-        "64 columns of the accumulator do not fit into the 32 of tensor memory"
-    ]
     assert reasons(matmul((128, 64, 64), steps=2)) == []
+
+
+def test_an_occupancy_yields_to_accumulators():
+    few = Matmul((128, 64, 64), steps=2, hints="sm_100 = {occupancy = 16}").kernel()
+    said = [d.message for d in few.compiled(GPU, emit="tileas", num_warps=4).diagnostics]
+    assert "8 CTAs to an SM instead of 16: accumulators take 64 columns of tensor memory" in said
+    assert reasons(few, num_warps=4) == [
+        "24576 bytes of operands do not fit into the 11776 of shared memory that tcgen05.mma reads"
+    ]
 
 
 def test_every_cta_of_a_cluster_reads_its_own_shared_memory():

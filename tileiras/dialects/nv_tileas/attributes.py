@@ -204,12 +204,13 @@ class ScratchAttr(Attribute):
 
 
 SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE = "serial", "plain", "prefetch", "warp_specialize"
-UNSPECIALIZE = "unspecialize"
+UNSPECIALIZE, SINGLE_BUFFER = "unspecialize", "single_buffer"
 """What a loop does with its loads: what is written; run them ahead through a ring in shared memory; load the tiles of
 the next iteration into registers; leave them to another agent, which hands the tiles over through pipes; run them ahead
-in a ring, and its other operations in stages that overlap (`nv_tile.aws.stage`)."""
+in a ring, and its other operations in stages that overlap (`nv_tile.aws.stage`); copy them into one stage each, as soon
+as the dots that read it are complete."""
 
-KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE, UNSPECIALIZE)
+KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE, UNSPECIALIZE, SINGLE_BUFFER)
 
 
 class LoopScheduleAttr(_KeywordAndInteger):
@@ -223,5 +224,5 @@ class LoopScheduleAttr(_KeywordAndInteger):
     def verify(self) -> None:
         if self.kind not in KINDS:
             raise VerifyError(f"expected {', '.join(KINDS[:-1])} or {KINDS[-1]}, got {self.kind}", prefix=False)
-        if self.stages < 1 or (self.stages == 1) != (self.kind == SERIAL):
+        if self.stages < 1 or (self.stages == 1) != (self.kind in (SERIAL, SINGLE_BUFFER)):
             raise VerifyError(f"{self.stages} stages are none of a {self.kind} schedule", prefix=False)

@@ -58,6 +58,8 @@ AHEAD_ATOM = "nv_tileas.ahead_atom"
 """Discardable attribute of a load or a store: the atom, `#nv_tileas.copy_atom`, that can bring its tile to shared
 memory when it runs ahead, or from there, where that is another one than the target has for every access."""
 
+BEHIND_READERS = "nv_tileas.behind_readers"
+"""On asynchronous copies: the dots that read their stage are waited for before."""
 DOTS_IN_FLIGHT = "nv_tileas.dots_in_flight"
 """Discardable unit attribute of a loop with a schedule: its dots may be in flight when the next iteration begins, whose
 copies do not overwrite what they read."""

@@ -17,7 +17,14 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Attribute, IntegerAttr, Pure, StringAttr, TensorType, UnitAttr, Value, VerifyError, i16, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
-from tileiras.layout.tensor_memory import access_shape, column_of, fragment_layout, is_spread, warp_offsets
+from tileiras.layout.tensor_memory import (
+    SCALED_AT_ONCE,
+    access_shape,
+    column_of,
+    fragment_layout,
+    is_spread,
+    warp_offsets,
+)
 
 from .agents import by_thread_of_pair, elected, in_first_warp
 from .builder import Number
@@ -140,10 +147,6 @@ def _loaded(
     made = emit.insert(nvvm.Tcgen05LoadOp(address, **_form(layout, type), res=struct))
     words = emit.build([emit.member(made, i) for i in range(count)] if count > 1 else [made])
     return emit.unpack(words, vector_of(scalar_type(type.element_type), registers))
-
-
-SCALED_AT_ONCE = 64
-"""Registers of a thread that are multiplied between a load and a store: half of what an instruction moves at most."""
 
 
 def scale(op: tileas.TensorScaleOp, args: Sequence[Value], lowering: FunctionLowering) -> None:

@@ -24,7 +24,7 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import compare, integer
-from tileiras.ir import Block, Builder, Operation, Region, UnitAttr, Value
+from tileiras.ir import Block, Builder, Operation, Pure, Region, UnitAttr, Value
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import Warps, exchanges
 from tileiras.schedule.staging import StagedLoad
@@ -98,14 +98,22 @@ def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value, int]], 
     """A ring for each way in which stages of loads, each with its buffer and the iterations for which a stage is held,
     are read."""
     found = []
-    if _shared_memory_was_used(staged[0][1].defining_op):
-        # The boxes may come to the place of it: accesses by threads are fenced before the barrier behind the pipe.
-        builder.insert(tileas.FenceProxyOp())
+    fence_what_threads_used(builder, staged[0][1])
     for kind, held in dict.fromkeys((consumer_kind(each), held) for each, _, held in staged):
         chosen = [pair for pair in staged if (consumer_kind(pair[0]), pair[2]) == (kind, held)]
         loads, buffers = [each for each, _, _ in chosen], [buffer for _, buffer, _ in chosen]
         found.append(BoxRing(builder, loads, buffers, ahead + held, held))
     return found
+
+
+def fence_what_threads_used(builder: Builder, first: Value) -> None:
+    """A fence before the pipes of a loop, of whose buffers `first` is one, where boxes may come to the place of what
+    threads have accessed: it stands before the barrier behind the pipes.  One that stands there already serves."""
+    op = first.defining_op
+    while op is not None and (op.has_trait(Pure) or isinstance(op, tileas.AllocTensorOp)):
+        op = op.prev
+    if not isinstance(op, tileas.FenceProxyOp) and _shared_memory_was_used(first.defining_op):
+        builder.insert(tileas.FenceProxyOp())
 
 
 def _shared_memory_was_used(buffer: Operation) -> bool:

@@ -127,7 +127,14 @@ def ends_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> li
     found = [places[end] for end in ends if end.parent is block]
     around = block.find_ancestor_op(dot)
     assert around is not None
-    return found + [place for place in released_of(dot, block, places) if place > places[around]]
+    behind = [*released_of(dot, block, places), *refilled_of(dot, block, places)]
+    return found + [place for place in behind if place > places[around]]
+
+
+def refilled_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
+    """Where copies of a block begin that overwrite what a dot reads, once that is complete."""
+    copies = (user for buffer in buffers_read(dot) for user in buffer.users if tileas.BEHIND_READERS in user.attributes)
+    return [places[op] for copy in copies if (op := block.find_ancestor_op(copy)) is not None]
 
 
 def released_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
@@ -169,6 +176,7 @@ def _releases(op: Operation, pipes: set[Operation]) -> bool:
 def _fills(buffer: Value, loop: Operation) -> list[Operation]:
     """What writes to a buffer in a loop, and does not wait for the dots by itself."""
     found = [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
+    found = [user for user in found if tileas.BEHIND_READERS not in user.attributes]
     pipe = _pipe(buffer)
     if pipe is not None and not _frees_by_commit(pipe):
         from tileiras.analysis.pipes import pipe_of

@@ -35,11 +35,10 @@ from tileiras.ir import (
     TensorType,
     UnitAttr,
     Value,
-    f32,
     i1,
     i32,
 )
-from tileiras.layout.accumulators import reads_a_in_tensor_memory, rescaled_in_place
+from tileiras.layout.accumulators import continues, reads_a_in_tensor_memory, rescaled_in_place, scaling_of
 from tileiras.layout.encoding import with_layout
 from tileiras.layout.linear_layout import log2_exact
 from tileiras.layout.tensor_memory import COLUMNS, LANES, accumulator_layout, operand_layout, raw_layout, scale_columns
@@ -56,6 +55,7 @@ from .dot_waits import (
     is_left_alone,
     kept_attributes,
     reads_ring,
+    refilled_of,
     waits_of,
 )
 
@@ -90,6 +90,8 @@ class _Rewriting:
         """Dot -> what multiplies such a value there, where that is all that happens to it."""
         self._multiplied: list[Operation] = []
         """The multiplications in the place of which these are."""
+        self._continued: dict[Any, Operation] = {}
+        """Dot of a loop -> the loop behind that goes on with what it leaves there."""
         self._overwrites: dict[Any, Operation] = {}
         """Dot -> the first operation of its iteration that writes there."""
         self._buffers: dict[Any, Value] = {}
@@ -113,9 +115,7 @@ class _Rewriting:
         first = Builder.before(self._program.find_ancestor_op(dots[0]))
         first.location = dots[0].location
         self._base = first.insert(tileas.TensorOpenOp(self._memory)).results[0]
-        taken = sum(_accumulator_type(dot).columns for dot in dots)
-        taken += sum(_operand_type(dot).columns for dot in dots if reads_a_in_tensor_memory(dot))
-        self._has_columns = taken <= COLUMNS // (func.kernel_spec.occupancy or 1)
+        self._has_columns = _columns_taken(dots) <= COLUMNS // (func.kernel_spec.occupancy or 1)
         """Whether tensor memory has columns for each accumulator and each A."""
         self._none = integer(start, 0)
         """Groups before the first one; which there are elsewhere is said when all are there."""
@@ -145,7 +145,7 @@ class _Rewriting:
             end.operands = [loop.iter_args[n] if n in numbers else v for n, v in enumerate(end.operands)]
         for op in (*reversed(self._dots), *self._multiplied):
             op.erase()
-        for loop, numbers in kept.items():
+        for loop, numbers in reversed(kept.items()):  # what one hands on to another is used by that one
             loop.without_carried(numbers)
         self._free_rest()
         # Warps are apart by what stands between two barriers, each commit at most once.
@@ -159,11 +159,13 @@ class _Rewriting:
 
     def _start(self, dot: tileas.DotOp) -> None:
         """Inserts the dot into its buffer, as a group; the old one stays until its uses have a load."""
-        builder = Builder.before(dot)
+        builder = Builder.before(_before_arrivals(dot))
         builder.location = dot.location
         buffer, adds = self._accumulator(dot, builder)
         self._buffers[dot] = buffer
         a = self._operand(dot, builder) if reads_a_in_tensor_memory(dot) else dot.a
+        builder = Builder.before(dot)
+        builder.location = dot.location
         named = kept_attributes(dot)
         scales = self._scale_operands(dot, builder) if isinstance(dot, tileas.BlockScaledMmaOp) else []
         started = builder.insert(tileas.TensorDotOp(a, dot.b, buffer, adds, scales, **named))
@@ -187,11 +189,12 @@ class _Rewriting:
             return self._buffers[before], integer(builder, 1, i1)
         if dot in self._homes:
             home = self._homes[dot]
-            scaling = _scaling(dot)
+            scaling = scaling_of(dot)
             if scaling is not None:
-                self._multiplied.append(scaling)
-                flag = scaling.flush_to_zero
-                scale = tileas.TensorScaleOp(scaling.rhs, home, flush_to_zero=flag, location=scaling.location)
+                multiplication, factor = scaling
+                self._multiplied.append(multiplication)
+                named = {"flush_to_zero": multiplication.flush_to_zero, "location": multiplication.location}
+                scale = tileas.TensorScaleOp(factor, home, **named)
                 self._overwrites[dot] = self._scales[dot] = builder.insert(scale)
             elif not is_zero(dot.c):
                 self._overwrites[dot] = builder.insert(tileas.TensorStoreOp(dot.c, home))
@@ -226,6 +229,11 @@ class _Rewriting:
         outside = Builder.before(loop)
         outside.location = loop.location
         for number, dot in rescaled.items():
+            before = continues(loop, number)
+            if before in self._homes and _accumulator_type(before) == _accumulator_type(dot):
+                self._homes[dot] = self._homes[before]
+                self._continued[before] = loop
+                continue
             self._homes[dot] = self._buffer(_accumulator_type(dot), outside)
             outside.insert(tileas.TensorStoreOp(loop.init_args[number], self._homes[dot]))
 
@@ -327,7 +335,8 @@ class _Rewriting:
             tail = committed[-1] - committed[places[dots[-1]]]
             written = [self._stored[dot] for dot in dots if dot in self._stored]
             written += [self._overwrites[dot] for dot in dots if dot in self._overwrites]
-            ends = (*(places[op] for op in written), last)
+            refilled = [place for dot in dots for place in refilled_of(dot, block, places)]
+            ends = (*(places[op] for op in written), *refilled, last)
             if not all(self._may_fly(dot, loop) for dot in dots):
                 for dot in dots:
                     yield Future(None, None, places[dot], 0, (*ends_of(dot, block, places), last))
@@ -345,6 +354,10 @@ class _Rewriting:
                 tail = 0 if whole else commits_behind(dots[-1], tileas.TensorCommitOp)
                 ends = [end for dot in dots for end in ends_of(dot, block, places)]
                 start = places[op] + 1 + whole
+                if dots[-1] in self._continued:
+                    # The loop that goes on with it counts its own groups only.
+                    yield Future(None, None, start, tail, (places[self._continued[dots[-1]]], last))
+                    continue
                 yield Future(self._buffers[dots[-1]], op.results[number], start, tail, (*ends, last))
 
     def _carried_by(self, loop: Any) -> dict[int, list[Any]]:
@@ -388,6 +401,18 @@ class _Rewriting:
         behind.insert(tileas.TensorReleaseOp(self._memory))
 
 
+def _before_arrivals(dot: Operation) -> Operation:
+    """A dot, or the wait for copies immediately before it: the barrier behind that serves what threads store for the
+    dot before it as well."""
+    while isinstance(dot.prev, (tileas.AsyncWaitOp, tileas.FenceProxyOp)) or _waits_for_stage(dot.prev):
+        dot = dot.prev
+    return dot
+
+
+def _waits_for_stage(op: Operation | None) -> bool:
+    return op is not None and op.name == names.CONSUMER_WAIT
+
+
 def _words(columns: int) -> tileas.TensorBufferType:
     """Words of all lanes."""
     return tileas.TensorBufferType(with_layout(TensorType((LANES, columns), i32), raw_layout(columns)))
@@ -398,24 +423,28 @@ def _counts_by_one(loop: Operation | None) -> bool:
     return isinstance(loop, scf.ForOp) and known_number(loop.step) == 1
 
 
-def _scaling(dot: tileas.DotOp) -> tileas.MulFOp | None:
-    """The multiplication by which an iteration makes what a dot adds to of what the one before left, if it is all that
-    happens to it; the factor is its second operand."""
-    op, loop = dot.c.defining_op, dot.parent_op
-    assert isinstance(loop, scf.ForOp), "a loop carries it"
-    if not isinstance(op, tileas.MulFOp) or op.parent is not dot.parent or not op.result.has_one_use:
-        return None
-    tile = loop.iter_args[next(n for n, value in enumerate(loop.yield_op.operands) if value is dot.result)]
-    if op.rhs is tile:
-        op.operands = (op.rhs, op.lhs)
-    plain = op.rounding_mode.value == "nearest_even" and op.result.type.element_type is f32
-    return op if op.lhs is tile and op.rhs is not tile and tile.has_one_use and plain else None
-
-
 def _accumulator_type(dot: tileas.DotOp) -> tileas.TensorBufferType:
     rows, type = mma_atom(dot.atom.atom).cta_rows, dot.c.type
     layout = accumulator_layout(type.shape, rows, getattr(dot, "exchanged", None) is not None)
     return tileas.TensorBufferType(with_layout(type, layout))
+
+
+def _columns_taken(dots: list[Any]) -> int:
+    """Columns of all buffers at a time, at most: those of accumulators whose results are used in their iteration are
+    free again for the dots of the next loop."""
+    loops: dict[Operation | None, int] = {}
+    taken = 0
+    for dot in dots:
+        columns, loop = _accumulator_type(dot).columns, dot.parent_op
+        taken += _operand_type(dot).columns if reads_a_in_tensor_memory(dot) else 0
+        if not isinstance(loop, scf.ForOp) or isinstance(loop.parent_op, scf.ForOp):
+            taken += columns
+        elif dot.result not in loop.yield_op.operands:
+            loops[loop] = loops.get(loop, 0) + columns
+        else:
+            number = loop.yield_op.operands.index(dot.result)
+            taken += columns if continues(loop, number) is None else 0
+    return taken + max(loops.values(), default=0)
 
 
 def _operand_type(dot: tileas.DotOp) -> tileas.TensorBufferType:

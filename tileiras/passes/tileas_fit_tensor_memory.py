@@ -1,0 +1,33 @@
+"""`tileas-fit-tensor-memory`: fewer CTAs on an SM than a kernel asks for, where tensor memory holds the accumulators of
+fewer.
+
+`warpgroups` says whether dots may be asynchronous ones, as in `tileas-assign-dot-layouts`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class FitTensorMemory(FunctionPass):
+    name = "tileas-fit-tensor-memory"
+    of_nv_tileaa = True
+    needs = "a number of warps"
+    establishes = "an occupancy in `kernel_spec` that leaves a CTA the columns of its accumulators"
+    keeps = "operations"
+
+    warpgroups: bool = True
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if self.warpgroups and (func.kernel_spec.occupancy or 1) > 1 and gpu.has("tcgen05"):
+            # Loaded for such kernels only.
+            from tileiras.assignment.tensor_columns import fit_tensor_memory
+
+            fit_tensor_memory(func, gpu, context.engine)

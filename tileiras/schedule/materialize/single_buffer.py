@@ -1,0 +1,222 @@
+"""Makes loops with single stages (`schedule/single_buffer.py`): copies behind the dots that read the stage before.
+
+Copies by all threads start where these have waited for the dots, and are waited for, with a barrier, before the first
+dot that reads them.  Boxes come through pipes of one stage, one for the loads that begin for the next iteration and one
+for the others: a commit of the dots frees a stage, for which one thread waits before it copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.arith.build import binary, integer
+from tileiras.ir import Block, Builder, IntegerAttr, Operation, Pure, Region, UnitAttr, Value, i32
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import is_in_shared, layout_of, with_layout
+from tileiras.schedule.induction_variable import LoopCounter, end_no_earlier
+from tileiras.schedule.single_buffer import Turns, turns_of
+from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in, rematerialized, staged_load, start_copy
+from tileiras.schedule.tensor_boxes import comes_in_boxes
+from tileiras.targets import CopyAtom
+
+from .box_ring import BoxRing, fence_what_threads_used, following
+
+
+def refill_single_buffers(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
+    """Gives loads of a loop a buffer of one stage each, in place; False, and nothing done, where `atom` cannot copy one
+    of them, or what reads them does not say when a stage is free."""
+    if atom is None:
+        return False
+    staged = [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
+    turns = turns_of(loop, staged) if len(staged) == len(loads) else None
+    if turns is None:
+        return False
+    _Rewriting(loop, turns, atom).run()
+    return True
+
+
+class _Part:
+    """The loads whose copies begin for the next iteration, or those for this one: what of them comes in boxes, through
+    `ring`, and what all threads copy."""
+
+    def __init__(self, loads: list[StagedLoad], readers: list[Operation]) -> None:
+        self.readers = readers
+        self.copied = [each for each in loads if not comes_in_boxes(each)]
+        self.boxes = [each for each in loads if comes_in_boxes(each)]
+        self.ring: BoxRing | None = None
+        self.fill: Value | None = None
+        """The iterator at the stage that the boxes go to, of a ring."""
+
+
+class _Rewriting:
+    """The rewriting of one loop."""
+
+    def __init__(self, loop: scf.ForOp, turns: Turns, atom: CopyAtom) -> None:
+        self._loop = loop
+        self._turns = turns
+        self._ahead = _Part(turns.ahead, turns.scoring)
+        self._own = _Part(turns.own, turns.adding)
+        self._atom = atom
+        self._outer = Builder.before(loop)
+        self._outer.location = loop.location
+        end_no_earlier(self._outer, loop)
+        self._counter = LoopCounter(loop)
+        self._stage = integer(self._outer, 0)
+        self._buffers: dict[Operation, Value] = {}
+        self._tokens: dict[Operation, Value | None] = {}
+        self._initial: list[Value] = []
+        self._yielded: list[Value] = []
+
+    def run(self) -> None:
+        loop, outer, parts = self._loop, self._outer, (self._ahead, self._own)
+        earlier = _wait_of_operands(loop)
+        every = [*self._turns.ahead, *self._turns.own]
+        for each in every:
+            self._buffers[each.load] = outer.insert(tileas.AllocTensorOp(result=each.buffer_type(1))).results[0]
+            self._tokens[each.load] = joined(outer, each.tokens)
+        if any(part.boxes for part in parts):
+            fence_what_threads_used(outer, self._buffers[every[0].load])
+        for part in parts:
+            if part.boxes:
+                buffers = [self._buffers[each.load] for each in part.boxes]
+                part.ring = BoxRing(outer, part.boxes, buffers, 1, 1)
+                part.fill = part.ring.fill
+        self._fill_if(outer, self._counter.runs(outer), loop.lower_bound, self._ahead)
+        if self._ahead.ring is not None:
+            self._ahead.fill = following(outer, self._ahead.ring.fill)
+        copied = any(part.copied for part in parts)
+        if copied:
+            outer.insert(tileas.AsyncCommitGroupOp())
+            if earlier is None:
+                self._await(outer)
+            else:
+                for op in (earlier, earlier.next):
+                    op.move_before(loop)
+                earlier.attributes["pending"] = IntegerAttr(0, i32)
+        for part in parts:
+            self._drain(part)
+        self._refill(copied)
+        landed = None
+        if copied:
+            arrived = Builder.before(self._turns.adding[0])
+            arrived.location = loop.location
+            landed = self._await(arrived)
+        for each in every:
+            self._read(each, landed)
+        if self._initial:
+            end = loop.yield_op
+            end.operands = (*end.operands, *self._yielded)
+            loop = loop.replace_with_additional_yields(tuple(self._initial))
+        after = Builder.before(loop.next)
+        after.location = loop.location
+        for each in reversed(every):
+            after.insert(tileas.DeallocTensorOp(self._buffers[each.load]))
+
+    # -- copies --------------------------------------------------------------------------------------------------------
+
+    def _carried(self, value: Value) -> Value:
+        """An iterator that the loop carries, and which is at the next stage in every iteration."""
+        self._initial.append(value)
+        argument = self._loop.body.block.add_argument(value.type, self._loop.location)
+        tail = Builder.before(self._loop.yield_op)
+        tail.location = self._loop.location
+        self._yielded.append(following(tail, argument))
+        return argument
+
+    def _drain(self, part: _Part) -> None:
+        """The wait for boxes before the first dot that reads them, and what frees their stage behind the last one."""
+        if part.ring is None:
+            return
+        before, behind = Builder.before(part.readers[0]), Builder.after(part.readers[-1])
+        before.location = behind.location = self._loop.location
+        part.ring.release(behind, part.ring.wait(before, self._carried(part.ring.drain)))
+
+    def _refill(self, copied: bool) -> None:
+        """The copies for the next iteration, if there is one, and those for this one."""
+        loop, builder = self._loop, Builder.before(self._turns.refill)
+        builder.location = loop.location
+        for part in (self._ahead, self._own):
+            if part.fill is not None:
+                part.fill = self._carried(part.fill)
+        counter = loop.induction_variable
+        exists, distance = self._counter.later(builder, counter, 1)
+        self._fill_if(builder, exists, binary(builder, arith.AddIOp, counter, distance), self._ahead)
+        self._fill(builder, counter, self._own)
+        if copied:
+            builder.insert(tileas.AsyncCommitGroupOp())
+
+    def _fill_if(self, builder: Builder, exists: Value, counter: Value, part: _Part) -> None:
+        """The copies of the iteration at `counter`, if it exists."""
+        body = Block()
+        inner = Builder.at_end(body)
+        inner.location = self._loop.location
+        self._fill(inner, counter, part)
+        inner.insert(scf.YieldOp.create(()))
+        builder.insert(scf.IfOp.create((exists,), (), {}, (Region([body]), Region())))
+
+    def _fill(self, builder: Builder, counter: Value, part: _Part) -> None:
+        loop = self._loop
+        values = {loop.induction_variable: counter}
+
+        def again(value: Value) -> Value:
+            return rematerialized(value, values, loop.body.block, builder)
+
+        for each in part.copied:
+            builder.location = each.load.location
+            buffer, token = self._buffers[each.load], self._tokens[each.load]
+            copy = start_copy(builder, each.load, buffer, self._stage, token, self._atom, again)
+            if counter is not loop.lower_bound:
+                copy.attributes[tileas.BEHIND_READERS] = UnitAttr()
+        builder.location = loop.location
+        if part.ring is not None and part.fill is not None:
+            part.ring.start(builder, part.fill, again, counter is loop.lower_bound)
+
+    def _await(self, builder: Builder) -> Value:
+        """Waits until all copies have landed, for dots to read them."""
+        wait = tileas.AsyncWaitOp(pending=IntegerAttr(0, i32), result_token=aa.MemTokenType())
+        found = builder.insert(wait).results[0]
+        builder.insert(tileas.FenceProxyOp())
+        return found
+
+    # -- readers -------------------------------------------------------------------------------------------------------
+
+    def _read(self, staged: StagedLoad, landed: Value | None) -> None:
+        """Dots read the tile in its buffer; what the loop yields as the load's token is that of the wait."""
+        load, buffer = staged.load, self._buffers[staged.load]
+
+        def in_place(layout: LinearLayout) -> Value:
+            type = with_layout(load.data.type, layout)
+            copy = tileas.CopyOp(buffer, self._stage, result=type, location=load.location)
+            load.parent.insert_before(copy, load)
+            return copy.results[0]
+
+        for convert in (leaf.convert for leaf in staged.leaves):
+            tile = read_in(convert.operands[0], layout_of(convert.results[0].type), load, in_place)
+            convert.replace_all_uses_with((tile,))
+            convert.erase()
+        erase_unused(load.data)
+        if load.result_token.has_uses:
+            end = Builder.before(self._loop.yield_op)
+            end.location = load.location
+            tokens = [token for token in (load.token, landed) if token is not None]
+            made = tileas.JoinMemTokenOp if tokens else tileas.CreateMemTokenOp
+            join = end.insert(made.create(tuple(tokens), (load.result_token.type,)))
+            load.result_token.replace_all_uses_with(join.results[0])
+        load.erase()
+
+
+def _wait_of_operands(loop: scf.ForOp) -> tileas.AsyncWaitOp | None:
+    """The wait, followed by a fence, for tiles that nothing before a loop reads, if there is one: that for the first
+    copies of the loop serves as well."""
+    op = loop.prev
+    while op is not None and (op.has_trait(Pure) or isinstance(op, (tileas.CopyOp, tileas.FenceProxyOp))):
+        if isinstance(op, tileas.CopyOp) and not is_in_shared(op.result.type):
+            return None
+        op = op.prev
+    if not isinstance(op, tileas.AsyncWaitOp) or not isinstance(op.next, tileas.FenceProxyOp):
+        return None
+    users = (loop.parent.find_ancestor_op(user) for user in op.result_token.users)
+    return None if any(user is not None and user.is_before_in_block(loop) for user in users) else op

@@ -1,0 +1,108 @@
+"""Loops whose loads have one stage each, which a copy fills again as soon as the dots that read it are complete.
+
+    D1 reads K, its result is used, D2 reads V:
+
+      dot D1 of K(i)
+      wait for D1, and with it for D2 of the iteration before
+      start the copies of K(i + 1) and of V(i)
+      ... what uses the result of D1 ...
+      wait for the copies
+      dot D2 of V(i)
+
+Attention is such a loop: the wait for scores, which its threads need anyway, says that all dots before are complete,
+and what the threads compute of them hides the copies.  A ring takes two stages of each tile for the same, or three
+where a dot is to be under way between iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.analysis.dots_in_flight import is_of_tensor_memory
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Operation, Value
+from tileiras.named_tuple import NamedTuple
+
+from .staging import StagedLoad
+
+
+class Turns(NamedTuple):
+    """When the single stages of a loop's loads are filled again.
+
+    `refill`: the operation of the loop's body before which the copies start; `ahead`: the loads that then begin for the
+    next iteration, which the dots `scoring` read; `own`: those for this one, which the dots `adding` read, before the
+    first of which the copies are waited for.
+    """
+
+    refill: Operation
+    ahead: list[StagedLoad]
+    own: list[StagedLoad]
+    scoring: list[Operation]
+    adding: list[Operation]
+
+
+def turns_of(loop: scf.ForOp, staged: Sequence[StagedLoad]) -> Turns | None:
+    """How a loop goes through one stage of each load; None where not all of them are read by dots into tensor memory in
+    its body alone, some before the first use of a dot's result and some behind it."""
+    block = loop.body.block
+    places = {op: number for number, op in enumerate(block.operations)}
+    refill = min((op for dot in places if (op := _first_use(dot, places)) is not None), key=places.__getitem__,
+                 default=None)  # fmt: skip
+    if refill is None:
+        return None
+    ahead: list[StagedLoad] = []
+    own: list[StagedLoad] = []
+    scoring: set[Operation] = set()
+    adding: set[Operation] = set()
+    for each in staged:
+        dots = _readers(each)
+        if dots is None or any(dot.parent is not block for dot in dots) or not _is_ordered_by_yields(each, block.last):
+            return None
+        before = {places[dot] < places[refill] for dot in dots}
+        if len(before) != 1:
+            return None
+        loads, readers = (ahead, scoring) if before.pop() else (own, adding)
+        loads.append(each)
+        readers.update(dots)
+    if not ahead or not own:
+        return None
+    return Turns(refill, ahead, own, sorted(scoring, key=places.__getitem__), sorted(adding, key=places.__getitem__))
+
+
+def _first_use(dot: Operation, places: dict[Operation, int]) -> Operation | None:
+    """The first operation of the body for which threads have to wait for a dot."""
+    if not is_of_tensor_memory(dot):
+        return None
+    users = [dot.parent.find_ancestor_op(user) for user in dot.results[0].users if not _adds_to(user, dot.results[0])]
+    used = [op for op in users if op is not None and not isinstance(op, scf.YieldOp)]
+    return min(used, key=places.__getitem__, default=None)
+
+
+def _adds_to(user: Any, tile: Value) -> bool:
+    """Whether a use of a dot's result is another one's accumulator, which needs no wait."""
+    return is_of_tensor_memory(user) and user.c is tile and tile not in (user.a, user.b)
+
+
+def _readers(staged: StagedLoad) -> list[Operation] | None:
+    """The dots that read the tile of a load where it lies; None where something else does."""
+    found: list[Operation] = []
+    converts = [leaf.convert for leaf in staged.leaves if leaf.in_place]
+    if len(converts) < len(staged.leaves):
+        return None
+    waiting = [staged.load.data]
+    while waiting:
+        for user in waiting.pop().users:
+            if is_of_tensor_memory(user):
+                found.append(user)
+            elif user in converts or isinstance(user, tileas.VIEW_LIKE):
+                waiting.append(user.results[0])
+            else:
+                return None
+    return found
+
+
+def _is_ordered_by_yields(staged: StagedLoad, end: Operation) -> bool:
+    """Whether nothing in an iteration is ordered behind a load, which may begin before the iteration."""
+    return all(user is end for user in staged.load.result_token.users)
