@@ -8,6 +8,8 @@ An mbarrier tells phases apart by their parity alone.  In every state in which a
 for has to be the current or the preceding one; an earlier or a later one of the same parity is taken for it (PTX ISA,
 "mbarrier.test_wait").
 
+CTAs of a cluster that fill each other's stages run the same programs, beside each other; two stand for all.
+
 Bounds: a number that is not known, such as the trip count that an argument gives, is each of a few ones, up to one that
 has every stage used twice; of several, as many combinations as `MOST_ASSUMPTIONS`.  Copies land some time, so arrivals
 count at once.  Programs of more than `MOST_EVENTS` events are not looked at, and no more than `MOST_STATES` states of
@@ -17,7 +19,7 @@ one assumption; `unchecked` hears of either.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -52,6 +54,9 @@ Unchecked = Callable[[Operation, str], None]
 """Told which operation's agents are not checked to the end, and why."""
 
 MOST_ASSUMPTIONS = 27
+
+CTAS = 2
+"""Of a cluster that are looked at: each waits for all others in the same way."""
 
 
 def order_errors(func: aa.FuncOp, uses: PipeUses, unchecked: Unchecked | None = None) -> Iterator[Finding]:
@@ -138,9 +143,14 @@ def _line(op: Operation) -> str:
 
 def _check(programs: list[Block], decisive: Decisive, assumption: Assumption, uses: PipeUses) -> Finding | None:
     """Raises TooLong and _TooMany."""
+    ctas = CTAS if any(pipe.ctas is not None for pipe in uses.pipes) else 1
     try:
-        runs = [Run(program, number, decisive, assumption, part) for number, program in enumerate(programs)
-                for part in range(parts_of(program))]  # fmt: skip
+        runs = [
+            Run(program, number, decisive, assumption, part, cta)
+            for cta in range(ctas)
+            for number, program in enumerate(programs)
+            for part in range(parts_of(program))
+        ]
     except Impossible:
         return None
     for run in runs:
@@ -153,32 +163,58 @@ def _check(programs: list[Block], decisive: Decisive, assumption: Assumption, us
 
 
 class _Counts:
-    """How many arrivals each agent has made, by place and position in its list, and how many end a phase."""
+    """How many arrivals each agent has made, by place, CTA and position in its list, and how many end a phase."""
 
     def __init__(self, runs: list[Run], uses: PipeUses) -> None:
         self._made: list[dict[Any, list[int | Fraction]]] = []
         self._needed: dict[Any, int] = {}
+        ctas = range(1 + max(run.cta for run in runs))
         for run in runs:
-            made: dict[Any, list[int | Fraction]] = {event.where: [0] for event in run.events if event.what == "arrive"}
+            made: dict[Any, list[int | Fraction]] = {}
+            for event in run.events:
+                if event.what == "arrive":
+                    made.update(((event.where, cta), [0]) for cta in _told(event.where, run.cta, ctas))
             for event in run.events:
                 arrived = event.where if event.what == "arrive" else None
-                for where, line in made.items():
+                for (where, _), line in made.items():
                     line.append(line[-1] + (event.weight if where == arrived else 0))
-                self._needed[event.where] = _needed(event, uses)
+                self._needed[event.where] = _needed(event, uses, ctas)
             self._made.append(made)
 
-    def phases(self, where: Where, state: tuple[int, ...]) -> int:
+    def phases(self, where: Where, cta: int, state: tuple[int, ...]) -> int:
         """Completed phases."""
-        arrived = sum(made[where][at] for made, at in zip(self._made, state) if where in made)
+        arrived = sum(made[where, cta][at] for made, at in zip(self._made, state) if (where, cta) in made)
         return int(arrived // self._needed[where])
 
 
-def _needed(event: Event, uses: PipeUses) -> int:
+def _told(where: Where, own: int, ctas: range) -> Iterable[int]:
+    """The CTAs to whose mbarrier an arrival comes: all of them where they fill each other's stages."""
+    return ctas if isinstance(where[0], CreatePipelineOp) and _is_of_all(where) else (own,)
+
+
+def _is_of_all(where: Where) -> bool:
+    """Whether all CTAs of the cluster arrive at an mbarrier."""
+    pipe, _, side, _ = where
+    return pipe.ctas is not None and side != "empty"
+
+
+def _needed(event: Event, uses: PipeUses, ctas: range) -> int:
     """Arrivals that end a phase: of the agent that fills a stage, of all that drain it, of the threads of a barrier."""
     if isinstance(event.where[0], CreatePipelineOp):
         pipe, _, side, _ = event.where
-        return 1 if side == "full" else max(1, len(uses.draining(pipe)))
+        if side == "empty":
+            return max(1, len(uses.draining(pipe)))
+        return len(ctas) if _is_of_all(event.where) else 1
     return event.where[1]
+
+
+def _canonical(state: tuple[int, ...], ctas: int) -> tuple[int, ...]:
+    """One state for all that differ by which CTA is which: they run the same programs."""
+    if ctas == 1:
+        return state
+    count = len(state) // ctas
+    parts = sorted(state[cta * count : (cta + 1) * count] for cta in range(ctas))
+    return tuple(at for part in parts for at in part)
 
 
 def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
@@ -186,6 +222,7 @@ def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
     counts = _Counts(runs, uses)
     start = tuple(0 for _ in runs)
     ends = tuple(len(run.events) for run in runs)
+    ctas = 1 + max(run.cta for run in runs)
     seen = {start}
     pending = [start]
     while pending:
@@ -197,12 +234,12 @@ def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
             if state[number] == ends[number]:
                 continue
             event = run.events[state[number]]
-            passes, wrong = _passes(event, counts, state)
+            passes, wrong = _passes(event, run.cta, counts, state)
             if wrong:
                 return event.op, wrong
             if passes:
                 moved = True
-                following = (*state[:number], state[number] + 1, *state[number + 1 :])
+                following = _canonical((*state[:number], state[number] + 1, *state[number + 1 :]), ctas)
                 if following not in seen:
                     seen.add(following)
                     pending.append(following)
@@ -215,11 +252,11 @@ def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
     return None
 
 
-def _passes(event: Event, counts: _Counts, state: tuple[int, ...]) -> tuple[bool, str]:
+def _passes(event: Event, cta: int, counts: _Counts, state: tuple[int, ...]) -> tuple[bool, str]:
     """Whether an agent goes on, and what is wrong with that."""
     if event.what == "arrive":
         return True, ""
-    phases = counts.phases(event.where, state)
+    phases = counts.phases(event.where, cta, state)
     if not isinstance(event.where[0], CreatePipelineOp):
         return phases > event.turn, ""
     passes, complete = (phases & 1) != event.parity, phases > event.turn
@@ -236,8 +273,9 @@ def _deadlock(runs: list[Run], state: tuple[int, ...], ends: tuple[int, ...]) ->
     texts: list[str] = []
     first: Operation | None = None
     for run, at, end in zip(runs, state, ends):
-        who = f"agent {run.number}" if len(runs) > 1 else "the kernel"
+        who = f"agent {run.number}" if any(other.number for other in runs) else "the kernel"
         who += f", warpgroup {run.part}," if run.parts > 1 else ""
+        who += f" of CTA {run.cta}" if runs[-1].cta else ""
         if at == end:
             texts.append(f"{who} has ended")
             continue
@@ -259,13 +297,14 @@ def _left_over(counts: _Counts, runs: list[Run], state: tuple[int, ...], uses: P
     for run in runs:
         for event in run.events:
             if event.what == "wait":
-                waits[event.where] = waits.get(event.where, 0) + event.weight
+                waits[event.where, run.cta] = waits.get((event.where, run.cta), 0) + event.weight
     for run in runs:
         for event in run.events:
             if event.what == "arrive" and isinstance(event.where[0], CreatePipelineOp):
                 pipe, stage, side, _ = event.where
                 asynchronous = side == "full" and protocol_of(pipe).is_asynchronous
                 readers = max(1, len(uses.draining(pipe)))
-                if asynchronous and counts.phases(event.where, state) * readers > waits.get(event.where, 0):
+                phases = counts.phases(event.where, run.cta, state)
+                if asynchronous and phases * readers > waits.get((event.where, run.cta), 0):
                     return event.op, f"leaves copies into stage {stage} in flight when the agents end"
     return None

@@ -39,7 +39,8 @@ from .ranges import RangeAnalysis
 from .warpgroup_turns import THREADS, TURNS, meetings, parts_of, warps_of
 
 Finding = tuple[Operation, str]
-Side = Literal["full", "empty"]
+Side = Literal["full", "empty", "free"]
+"""`free`: empty in all CTAs of a cluster that fill each other's stages."""
 Key = Any
 """What a number is computed of: a value, or the operation and the keys of its operands."""
 
@@ -290,11 +291,13 @@ class Run:
     """
 
     def __init__(
-        self, program: Block, number: int, decisive: Decisive, assumption: Assumption, part: int = 0
+        self, program: Block, number: int, decisive: Decisive, assumption: Assumption, part: int = 0, cta: int = 0
     ) -> None:
         self.number = number
         self.part = part
         self.parts = parts_of(program)
+        self.cta = cta
+        """Its rank in the cluster."""
         self.events: list[Event] = []
         self.wrong: Finding | None = None
         self._decisive = decisive.values
@@ -442,6 +445,10 @@ class Run:
             self._emit(Event(op, "wait", where, at.parity ^ produces, turn, self._share))
         elif turn >= 0:
             self.wrong = self.wrong or (op, "acquires a stage as fresh that has been filled before")
+        if produces and pipe.ctas is not None:
+            free = pipe, at.stage, "free", where[3]
+            self._emit(Event(op, "arrive", free))
+            self._emit(Event(op, "wait", free, at.parity, self._turn(("wait", free))))
         self._held.setdefault((pipe, side), []).append(at.stage)
         return at.stage
 

@@ -43,6 +43,7 @@ from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.requirements import spelled
 from tileiras.targets import Target
+from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
 from tileiras.targets.pipe_protocol import (
     MOST_TRANSACTION_BYTES,
     PIPE_PROTOCOLS,
@@ -214,6 +215,7 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
     if not gpu.meets(protocol.requires):
         needs = spelled(protocol.requires)
         yield pipe, f"is filled by '{producer}' and drained by '{consumer}', which needs {needs}, not {gpu.name}"
+    yield from _cluster_errors(pipe, operations, gpu)
     if protocol.counts_bytes and pipe.stage_bytes > MOST_TRANSACTION_BYTES:
         yield pipe, f"moves {pipe.stage_bytes} bytes a stage, of which an mbarrier counts {MOST_TRANSACTION_BYTES}"
     for op in operations:
@@ -229,6 +231,31 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
                     f"expects one bulk copy into the stage for each of {len(pipe.buffers)} buffers, whose bytes the "
                     f"consumer waits for, but got {len(loads)}"
                 )
+
+
+def _cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> Iterator[Finding]:
+    """Whether the CTAs that fill each other's stages are all of a cluster, and come to each stage equally often."""
+    shared = [op for op in operations if isinstance(op, TmaLoadOp) and op.multicast is not None]
+    if pipe.ctas is None:
+        yield from ((op, "copies to all CTAs of a cluster, on a pipe that one CTA fills") for op in shared)
+        return
+    from tileiras.analysis.cluster_uniformity import ClusterUniformity
+
+    func: Any = pipe.parent_op
+    if func.name != "nv_tileaa.func":
+        yield pipe, "is a pipe between CTAs, and expects to stand in the function's own block"
+        return
+    requires = BULK_COPY_ATOMS[BOX_MULTICAST].requires
+    if not gpu.meets(requires):
+        yield pipe, f"is a pipe between CTAs, which needs {spelled(requires)}, not {gpu.name}"
+    if pipe.num_ctas != func.kernel_spec.num_ctas:
+        yield pipe, f"is a pipe between {pipe.num_ctas} CTAs, in a cluster of {func.kernel_spec.num_ctas or 1}"
+    values = ClusterUniformity()
+    for op in operations:
+        if not values.is_reached_together(op):
+            yield op, "is on a pipe between CTAs, and some of them come to it more often than others"
+        elif op in shared and not all(map(values.is_common, (op.desc, *op.coords))):
+            yield op, "copies to all CTAs of a cluster a tile that is not the same for all"
 
 
 def _kind_of(op: Operation) -> str | None:
@@ -341,7 +368,8 @@ def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
         if not 0 <= number < len(pipe.buffers):
             return f"names buffer {number}, on a pipe of {len(pipe.buffers)}"
         if isinstance(op, TmaLoadOp):
-            wrong = boxes_error(op.desc.type, pipe.buffers[number].type.tile)
+            parts = 1 if op.multicast is None else pipe.num_ctas
+            wrong = boxes_error(op.desc.type, pipe.buffers[number].type.tile, parts)
             if wrong:
                 return wrong
         pairs = [(_moved(op), pipe.buffers[number])]
@@ -364,12 +392,13 @@ def _moved(op: OnBuffer) -> Type:
     return op.result.type if isinstance(op, ConsumerReadOp) else op.view.type
 
 
-def boxes_error(desc: TmaDescType, tile: TensorType) -> str:
-    """Whether the boxes of a descriptor make up a tile in its layout of shared memory."""
+def boxes_error(desc: TmaDescType, tile: TensorType, parts: int = 1) -> str:
+    """Whether the boxes of a descriptor make up a tile in its layout of shared memory, and can be shared out to `parts`
+    CTAs."""
     view = desc.view
     if (view.shape, view.element_type) != (tile.shape, tile.element_type):
         return f"expects a tile like {tile}, got {view}"
-    found = tensor_boxes(layout_of(tile), desc.order[0], tile.element_type.width)
+    found = tensor_boxes(layout_of(tile), desc.order[0], tile.element_type.width, parts)
     if found is None:
         return f"has no boxes that lie as {tile} does"
     if (found.box, found.order, found.swizzle) != (desc.box, desc.order, desc.swizzle):

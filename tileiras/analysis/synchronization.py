@@ -83,6 +83,8 @@ class Synchronization:
         operation for which each is there."""
         self.of_cluster: set[Place] = set()
         """Those where all CTAs of the cluster wait."""
+        self.cluster_meets: dict[Place, Operation] = {}
+        """Where they do before one uses mbarriers of another, behind the barriers of `places`."""
         self.exchanging: list[Operation] = []
         """The operations with scratch areas."""
         self.agents: list[tuple[Synchronization, int]] = []
@@ -165,7 +167,7 @@ class Synchronization:
             self._agent_switch(op)
         elif kind == "create_pipeline" and is_last_pipe(op):
             # It shows the mbarriers, which one thread has initialised, to the others.
-            self._wait(Place(op.next), op)
+            self._show_mbarriers(op)
         elif kind == "destroy_pipeline":
             # Nobody waits any longer.
             self._wait(Place(op))
@@ -173,6 +175,25 @@ class Synchronization:
             self.block(region.blocks[0])
         if kind in ("consumer_release", "consume_one"):
             self._stage_read(op)
+
+    def _show_mbarriers(self, last: Operation) -> None:
+        """A barrier behind the last of the pipes that are created together: of the cluster, where its CTAs fill each
+        other's stages."""
+        place = Place(last.next)  # type: ignore[arg-type]
+        if last.parent_op is not self._func or not _is_of_cluster(last):
+            self._wait(place, last)
+        elif self._stages_were_used():
+            self._wait(place, last, cluster=True)
+        else:
+            # Nothing that other CTAs do depends on what threads did before.
+            self._wait(place, last) if self._pending() else self._wait()
+            self.cluster_meets[place] = last
+
+    def _stages_were_used(self) -> bool:
+        """Whether anything was done in a place in shared memory in which a pipe has stages."""
+        used = [each for each in self._ranges if each.last_read or each.last_written]
+        piped = [each for each in self._ranges if each.piped]
+        return any(a.start < b.end and b.start < a.end for a in used for b in piped)
 
     def _stage_read(self, op: Any) -> None:
         """What takes the place of a pipe's buffers after their lives has to wait for the loads from them."""
@@ -271,6 +292,8 @@ class Synchronization:
 
     def _barrier_op(self, op: tileas.BarrierOp) -> None:
         """A barrier that stands there already counts where all threads come to it."""
+        if op.relaxed is not None:
+            return  # nobody sees what others did
         if op.cluster is not None:
             self._wait()
             self._cluster = self._barrier
@@ -615,6 +638,18 @@ _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
 def _is_of_pair(op: Operation) -> bool:
     """Whether an operation is a dot that one CTA has issued for two."""
     return op.name == names.TENSOR_DOT and op.atom.is_of_pair  # type: ignore[attr-defined]
+
+
+def _is_of_cluster(last: Operation) -> bool:
+    """Whether CTAs of a cluster fill each other's stages of a pipe, or of one before it that nobody uses yet."""
+    current: Operation | None = last
+    while current is not None:
+        if current.name == names.CREATE_PIPELINE and current.ctas is not None:  # type: ignore[attr-defined]
+            return True
+        if current is not last and current.regions:
+            return False
+        current = current.prev
+    return False
 
 
 def _is_followed(op: Operation) -> bool:

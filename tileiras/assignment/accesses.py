@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tileiras.analysis.alias import data_of
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.diagnostics import DiagnosticEngine
@@ -58,25 +60,46 @@ def assign_load_store_layouts(
             _remark(op, atom, vector_size, layout, assignment, func.sym_name.value, engine)
     if tensor_maps != "none" and target.has("tma") and (tensor_maps == "host" or target.has("tensormap_replace")):
         moved = [op for op in accesses if isinstance(op, (*_READS, *_STORES))]
-        _choose_tensor_maps(func, moved, engine, tensor_maps == "host")
+        _choose_tensor_maps(func, moved, engine, tensor_maps == "host", target)
 
 
 def _choose_tensor_maps(
-    func: aa.FuncOp, accesses: list[Operation], engine: DiagnosticEngine, by_host: bool
+    func: aa.FuncOp, accesses: list[Operation], engine: DiagnosticEngine, by_host: bool, target: Target
 ) -> None:
     """Marks the loads, stores and updates that a tensor map can serve, and says of the others why not."""
     from tileiras.analysis.tensor_map_rules import access_refusal
-    from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_REDUCE, BOX_STORE
+    from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_MULTICAST, BOX_REDUCE, BOX_STORE
 
     facts = DivisibilityAnalysis(func)
+    shared = _shared_by_cluster(func, target)
     for op in accesses:
         refusal = access_refusal(op, facts, by_host)
         if not refusal:
             name = BOX_LOAD if isinstance(op, _READS) else BOX_STORE if isinstance(op, _WRITES) else BOX_REDUCE
+            if name == BOX_LOAD and shared(op):
+                name = BOX_MULTICAST
             op.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(name, 1)
         elif engine.remarks and isinstance(data_of(op).type, TensorType):
             name = func.sym_name.value
             engine.emit(Remark("missed", "RemarkMemoryTensorMap", op.location, reason=refusal, function=name))
+
+
+def _shared_by_cluster(func: aa.FuncOp, target: Target) -> Callable[[Operation], bool]:
+    """Which loads bring the same tiles to all CTAs of a cluster, that each has a share of the work."""
+    from tileiras.analysis.cluster_uniformity import ClusterUniformity
+    from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
+
+    if (func.kernel_spec.num_ctas or 1) == 1 or not target.meets(BULK_COPY_ATOMS[BOX_MULTICAST].requires):
+        return lambda load: False
+    if not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
+        return lambda load: False  # one of them does all of it
+    values = ClusterUniformity()
+
+    def is_shared(load: Operation) -> bool:
+        where = (load.view, *load.coords)  # type: ignore[attr-defined]
+        return values.is_reached_together(load) and all(map(values.is_common, where))
+
+    return is_shared
 
 
 UPDATE = "atom.global"

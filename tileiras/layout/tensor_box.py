@@ -49,6 +49,11 @@ class TensorBoxes(NamedTuple):
     swizzle: int
     pieces: tuple[Piece, ...]
 
+    def share(self, parts: int, number: int) -> tuple[Piece, ...]:
+        """The boxes of one of `parts` parts that are equally many."""
+        count = len(self.pieces) // parts
+        return self.pieces[number * count : (number + 1) * count]
+
     @property
     def alignment(self) -> int:
         """What the tile's shared address is a multiple of: eight rows are one repetition of the swizzle."""
@@ -76,25 +81,26 @@ def box_layout(shape: tuple[int, ...], contiguous: int, element_bits: int) -> Li
 
 
 @functools.lru_cache(maxsize=256)
-def tensor_boxes(layout: LinearLayout, contiguous: int, element_bits: int) -> TensorBoxes | None:
+def tensor_boxes(layout: LinearLayout, contiguous: int, element_bits: int, parts: int = 1) -> TensorBoxes | None:
     """The boxes of a tile in a layout of shared memory, of whose tensor the tile's dimension `contiguous` is the
-    innermost; None where no boxes have that layout."""
+    innermost; None where no boxes have that layout.  There are a multiple of `parts`, a power of two."""
     if element_bits % 8 or not 1 <= len(layout.shape) <= MOST_DIMENSIONS:
         return None
     for swizzle in _MIXED_BITS:
-        found = _with_swizzle(layout, contiguous, element_bits // 8, swizzle)
+        found = _with_swizzle(layout, contiguous, element_bits // 8, swizzle, parts.bit_length() - 1)
         if found is not None:
             return found
     return None
 
 
-def _with_swizzle(layout: LinearLayout, contiguous: int, size: int, swizzle: int) -> TensorBoxes | None:
+def _with_swizzle(layout: LinearLayout, contiguous: int, size: int, swizzle: int, left: int) -> TensorBoxes | None:
+    """`left`: bits of offsets that say which box it is, at least."""
     steps = _steps(layout, size.bit_length() - 1, _MIXED_BITS[swizzle])
-    if steps is None:
+    if steps is None or len(steps) < left:
         return None
     box, order, count = [1] * len(layout.shape), [contiguous], 0
     row = swizzle // size if swizzle else LONGEST
-    for dim, step in steps:
+    for dim, step in steps[: len(steps) - left]:
         if dim not in order and step == 1:
             order.append(dim)
         elif dim != order[-1] or step != box[dim] or step == (row if dim == contiguous else LONGEST):

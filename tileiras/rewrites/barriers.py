@@ -45,9 +45,13 @@ def _apply(found: Synchronization, number: int, threads: int | None) -> bool:
             )
             barrier.location = cause.location
             place.op.parent.insert_before(barrier, place.op)
+    for place, cause in found.cluster_meets.items():
+        barrier = tileas.BarrierOp(id=IntegerAttr(0, i32), cluster=UnitAttr(), relaxed=UnitAttr())
+        barrier.location = cause.location
+        place.op.parent.insert_before(barrier, place.op)
     for op in found.exchanging:
         areas = tileas.scratch_areas(op)
         op.attributes[tileas.SCRATCH] = ArrayAttr(
             [area.with_barrier(number, threads, (op, n) in found.places) for n, area in enumerate(areas)]
         )
-    return bool(found.places or found.exchanging)
+    return bool(found.places or found.exchanging or found.cluster_meets)

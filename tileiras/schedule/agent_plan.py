@@ -35,7 +35,7 @@ from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
 
 from .producer_slice import NotSeparable, ProducerSlice
 from .staging import StagedLoad, staged_load
-from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes, consumer_kind
+from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes, consumer_kind, ctas_of, keep_apart
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -76,6 +76,7 @@ class PipePlan:
     def fits(self, other: PipePlan) -> bool:
         """Whether the tiles of both could lie in one ring, filled and read in the same way."""
         kinds = (self.producer, self.consumer) == (other.producer, other.consumer)
+        kinds = kinds and ctas_of(self.loads) == ctas_of(other.loads)
         return kinds and [each.buffer_type(1) for each in self.loads] == [each.buffer_type(1) for each in other.loads]
 
 
@@ -137,6 +138,8 @@ def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
                 staged = staged_load(op, loop, atom)  # type: ignore[arg-type]
                 if staged is None or box_refusal(staged, loop):
                     del op.attributes[tileas.AHEAD_ATOM]
+                else:
+                    keep_apart(staged, loop)
 
 
 def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:

@@ -28,7 +28,7 @@ from .materialize.register_prefetch import prefetched_loads
 from .remarks import ScheduleRemarks
 from .single_buffer import turns_of
 from .staging import StagedLoad, staged_load
-from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes
+from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes, keep_apart
 
 DEFAULT_STAGES = 3
 MAX_STAGES = 8
@@ -173,8 +173,10 @@ class _Scheduler:
             refusal = box_refusal(staged, loop, self._agents)
             if refusal:
                 del staged.load.attributes[tileas.AHEAD_ATOM]
-                if self._remarks is not None:
-                    self._remarks.no_boxes(staged.load, refusal)
+            else:
+                refusal = keep_apart(staged, loop, self._agents)
+            if refusal and self._remarks is not None:
+                self._remarks.no_boxes(staged.load, refusal)
 
     def _goes_through_one_stage(self, loop: scf.ForOp, found: list[StagedLoad], budget: int) -> bool:
         """Gives a loop the schedule of single stages where it can have it, and no ring fits: of several CTAs on an SM

@@ -10,7 +10,7 @@ from tileiras.remarks import Remark, supersede
 from tileiras.targets import CopyAtom
 
 from .staging import StagedLoad
-from .tensor_boxes import box_atom, comes_in_boxes, descriptor_type
+from .tensor_boxes import box_atom, comes_in_boxes, descriptor_type, is_multicast
 
 if TYPE_CHECKING:
     from tileiras.dialects import scf
@@ -78,6 +78,8 @@ class ScheduleRemarks:
             if desc is not None:
                 arguments = {"Instruction": box_atom(each).instruction, "Box": list(desc.box)}
                 arguments |= {"Swizzle": f"{desc.swizzle} bytes", "Shape": list(type.shape), "Stages": stages}
+                if is_multicast(each):
+                    arguments["CTAs"] = each.cluster
             else:
                 width = each.load.atom.vector_size * type.element_type.width // 8
                 arguments = {"Instruction": atom.instruction, "Width": f"{width} bytes", "Shape": list(type.shape)}

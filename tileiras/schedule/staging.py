@@ -39,13 +39,15 @@ if TYPE_CHECKING:
 
 
 class StagedLoad(NamedTuple):
-    """`offsets` is the layout of a stage of the buffer, `tokens` what the load is ordered after, all from outside."""
+    """`offsets` is the layout of a stage of the buffer, `tokens` what the load is ordered after, all from outside;
+    `cluster`: CTAs of the tile block."""
 
     load: Any
     writer: LinearLayout
     leaves: tuple[Leaf, ...]
     offsets: tuple[int, ...]
     tokens: tuple[Value, ...]
+    cluster: int = 1
 
     def buffer_type(self, stages: int) -> tileas.BufferType:
         return buffer_type(self.load, self.offsets, stages)
@@ -81,7 +83,15 @@ def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[st
         return refused(why, "dots read its tile in shared memory in different layouts")
     if tileas.AHEAD_ATOM in load.attributes:
         offsets = _offsets_of_boxes(load, leaves, offsets) or offsets
-    return StagedLoad(load, writer, leaves, offsets, tokens)
+    return StagedLoad(load, writer, leaves, offsets, tokens, _cluster_of(loop))
+
+
+def _cluster_of(op: Operation) -> int:
+    """CTAs of the tile block that executes an operation; 1 where its function is not known."""
+    around: Operation | None = op
+    while around is not None and not isinstance(around, aa.FuncOp):
+        around = around.parent_op
+    return 1 if around is None else around.kernel_spec.num_ctas or 1
 
 
 def _offsets_of_boxes(load: tileas.Load, leaves: Sequence[Leaf], otherwise: tuple[int, ...]) -> tuple[int, ...] | None:

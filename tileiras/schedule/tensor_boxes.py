@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import moves_with_conversion
@@ -14,7 +15,7 @@ from tileiras.ir import Operation, Value
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.targets import UNIVERSAL_FMA, CopyAtom
-from tileiras.targets.atoms.bulk_copies import BULK_COPY_ATOMS
+from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_MULTICAST, BULK_COPY_ATOMS
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY, THREADS, WARPGROUPS
 
 from .staging import StagedLoad
@@ -55,14 +56,42 @@ def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> 
         return "commits of dots, which may come behind its loop inside of another operation, free its stages"
     if any(isinstance(op, tileas.DOTS) and op.atom.atom == UNIVERSAL_FMA for op in loop.walk()):
         return "multiply-adds read its tile, whose threads nothing brings together before they give it back"
-    return "" if descriptor_type(staged) is not None else "no boxes lie as its stages do in shared memory"
+    return "" if _descriptor(staged, 1) is not None else "no boxes lie as its stages do in shared memory"
+
+
+def is_multicast(staged: StagedLoad) -> bool:
+    """Whether the CTAs of the cluster share out the boxes of a load, which come to all of them."""
+    return comes_in_boxes(staged) and staged.load.attributes[tileas.AHEAD_ATOM].atom == BOX_MULTICAST
+
+
+def ctas_of(staged: Iterable[StagedLoad]) -> int:
+    """How many CTAs fill the stages of a pipe of these loads."""
+    return max((each.cluster for each in staged if is_multicast(each)), default=1)
+
+
+def keep_apart(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> str:
+    """Has each CTA of the cluster copy the whole tile of a load, which is the same for all, where they cannot share
+    it out; why they cannot, or nothing."""
+    refusal = ""
+    if is_multicast(staged):
+        if not by_agent:
+            refusal = "each CTA of the cluster loads it: no agent waits for the other CTAs"
+        elif _descriptor(staged, staged.cluster) is None:
+            refusal = f"each CTA of the cluster loads it: its boxes cannot be shared out to {staged.cluster} CTAs"
+    if refusal:
+        staged.load.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(BOX_LOAD, 1)
+    return refusal
 
 
 def descriptor_type(staged: StagedLoad) -> TmaDescType | None:
     """The descriptor whose boxes make up a stage of a load; None where no boxes lie as the stage does."""
+    return _descriptor(staged, ctas_of([staged]))
+
+
+def _descriptor(staged: StagedLoad, parts: int) -> TmaDescType | None:
     tile, view = staged.buffer_type(1).tile, staged.load.view.type
     inner = contiguous_dim(view)
-    boxes = None if inner is None else tensor_boxes(layout_of(tile), inner, tile.element_type.width)
+    boxes = None if inner is None else tensor_boxes(layout_of(tile), inner, tile.element_type.width, parts)
     return None if boxes is None else TmaDescType(view, boxes.box, boxes.order, boxes.swizzle)
 
 

@@ -457,7 +457,8 @@ class BarrierOp(Operation):
     memory before.
 
     Barrier 0 is the whole CTA's and has no number of threads; 1 to 15 are those of agents, whose threads are counted.
-    `cluster`: all threads of all CTAs of the cluster wait for each other.
+    `cluster`: all threads of all CTAs of the cluster wait for each other; `relaxed`: of what others did, they see no
+    more than which mbarriers have been initialised.
     """
 
     name = "nv_tileas.barrier"
@@ -465,12 +466,15 @@ class BarrierOp(Operation):
     id = attribute(_NUMBER)
     threads = attribute(_NUMBER, optional=True)
     cluster = attribute(UnitAttr, optional=True)
+    relaxed = attribute(UnitAttr, optional=True)
     assembly_format = "`id` `=` $id (`threads` `=` $threads^)? attr-dict"
 
     def verify_op(self) -> None:
         number, threads = self.id.value, self.threads
         if not 0 <= number <= _LAST_BARRIER:
             raise VerifyError(f"expects one of barriers 0 to {_LAST_BARRIER}, but got {number}")
+        if self.relaxed is not None and self.cluster is None:
+            raise VerifyError("is relaxed for the threads of the CTA, which have to see what others did")
         if number == 0:
             if threads is not None:
                 raise VerifyError("expects all threads of the CTA at barrier 0, not a number of them")

@@ -108,12 +108,13 @@ class CreatePipelineOp(Operation):
     num_stages = attribute(_NUMBER)
     producer_kind = attribute(ProducerKindAttr, optional=True)
     consumer_kind = attribute(ConsumerKindAttr, optional=True)
+    ctas = attribute(_NUMBER, "that fill each other's stages, all of a cluster", optional=True)
     offset = attribute(IntegerAttr, "of its mbarriers, in bytes from the start of the arena", optional=True)
     producer = result(ProducerTokenType)
     consumer = result(ConsumerTokenType)
     assembly_format = (
         "($buffers^)? `stages` $num_stages (`producer` `=` $producer_kind^)? (`consumer` `=` $consumer_kind^)?"
-        " attr-dict (`:` type($buffers)^)?"
+        " (`ctas` `=` $ctas^)? attr-dict (`:` type($buffers)^)?"
     )
 
     MBARRIER_BYTES = 8
@@ -129,9 +130,15 @@ class CreatePipelineOp(Operation):
         return producer, "ld_shared" if self.consumer_kind is None else self.consumer_kind.value
 
     @property
+    def num_ctas(self) -> int:
+        """CTAs whose copies come to a stage, and whose consumers each of them waits for."""
+        return 1 if self.ctas is None else self.ctas.value
+
+    @property
     def mbarrier_bytes(self) -> int:
-        """Shared memory of the mbarriers: for each stage one that says it is full and one that says it is empty."""
-        return 2 * self.num_stages.value * self.MBARRIER_BYTES
+        """Shared memory of the mbarriers: for each stage one that says it is full, one that says it is empty, and where
+        several CTAs fill it one that says it is empty in all of them."""
+        return (3 if self.num_ctas > 1 else 2) * self.num_stages.value * self.MBARRIER_BYTES
 
     @property
     def stage_bytes(self) -> int:
@@ -156,6 +163,8 @@ class CreatePipelineOp(Operation):
                 raise VerifyError(f"has {stages} stages in a buffer of {buffer.type.stages}")
             if buffer.type.is_of_registers:
                 raise VerifyError(f"expects a buffer that all threads read, got {buffer.type}")
+        if self.ctas is not None and (self.num_ctas < 2 or self.kinds[0] != "bulk_load"):
+            raise VerifyError("expects two CTAs or more, and bulk copies, where CTAs fill each other's stages")
         for number, kind in enumerate(self.kinds):
             if not self.buffers and kind not in ("st_shared", "ld_shared"):
                 raise VerifyError(f"has no buffer that '{kind}' could {('fill', 'drain')[number]}")
@@ -347,6 +356,9 @@ class TmaLoadOp(Operation):
     The coordinates are those of a tile, as a tiled load has them; of what lies outside of the memref the stage gets the
     view's padding, zeros without one.  One thread of the agent issues it.  No memory token orders it: what it reads is
     written before the kernel begins.
+
+    `multicast`: all CTAs of the pipe want the same tile.  Each copies its share of the boxes, and each box comes to the
+    same place in the shared memory of all.
     """
 
     name = "nv_tileas.async.tma_load"
@@ -355,6 +367,7 @@ class TmaLoadOp(Operation):
     coords = variadic_operand(integer_like)
     token = operand(ProducerTokenType)
     buffer = attribute(_NUMBER, optional=True)
+    multicast = attribute(UnitAttr, optional=True)
     assembly_format = (
         "$desc `[` $coords `]` `into` $token (`buffer` `=` $buffer^)? attr-dict"
         " `:` type($desc) `,` `(` type($coords) `)`"

@@ -61,6 +61,7 @@ _LAZY = {
     "FenceProxyAsyncOp": "synchronization",
     "GriddepcontrolLaunchDependentsOp": "synchronization",
     "GriddepcontrolWaitOp": "synchronization",
+    "MBarrierArriveClusterOp": "synchronization",
     "MBarrierArriveExpectTxOp": "synchronization",
     "MBarrierArriveSharedOp": "synchronization",
     "MBarrierInitSharedOp": "synchronization",

@@ -88,7 +88,8 @@ class CpAsyncBulkStoreOp(NVVMOp):
 class CpAsyncBulkTensorLoadOp(NVVMOp):
     """A box of the tensor that a map describes, from global to shared memory; its bytes complete on an mbarrier.
 
-    `instruction` and `syntax` are those of the atom's row; `coordinates` is the box's corner, innermost first.
+    `instruction`, `syntax` and `requires` are those of the atom's row; `coordinates` is the box's corner, innermost
+    first.
     """
 
     name = "nvvm.cp.async.bulk.tensor.shared.cta.global"
@@ -99,6 +100,7 @@ class CpAsyncBulkTensorLoadOp(NVVMOp):
     coordinates = variadic_operand(llvm_type)
     instruction = attribute(StringAttr)
     syntax = attribute(StringAttr)
+    requires = attribute(StringAttr, "of the GPU", optional=True)
     assembly_format = "$dst `,` $map `[` $coordinates `]` `,` $mbar attr-dict `:` type(operands)"
 
     def target(self) -> Assembly:
@@ -134,7 +136,9 @@ def _tensor_copy(op: CpAsyncBulkTensorLoadOp | CpAsyncBulkTensorStoreOp, constra
     corner = ", ".join(f"${first + number}" for number in range(rank))
     text = op.syntax.value.format(rank=rank, at=f"{{{corner}}}", **operands)
     letters = ",".join([constraints, *["r"] * rank, "~{memory}"])
-    return Assembly(f"{op.instruction.value}{text};", letters, "90", PTX86, side_effects=True)
+    requires = getattr(op, "requires", None)
+    needs = "90" if requires is None else requires.value
+    return Assembly(f"{op.instruction.value}{text};", letters, needs, PTX86, side_effects=True)
 
 
 class CpAsyncBulkCommitGroupOp(NVVMOp):

@@ -192,6 +192,8 @@ def _mbarriers() -> Iterator[Intrinsic]:
     yield Intrinsic(f"mbarrier.arrive.expect.tx.{scope}", "i64", ("p3", "i32"), "90", PTX80, "readwrite")
     yield Intrinsic(f"mbarrier.test.wait.parity.{scope}", "i1", ("p3", "i32"), "80", PTX71, "readwrite")
     yield Intrinsic(f"mbarrier.try.wait.parity.{scope}", "i1", ("p3", "i32"), "90", PTX78, "readwrite")
+    of_cluster = "mbarrier.try.wait.parity.scope.cluster.space.cta"
+    yield Intrinsic(of_cluster, "i1", ("p3", "i32"), "90", PTX80, "readwrite")
     yield Intrinsic("cp.async.mbarrier.arrive.noinc.shared", "void", ("p3",), "80", PTX70, "readwrite")
 
 

@@ -14,6 +14,7 @@ from tileiras.ir import (
     IntegerAttr,
     MemoryRead,
     MemoryWrite,
+    UnitAttr,
     VerifyError,
     attribute,
     i1,
@@ -281,6 +282,26 @@ class MBarrierArriveSharedOp(_MBarrierOp):
         return [i64]
 
 
+class MBarrierArriveClusterOp(_MBarrierOp):
+    """Arrives at the barrier of CTA `cta` of the cluster that lies where `addr` is in this CTA.
+
+    It is relaxed: with `release` ptxas 13.5 puts a `MEMBAR` of the GPU before every single one.
+    """
+
+    name = "nvvm.mbarrier.arrive.cluster"
+    traits = _BARRIER
+    addr = operand(pointer)
+    cta = operand(i32)
+    assembly_format = "$addr `,` $cta attr-dict `:` type(operands)"
+
+    def target(self) -> Assembly:  # type: ignore[override]
+        text = (
+            "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; "
+            "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [there]; }"
+        )
+        return Assembly(text, "r,r,~{memory}", "90", PTX80, side_effects=True)
+
+
 class MBarrierArriveExpectTxOp(_MBarrierOp):
     """Arrives, and has the phase wait for `txcount` bytes of asynchronous copies as well."""
 
@@ -330,15 +351,24 @@ class MBarrierTestWaitParityOp(_WaitParity):
 
 
 class MBarrierTryWaitParityOp(_WaitParity):
-    """Whether the phase with this parity has completed; may say no too early, so it stands in a loop."""
+    """Whether the phase with this parity has completed; may say no too early, so it stands in a loop.
+
+    `cluster`: it acquires what threads of other CTAs of the cluster released.
+    """
 
     name = "nvvm.mbarrier.try_wait.parity.shared"
     intrinsic_name = "mbarrier.try.wait.parity.scope.cta.space.cta"
     traits = _BARRIER
     addr = operand(pointer)
     phase = operand(i32)
+    cluster = attribute(UnitAttr, optional=True)
     res = result(i1)
     assembly_format = "$addr `,` $phase attr-dict `:` type(operands) `->` type($res)"
+
+    def target(self) -> Intrinsic:
+        if self.cluster is None:
+            return super().target()
+        return intrinsic("mbarrier.try.wait.parity.scope.cluster.space.cta")
 
 
 SETMAXNREG = range(24, 257, 8)

@@ -13,7 +13,7 @@ from .function import FunctionLowering
 
 def barrier(op: tileas.BarrierOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     if op.cluster is not None:
-        lowering.emit.insert(nvvm.ClusterArriveOp())
+        lowering.emit.insert(nvvm.ClusterArriveOp() if op.relaxed is None else nvvm.ClusterArriveRelaxedOp())
         lowering.emit.insert(nvvm.ClusterWaitOp())
         return
     lowering.barrier(op.id.value, None if op.threads is None else op.threads.value)

@@ -2,7 +2,7 @@
 
 What is emitted is what the row of `targets/pipe_protocol.py` says.  An iterator is a pair of a stage and a parity, a
 token the stage that it stands for.  The mbarriers of a pipe are those that say that stages are full, then those that
-say that they are empty.
+say that they are empty, then those that say so of all CTAs of a cluster, where these fill each other's stages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from tileiras.analysis.agents import agent_warps
 from tileiras.analysis.pipes import DRAINS, FILLS, PipeUses, agent_of, is_last_pipe, pipe_of, protocol_of
-from tileiras.dialects import nvvm
+from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nv_tileas.pipes import (
     BulkLoadOp,
     BulkStoreOp,
@@ -33,7 +33,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProducerCommitOp,
     ProducerWriteOp,
 )
-from tileiras.ir import IntegerAttr, Operation, TensorType, UnitAttr, Value, VerifyError, i32
+from tileiras.ir import IntegerAttr, Operation, StringAttr, TensorType, UnitAttr, Value, VerifyError, i32
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.staging import load_access, store_access
 from tileiras.named_tuple import NamedTuple
@@ -66,6 +66,10 @@ class Pipe(NamedTuple):
     def empty(self, stage: Value, lowering: FunctionLowering) -> Value:
         return lowering.emit.gep(self.full(stage, lowering), BYTES * self.stages)
 
+    def free(self, stage: Value, lowering: FunctionLowering) -> Value:
+        """That of a stage which all CTAs of a cluster fill: it is empty in all of them."""
+        return lowering.emit.gep(self.full(stage, lowering), 2 * BYTES * self.stages)
+
 
 def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Value]:
     """One thread initialises the mbarriers; a barrier behind the last pipe shows them to the others."""
@@ -77,8 +81,9 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
     full = protocol.full_count(filler)
     empty = sum(protocol.empty_count(warps) for warps in _warps(uses, op, DRAINS, lowering))
     lowering.pipes[op] = Pipe(base, stages, protocol, op)
+    counts = (full, empty, op.num_ctas) if op.num_ctas > 1 else (full, empty)
     with elected(lowering, first_thread(lowering)):
-        for count, start in ((full, 0), (empty, BYTES * stages)):
+        for count, start in zip(counts, range(0, op.mbarrier_bytes, BYTES * stages)):
             for stage in range(stages):
                 emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, start + BYTES * stage), emit.integer(count)))
         if is_last_pipe(op):
@@ -188,11 +193,26 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: boo
     with by_one_thread(lowering) if pipe.protocol.is_filled_by_one_thread else nullcontext():
         if not fresh:
             wait_for_phase(pipe.empty(stage, lowering), parity, lowering)
+        if pipe.op.num_ctas > 1:
+            _wait_for_cluster(pipe, stage, _parity(iterator, lowering), lowering)
         if pipe.protocol.fills_by_commit:
             emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the loads of those that have released it
         elif pipe.protocol.counts_bytes:
             emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), emit.integer(pipe.op.stage_bytes)))
     return stage
+
+
+def _wait_for_cluster(pipe: Pipe, stage: Value, parity: Value, lowering: FunctionLowering) -> None:
+    """Until the stage is empty in all CTAs, whose producers tell each other.
+
+    What consumers have read they released to their producer; its fence hands that on to the other CTAs.  No CTA ends
+    before the others have arrived at its mbarriers, since it waits for them in each round.
+    """
+    emit, free = lowering.emit, pipe.free(stage, lowering)
+    emit.insert(llvm.FenceOp(ordering=llvm.AtomicOrderingAttr("acq_rel"), syncscope=StringAttr("cluster")))
+    for cta in range(pipe.op.num_ctas):
+        emit.insert(nvvm.MBarrierArriveClusterOp(free, emit.integer(cta)))
+    wait_for_phase(free, parity, lowering, of_cluster=True)
 
 
 def producer_commit(op: ProducerCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:

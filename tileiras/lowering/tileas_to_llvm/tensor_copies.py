@@ -11,9 +11,16 @@ from tileiras.dialects.nv_tileas.pipes import TmaLoadOp
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp
 from tileiras.ir import IntegerAttr, StringAttr, TensorType, Value, VerifyError, i32, i64
 from tileiras.layout.encoding import layout_of
-from tileiras.layout.tensor_box import Piece, tensor_boxes
+from tileiras.layout.tensor_box import TensorBoxes, tensor_boxes
 from tileiras.targets import CopyAtom
-from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_REDUCE, BOX_STORE, BULK_COPY_ATOMS, REDUCTIONS
+from tileiras.targets.atoms.bulk_copies import (
+    BOX_LOAD,
+    BOX_MULTICAST,
+    BOX_REDUCE,
+    BOX_STORE,
+    BULK_COPY_ATOMS,
+    REDUCTIONS,
+)
 
 from .agents import by_one_thread
 from .builder import Number
@@ -35,21 +42,47 @@ def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
     pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
     buffer = pipe.op.buffers[number_of_buffer(op)]
     corners = _corners(op, lowering)
-    atom = BULK_COPY_ATOMS[BOX_LOAD]
+    parts = pipe.op.num_ctas if op.multicast is not None else 1
+    atom = BULK_COPY_ATOMS[BOX_LOAD if parts == 1 else BOX_MULTICAST]
     with by_one_thread(lowering):
         mbarrier = pipe.full(stage, lowering)
         place = stage_place(lowering.value(buffer), stage, lowering)
         start = emit.gep(place.base, place.start)
-        for piece in _pieces(op, buffer.type.tile):
+        for offset, corner in _share(_boxes(op, buffer.type.tile, parts), parts, lowering):
             copy = nvvm.CpAsyncBulkTensorLoadOp(
-                emit.gep(start, piece.offset),
+                emit.gep(start, offset),
                 lowering.value(op.desc),
                 mbarrier,
-                _coordinates(op, piece, corners, lowering),
+                _coordinates(op, corner, corners, lowering),
                 instruction=StringAttr(atom.instruction),
-                syntax=StringAttr(atom.syntax),
+                syntax=StringAttr(atom.syntax.replace("{ctas}", str((1 << parts) - 1))),
+                requires=StringAttr(atom.requires),
             )
             emit.insert(copy)
+
+
+def _share(boxes: TensorBoxes, parts: int, lowering: FunctionLowering) -> list[tuple[Number, list[Number]]]:
+    """The boxes that this CTA copies of a tile that `parts` CTAs share, by its rank: their offsets and corners."""
+    if parts == 1:
+        return [(piece.offset, list(piece.corner)) for piece in boxes.pieces]
+    found = []
+    for pieces in zip(*(boxes.share(parts, number) for number in range(parts))):
+        corners = zip(*(piece.corner for piece in pieces))
+        offset = _by_rank([piece.offset for piece in pieces], lowering)
+        found.append((offset, [_by_rank(list(numbers), lowering) for numbers in corners]))
+    return found
+
+
+def _by_rank(numbers: Sequence[int], lowering: FunctionLowering) -> Number:
+    """The number of this CTA, of a power of two of them to which each bit of the rank adds the same everywhere."""
+    emit = lowering.emit
+    rank, found = emit.register("cluster.ctarank"), numbers[0]
+    total: Number = found
+    for bit in range(len(numbers).bit_length() - 1):
+        more = numbers[1 << bit] - found
+        if more:
+            total = emit.add(total, emit.mul(emit.and_(emit.lshr(rank, bit), 1), more))
+    return total
 
 
 def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
@@ -60,11 +93,11 @@ def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -
     with by_one_thread(lowering):
         place = stage_place(lowering.value(op.buffer), lowering.value(op.stage), lowering)
         start = emit.gep(place.base, place.start)
-        for piece in _pieces(op, op.buffer.type.tile):
+        for piece in _boxes(op, op.buffer.type.tile).pieces:
             copy = nvvm.CpAsyncBulkTensorStoreOp(
                 lowering.value(op.desc),
                 emit.gep(start, piece.offset),
-                _coordinates(op, piece, corners, lowering),
+                _coordinates(op, list(piece.corner), corners, lowering),
                 instruction=StringAttr(atom.instruction),
                 syntax=StringAttr(syntax),
             )
@@ -89,12 +122,12 @@ def _store_atom(op: TmaStoreOp) -> tuple[CopyAtom, str]:
 BoxCopy = TmaLoadOp | TmaStoreOp
 
 
-def _pieces(op: BoxCopy, tile: TensorType) -> tuple[Piece, ...]:
-    wrong = boxes_error(op.desc.type, tile)
-    found = tensor_boxes(layout_of(tile), op.desc.type.order[0], tile.element_type.width)
+def _boxes(op: BoxCopy, tile: TensorType, parts: int = 1) -> TensorBoxes:
+    wrong = boxes_error(op.desc.type, tile, parts)
+    found = tensor_boxes(layout_of(tile), op.desc.type.order[0], tile.element_type.width, parts)
     if wrong or found is None:
         raise VerifyError(wrong)
-    return found.pieces
+    return found
 
 
 def _corners(op: BoxCopy, lowering: FunctionLowering) -> list[Number]:
@@ -112,17 +145,19 @@ def _corners(op: BoxCopy, lowering: FunctionLowering) -> list[Number]:
     return found
 
 
-def _coordinates(op: BoxCopy, piece: Piece, corners: list[Number], lowering: FunctionLowering) -> list[Value]:
-    """The corner of a box, innermost dimension first."""
-    return [_coordinate(corners[dim], piece.corner[dim], lowering) for dim in op.desc.type.order]
+def _coordinates(
+    op: BoxCopy, inside: Sequence[Number], corners: list[Number], lowering: FunctionLowering
+) -> list[Value]:
+    """The corner of a box, innermost dimension first; `inside`: where it is in the tile."""
+    return [_coordinate(corners[dim], inside[dim], lowering) for dim in op.desc.type.order]
 
 
-def _coordinate(corner: Number, added: int, lowering: FunctionLowering) -> Value:
+def _coordinate(corner: Number, added: Number, lowering: FunctionLowering) -> Value:
     """What lies beyond the numbers of 32 bits lies beyond every tensor, as the last of them does."""
     emit = lowering.emit
     if isinstance(corner, int) or corner.type is i32:
         return emit.value(emit.add(corner, added))
-    wide = emit.value(emit.add(corner, added, i64), i64)
+    wide = emit.value(emit.add(corner, emit.sext(added), i64), i64)
     wide = emit.intrinsic("smin", wide, emit.integer(_LAST, i64))
     wide = emit.intrinsic("smax", wide, emit.integer(-_LAST, i64))
     return emit.insert(llvm.TruncOp(wide, res=i32))

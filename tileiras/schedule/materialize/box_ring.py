@@ -67,7 +67,7 @@ class BoxRing:
         acquired = builder.insert(tileas.ProducerAcquireOp(self.producer, iterator, fresh=unused)).results[0]
         for number, (staged, desc) in enumerate(zip(self._staged, self._descriptors)):
             coords = box_coordinates(builder, staged, again, self._ranges)
-            copy_box(builder, desc, coords, acquired, number)
+            copy_box(builder, desc, coords, acquired, number, multicast=False)
         builder.insert(tileas.ProducerCommitOp(acquired))
 
     # -- draining ------------------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
+from tileiras.ir import Builder, IntegerAttr, Operation, UnitAttr, Value, i32
 from tileiras.schedule.agent_plan import LoopPlan, PipePlan
 from tileiras.schedule.staging import StagedLoad
-from tileiras.schedule.tensor_boxes import descriptor_type
+from tileiras.schedule.tensor_boxes import ctas_of, descriptor_type
 from tileiras.targets.pipe_protocol import BOXES
 
 
@@ -23,7 +23,9 @@ class Ring:
             builder.location = each.load.location
             buffer = tileas.AllocTensorOp(result=each.buffer_type(plan.stages))
             self.buffers.append(builder.insert(buffer).results[0])
-        self.producer, self.consumer = create_pipe(builder, self.buffers, plan.stages, plan.producer, plan.consumer)
+        ctas = ctas_of(plan.loads)
+        ends = create_pipe(builder, self.buffers, plan.stages, plan.producer, plan.consumer, ctas)
+        self.producer, self.consumer = ends
         self.last: Operation | None = None
 
 
@@ -39,14 +41,16 @@ class Pipe:
 
 
 def create_pipe(
-    builder: Builder, buffers: Sequence[Value], stages: int, producer: str, consumer: str
+    builder: Builder, buffers: Sequence[Value], stages: int, producer: str, consumer: str, ctas: int = 1
 ) -> Sequence[Value]:
-    """The producer's and the consumer's end of a pipe whose stages are those of some buffers."""
+    """The producer's and the consumer's end of a pipe whose stages are those of some buffers; `ctas`: how many CTAs
+    fill each other's."""
     made = tileas.CreatePipelineOp(
         buffers,
         num_stages=IntegerAttr(stages, i32),
         producer_kind=tileas.ProducerKindAttr(producer),
         consumer_kind=tileas.ConsumerKindAttr(consumer),
+        ctas=IntegerAttr(ctas, i32) if ctas > 1 else None,
     )
     return builder.insert(made).results
 
@@ -59,10 +63,13 @@ def descriptor_of(staged: StagedLoad, builder: Builder) -> Value:
     return builder.insert(tileas.MakeTmaDescOp(staged.load.view, result=type)).results[0]
 
 
-def copy_box(builder: Builder, desc: Value, coords: Sequence[Value], token: Value, number: int) -> None:
+def copy_box(
+    builder: Builder, desc: Value, coords: Sequence[Value], token: Value, number: int, multicast: bool
+) -> None:
     """Has a tile come in boxes into buffer `number` of an acquired stage."""
     buffer = IntegerAttr(number, i32) if number else None
-    builder.insert(tileas.TmaLoadOp(desc=desc, coords=coords, token=token, buffer=buffer))
+    everywhere = UnitAttr() if multicast else None
+    builder.insert(tileas.TmaLoadOp(desc=desc, coords=coords, token=token, buffer=buffer, multicast=everywhere))
 
 
 class Pipes:

@@ -7,6 +7,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Builder, Operation, Value, i32
 from tileiras.schedule.agent_plan import AgentPlan
 from tileiras.schedule.staging import StagedLoad, start_copy
+from tileiras.schedule.tensor_boxes import is_multicast
 
 from .agent_program import AgentProgram
 from .box_ring import box_coordinates
@@ -48,7 +49,7 @@ class Producer(AgentProgram[Ring]):
                 self._stages[pipe] = builder.insert(tileas.GetStageOp(at[ring], result=i32)).results[0]
         if pipe.descriptors:
             coords = box_coordinates(builder, staged, self._of, self._ranges)
-            copy_box(builder, pipe.descriptors[number], coords, self._acquired[pipe], number)
+            copy_box(builder, pipe.descriptors[number], coords, self._acquired[pipe], number, is_multicast(staged))
         else:
             start_copy(builder, staged.load, ring.buffers[number], self._stages[pipe], None, self._atom, self._of)
         if number + 1 == len(ring.buffers):

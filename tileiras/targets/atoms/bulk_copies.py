@@ -42,11 +42,13 @@ _LOADS = (
         **{**_LOAD, "chosen": True},
     ),
     CopyAtom(
-        "tma_load_multicast", "global", "shared", (16,), "90", "", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
+        # Others have the instruction as well; there it may be much slower (the same section).
+        "tma_load_multicast", "global", "shared", (16,), "=90a,100f,110f",
+        "nvvm.cp.async.bulk.tensor.shared.cta.global", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
         before=(_GENERIC_READ, _GLOBAL_WRITE),
         syntax=".{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
         "[{to}], [{map}, {at}], [{barrier}], {ctas}",
-        **_LOAD,
+        **{**_LOAD, "chosen": True},
     ),
     CopyAtom(
         "tma_gather4", "global", "shared", (16,), "=100f,110f,120f", "", "cp.async.bulk.tensor", TENSOR_MAP,
@@ -113,6 +115,9 @@ _TENSOR = (
 
 BOX_LOAD, BOX_STORE, BOX_REDUCE = "tma_load", "tma_store", "tma_reduce"
 """The atoms of a box of a tensor on its way to shared memory, and from there: stored, or combined into memory."""
+
+BOX_MULTICAST = "tma_load_multicast"
+"""The atom of a box on its way to the shared memory of all CTAs of a cluster."""
 
 REDUCTIONS: dict[tuple[str, str], str] = {
     **{("addf", element): "add" for element in ("f32", "f16", "bf16")},

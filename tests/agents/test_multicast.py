@@ -1,0 +1,172 @@
+"""Tiles that all CTAs of a cluster want: each copies a share of the boxes to all, and none overwrites what another one
+still reads."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tileiras
+from tests.agents.running import SPECIALIZED, sites, survives, verify
+from tests.kernels import tensor_maps as kernels
+from tests.kernels.tensor_maps import Arrays
+from tileiras.analysis import pipe_model
+from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
+from tileiras.ir import parse_module
+from tileiras.remarks import remarks_of
+
+SEEDS = (None, 0, 1)
+EVERYWHERE = ".multicast::cluster"
+AROUND = ("for %again in (%zero to %steps, step %one) : tile<i32> {", "continue\n}")
+
+
+@pytest.fixture(autouse=True)
+def tiles_of_two_ctas(monkeypatch):
+    """Each has 64 rows of A, and all of B."""
+    monkeypatch.setattr(kernels, "TILES", (128, 64, 32))
+
+
+def compiled(text: str, gpu: str = "sm_90", ctas: int = 2, maps: str = "host", emit: str = "ptx"):
+    options = {**SPECIALIZED, "num_ctas": ctas, "tensor_maps": maps, "emit_remarks": True}
+    return tileiras.compile(text, gpu_name=gpu, emit=emit, **options)
+
+
+def missed(artifact) -> list[str]:
+    return [each.reason for each in remarks_of(artifact.diagnostics) if each.name == "RemarkMemoryTensorMap"]
+
+
+@pytest.mark.parametrize("maps", ["host", "device"])
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
+def test_ctas_copy_for_each_other(gpu, maps, assemble):
+    artifact = compiled(kernels.matmul(), gpu, maps=maps)
+    assert artifact.text.count(EVERYWHERE) == 1
+    assert assemble(artifact.text, gpu).stack == 0
+    # More steps than stages, tiles over the edge, and CTAs all of whose rows are beyond it.
+    for seed in SEEDS:
+        Arrays(136, 71, 231).launch(artifact.text, artifact.kernels[0].metadata, seed)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 9])
+def test_any_number_of_steps(steps):
+    artifact = compiled(kernels.matmul())
+    for seed in SEEDS[:2]:
+        Arrays(128, 64, 288).launch(artifact.text, artifact.kernels[0].metadata, seed, steps)
+
+
+def test_four_ctas_cut_boxes_into_smaller_ones(monkeypatch, assemble):
+    monkeypatch.setattr(kernels, "TILES", (256, 64, 32))
+    artifact = compiled(kernels.matmul(), ctas=4)
+    said = [each.arguments for each in remarks_of(artifact.diagnostics) if "CTAs" in each.arguments]
+    assert [(each["Shape"], each["Box"], each["CTAs"]) for each in said] == [("[32, 64]", "[8, 64]", "4")]
+    assemble(artifact.text, "sm_90")
+    Arrays(256, 64, 231).launch(artifact.text, artifact.kernels[0].metadata, 0)
+
+
+def test_pipes_run_on_through_a_loop_around():
+    artifact = compiled(kernels.matmul(around=AROUND))
+    assert EVERYWHERE in artifact.text
+    for seed in SEEDS[:2]:
+        Arrays(128, 64, 96).launch(artifact.text, artifact.kernels[0].metadata, seed)
+
+
+CLUSTER_BARRIER = re.compile(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluster\.wait[\w.]*;")
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
+def test_nothing_that_orders_the_ctas_is_superfluous(gpu):
+    artifact = compiled(kernels.matmul(), gpu)
+    arrays = Arrays(128, 64, 288)
+
+    def judge(code, seed):
+        arrays.launch(code, artifact.kernels[0].metadata, seed)
+
+    assert survives(artifact.text, judge, SEEDS)
+    found = sites(artifact.text)
+    (barrier,) = CLUSTER_BARRIER.finditer(artifact.text)
+    found.append((barrier[0], artifact.text[: barrier.start()] + artifact.text[barrier.end() :]))
+    # Arrivals at the CTA itself and at the other one, and what makes of them one order of the cluster.
+    assert sum("shared::cluster.b64" in line for line, _ in found) == 2
+    found.append(("acquire.cluster", artifact.text.replace("parity.acquire.cluster", "parity")))
+    found.append(("fence.acq_rel.cta", artifact.text.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
+    lines = [line for line, broken in found if survives(broken, judge, SEEDS)]
+    # On sm_100 each of two fences behind `mbarrier.init` may do what the other one is there for.
+    assert [line for line in lines if gpu == "sm_90" or not line.startswith("fence.mbarrier_init")] == []
+
+
+# ---- which kernels ---------------------------------------------------------------------------------------------------
+
+
+def test_without_agents_each_cta_copies_for_itself():
+    artifact = tileiras.compile(
+        kernels.matmul(), gpu_name="sm_90", num_ctas=2, tensor_maps="host", emit_remarks=True
+    )
+    assert EVERYWHERE not in artifact.text and "cp.async.bulk.tensor" in artifact.text
+    assert "each CTA of the cluster loads it: no agent waits for the other CTAs" in missed(artifact)
+
+
+def test_boxes_that_cannot_be_shared_out(monkeypatch):
+    """Eight CTAs, and eight rows of 128 bytes, which are one repetition of the swizzle."""
+    monkeypatch.setattr(kernels, "TILES", (256, 32, 32))
+    artifact = compiled(kernels.matmul(), ctas=8)
+    assert EVERYWHERE not in artifact.text
+    assert "each CTA of the cluster loads it: its boxes cannot be shared out to 8 CTAs" in missed(artifact)
+
+
+def test_targets_on_which_it_may_be_slower():
+    artifact = compiled(kernels.matmul(), "sm_120")
+    assert EVERYWHERE not in artifact.text and "cp.async.bulk.tensor" in artifact.text
+
+
+def test_tiles_that_are_not_the_same_for_all():
+    """The CTA's rank is in the rows of A, not in B."""
+    text = compiled(kernels.matmul(), emit="tileas").text
+    loads = re.findall(r"tma_load %\w+\[([^\]]*)\].*?(multicast)?\b[^\n]*\n", text)
+    assert len(loads) == 2 and text.count("{multicast}") == 1
+    assert re.search(r"tma_load [^\n]*buffer = 1 \{multicast\}", text)
+
+
+# ---- what is checked -------------------------------------------------------------------------------------------------
+
+
+def placed() -> str:
+    return compiled(kernels.matmul(), emit="tileas").text
+
+
+WRONG = {
+    "a pipe of one CTA": (lambda text: text.replace(" ctas = 2", ""),
+        "copies to all CTAs of a cluster, on a pipe that one CTA fills"),
+    "another number of CTAs": (lambda text: text.replace(" ctas = 2", " ctas = 4"),
+        "is a pipe between 4 CTAs, in a cluster of 2"),
+    "one CTA": (lambda text: text.replace(" ctas = 2", " ctas = 1"), "is a pipe between 1 CTAs, in a cluster of 2"),
+    "a tile of each CTA's own": (
+        lambda text: re.sub(r"(tma_load [^\n]*) into (%\w+) :", r"\1 into \2 {multicast} :", text, count=1),
+        "a tile that is not the same for all|expects a descriptor of box"),
+    "trips that differ": (lambda text: re.sub(r"(scf\.for %\w+ = )%\w+ to", r"\1%1 to", text),
+        "is on a pipe between CTAs, and some of them come to it more often than others"),
+    "another target": (lambda text: text.replace('compute_capability = 90', 'compute_capability = 120')
+        .replace('"sm_90"', '"sm_120"'), "which needs one of sm_90a, sm_100f, sm_110f, not sm_120"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors(name):
+    change, said = WRONG[name]
+    before = placed()
+    after = change(before)
+    assert after != before
+    gpu = "sm_120" if "sm_120" in said else "sm_90"
+    with pytest.raises(tileiras.CompileError, match=said):
+        verify(after, gpu)
+
+
+def test_the_model_has_ctas_that_wait_for_each_other(monkeypatch):
+    """Two of them; where one is not told that a stage of the other is empty, it waits for ever."""
+    text = placed()
+    verify(text)
+    monkeypatch.setattr(pipe_model, "_told", lambda where, own, ctas: (own,))
+    with pytest.raises(tileiras.CompileError, match="agent 0 of CTA 0 waits .* of CTA 1 waits"):
+        verify(text)
+    module = parse_module(text)
+    (pipe,) = (op for op in module.walk() if isinstance(op, CreatePipelineOp))
+    assert pipe.mbarrier_bytes == 3 * 8 * pipe.num_stages.value
