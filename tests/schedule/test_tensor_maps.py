@@ -208,7 +208,7 @@ REFUSED = {
     "an order": (kernels.matmul(order="relaxed device"), "it is ordered with accesses of other threads"),
     "a computed size": (
         kernels.matmul(M("a", K).replace("assume bounded<0, ?>, %s_a_0", "maxi %s_a_0, %s_a_1 signed")),
-        "the size of dimension 0 is computed",
+        "the size of dimension 0 is computed; tensor-maps=device has the kernel make the map",
     ),
     "multiply-adds": (
         matmul((64, 64, 32), "f32", steps=3).text,

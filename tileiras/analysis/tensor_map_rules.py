@@ -21,6 +21,8 @@ from tileiras.targets.atoms.bulk_copies import REDUCTIONS
 UNIT = 16
 """Bytes that addresses and strides are multiples of."""
 
+BY_DEVICE = "; tensor-maps=device has the kernel make the map"
+
 MOST_INDEX_BITS = 32
 """Of a size: the coordinates of boxes are signed 32-bit numbers (PTX ISA, "Tensors")."""
 
@@ -92,7 +94,7 @@ def _memref_error(view: Value, facts: DivisibilityAnalysis, by_host: bool) -> st
     if memref is None:
         return "its memref is not known here"
     if by_host and host_value(memref.base) is None:
-        return "its base pointer is computed, so the host cannot tell it"
+        return f"its base pointer is computed, so the host cannot tell it{BY_DEVICE}"
     if facts.divisor(memref.base) % UNIT:
         return "base pointer not 16-byte aligned"
     inner = contiguous_dim(view.type)
@@ -114,7 +116,7 @@ def _extent_error(
     """What is wrong with the size or the stride of a dimension of a memref of elements of `size` bytes."""
     extent, stride = memref.size(dim), memref.stride(dim)
     if by_host and (host_value(extent) is None or host_value(stride) is None):
-        return f"the {'size' if host_value(extent) is None else 'stride'} of dimension {dim} is computed"
+        return f"the {'size' if host_value(extent) is None else 'stride'} of dimension {dim} is computed{BY_DEVICE}"
     type = getattr(extent, "type", None)
     if isinstance(type, IntegerType) and type.width > MOST_INDEX_BITS:
         return f"the size of dimension {dim} has {type.width} bits, coordinates of boxes {MOST_INDEX_BITS}"
