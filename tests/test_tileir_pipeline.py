@@ -170,7 +170,11 @@ def test_every_option_changes_something_or_says_why_it_does_not(capsys, tmp_path
             assert changed == artifact and (otherwise != said or Path(value).exists()), name
         else:
             assert option.ours.startswith("nothing: "), name
-            assert made(KERNEL, f"{name}={ANOTHER_VALUE[option.kind]}") == plain[KERNEL], name
+            artifact, said = made(KERNEL, f"{name}={ANOTHER_VALUE[option.kind]}")
+            reason = option.ours.removeprefix("nothing: ")
+            assert artifact == plain[KERNEL][0], name
+            assert said == f"warning: option '{name}' of 'tileir' has no effect here: {reason}\n", name
+            assert made(KERNEL, f"{name}={str(option.default).lower()}") == plain[KERNEL], name
 
 
 class Placeless(PassInstrumentation):

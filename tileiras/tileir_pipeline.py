@@ -9,7 +9,7 @@ why there is none.  `build` makes the passes of our own pipeline: those that the
 Defaults are laid down in three layers, of which a later one wins: the table's, the braces', the driver's command line.
 Under the command `tileiras` the first layer is the command's own defaults, so that asking for a trace does not change
 the code; a remark says where these differ from the table.  An option whose consumer does not run is passed over in
-silence, as is one that nothing reads here.
+silence; of one that nothing reads here, a warning says so when it is given another value than its default.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -209,6 +209,14 @@ class TileIRPipelineOptions(Mapping[str, Any]):
     def given_compiler_options(self) -> dict[str, Any]:
         """As `compiler_options`, without what nobody asked for: where the compiler's own defaults are to hold."""
         return {OPTIONS[name].compiler: value for name, value in self.given.items() if OPTIONS[name].compiler}
+
+    def without_effect(self) -> list[Diagnostic]:
+        """A warning for each option that somebody asked for, with another value than the default, and nothing reads."""
+        return [
+            Diagnostic(Severity.WARNING, None, f"option '{name}' of 'tileir' has no effect here: {reason}")
+            for name, value in self.given.items()
+            if value != OPTIONS[name].default and (reason := OPTIONS[name].ours.partition("nothing: ")[2])
+        ]
 
     def differences(self, values: Mapping[str, Any]) -> str:
         """Where the compiler's options `values` differ from documented defaults that nobody asked to change, as the

@@ -159,7 +159,8 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         outputs.reads(path, "a file that the input imports")
     if kept is not None:
         kept.check(artifact.data)
-    report.success([*said, *artifact.diagnostics])
+    unread = layered.without_effect() if layered is not None else []
+    report.success([*unread, *said, *artifact.diagnostics])
     report.remark(layered.differences(options) if layered is not None else "")
     unchanged = values.get("write-if-changed") and product.holds(artifact.data)
     contents = [] if unchanged else [(product, artifact.data)]

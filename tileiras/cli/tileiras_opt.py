@@ -81,7 +81,7 @@ _WORDS = (*instrumentation.WORDS, "diagnostics")
 class Options:
     """The parsed command line."""
 
-    __slots__ = ("input", "output", "flags", "words", "passes", "pipeline_options", "list_passes")
+    __slots__ = ("input", "output", "flags", "words", "passes", "pipeline_options", "list_passes", "warnings")
 
     def __init__(self) -> None:
         self.input = "-"
@@ -91,6 +91,8 @@ class Options:
         self.pipeline_options: dict[str, Any] = {}
         self.passes: list[Any] = []
         self.list_passes = False
+        self.warnings: list[Diagnostic] = []
+        """About the command line."""
 
 
 def parse_arguments(argv: list[str]) -> Options:
@@ -105,6 +107,7 @@ def parse_arguments(argv: list[str]) -> Options:
 
         given = TileIRPipelineOptions.parse("{" + braces + "}")
         options.pipeline_options = dict(given)
+        options.warnings += given.without_effect()
         return build(given)
 
     def tileas(braces: str) -> list[Any]:
@@ -184,6 +187,8 @@ def _process(
     engine = DiagnosticEngine()
     engine.remarks = "remarks" in flags
     engine.trace = "mlir-print-stacktrace-on-diagnostic" in flags
+    while options.warnings:  # once, whatever the parts are
+        engine.emit(options.warnings.pop(0))
     if checked:
         verify(module, engine)
         if "Wunsupported-hints" in flags:
