@@ -110,7 +110,8 @@ def gated_products(tiles: tuple[int, int, int] = (64, 32, 32), count: int = 3, *
         f"%count = constant <i32: {count}> : tile<i32>", "%two = constant <i32: 2> : tile<i32>",
         "for %t in (%zero to %count, step %one) : tile<i32> {",
         *([*alone("left", b), *alone("right", d)] if apart else together),
-        f"%gated = mulf %left, %right rounding<nearest_even> : {c.tile}", c.store("gated", "%t, %zero"), "continue", "}",
+        f"%gated = mulf %left, %right rounding<nearest_even> : {c.tile}",
+        c.store("gated", "%t, %zero"), "continue", "}",
     ]  # fmt: skip
     left, right, other = (whole_numbers(view.shape, "f16", seed, 2) for seed, view in enumerate((a, b, d), 1))
     wide = left.astype(np.float32)
