@@ -37,9 +37,11 @@ class MaterializeAsync(FunctionPass):
         copy_in_place(func, gpu)
         put_into_shared(func)
         if is_of_tensor_memory(dots[0]):
+            from tileiras.rewrites.reducing_loads import reduce_in_loads
             from tileiras.schedule.materialize.tensor_dots import materialize_tensor_dots
 
             materialize_tensor_dots(func)
+            reduce_in_loads(func, gpu)
         else:
             from tileiras.schedule.materialize.async_dots import materialize_async_dots
 

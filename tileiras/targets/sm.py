@@ -32,6 +32,7 @@ FEATURES: dict[str, str] = {
     "tensormap_replace": "=90a,100f,110f,120f",
     "wgmma": "=90a",
     "tcgen05": "=100f,110f",
+    "tcgen05_load_reduction": "=103f,110f",  # tcgen05.ld.red
     "tf32": "80",
     "tf32_nearest_even": "90",  # cvt.rn.tf32.f32
     "fp8_conversion": "89",  # cvt to and from e4m3x2, e5m2x2

@@ -33,6 +33,7 @@ from tileiras.ir import (
     MemoryWrite,
     Operation,
     Pure,
+    StringAttr,
     TensorType,
     Type,
     UnitAttr,
@@ -43,6 +44,7 @@ from tileiras.ir import (
     i1,
     i32,
     operand,
+    optional_result,
     result,
     variadic_operand,
 )
@@ -271,18 +273,23 @@ def _check_tile(type: TensorType, buffer: TensorBufferType) -> None:
 class TensorLoadOp(Operation):
     """The tile in a buffer, in registers; dots that write it have been waited for.  `fenced`: dots and stores of other
     threads that follow are behind `tcgen05.fence::before_thread_sync`.  `behind`: the dots are behind the
-    `tcgen05.fence::after_thread_sync` of another load."""
+    `tcgen05.fence::after_thread_sync` of another load.  With a `reduction`, as `tcgen05.ld.red` has it, there is also
+    what each thread's part of a row reduces to."""
 
     name = f"{TENSOR_MEMORY}load"
     traits = (MemoryRead,)
     buffer = operand(TensorBufferType)
     fenced = attribute(UnitAttr, optional=True)
     behind = attribute(UnitAttr, optional=True)
+    reduction = attribute(StringAttr, "max or min, and .NaN where it keeps those", optional=True)
     result = result(TensorType)
-    assembly_format = "$buffer attr-dict `:` type($buffer) `->` type($result)"
+    partial = optional_result(TensorType)
+    assembly_format = "$buffer attr-dict `:` type($buffer) `->` type($result) (`,` type($partial)^)?"
 
     def verify_op(self) -> None:
         _check_tile(self.result.type, self.buffer.type)
+        if (self.reduction is None) != (self.partial is None):
+            raise VerifyError("gives what a row reduces to where it has a 'reduction'")
 
 
 class TensorStoreOp(Operation):

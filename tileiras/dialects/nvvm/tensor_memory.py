@@ -196,7 +196,8 @@ class _Transfer(NVVMOp):
 class Tcgen05LoadOp(_Transfer):
     """`tcgen05.ld` of neighbouring columns, and `tcgen05.wait::ld` for all of them.
 
-    `packed`: a register has the lower halves of two columns.
+    `packed`: a register has the lower halves of two columns.  With a `reduction` (`max`, `min`, `.NaN`) of f32, which
+    one instruction does, what the registers reduce to is behind them.
     """
 
     name = "nvvm.tcgen05.ld"
@@ -204,6 +205,7 @@ class Tcgen05LoadOp(_Transfer):
     taddr = operand(i32)
     shape = attribute(StringAttr)
     packed = attribute(IntegerAttr)
+    reduction = attribute(StringAttr, optional=True)
     res = optional_result(llvm_type)
     assembly_format = "$taddr attr-dict `:` type($res)"
 
@@ -211,6 +213,8 @@ class Tcgen05LoadOp(_Transfer):
         members = self.res.type.elements if isinstance(self.res.type, LLVMStructType) else (self.res.type,)
         if any(type is not i32 for type in members):
             raise VerifyError("loads words")
+        if self.reduction is not None:
+            return self._reducing(self.reduction.value, len(members) - 1)
         count = len(members)
         self._count(count)
         lines = []
@@ -220,6 +224,15 @@ class Tcgen05LoadOp(_Transfer):
         # The address is read by every instruction: no result may take its register.
         constraints = ",".join(["=&r"] * count + ["r"])
         return _assembly(" ".join([*lines, "tcgen05.wait::ld.sync.aligned;"]), constraints)
+
+    def _reducing(self, reduction: str, count: int) -> Assembly:
+        self._count(count)
+        if self.shape.value != "32x32b" or self.packed.value or count > MOST_WORDS:
+            raise VerifyError("reduces up to 128 words of a row")
+        registers = ", ".join(f"${i}" for i in range(count))
+        form = f"tcgen05.ld.red.sync.aligned.32x32b.x{count}.{reduction}.f32"
+        text = f"{form} {{{registers}}}, ${count}, [${count + 1}]; tcgen05.wait::ld.sync.aligned;"
+        return _assembly(text, ",".join(["=r"] * (count + 1) + ["r"]), "=103f,110f")
 
 
 class Tcgen05StoreOp(_Transfer):

@@ -14,7 +14,19 @@ from typing import Any
 from tileiras.analysis.one_thread import is_done_by_one_thread
 from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Attribute, IntegerAttr, Pure, StringAttr, TensorType, UnitAttr, Value, VerifyError, i16, i32
+from tileiras.ir import (
+    Attribute,
+    IntegerAttr,
+    Pure,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    Value,
+    VerifyError,
+    f32,
+    i16,
+    i32,
+)
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_memory import (
@@ -118,17 +130,32 @@ def _part(buffer: tileas.TensorBufferType, fragment: TensorType, address: Value,
     return emit.value(emit.add(address, emit.image(warp_offsets(layout, warps), uniform_warp(lowering))))
 
 
-def load(op: tileas.TensorLoadOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def load(op: tileas.TensorLoadOp, args: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
     emit = lowering.emit
     layout, type = layout_of(op.buffer.type.tile), op.result.type
     address = _part(op.buffer.type, type, args[0], lowering)
     registers = layout_of(type).registers
     if op.behind is None:
         emit.insert(nvvm.Tcgen05FenceAfterOp())
-    loaded = _loaded(address, layout, type, registers, lowering)
+    if op.reduction is None:
+        found = [_loaded(address, layout, type, registers, lowering)]
+    else:
+        found = _reduced(op.reduction.value, address, layout, type, lowering)
     if op.fenced is not None:
         emit.insert(nvvm.Tcgen05FenceBeforeOp())
-    return loaded
+    return found
+
+
+def _reduced(
+    reduction: str, address: Value, layout: LinearLayout, type: TensorType, lowering: FunctionLowering
+) -> list[Value]:
+    """A thread's fragment of f32, and what it reduces to."""
+    emit, registers = lowering.emit, layout_of(type).registers
+    struct = llvm.LLVMStructType([i32] * (registers + 1))
+    named = {**_form(layout, type), "reduction": StringAttr(reduction), "res": struct}
+    made = emit.insert(nvvm.Tcgen05LoadOp(address, **named))
+    words = emit.build([emit.member(made, i) for i in range(registers)])
+    return [emit.unpack(words, vector_of(f32, registers)), emit.bitcast(emit.member(made, registers), f32)]
 
 
 def _form(layout: LinearLayout, type: TensorType) -> dict[str, Attribute]:
