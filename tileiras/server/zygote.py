@@ -41,8 +41,8 @@ BACKLOG = 128
 QUIET_SECONDS = 0.01
 """Without a request after which spares are prepared for one: under load there is better use for the processors."""
 
-FIRST_LOOKS = 16
-"""Of so many requests, and then of one of so many, the zygote hears which pages they meet: looking takes 20 ms."""
+FIRST_LOOKS, SELDOM = 4, 64
+"""Of so many requests, and then of one of so many, the zygote hears which pages they meet: looking takes 30 ms."""
 
 END_SECONDS = 5.0
 """What the last requests have to end in when the service is told to."""
@@ -144,7 +144,7 @@ class Zygote:
         for child in spares:
             child.is_prepared = True
             with contextlib.suppress(OSError):
-                looks = self._requests < FIRST_LOOKS or self._requests % FIRST_LOOKS == 0
+                looks = self._requests < FIRST_LOOKS or self._requests % SELDOM == 0
                 flags = (b"\1" if flag else b"" for flag in (self._has_helper, looks))
                 messages.send(child.control, PREPARE, known, self._memory.of_helper.ranges, *flags)
         return 3600.0
