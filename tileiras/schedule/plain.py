@@ -195,23 +195,6 @@ class _Scheduler:
         self._schedule(loop, tileas.SINGLE_BUFFER, 1, [each.load for each in found])
         return True
 
-    def _goes_through_one_stage(self, loop: scf.ForOp, found: list[StagedLoad], budget: int) -> bool:
-        """Gives a loop the schedule of single stages where it can have it, and no ring fits: of several CTAs on an SM
-        none in which dots may be under way between iterations."""
-        bytes = sum(each.stage_bytes for each in found)
-        left = budget - scratch_beside(loop, _gone(found))
-        # What single stages save is for other CTAs: a lone one has a ring of two where that fits.
-        most = 2 if (self._func.kernel_spec.occupancy or 1) == 1 else STAGES_IN_FLIGHT
-        if self._stages or self._agents or not bytes <= left < most * bytes:
-            return False
-        if turns_of(loop, found) is None:
-            return False
-        if self._remarks is not None:
-            self._remarks.pipelined(loop, found, 1, 1, self._atom)
-        self._rings[loop] = bytes
-        self._schedule(loop, tileas.SINGLE_BUFFER, 1, [each.load for each in found])
-        return True
-
     def _fit(self, loop: scf.ForOp, found: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
         """Gives a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
         around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
