@@ -65,6 +65,17 @@ def test_the_rest_of_the_family(gpu, assemble):
     kernel.emulated(artifact, 1)
 
 
+def test_ctas_that_copy_boxes_for_each_other(assemble):
+    """The pipe of tiles is one of the cluster, that of accumulators the CTA's own."""
+    kernel = rounds((128, 64, 32), count=3, hints="sm_100 = {num_cta_in_cga = 2}")
+    assert _agents(kernel, "host") == 3
+    artifact = kernel.compiled(GPU, emit="ptx", **HOST)
+    assert ".multicast::cluster" in artifact.text and "tcgen05.mma" in artifact.text
+    assemble(artifact.text, GPU)
+    for seed in SEEDS[:2]:
+        kernel.emulated(artifact, seed)
+
+
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_nothing_that_orders_agents_is_superfluous(maps):
     kernel = rounds((64, 16, 32), count=6)
