@@ -93,7 +93,7 @@ def of_seed(seed: int, kind: type[RandomLoops] | type[RandomChains]) -> Program:
 
 FEATURES = {
     "tcgen05": r"\btcgen05\.mma", "wgmma": r"\bwgmma\.mma_async", "mma.sync": r"\bmma\.sync",
-    "boxes": r"\bcp\.async\.bulk\.tensor", "cp.async": r"\bcp\.async\.c[ag]",
+    "boxes": r"\bcp\.async\.bulk\.tensor", "multicast": r"\bmulticast::cluster", "cp.async": r"\bcp\.async\.c[ag]",
 }  # fmt: skip
 AGENTS = ("warp-specialize", "auto")
 """Strategies that may give a kernel agents."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from micro_kernels import OUT, STORE, estimate, kernel, loop, of_warpgroup, per_iteration, registers
 
-import tileiras
+import tileiras.sim
 from tests.kernels import tensor_maps
 from tests.kernels.dots import attention_like, matmul
 from tests.kernels.views import Kernel
@@ -148,3 +148,18 @@ def test_products_that_ptxas_serializes_wait_for_each_other():
     assert per_iteration(kept) < 4 * 128 + 40
     assert per_iteration(spilled) > 4 * (128 + 64)
     assert spilled.by_reason()["tensor core"] > 0
+
+
+def test_ctas_that_copy_for_each_other_ask_less_of_l2(monkeypatch):
+    """A tile of 128x128 for each CTA, where L2 sets the rate: two that share B ask for three quarters of the bytes."""
+    size, found = 2048, {}
+    for ctas in (1, 2):
+        monkeypatch.setattr(tensor_maps, "TILES", (128 * ctas, 128, 64))
+        plan = {**PLANS["agents with boxes"], "num_ctas": ctas}
+        artifact = tileiras.compile(tensor_maps.matmul(), gpu_name="sm_90", **plan)
+        half, single = np.zeros((size, size), np.float16), np.zeros((size, size), np.float32)
+        described = [value for array in (half, half, single) for value in (array, size, size, size)]
+        grid = (size // (128 * ctas), size // 128)
+        found[ctas] = tileiras.sim.estimate(artifact, "k", grid, [*described, size // 64], gpu="H200")
+    assert found[1].utilization["L2"] > 0.9
+    assert found[2].microseconds < 0.9 * found[1].microseconds
