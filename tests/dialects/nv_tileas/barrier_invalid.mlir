@@ -10,6 +10,11 @@ nv_tileas.barrier id = -1
 
 // -----
 
+// expected-error @below {{'nv_tileas.barrier' op is relaxed for the threads of the CTA, which have to see what others did}}
+nv_tileas.barrier id = 0 {relaxed}
+
+// -----
+
 // expected-error @below {{'nv_tileas.barrier' op expects all threads of the CTA at barrier 0, not a number of them}}
 nv_tileas.barrier id = 0 threads = 128
 
