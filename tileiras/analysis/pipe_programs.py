@@ -28,6 +28,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProduceOneOp,
     ProducerAcquireOp,
     ProducerCommitOp,
+    ProducerTailOp,
 )
 from tileiras.ir import Attribute, Block, BlockArgument, IntegerType, Operation, Value
 from tileiras.named_tuple import NamedTuple
@@ -89,7 +90,7 @@ class Impossible(Exception):
 NAMED = (tileas.BarrierOp, nvvm.BarrierOp, nvvm.BarrierArriveOp)
 EVENTS = (
     ProducerAcquireOp, ProducerCommitOp, ConsumerWaitOp, ConsumerReleaseOp, ProduceOneOp, ConsumeOneOp, IncIterOp,
-    *NAMED,
+    ProducerTailOp, *NAMED,
 )  # fmt: skip
 
 
@@ -406,9 +407,8 @@ class Run:
         self._values[op.result] = self._following(op)
 
     def _following(self, op: IncIterOp) -> PipeIterator:
-        at, pipe = self._iterator(op.iterator), pipe_of(op.iterator)
-        last = at.stage + 1 == pipe.num_stages.value  # type: ignore[union-attr]
-        return PipeIterator(0, at.parity ^ 1) if last else PipeIterator(at.stage + 1, at.parity)
+        pipe: Any = pipe_of(op.iterator)
+        return _next_stage(self._iterator(op.iterator), pipe)
 
     def _iterator(self, value: Value) -> PipeIterator:
         """What an iterator holds, which may come from outside of the agents."""
@@ -470,6 +470,15 @@ class Run:
     def _close(self, op: ProducerCommitOp | ConsumerReleaseOp) -> None:
         self._arrive(op, self._values.get(op.token))
 
+    def _tail(self, op: ProducerTailOp) -> None:
+        """An agent waits until each stage that it has filled is empty."""
+        pipe: Any = op.producer.defining_op
+        at = self._iterator(op.iterator)
+        for _ in range(pipe.num_stages.value):
+            where = pipe, at.stage, "empty", self._lives.get(pipe, 0)
+            self._emit(Event(op, "wait", where, at.parity ^ 1, self._turns.get(("wait", where), 0) - 1))
+            at = _next_stage(at, pipe)
+
     def _destroy(self, op: DestroyPipelineOp) -> None:
         """What was waited for last need not be released."""
         pipe: Any = op.producer.defining_op
@@ -508,6 +517,12 @@ _RULES: dict[type[Operation], Callable[..., None]] = {
     ProducerAcquireOp: Run._open, ConsumerWaitOp: Run._open,
     ProducerCommitOp: Run._close, ConsumerReleaseOp: Run._close,
     ProduceOneOp: Run._whole, ConsumeOneOp: Run._whole, DestroyPipelineOp: Run._destroy,
+    ProducerTailOp: Run._tail,
     scf.ForOp: Run._loop, scf.WhileOp: Run._while, scf.IfOp: Run._branch,
     **dict.fromkeys(NAMED, Run._named),
 }  # fmt: skip
+
+
+def _next_stage(at: PipeIterator, pipe: CreatePipelineOp) -> PipeIterator:
+    last = at.stage + 1 == pipe.num_stages.value
+    return PipeIterator(0, at.parity ^ 1) if last else PipeIterator(at.stage + 1, at.parity)

@@ -46,6 +46,7 @@ from tileiras.targets import Target
 from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
 from tileiras.targets.pipe_protocol import (
     MOST_TRANSACTION_BYTES,
+    PAIR,
     PIPE_PROTOCOLS,
     TENSOR_MEMORY,
     WARPGROUPS,
@@ -261,17 +262,18 @@ def _cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) 
 def _kind_of(op: Operation) -> str | None:
     """How an operation fills or drains a stage, None for one that does neither."""
     if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
-        return TENSOR_MEMORY if _is_for_tensor_memory(op) else WARPGROUPS
+        return _reader(op)
     return STAGE_ATOMS.get(type(op))
 
 
-def _is_for_tensor_memory(op: Operation) -> bool:
-    """Whether a dot into tensor memory reads a tile in shared memory, perhaps under another shape."""
-    return any(
-        user.name == names.TENSOR_DOT or is_of_tensor_memory(user)
-        or isinstance(user, tileas.VIEW_LIKE) and _is_for_tensor_memory(user)
-        for user in op.results[0].users
-    )  # fmt: skip
+def _reader(op: Operation) -> str:
+    """What reads a tile in shared memory, perhaps under another shape: dots of one kind, into tensor memory or not."""
+    for user in op.results[0].users:
+        if user.name == names.TENSOR_DOT or is_of_tensor_memory(user):
+            return PAIR if user.atom.is_of_pair else TENSOR_MEMORY  # type: ignore[attr-defined]
+        if isinstance(user, tileas.VIEW_LIKE) and _reader(user) != WARPGROUPS:
+            return _reader(user)
+    return WARPGROUPS
 
 
 def _other_kind(kind: str | None, wanted: str) -> str:

@@ -180,7 +180,9 @@ class Synchronization:
         """A barrier behind the last of the pipes that are created together: of the cluster, where its CTAs fill each
         other's stages."""
         place = Place(last.next)  # type: ignore[arg-type]
-        if last.parent_op is not self._func or not _is_of_cluster(last):
+        if self._joint and last.parent_op is self._func:
+            self._wait(place, last, cluster=True)
+        elif last.parent_op is not self._func or not _is_of_cluster(last):
             self._wait(place, last)
         elif self._stages_were_used():
             self._wait(place, last, cluster=True)
@@ -543,6 +545,8 @@ class Synchronization:
         for dot in (inner for inner in op.walk() if inner.name in (names.ASYNC_DOT, names.TENSOR_DOT)):
             for buffer in self._read_in_place(dot):
                 self._before_loads(Place(op), buffer, _is_of_pair(dot))
+            if _is_of_pair(dot) and dot.buffer in self._buffers:  # type: ignore[attr-defined]
+                self._before_loads(Place(op), self._buffers[dot.buffer], True)  # type: ignore[attr-defined]
         self._time += 1
         for inner in inside:
             if reaches_memory(inner):

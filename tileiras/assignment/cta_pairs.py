@@ -5,6 +5,10 @@
 
 `tileas-plan-cta` has given each CTA rows of its own, so that both would load, and keep, all of B.  All dots into tensor
 memory of a function are of pairs, or none is: its instructions have one `.cta_group` (PTX ISA, "tcgen05").
+
+The rule: operands come in boxes of tensor maps, in a loop that no other one is around.  An mbarrier counts the bytes of
+both CTAs then.  What threads copy is behind a barrier of the cluster in each iteration: by our estimate a product of
+f16 matrices of 4096, 256x256x64 with two CTAs, takes 173 us on B200 so, and 144 us where each multiplies by itself.
 """
 
 from __future__ import annotations
@@ -12,12 +16,14 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.tensor_map_rules import access_refusal
 from tileiras.diagnostics import DiagnosticEngine
-from tileiras.dialects import arith
+from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
-from tileiras.ir import ArrayAttr, Builder, IntegerType, Operation, Pure, TensorType, Value, i32, i64
+from tileiras.ir import ArrayAttr, Builder, IntegerType, TensorType, Value, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.accumulators import is_of_tensor_memory, reads_a_in_tensor_memory
 from tileiras.layout.encoding import encode, layout_of
@@ -33,17 +39,21 @@ class _Refusal(Exception):
     """Why a dot is not one of a pair."""
 
 
-def pair_dots(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def pair_dots(
+    func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None, tensor_maps: str = "none"
+) -> None:
     """Makes the dots into tensor memory of a function of nv_tileas, which have their atoms, dots of pairs of CTAs, in
-    place; a remark says so, or why not."""
+    place; a remark says so, or why not.  `tensor_maps`: who makes tensor maps, "host", "device", or "none"."""
     ranks: list[Any] = [op for op in func.walk() if isinstance(op, tileas.GetCtaRankOp)]
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op)]
     if not ranks or not dots or func.kernel_spec.num_ctas % PAIR:
         return
-    uniformity = ClusterUniformity()
+    uniformity, facts = ClusterUniformity(), DivisibilityAnalysis(func)
     try:
         for dot in dots:
-            _check(dot, dots, target, uniformity)
+            _check_operands(dot, dots, target)
+            _check_ranks(dot, uniformity)
+            _check_boxes(dot, facts, tensor_maps)
     except _Refusal as error:
         if engine is not None:
             engine.remark(dot.location, f"each CTA multiplies by itself: {error}")
@@ -62,7 +72,7 @@ def pair_dots(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None =
 # ---- whether it can be -----------------------------------------------------------------------------------------------
 
 
-def _check(dot: Any, dots: list[Any], target: Target, uniformity: ClusterUniformity) -> None:
+def _check_operands(dot: Any, dots: list[Any], target: Target) -> None:
     if isinstance(dot, tileas.BlockScaledMmaOp):
         raise _Refusal("it has block scales")
     m, n = dot.c.type.shape
@@ -72,46 +82,39 @@ def _check(dot: Any, dots: list[Any], target: Target, uniformity: ClusterUniform
         raise _Refusal("its A goes through registers to tensor memory")
     if find_pair_atom(target, *product_types(dot), n) is None:
         raise _Refusal(f"tcgen05.mma of a pair has 32 to 256 columns, the dot {n}")
+    if any(user not in dots or dot.b in (user.a, user.c) for user in dot.b.users):
+        raise _Refusal("B is used elsewhere as well")
+    _half_layout(dot)
+
+
+def _check_boxes(dot: Any, facts: DivisibilityAnalysis, tensor_maps: str) -> None:
+    """Raises _Refusal unless the operands of a dot come in boxes of tensor maps."""
+    loop = dot.parent_op
+    if not isinstance(loop, scf.ForOp) or not isinstance(loop.parent_op, aa.FuncOp):
+        raise _Refusal("boxes of tensor maps come ahead of its loop only where that is in no other one")
+    if tensor_maps == "none":
+        raise _Refusal("without tensor maps threads copy its operands, which would wait for those of the other CTA")
+    for name, value in (("A", dot.a), ("B", dot.b)):
+        load = _load_of(value)
+        refusal = "it is computed" if load is None else access_refusal(load, facts, tensor_maps == "host")
+        if refusal:
+            raise _Refusal(f"its {name} does not come in boxes of a tensor map: {refusal}")
+
+
+def _check_ranks(dot: Any, uniformity: ClusterUniformity) -> None:
+    """Raises _Refusal unless both CTAs come to a dot with the same B."""
     if not uniformity.is_reached_together(dot):
         raise _Refusal("a CTA comes to it without the other")
     if not uniformity.is_common(dot.b):
         raise _Refusal("the CTAs multiply with different B")
-    if any(user not in dots or dot.b in (user.a, user.c) for user in dot.b.users):
-        raise _Refusal("B is used elsewhere as well")
-    _check_cut(dot.b, 1)
-    _half_layout(dot)
 
 
-def _check_cut(value: Value, dim: int) -> None:
-    """Raises _Refusal unless half of a tile can be loaded in the place of all of it."""
-    op: Any = value.defining_op
-    if isinstance(op, tileas.TiledLoadOp):
-        view = op.view.defining_op
-        if not isinstance(view, tileas.BlockTileOp) or view.result.type.sparse_dim is not None:
-            raise _Refusal("B is not a tile of a view that is cut into tiles")
-        if op.mem_semantic.value != "weak":
-            raise _Refusal("the load of B has an order")
-    elif isinstance(op, tileas.PermuteOp):
-        _check_source(op.operand, op.permutation.elements[dim])
-    elif _is_elementwise(op):
-        _check_source(op.operands[0], dim)
-    else:
-        raise _Refusal("B is no tile that is loaded from a view")
-
-
-def _check_source(value: Value, dim: int) -> None:
-    """As `_check_cut`, of what only one operation may use."""
-    if not value.has_one_use:
-        raise _Refusal("what B is computed of is used elsewhere as well")
-    _check_cut(value, dim)
-
-
-def _is_elementwise(op: Operation | None) -> bool:
-    """Whether an operation computes each element of a tile of one of another tile, as conversions do."""
-    if op is None or op.regions or not op.has_trait(Pure) or len(op.operands) != 1 or len(op.results) != 1:
-        return False
-    types = op.operands[0].type, op.results[0].type
-    return all(isinstance(type, TensorType) for type in types) and types[0].shape == types[1].shape
+def _load_of(value: Value) -> tileas.TiledLoadOp | None:
+    """The load that gives a tile, perhaps under another shape."""
+    op = value.defining_op
+    while isinstance(op, tileas.PermuteOp) and op.operand.has_one_use:
+        op = op.operand.defining_op
+    return op if isinstance(op, tileas.TiledLoadOp) else None
 
 
 def _half_layout(dot: Any) -> LinearLayout:
@@ -157,9 +160,8 @@ def _cut(value: Value, dim: int, half: Value, halves: dict[Value, Value]) -> Val
         made = _load(op, dim, half, builder)
         op.result_token.replace_all_uses_with(made.result_token)
     else:
-        inner = op.permutation.elements[dim] if isinstance(op, tileas.PermuteOp) else dim
-        operand = _cut(op.operands[0], inner, half, halves)
-        made = type(op).create((operand,), (_halved(value.type, dim),), dict(op.attributes))
+        operand = _cut(op.operand, op.permutation.elements[dim], half, halves)
+        made = tileas.PermuteOp.create((operand,), (_halved(value.type, dim),), dict(op.attributes))
         builder.insert(made)
     found = halves[value] = made.results[0]
     return found

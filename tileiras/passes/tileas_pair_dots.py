@@ -1,4 +1,7 @@
-"""`tileas-pair-dots`: dots into tensor memory become dots of two CTAs of a cluster, each of which loads half of B."""
+"""`tileas-pair-dots`: dots into tensor memory become dots of two CTAs of a cluster, each of which loads half of B.
+
+`tensor_maps` says who makes tensor maps: without, no dot is one of a pair.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,10 @@ class PairDots(FunctionPass):
     establishes = "dots of pairs of CTAs, where all into tensor memory can be, and loads of half of their B"
     keeps = "other operations"
 
+    tensor_maps: str = "none"
+
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if func.kernel_spec.num_ctas > 1 and gpu.has("tcgen05"):
             from tileiras.assignment.cta_pairs import pair_dots
 
-            pair_dots(func, gpu, context.engine)
+            pair_dots(func, gpu, context.engine, self.tensor_maps)

@@ -11,11 +11,17 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.agents import least_ctas_of
-from tileiras.analysis.copied_loads import moves_with_conversion
-from tileiras.analysis.dots_in_flight import carried_in_flight, chain_of, is_of_tensor_memory, is_of_warpgroups
+from tileiras.analysis.copied_loads import is_zero, moves_with_conversion
+from tileiras.analysis.dots_in_flight import (
+    accumulated_in_place,
+    carried_in_flight,
+    chain_of,
+    is_of_tensor_memory,
+    is_of_warpgroups,
+)
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Operation
+from tileiras.ir import Operation, Value
 from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
 from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
@@ -111,10 +117,8 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     warps = 2 * func.kernel_spec.num_warps
     if warps * WARP_SIZE > MAX_THREADS_PER_CTA:
         raise NotSeparable(func, f"{warps} warps are more than a CTA has")
-    for op in func.walk():
-        if is_of_tensor_memory(op) and op.atom.is_of_pair:  # type: ignore[attr-defined]
-            raise NotSeparable(op, "dots of pairs of CTAs are behind barriers of all threads")
     plans = [_loop_plan(loop, atom, target) for loop in loops]
+    _check_pairs(func, plans)
     _share_rings(plans)
     _fit(func, plans, target)
     staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]
@@ -156,7 +160,8 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
         producer, consumer = BOXES if comes_in_boxes(staged) else RUNS, consumer_kind(staged)
         if consumer is None:
             raise NotSeparable(load, "its tile is read in registers and in shared memory")
-        if not target.meets(PIPE_PROTOCOLS[producer, consumer].requires):
+        protocol = PIPE_PROTOCOLS.get((producer, consumer))
+        if protocol is None or not target.meets(protocol.requires):
             raise NotSeparable(load, f"{target.name} has no pipe from '{producer}' to '{consumer}'")
         dots = frozenset(dot for leaf in staged.leaves for dot in _dots(leaf.convert))
         groups.setdefault((producer, consumer, dots), []).append(staged)
@@ -185,6 +190,32 @@ def _share_rings(plans: list[LoopPlan]) -> None:
 def _contains(one: scf.ForOp, other: scf.ForOp) -> bool:
     """Whether a loop is another one, or around it or in it."""
     return one is other or one.is_ancestor_of(other) or other.is_ancestor_of(one)
+
+
+def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
+    """Raises NotSeparable where a dot of a pair of CTAs depends on more than stages of pipes that both CTAs fill:
+    threads of one agent have no barrier with those of another CTA."""
+    dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op) and op.atom.is_of_pair]
+    if not dots:
+        return
+    boxes = [pipe for plan in plans for pipe in plan.pipes if pipe.producer == BOXES]
+    leaves = {leaf.convert.result for pipe in boxes for staged in pipe.loads for leaf in staged.leaves}
+    for dot in dots:
+        if not {_unmoved(dot.a), _unmoved(dot.b)} <= leaves:
+            raise NotSeparable(dot, "two CTAs multiply operands that do not all come in boxes of tensor maps")
+        loop: Any = dot.parent_op
+        if not isinstance(loop, scf.ForOp) or loop is not dots[0].parent_op or loop.parent is not func.body.blocks[0]:
+            raise NotSeparable(dot, "two CTAs multiply again into columns that the threads of both load before")
+        places = accumulated_in_place(loop)
+        place = next((number for number, each in places.items() if dot in each), None)
+        if place is None or not is_zero(loop.init_args[place]):
+            raise NotSeparable(dot, "two CTAs add to accumulators that the threads of both write")
+
+
+def _unmoved(value: Value) -> Value:
+    """A tile in shared memory under the shape in which it was loaded."""
+    op = value.defining_op
+    return _unmoved(op.operands[0]) if op is not None and moves_with_conversion(op) else value
 
 
 def _dots(op: Operation) -> list[Operation]:

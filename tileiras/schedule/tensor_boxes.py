@@ -16,7 +16,7 @@ from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.targets import UNIVERSAL_FMA, CopyAtom
 from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_MULTICAST, BULK_COPY_ATOMS
-from tileiras.targets.pipe_protocol import TENSOR_MEMORY, THREADS, WARPGROUPS
+from tileiras.targets.pipe_protocol import PAIR, TENSOR_MEMORY, THREADS, WARPGROUPS
 
 from .staging import StagedLoad
 
@@ -46,13 +46,11 @@ def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> 
     made = staged.load.view.defining_op
     if made is None or loop.is_ancestor_of(made) or by_agent and not isinstance(made.parent_op, aa.FuncOp):
         return "its view is made inside of the loop"
-    if any(op.atom.is_of_pair for op in loop.walk() if is_of_tensor_memory(op)):  # type: ignore[attr-defined]
-        return "dots of pairs of CTAs read tiles that all threads copy"
     if staged.stage_bytes > _LARGEST_STAGE:
         return f"an mbarrier counts {_LARGEST_STAGE} bytes, not {staged.stage_bytes}"
     if consumer_kind(staged) is None:
         return "dots read its tile in shared memory, and threads load it as well"
-    if not by_agent and not isinstance(loop.parent_op, aa.FuncOp) and consumer_kind(staged) == TENSOR_MEMORY:
+    if not by_agent and not isinstance(loop.parent_op, aa.FuncOp) and consumer_kind(staged) in (TENSOR_MEMORY, PAIR):
         return "commits of dots, which may come behind its loop inside of another operation, free its stages"
     if any(isinstance(op, tileas.DOTS) and op.atom.atom == UNIVERSAL_FMA for op in loop.walk()):
         return "multiply-adds read its tile, whose threads nothing brings together before they give it back"
@@ -103,16 +101,18 @@ def consumer_kind(staged: StagedLoad) -> str | None:
     converts = {leaf.convert for leaf in staged.leaves}
     if not all(in_place) or not _only_for(staged.load.data, converts):
         return None
-    kinds = {TENSOR_MEMORY if _is_for_tensor_memory(convert) else WARPGROUPS for convert in converts}
+    kinds = {_reader(convert) for convert in converts}
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _is_for_tensor_memory(op: Operation) -> bool:
-    """Whether a dot into tensor memory reads a tile, perhaps under another shape."""
+def _reader(op: Operation) -> str:
+    """What reads a tile in shared memory, perhaps under another shape: dots of one kind, into tensor memory or not."""
     for user in op.results[0].users:
-        if is_of_tensor_memory(user) or moves_with_conversion(user) and _is_for_tensor_memory(user):
-            return True
-    return False
+        if is_of_tensor_memory(user):
+            return PAIR if user.atom.is_of_pair else TENSOR_MEMORY  # type: ignore[attr-defined]
+        if moves_with_conversion(user) and _reader(user) != WARPGROUPS:
+            return _reader(user)
+    return WARPGROUPS
 
 
 def _only_for(value: Value, converts: set[object]) -> bool:

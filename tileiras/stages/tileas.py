@@ -81,7 +81,7 @@ DECISIONS: tuple[Decision, ...] = (
     # Atoms and layouts.
     Decision(ConvertTileAAToTileAS, "nothing: one operation for another"),
     Decision(AssignDotLayouts, "dots are what kernels with dots are for: the rest follows them"),
-    Decision(PairDots, "of dots that have atoms; loads of half of B have layouts of their own", optional=True),
+    Decision(PairDots, "of dots that have atoms; loads of half of B have layouts of their own", {}, True, True),
     Decision(AssignLoadStoreLayouts, "after dots: a store may stay in the layout in which a result comes to it"),
     Decision(RemoveLayoutConversions, "layouts flow from what the two rows above have chosen"),
     Decision(CommonSubexpressionElimination, "users of one layout each had the value rematerialized", optional=True),

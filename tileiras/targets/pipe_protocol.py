@@ -60,6 +60,11 @@ class PipeProtocol(NamedTuple):
         return self.full == "agent"
 
     @property
+    def is_of_pair(self) -> bool:
+        """Whether the products that read stages are those of two CTAs."""
+        return self.consumer == PAIR
+
+    @property
     def is_asynchronous(self) -> bool:
         """Whether a stage may be in flight when its producer goes on."""
         return self.full_signal != ARRIVE
@@ -81,8 +86,11 @@ RUNS, BOXES = "cp_async", "bulk_load"
 """Kinds of producers whose tiles come from global memory: all threads copy runs of bytes, or one thread copies boxes of
 a tensor map."""
 
-THREADS, WARPGROUPS, TENSOR_MEMORY = "ld_shared", "wgmma", "tcgen05"
-"""Consumers: threads that load from a stage, products of warpgroups or into tensor memory that read it in place."""
+THREADS, WARPGROUPS, TENSOR_MEMORY, PAIR = "ld_shared", "wgmma", "tcgen05", "tcgen05_pair"
+"""Consumers: threads that load from a stage, products of warpgroups or into tensor memory that read it in place, and
+products of a pair of CTAs, which read it in both: one `full` mbarrier, of the CTA of even rank, counts the bytes of
+both stages, and a commit arrives at the `empty` mbarriers of both (PTX ISA, ".cta_group" of cp.async.bulk.tensor and
+"tcgen05.commit")."""
 
 PRODUCTS, ACCUMULATOR_LOADS = "tcgen05", "tcgen05_ld"
 """Producer and consumer of a pipe whose stages are accumulators in tensor memory: products, and threads that load."""
@@ -113,6 +121,7 @@ PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
         PipeProtocol("bulk_load", "ld_shared", "agent", EXPECT, "warp", ARRIVE, "before release", "90"),
         PipeProtocol("bulk_load", "wgmma", "agent", EXPECT, "converged warp", ARRIVE, "", "=90a"),
         PipeProtocol("bulk_load", "tcgen05", "agent", EXPECT, "agent", COMMIT, "", _TCGEN05),
+        PipeProtocol("bulk_load", "tcgen05_pair", "agent", EXPECT, "agent", COMMIT, "", _TCGEN05),
         PipeProtocol("bulk_load", "bulk_store", "agent", EXPECT, "agent", STORED, "", "90"),
         # `tcgen05.wait::ld.sync.aligned` stands behind the loads.
         PipeProtocol("tcgen05", "tcgen05_ld", "agent", COMMIT, "converged warp", ARRIVE, "", _TCGEN05),

@@ -8,22 +8,37 @@ import re
 import pytest
 
 from tests.kernels.dots import Matmul
-from tests.kernels.tensor_memory import GPU, ORDERS, check, fails, instructions, survivors
+from tests.kernels.tensor_memory import GPU, ORDERS, TENSOR_ORDERS, check, fails, survivors
 from tests.kernels.tile_rounds import rounds
-from tests.kernels.views import Kernel
+from tests.kernels.views import Kernel, of_rows, reduced, tile_type
 
 CLUSTER = r"|barrier\.cluster\.(?:arrive|wait)[^;]*;"
 ONE_CTA = "each CTA multiplies by itself: "
 TOGETHER = "two CTAs multiply together, each with half of B's columns"
+BOXES = {"tensor_maps": "host"}
+AGENTS = {**BOXES, "pipeline_strategy": "warp-specialize"}
 
 
 def matmul(tiles: tuple[int, int, int], operand: str = "f16", ctas: int = 2, **options) -> Kernel:
-    return Matmul(tiles, operand, hints=f"sm_100 = {{num_cta_in_cga = {ctas}}}", **options).kernel()
+    named = {"steps": 3, **options}
+    return Matmul(tiles, operand, hints=f"sm_100 = {{num_cta_in_cga = {ctas}}}", **named).kernel()
+
+
+def with_sums_of_rows(steps: int = 3) -> Kernel:
+    """Threads read A's tile in shared memory as well, and add the sums of its rows to the accumulator in each step."""
+    tiles = m, n, k = (256, 32, 32)
+    parts = Matmul(tiles, steps=steps, hints="sm_100 = {num_cta_in_cga = 2}")
+    inner = "\n".join((
+        f"%wide = ftof %a : {tile_type((m, k), 'f16')} -> {tile_type((m, k), 'f32')}",
+        reduced("sums", "wide", (m, k), 1), of_rows("rows", "sums", (m, n)),
+        f"%s = addf %next, %rows rounding<nearest_even> : {tile_type((m, n), 'f32')}",
+    ))  # fmt: skip
+    return parts.kernel(parts.text(inner=inner), lambda a, b: a @ b + a.sum(1, keepdims=True))
 
 
 def remarks(kernel: Kernel, **options) -> list[str]:
     """What is said of pairs."""
-    artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **options)
+    artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **{**BOXES, **options})
     return [d.message for d in artifact.diagnostics if d.message.startswith((ONE_CTA, TOGETHER))]
 
 
@@ -33,95 +48,121 @@ def remarks(kernel: Kernel, **options) -> list[str]:
 )
 @pytest.mark.parametrize("b_by_columns", [False, True])
 def test_kinds(operand, k, kind, b_by_columns):
-    check(matmul((256, 64, k), operand, steps=3, b_by_columns=b_by_columns), f"{kind} 256x64")
+    check(matmul((256, 64, k), operand, b_by_columns=b_by_columns), f"{kind} 256x64", **AGENTS)
 
 
 @pytest.mark.parametrize("columns", [32, 128, 256])
 def test_columns(columns):
-    check(matmul((256, columns, 64), steps=3), f"f16 256x{columns}")
+    check(matmul((256, columns, 64)), f"f16 256x{columns}", **BOXES)
 
 
 def test_rows_beyond_an_instruction():
-    check(matmul((512, 64, 64), steps=2), "f16 256x64")
+    check(matmul((512, 64, 64), steps=2), "f16 256x64", **BOXES)
 
 
 @pytest.mark.parametrize("ctas", [4, 8])
-def test_pairs_of_a_larger_cluster(ctas):
-    check(matmul((128 * ctas, 32, 64), ctas=ctas, steps=2), "f16 256x32")
+@pytest.mark.parametrize("plan", [BOXES, AGENTS])
+def test_pairs_of_a_larger_cluster(ctas, plan):
+    check(matmul((128 * ctas, 32, 64), ctas=ctas), "f16 256x32", **plan)
 
 
-def test_ragged_tiles():
-    check(matmul((256, 64, 64), sizes=(200, 40, 152), steps=3), "f16 256x64")
+@pytest.mark.parametrize("plan", [BOXES, AGENTS])
+def test_ragged_tiles(plan):
+    check(matmul((256, 64, 64), sizes=(200, 40, 152)), "f16 256x64", **plan)
 
 
 PLANS = {
-    "ring": {},
-    "two stages": {"unspecialized_pipeline_num_stages": 2},
-    "serial": {"pipeline_strategy": "none"},
-    "boxes": {"tensor_maps": "host"},
-    "agents": {"pipeline_strategy": "warp-specialize"},
+    "two stages": {**BOXES, "unspecialized_pipeline_num_stages": 2},
+    "maps of the device": {"tensor_maps": "device"},
+    "agents": AGENTS,
+    "agents, maps of the device": {**AGENTS, "tensor_maps": "device"},
+    "overlap": {**BOXES, "v2_opt_level": 1},
 }
 
 
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("start", ["zeros", "loaded"])
 def test_plans(plan, start):
-    check(matmul((256, 64, 64), steps=4, start=start), "f16 256x64", **PLANS[plan])
+    ptx = check(matmul((256, 64, 64), steps=5, start=start), "f16 256x64", **PLANS[plan])
+    assert "cp.async.bulk.tensor" in ptx and ".cta_group::2 [" in ptx
 
 
-def test_without_a_loop():
-    check(matmul((256, 64, 64)), "f16 256x64")
+def test_agents_that_would_wait_for_those_of_the_peer():
+    """Nothing brings the threads of one agent of both CTAs together."""
+    artifact = matmul((256, 64, 64), start="loaded").compiled(GPU, **AGENTS)
+    assert artifact.kernels[0].metadata["block"][0] == 128
+    assert any("add to accumulators that the threads of both write" in d.message for d in artifact.diagnostics)
 
 
-@pytest.mark.parametrize("guarded", [False, True])
-def test_rounds_wait_for_what_the_peer_loads(guarded):
-    """The next tile's first dot overwrites accumulators that the threads of both CTAs have loaded."""
-    kernel = rounds((256, 64, 32), count=4, guarded=guarded, hints="sm_100 = {num_cta_in_cga = 2}")
-    artifact = kernel.compiled(GPU)
-    assert instructions(artifact.text) == {"f16 256x64"}
-    for seed in (None, 0, 1):
-        kernel.emulated(artifact, seed)
+def test_what_threads_read_as_well_is_behind_a_barrier_of_the_cluster():
+    """They copy it then, and the next dot comes when the threads of both CTAs have stored its accumulator."""
+    check(with_sums_of_rows(), "f16 256x32", **BOXES)
+    check(with_sums_of_rows(), "f16 256x32", **AGENTS)
 
 
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])
 def test_the_rest_of_the_family(gpu):
     kernel = Matmul((256, 64, 64), steps=3, hints=f"{gpu} = {{num_cta_in_cga = 2}}").kernel()
-    check(kernel, "f16 256x64", gpu=gpu)
+    check(kernel, "f16 256x64", gpu=gpu, **BOXES)
 
+
+WAIT = r"mbarrier\.try_wait[^;]*;\s*not\.pred[^;]*;\s*@%p\d+ bra[^;]*;"
+"""Until a phase is complete, with the branch back."""
 
 MUTATED = {
-    "ring": (lambda: matmul((256, 32, 32), steps=6), {}),
-    "accumulator loaded": (lambda: matmul((256, 32, 32), steps=4, start="loaded"), {}),
-    "no loop": (lambda: matmul((256, 32, 32)), {}),
+    "boxes": (lambda: matmul((256, 32, 32), steps=4), BOXES, ORDERS),
+    "agents": (
+        lambda: matmul((256, 32, 32), steps=6),
+        {**AGENTS, "unspecialized_pipeline_num_stages": 3},
+        rf"{ORDERS}|{WAIT}",
+    ),
+    "accumulator loaded": (lambda: matmul((256, 32, 32), start="loaded"), BOXES, TENSOR_ORDERS),
 }
+"""Kernels, options, and what may be taken out: of agents also waits for stages, for the dots, and the last ones, for
+stages that the peer's dots free."""
 
 
 @pytest.mark.parametrize("name", MUTATED)
 def test_nothing_that_orders_is_superfluous(name):
-    make, options = MUTATED[name]
+    make, options, orders = MUTATED[name]
     kernel = make()
     artifact = kernel.compiled(GPU, **options)
-    assert not survivors(kernel, artifact, ORDERS + CLUSTER)
+    assert not survivors(kernel, artifact, orders + CLUSTER)
 
 
 def test_a_commit_arrives_in_both_ctas():
     """Without the peer in the mask, its threads wait for ever."""
     kernel = matmul((256, 32, 32), steps=3)
-    artifact = kernel.compiled(GPU)
-    (mask,) = set(re.findall(r"multicast::cluster\.b64 \[%r\d+\], (%rs\d+)", artifact.text))
-    alone = re.sub(rf"mov\.b16\s+{mask}, 3;", f"mov.b16 {mask}, 1;", artifact.text)
+    artifact = kernel.compiled(GPU, **BOXES)
+    for mask in sorted(set(re.findall(r"multicast::cluster\.b64 \[%r\d+\], (%rs\d+)", artifact.text))):
+        alone = re.sub(rf"mov\.b16\s+{mask}, 3;", f"mov.b16 {mask}, 1;", artifact.text)
+        assert alone != artifact.text and fails(kernel, artifact, alone)
+
+
+def test_bytes_of_both_stages_are_expected():
+    """Of the own alone, the first CTA multiplies what is not there yet."""
+    kernel = matmul((256, 32, 32), steps=3)
+    artifact = kernel.compiled(GPU, **BOXES)
+    stage = (128 + 16) * 32 * 2
+    alone = re.sub(rf"(mov\.b32\s+%r\d+), {2 * stage};", rf"\1, {stage};", artifact.text)
     assert alone != artifact.text and fails(kernel, artifact, alone)
 
 
 def test_remarks_say_why_a_cta_multiplies_by_itself():
-    assert remarks(matmul((256, 64, 64), steps=2)) == [TOGETHER]
+    assert remarks(matmul((256, 64, 64))) == [TOGETHER]
+    copied = "without tensor maps threads copy its operands, which would wait for those of the other CTA"
+    assert remarks(matmul((256, 64, 64)), tensor_maps="none") == [ONE_CTA + copied]
     few = "tcgen05.mma of a pair is used for multiples of 128 rows of each CTA, which has 64"
-    assert remarks(matmul((128, 64, 64), steps=2)) == [ONE_CTA + few]
+    assert remarks(matmul((128, 64, 64))) == [ONE_CTA + few]
     narrow = "tcgen05.mma of a pair has 32 to 256 columns, the dot 16"
-    assert remarks(matmul((256, 16, 64), steps=2)) == [ONE_CTA + narrow]
-    check(matmul((256, 16, 64), steps=2), "f16 128x16")
+    assert remarks(matmul((256, 16, 64))) == [ONE_CTA + narrow]
+    check(matmul((256, 16, 64)), "f16 128x16", **BOXES)
+    inside = "boxes of tensor maps come ahead of its loop only where that is in no other one"
+    hints = "sm_100 = {num_cta_in_cga = 2}"
+    assert remarks(rounds((256, 64, 32), count=4, hints=hints)) == [ONE_CTA + inside]
+    check(rounds((256, 64, 32), count=3, hints=hints), "f16 128x64", **BOXES)
 
 
 def test_machine_code_is_of_pairs():
-    text = matmul((256, 64, 64), steps=3).compiled(GPU, emit="sass").text
-    assert "UTCHMMA.2CTA" in text
+    text = matmul((256, 64, 64)).compiled(GPU, emit="sass", **BOXES).text
+    assert "UTCHMMA.2CTA" in text and "UTMALDG.2D.2CTA" in text

@@ -154,6 +154,7 @@ _LAZY = {
     "ProducerAcquireOp": "pipes",
     "ProducerCommitOp": "pipes",
     "ProducerKindAttr": "pipes",
+    "ProducerTailOp": "pipes",
     "ProducerTokenType": "pipes",
     "ProducerWriteOp": "pipes",
     "MOST_COMMITS": "tensor_memory",

@@ -92,11 +92,11 @@ class ProducerKindAttr(EnumAttr):
 
 class ConsumerKindAttr(EnumAttr):
     """What reads stages: loads of threads and warps, products of warpgroups or into tensor memory, bulk copies, and
-    loads of accumulators from tensor memory."""
+    loads of accumulators from tensor memory, and products of a pair of CTAs, of which each fills its own stages."""
 
     name = "nv_tileas.consumer_kind"
     keyword_only = True
-    cases = {"ld_shared": 0, "wgmma": 1, "bulk_store": 2, "tcgen05": 3, "tcgen05_ld": 4}
+    cases = {"ld_shared": 0, "wgmma": 1, "bulk_store": 2, "tcgen05": 3, "tcgen05_ld": 4, "tcgen05_pair": 5}
 
 
 class CreatePipelineOp(Operation):
@@ -263,6 +263,21 @@ class ProducerCommitOp(_OnToken):
     token = operand(ProducerTokenType)
     result = result(ProducerTokenType)
     assembly_format = "$token attr-dict"
+
+
+class ProducerTailOp(Operation):
+    """Waits until each stage is empty that has been filled, where what empties stages arrives from another CTA, behind
+    whose last arrival the own one may end.  The iterator is at the stage that would be filled next."""
+
+    name = f"{PIPELINE}producer_tail"
+    traits = (MemoryRead, MemoryWrite)
+    producer = operand(ProducerTokenType)
+    iterator = operand(PipelineIteratorType)
+    assembly_format = "$producer `,` $iterator attr-dict"
+
+    def verify_op(self) -> None:
+        if not isinstance(self.producer.defining_op, CreatePipelineOp):
+            raise VerifyError("expects the end of a pipe that 'create_pipeline' gives")
 
 
 class ConsumerWaitOp(_OnToken):

@@ -97,8 +97,8 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
             f"{names.PIPELINE}{name}": name
             for name in (
                 "create_pipeline", "destroy_pipeline", "create_iterator", "inc_iter", "get_stage", "producer_acquire",
-                "producer_write", "producer_commit", "consumer_wait", "consumer_read", "consumer_release",
-                "produce_one", "consume_one",
+                "producer_tail", "producer_write", "producer_commit", "consumer_wait", "consumer_read",
+                "consumer_release", "produce_one", "consume_one",
             )
         },
         "nv_tileas.async.bulk_load": "bulk_load", "nv_tileas.async.bulk_store": "bulk_store",

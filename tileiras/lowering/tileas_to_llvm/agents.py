@@ -152,11 +152,12 @@ def by_one_thread(lowering: FunctionLowering, meeting: bool = False) -> Iterator
 @contextmanager
 def by_thread_of_pair(lowering: FunctionLowering, pair: bool, meeting: bool = False) -> Iterator[None]:
     """As `by_one_thread`; of a pair of CTAs by that of the CTA whose rank is even (PTX ISA, "CTA Pair")."""
-    if not pair:
-        with by_one_thread(lowering, meeting):
-            yield
-        return
+    with by_one_thread(lowering, meeting), elected(lowering, in_first_of_pair(lowering) if pair else None):
+        yield
+
+
+def in_first_of_pair(lowering: FunctionLowering) -> Value:
+    """Whether this is the CTA of a pair that has the dots of both issued."""
     emit = lowering.emit
     odd = emit.and_(emit.register("cluster.ctarank"), 1)
-    with by_one_thread(lowering, meeting), elected(lowering, emit.icmp("eq", emit.value(odd), emit.integer(0))):
-        yield
+    return emit.icmp("eq", emit.value(odd), emit.integer(0))

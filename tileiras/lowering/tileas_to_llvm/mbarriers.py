@@ -1,9 +1,9 @@
-"""Waiting for a phase of an mbarrier."""
+"""Waiting for a phase of an mbarrier, and arrivals of dots."""
 
 from __future__ import annotations
 
 from tileiras.dialects import llvm, nvvm
-from tileiras.ir import UnitAttr, Value
+from tileiras.ir import UnitAttr, Value, i16
 
 from .function import FunctionLowering
 
@@ -23,3 +23,15 @@ def wait_for_phase(mbarrier: Value, parity: Value, lowering: FunctionLowering, o
     rest = lowering.new_block()
     emit.insert(llvm.CondBrOp(complete, [], [], trueDest=rest, falseDest=again))
     emit.block = rest
+
+
+def arrive_behind_dots(mbarrier: Value, pair: bool, lowering: FunctionLowering) -> None:
+    """The thread arrives once the dots that it has issued are complete, of a pair at the mbarriers of both CTAs."""
+    emit = lowering.emit
+    if not pair:
+        emit.insert(nvvm.Tcgen05CommitOp(mbarrier))
+        return
+    ranks = emit.integer(0b11)
+    if lowering.num_ctas > 2:
+        ranks = emit.insert(llvm.ShlOp(ranks, emit.register("cluster.ctarank")))
+    emit.insert(nvvm.Tcgen05CommitMulticastOp(mbarrier, emit.insert(llvm.TruncOp(ranks, res=i16))))

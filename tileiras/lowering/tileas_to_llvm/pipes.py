@@ -31,6 +31,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProduceOneOp,
     ProducerAcquireOp,
     ProducerCommitOp,
+    ProducerTailOp,
     ProducerWriteOp,
 )
 from tileiras.ir import IntegerAttr, Operation, StringAttr, TensorType, UnitAttr, Value, VerifyError, i32
@@ -40,12 +41,12 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.targets.pipe_protocol import COMMIT, EXPECT, NOINC, PIPE_PROTOCOLS, PipeProtocol
 
 from .access import as_data, from_memory, store_vector
-from .agents import by_one_thread, elected
+from .agents import by_one_thread, by_thread_of_pair, elected, in_first_of_pair
 from .bulk_copies import Run, runs
 from .convert_layout import Place, StagedFragment, read_shared, shared_addresses
 from .emitter import FULL_WARP
 from .function import FunctionLowering
-from .mbarriers import wait_for_phase
+from .mbarriers import arrive_behind_dots, wait_for_phase
 from .staging import reads_steps, stage_place
 from .types import element_of, memory_type, scalar_type
 
@@ -123,13 +124,18 @@ def create_iterator(op: CreateIteratorOp, args: Sequence[Any], lowering: Functio
 
 
 def inc_iter(op: IncIterOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    emit = lowering.emit
     pipe = pipe_of(op.iterator)
     if pipe is None:
         raise VerifyError("expects an iterator of one pipe, which is known here")
-    stage, parity = _stage(args[0], lowering), _parity(args[0], lowering)
+    return _following(args[0], pipe.num_stages.value, lowering)
+
+
+def _following(iterator: Value, stages: int, lowering: FunctionLowering) -> Value:
+    """The iterator at the next of so many stages."""
+    emit = lowering.emit
+    stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
     following = emit.value(emit.add(stage, 1))
-    wraps = emit.icmp("eq", following, emit.integer(pipe.num_stages.value))
+    wraps = emit.icmp("eq", following, emit.integer(stages))
     first = emit.select(wraps, emit.integer(0), following)
     turned = emit.value(emit.xor(parity, emit.zext(wraps, i32)))
     return emit.build([first, turned])
@@ -198,7 +204,10 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: boo
         if pipe.protocol.fills_by_commit:
             emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the loads of those that have released it
         elif pipe.protocol.counts_bytes:
-            emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), emit.integer(pipe.op.stage_bytes)))
+            pair = pipe.protocol.is_of_pair
+            size = emit.integer(pipe.op.stage_bytes * (2 if pair else 1))
+            with elected(lowering, in_first_of_pair(lowering) if pair else None):
+                emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), size))
     return stage
 
 
@@ -213,6 +222,16 @@ def _wait_for_cluster(pipe: Pipe, stage: Value, parity: Value, lowering: Functio
     for cta in range(pipe.op.num_ctas):
         emit.insert(nvvm.MBarrierArriveClusterOp(free, emit.integer(cta)))
     wait_for_phase(free, parity, lowering, of_cluster=True)
+
+
+def producer_tail(op: ProducerTailOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
+    emit, pipe = lowering.emit, lowering.pipes[op.producer.defining_op]
+    with by_one_thread(lowering):
+        at = args[1]
+        for _ in range(pipe.stages):
+            parity = emit.value(emit.xor(_parity(at, lowering), 1))
+            wait_for_phase(pipe.empty(_stage(at, lowering), lowering), parity, lowering)
+            at = _following(at, pipe.stages, lowering)
 
 
 def producer_commit(op: ProducerCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -241,7 +260,8 @@ def consumer_wait(op: ConsumerWaitOp, args: Sequence[Value], lowering: FunctionL
 
 def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
     stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
-    with by_one_thread(lowering) if pipe.protocol.empty == "agent" else nullcontext():
+    alone = pipe.protocol.empty == "agent"
+    with by_thread_of_pair(lowering, pipe.protocol.is_of_pair) if alone else nullcontext():
         wait_for_phase(pipe.full(stage, lowering), parity, lowering)
         _fence("behind wait", pipe, lowering)
         if pipe.protocol.fills_by_commit:
@@ -258,9 +278,9 @@ def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
     emit = lowering.emit
     mbarrier = pipe.empty(stage, lowering)
     if pipe.protocol.empty == "agent":
-        with by_one_thread(lowering):
+        with by_thread_of_pair(lowering, pipe.protocol.is_of_pair):
             if pipe.protocol.frees_by_commit:
-                emit.insert(nvvm.Tcgen05CommitOp(mbarrier))
+                arrive_behind_dots(mbarrier, pipe.protocol.is_of_pair, lowering)
                 return
             emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
             emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32), read=UnitAttr()))

@@ -19,6 +19,7 @@ from tileiras.targets.atoms.bulk_copies import (
     BOX_REDUCE,
     BOX_STORE,
     BULK_COPY_ATOMS,
+    PAIR_LOAD,
     REDUCTIONS,
 )
 
@@ -43,9 +44,10 @@ def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
     buffer = pipe.op.buffers[number_of_buffer(op)]
     corners = _corners(op, lowering)
     parts = pipe.op.num_ctas if op.multicast is not None else 1
-    atom = BULK_COPY_ATOMS[BOX_LOAD if parts == 1 else BOX_MULTICAST]
+    pair = pipe.protocol.is_of_pair
+    atom = BULK_COPY_ATOMS[BOX_MULTICAST if parts > 1 else PAIR_LOAD if pair else BOX_LOAD]
     with by_one_thread(lowering):
-        mbarrier = pipe.full(stage, lowering)
+        mbarrier = _of_first_cta(pipe.full(stage, lowering), lowering) if pair else pipe.full(stage, lowering)
         place = stage_place(lowering.value(buffer), stage, lowering)
         start = emit.gep(place.base, place.start)
         for offset, corner in _share(_boxes(op, buffer.type.tile, parts), parts, lowering):
@@ -83,6 +85,17 @@ def _by_rank(numbers: Sequence[int], lowering: FunctionLowering) -> Number:
         if more:
             total = emit.add(total, emit.mul(emit.and_(emit.lshr(rank, bit), 1), more))
     return total
+
+
+_PEER_BIT = 1 << 24
+"""Of an address in a cluster's shared memory: whether it is of the CTA of odd rank (CUTLASS, Sm100MmaPeerBitMask)."""
+
+
+def _of_first_cta(mbarrier: Value, lowering: FunctionLowering) -> Value:
+    """The mbarrier in the same place of the pair's CTA of even rank."""
+    emit = lowering.emit
+    address = emit.and_(emit.insert(llvm.PtrToIntOp(mbarrier, res=i32)), ~_PEER_BIT)
+    return emit.insert(llvm.IntToPtrOp(emit.value(address), res=mbarrier.type))
 
 
 def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:

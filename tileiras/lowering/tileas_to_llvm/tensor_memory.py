@@ -24,7 +24,6 @@ from tileiras.ir import (
     Value,
     VerifyError,
     f32,
-    i16,
     i32,
 )
 from tileiras.layout import LinearLayout
@@ -41,7 +40,7 @@ from tileiras.layout.tensor_memory import (
 from .agents import by_thread_of_pair, elected, in_first_warp
 from .builder import Number
 from .function import FunctionLowering
-from .mbarriers import wait_for_phase
+from .mbarriers import arrive_behind_dots, wait_for_phase
 from .types import count_of, element_of, scalar_type, vector_of
 from .warpgroup_dot import uniform_warp
 
@@ -244,18 +243,6 @@ def commit(op: tileas.TensorCommitOp, args: Sequence[Value], lowering: FunctionL
     with by_thread_of_pair(lowering, pair, meeting):
         arrive_behind_dots(mbarrier, pair, lowering)
     return emit.value(emit.add(args[1], 1))
-
-
-def arrive_behind_dots(mbarrier: Value, pair: bool, lowering: FunctionLowering) -> None:
-    """The thread arrives once the dots that it has issued are complete, of a pair at the mbarriers of both CTAs."""
-    emit = lowering.emit
-    if not pair:
-        emit.insert(nvvm.Tcgen05CommitOp(mbarrier))
-        return
-    ranks = emit.integer(0b11)
-    if lowering.num_ctas > 2:
-        ranks = emit.insert(llvm.ShlOp(ranks, emit.register("cluster.ctarank")))
-    emit.insert(nvvm.Tcgen05CommitMulticastOp(mbarrier, emit.insert(llvm.TruncOp(ranks, res=i16))))
 
 
 def wait(op: tileas.TensorWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> None:

@@ -34,7 +34,11 @@ class AgentProgram(Generic[Pipe]):
         self._block(work, builder, at)
         if not self._token.has_uses:
             none.erase()
+        self._finish(builder, at)
         return block
+
+    def _finish(self, builder: Builder, at: dict[Pipe, Value]) -> None:
+        """What the agent does in the end, where its iterators are at the stages that it would fill next."""
 
     def _is_own(self, op: Operation) -> bool:
         """Whether an operation is one for which the agent is there."""

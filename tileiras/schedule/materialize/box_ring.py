@@ -51,12 +51,17 @@ class BoxRing:
         kind = consumer_kind(staged[0])
         assert kind is not None, "the schedule has looked at what reads the stages"
         self.producer, self.consumer = create_pipe(builder, buffers, stages, BOXES, kind)
-        self.frees_by_commit = PIPE_PROTOCOLS[BOXES, kind].frees_by_commit
+        self._protocol = PIPE_PROTOCOLS[BOXES, kind]
         self._descriptors = [_descriptor(each) for each in staged]
         self.fill = builder.insert(tileas.CreateIteratorOp(self.producer)).results[0]
         """At the stage that is filled next."""
         self.drain = builder.insert(tileas.CreateIteratorOp(self.consumer)).results[0]
         """At the stage that is read next."""
+
+    @property
+    def frees_by_commit(self) -> bool:
+        """Whether dots under way free a stage when they are complete."""
+        return self._protocol.frees_by_commit
 
     # -- filling -------------------------------------------------------------------------------------------------------
 
@@ -75,6 +80,12 @@ class BoxRing:
     def wait(self, builder: Builder, iterator: Value) -> Value:
         """Waits for the stage that an iterator of the consumer's end is at; the token of the stage."""
         return builder.insert(tileas.ConsumerWaitOp(self.consumer, iterator)).results[0]
+
+    def tail(self, builder: Builder, iterator: Value) -> None:
+        """Behind the loop, where an iterator is at the stage behind the last one that was filled: what another CTA
+        frees has been freed."""
+        if self._protocol.is_of_pair:
+            builder.insert(tileas.ProducerTailOp(self.producer, iterator))
 
     def end(self, builder: Builder) -> None:
         """Behind a loop that another one, which may come to it again, is around."""

@@ -8,6 +8,7 @@ from tileiras.ir import Block, Builder, Operation, Value, i32
 from tileiras.schedule.agent_plan import AgentPlan
 from tileiras.schedule.staging import StagedLoad, start_copy
 from tileiras.schedule.tensor_boxes import is_multicast
+from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
 from .agent_program import AgentProgram
 from .box_ring import box_coordinates
@@ -32,6 +33,12 @@ class Producer(AgentProgram[Ring]):
     def program(self, work: Block) -> Block:
         """What the agent does while `work` is done."""
         return self._written(work, {ring: ring.producer for ring in self._pipes.rings})
+
+    def _finish(self, builder: Builder, at: dict[Ring, Value]) -> None:
+        plans = {pipe.ring: pipe.plan for pipe in self._pipes.all}
+        for ring in self._pipes.rings:
+            if PIPE_PROTOCOLS[plans[ring].producer, plans[ring].consumer].is_of_pair:
+                builder.insert(tileas.ProducerTailOp(ring.producer, at[ring]))
 
     def _is_own(self, op: Operation) -> bool:
         return op in self._loads

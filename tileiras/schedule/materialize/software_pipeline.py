@@ -67,11 +67,13 @@ class _Places(NamedTuple):
     """What an iteration knows of its stages.
 
     `read`: the stage that it reads, by the number of stages of a ring; `filled`: of each ring of boxes the iterator of
-    the stage that it fills; `behind`: the operation behind the waits for these rings.
+    the stage that it fills; `drained`: the number of the loop's result that is at the stage behind the last one that
+    was filled; `behind`: the operation behind the waits for these rings.
     """
 
     read: dict[int, Value]
     filled: list[Value]
+    drained: list[int]
     behind: Operation | None
 
 
@@ -106,6 +108,8 @@ class _Pipeline:
         self._read_stages(places.read, wait)
         after = Builder.before(new.next)
         after.location = loop.location
+        for ring, number in zip(self.rings, places.drained):
+            ring.tail(after, new.results[number])
         if not isinstance(new.parent_op, aa.FuncOp):
             for ring in self.rings:
                 ring.end(after)
@@ -216,7 +220,7 @@ class _Pipeline:
             read = {stages: block.add_argument(i32, old.location) for stages in depths}
             end.operands = (*end.operands, *(self._neighbour(tail, each, 1, n) for n, each in read.items()))
             self.loop = new = old.replace_with_additional_yields((first,) * len(read))
-            return new, _Places(read, [], None)
+            return new, _Places(read, [], [], None)
         head = Builder.at_start(block)
         head.location = old.location
         later = {held: self.counter.is_later(head, old.induction_variable, held)
@@ -256,7 +260,7 @@ class _Pipeline:
                 yielded.append(self._neighbour(tail, read[stages], 1, stages))
         end.operands = (*end.operands, *yielded)
         self.loop = new = old.replace_with_additional_yields(tuple(initial))
-        return new, _Places(read, fills, last.next)
+        return new, _Places(read, fills, [new.iter_args.index(drain) for drain in drains], last.next)
 
     def _read_stages(self, all_read: dict[int, Value], wait: tileas.AsyncWaitOp | None) -> None:
         for staged, buffer in zip(self.staged, self.buffers):

@@ -106,11 +106,15 @@ class _Rewriting:
         """Loops whose dots are one group, committed behind them."""
         self._program = _program_of(dots[0])
         """What the threads that multiply do: the function, or one of its agents."""
-        start = Builder.at_start(self._program)
-        start.location = dots[0].location
-        pair = UnitAttr() if dots[0].atom.is_of_pair else None  # as all are, or none
-        self._reserve = start.insert(tileas.TensorReserveOp(commits=IntegerAttr(1, i32), pair=pair))
+        pair = dots[0].atom.is_of_pair  # as all are, or none
+        # Of a pair of CTAs, all threads of both wait for it: not those of an agent.
+        entry = Builder.at_start(func.body.blocks[0] if pair else self._program)
+        entry.location = dots[0].location
+        made = tileas.TensorReserveOp(commits=IntegerAttr(1, i32), pair=UnitAttr() if pair else None)
+        self._reserve = entry.insert(made)
         self._memory = self._reserve.results[0]
+        start = Builder.at_start(self._program) if pair else entry
+        start.location = dots[0].location
         # As late as may be: a barrier for another reason may come before it.
         first = Builder.before(self._program.find_ancestor_op(dots[0]))
         first.location = dots[0].location
@@ -392,10 +396,8 @@ class _Rewriting:
                 Builder.before(buffer.parent_block.last).insert(tileas.TensorDeallocOp(buffer))
         block = self._program
         places = {op: number for number, op in enumerate(block.operations)}
-        last = max(
-            (block.find_ancestor_op(op) for op in self._func.walk() if op.name.startswith(names.TENSOR_MEMORY)),
-            key=lambda op: places[op],
-        )
+        used = (op for op in self._func.walk() if op.name.startswith(names.TENSOR_MEMORY) and op is not self._reserve)
+        last = max((block.find_ancestor_op(op) for op in used), key=lambda op: places[op])
         behind = Builder.before(last.next)
         behind.location = last.location
         behind.insert(tileas.TensorReleaseOp(self._memory))

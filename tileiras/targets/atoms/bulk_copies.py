@@ -42,6 +42,13 @@ _LOADS = (
         **{**_LOAD, "chosen": True},
     ),
     CopyAtom(
+        "tma_load_pair", "global", "shared", (16,), "=100f,110f", "nvvm.cp.async.bulk.tensor.shared.cta.global",
+        "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX, before=(_GENERIC_READ, _GLOBAL_WRITE),
+        syntax=".{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 "
+        "[{to}], [{map}, {at}], [{barrier}]",
+        **{**_LOAD, "chosen": True},
+    ),
+    CopyAtom(
         # Others have the instruction as well; there it may be much slower (the same section).
         "tma_load_multicast", "global", "shared", (16,), "=90a,100f,110f",
         "nvvm.cp.async.bulk.tensor.shared.cta.global", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
@@ -118,6 +125,9 @@ BOX_LOAD, BOX_STORE, BOX_REDUCE = "tma_load", "tma_store", "tma_reduce"
 
 BOX_MULTICAST = "tma_load_multicast"
 """The atom of a box on its way to the shared memory of all CTAs of a cluster."""
+
+PAIR_LOAD = "tma_load_pair"
+"""As `BOX_LOAD`, whose bytes complete on an mbarrier of either CTA of a pair."""
 
 REDUCTIONS: dict[tuple[str, str], str] = {
     **{("addf", element): "add" for element in ("f32", "f16", "bf16")},
