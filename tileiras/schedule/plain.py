@@ -19,6 +19,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation, UnitAttr
+from tileiras.layout.accumulators import reads_a_in_tensor_memory
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.shared_memory import ring_bytes, scratch_beside, shared_budget
 from tileiras.targets import CopyAtom, Target, find_copy_atom
@@ -179,15 +180,16 @@ class _Scheduler:
                 self._remarks.no_boxes(staged.load, refusal)
 
     def _goes_through_one_stage(self, loop: scf.ForOp, found: list[StagedLoad], budget: int) -> bool:
-        """Gives a loop the schedule of single stages where it can have it, and no ring fits: of several CTAs on an SM
-        none in which dots may be under way between iterations."""
+        """Gives a loop the schedule of single stages where it can have it, and no ring fits; beside other CTAs of its
+        SM, none in which dots may be under way between iterations."""
         bytes = sum(each.stage_bytes for each in found)
         left = budget - scratch_beside(loop, _gone(found))
-        # What single stages save is for other CTAs: a lone one has a ring of two where that fits.
-        most = 2 if (self._func.kernel_spec.occupancy or 1) == 1 else STAGES_IN_FLIGHT
-        if self._stages or self._agents or not bytes <= left < most * bytes:
+        turns = None if self._stages or self._agents or left < bytes else turns_of(loop, found)
+        if turns is None:
             return False
-        if turns_of(loop, found) is None:
+        # By the clock a ring of two is no faster, unless A goes through shared memory, which is then what binds.
+        shares_sm = (self._func.kernel_spec.occupancy or 1) > 1 and all(map(reads_a_in_tensor_memory, turns.adding))
+        if left >= (STAGES_IN_FLIGHT if shares_sm else 2) * bytes:
             return False
         if self._remarks is not None:
             self._remarks.pipelined(loop, found, 1, 1, self._atom)
