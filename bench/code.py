@@ -248,7 +248,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--samples", type=Path, help="a checkout of cuTile Python")
     parser.add_argument("--only", default="", help="only kernels whose names have one of these parts")
     parser.add_argument("--skip", default="", help="no kernels whose names have one of these parts")
-    parser.add_argument("--plans", type=plans, default={"plain": PLANS["plain"]}, help=", ".join(PLANS))
+    parser.add_argument("--plans", type=plans, default={"default": PLANS["default"]}, help=", ".join(PLANS))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--rows", type=lambda text: Path(text) if text else None, default=ROWS, metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as data")

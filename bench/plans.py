@@ -7,6 +7,7 @@ import argparse
 Plan = dict[str, str | int]
 
 PLANS: dict[str, Plan] = {
+    "default": {},
     "none": {"pipeline_strategy": "none"},
     "plain": {"pipeline_strategy": "unspecialize"},
     "boxes": {"pipeline_strategy": "unspecialize", "tensor_maps": "host"},
@@ -18,9 +19,10 @@ PLANS: dict[str, Plan] = {
     "clusters": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host", "num_ctas": 2},
     "auto": {"pipeline_strategy": "auto", "tensor_maps": "host"},
 }
-"""Options of `tileiras.compile`: loads where they stand, loads that run ahead in plain rings, in boxes of tensor maps
-that the host makes or the device, the same with operations of several iterations at a time, loads by an agent, by an
-agent in boxes, the same with two CTAs for each tile block, and what the compiler's rule makes of it with one."""
+"""Options of `tileiras.compile`: what is chosen without any, loads where they stand, loads that run ahead in plain
+rings, in boxes of tensor maps that the host makes or the device, the same with operations of several iterations at a
+time, loads by an agent, by an agent in boxes, the same with two CTAs for each tile block, and what the compiler's rule
+makes of it with one (`default` is the same without boxes)."""
 
 
 def plans(names: str) -> dict[str, Plan]:

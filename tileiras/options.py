@@ -64,8 +64,9 @@ OPTIONS: dict[str, Option] = {
         Option(
             "pipeline-strategy",
             str,
-            "unspecialize",
-            "whether loads run ahead of the loop that uses them, and who makes them: all warps, or warps for that",
+            "auto",
+            "whether loads run ahead of the loop that uses them, and who makes them: all warps, or warps for that; "
+            "with auto a rule says who",
             ("none", "unspecialize", "warp-specialize", "auto"),
         ),
         Option("v2-opt-level", int, 0, "from 1 on parts of several iterations overlap; from 2 on a search finds which",
@@ -111,6 +112,10 @@ ALIASES = {"line-info": "lineinfo"}
 
 _BY_ATTRIBUTE = {option.attribute: option for option in OPTIONS.values()}
 _BY_ATTRIBUTE.update({alias.replace("-", "_"): OPTIONS[name] for alias, name in ALIASES.items()})
+
+SEPARATELY = frozenset(("-c", "--compile-only"))
+"""Options of ptxas by which it ignores `setmaxnreg`: what is linked later has to have the same registers (its message
+C7504).  The registers of agents are then not what they were chosen for."""
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
@@ -181,6 +186,8 @@ class CompileOptions(Mapping[str, Any]):
                 "optimized debugging is currently not supported, change the optimization level to 0 or disable full "
                 "debug info"
             )
+        if values["pipeline-strategy"] == "auto" and not SEPARATELY.isdisjoint(values["ptxas-options"]):
+            values["pipeline-strategy"] = "unspecialize"
         self._values = values
 
     def __getitem__(self, name: str) -> Any:

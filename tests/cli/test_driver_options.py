@@ -171,7 +171,7 @@ MATMUL = Path(__file__).parents[2] / "examples" / "matmul_f32.mlir"
 
 DIFFERENCES = (
     "remark: the command's defaults differ from those documented for 'tileir': num-warps is chosen, not 4; num-ctas is "
-    "chosen, not 1; pipeline-strategy is unspecialize, not none; unspecialized-pipeline-num-stages is chosen, not 4\n"
+    "chosen, not 1; pipeline-strategy is auto, not none; unspecialized-pipeline-num-stages is chosen, not 4\n"
 )
 
 

@@ -25,7 +25,7 @@ TWICE = (AROUND[0] * 2).replace("%again", "%first", 1), AROUND[1] * 2
 
 
 def compiled(text: str, gpu: str = "sm_90", maps: str = "host"):
-    artifact = tileiras.compile(text, gpu_name=gpu, tensor_maps=maps)
+    artifact = tileiras.compile(text, gpu_name=gpu, tensor_maps=maps, pipeline_strategy="unspecialize")
     assert BOX in artifact.text and RUN not in artifact.text and INVAL in artifact.text
     return artifact
 
@@ -49,7 +49,8 @@ def test_a_loop_around(gpu, maps, ptxas):
 
 def test_stages_that_commits_free_are_of_pipes_for_the_whole_kernel():
     """On sm_100 a commit may arrive behind the loop: its loads are copied by all threads."""
-    program = tileiras.compile(kernels.matmul(around=AROUND), gpu_name="sm_100", tensor_maps="host", emit_remarks=True)
+    options = {"tensor_maps": "host", "pipeline_strategy": "unspecialize", "emit_remarks": True}
+    program = tileiras.compile(kernels.matmul(around=AROUND), gpu_name="sm_100", **options)
     said = [remark.reason for remark in remarks_of(program.diagnostics) if remark.name == "RemarkMemoryTensorMap"]
     assert "commits of dots, which may come behind its loop inside of another operation, free its stages" in said
     assert INVAL not in program.text and RUN in program.text

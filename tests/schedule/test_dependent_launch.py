@@ -12,9 +12,9 @@ from tests.kernels.tensor_maps import Arrays
 
 PLANS = {
     "serial": {"pipeline_strategy": "none"},
-    "ring": {},
-    "boxes": {"tensor_maps": "host"},
-    "boxes by maps of the kernel": {"tensor_maps": "device"},
+    "ring": {"pipeline_strategy": "unspecialize"},
+    "boxes": {"pipeline_strategy": "unspecialize", "tensor_maps": "host"},
+    "boxes by maps of the kernel": {"pipeline_strategy": "unspecialize", "tensor_maps": "device"},
     "agents": {"pipeline_strategy": "warp-specialize"},
     "agents and boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"},
 }

@@ -24,7 +24,9 @@ BOX, MAP = "cp.async.bulk.tensor", "tensormap.cp_fenceproxy"
 
 
 def compiled(text: str, gpu: str = "sm_90", **options):
-    return tileiras.compile(text, gpu_name=gpu, tensor_maps="device", **options)
+    """With one agent, unless another strategy is asked for."""
+    chosen = {"pipeline_strategy": "unspecialize", **options}
+    return tileiras.compile(text, gpu_name=gpu, tensor_maps="device", **chosen)
 
 
 @pytest.mark.parametrize("options", [{}, SPECIALIZED, {"tile_launch": True}], ids=["ring", "agents", "tile launch"])

@@ -25,7 +25,9 @@ BOX, RUN = "cp.async.bulk.tensor", "cp.async.cg"
 
 
 def compiled(text: str, gpu: str = "sm_90", **options):
-    return tileiras.compile(text, gpu_name=gpu, tensor_maps="host", **options)
+    """With one agent, unless another strategy is asked for."""
+    chosen = {"pipeline_strategy": "unspecialize", **options}
+    return tileiras.compile(text, gpu_name=gpu, tensor_maps="host", **chosen)
 
 
 OPERANDS = {
@@ -220,7 +222,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_rule_that_fails_is_named(name):
     text, reason = REFUSED[name]
-    program = tileiras.compile(text, gpu_name="sm_90", tensor_maps="host", emit_remarks=True)
+    program = compiled(text, emit_remarks=True)
     said = [remark.reason for remark in remarks_of(program.diagnostics) if remark.name == "RemarkMemoryTensorMap"]
     assert reason in said
     if name != "multiply-adds":

@@ -64,7 +64,9 @@ class Updates:
 
 
 def compiled(text: str, gpu: str = "sm_90", maps: str = "host", **options):
-    return tileiras.compile(text, gpu_name=gpu, tensor_maps=maps, **options)
+    """With one agent, unless another strategy is asked for."""
+    chosen = {"pipeline_strategy": "unspecialize", **options}
+    return tileiras.compile(text, gpu_name=gpu, tensor_maps=maps, **chosen)
 
 
 CASES = [

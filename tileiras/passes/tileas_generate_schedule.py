@@ -4,8 +4,8 @@ Serial: what is written, in its order.  Plain: loads run ahead, through shared m
 all warps alike.  Prefetch: one iteration ahead in registers, on targets without asynchronous copies.  `num-stages` says
 how many iterations' tiles there are at a time, the one that is computed included; 0 chooses by the hints of the loads
 and by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: loads that run ahead are left to an agent
-of their own where they can be; both variants are the light one.  With `auto` they are where it pays.  `serial` leaves
-all loops as they are.
+of their own where they can be; both variants are the light one.  With `auto` they are where a rule says that it pays
+(`schedule/warp_specialize.py`).  `serial` leaves all loops as they are.
 
 With `v2-opt-level` of 1 or more, loops whose loads run ahead are placed: where an SM has no other warps to compute
 under a product, iterations that overlap are shorter by the static model of costs, and their tiles fit into registers,
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from tileiras.ir import Operation
     from tileiras.ir.pass_manager import PassContext
     from tileiras.targets import Target
+
+
+_BY_AGENT = {"": (False,), "auto": (False, True), "light": (True,), "heavy": (True,)}
+"""Value of `agents` -> whether an agent will load."""
 
 
 class GenerateSchedule(FunctionPass):
@@ -60,7 +64,7 @@ class GenerateSchedule(FunctionPass):
             if self.serial:
                 leave_serial(func)
                 return
-            done = generate_schedule(func, gpu, self.num_stages or None, context.engine, bool(self.agents))
+            done = generate_schedule(func, gpu, self.num_stages or None, context.engine, _BY_AGENT[self.agents])
             self._pipelined += done.pipelined
             self._refused += done.refused
             if self.v2_opt_level > 0 and done.pipelined and not self.agents:

@@ -103,6 +103,8 @@ class AgentPlan(NamedTuple):
     loops: list[LoopPlan]
     slice: ProducerSlice
     atom: CopyAtom
+    beside: int
+    """Bytes of shared memory that the kernel takes at most beside its rings."""
 
 
 def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> AgentPlan:
@@ -120,14 +122,14 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     plans = [_loop_plan(loop, atom, target) for loop in loops]
     _check_pairs(func, plans)
     _share_rings(plans)
-    _fit(func, plans, target)
+    beside = _fit(func, plans, target)
     staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]
     _check_registers(func, staged)
     needed = ProducerSlice(func, [each.load for each in staged])
     for each in staged:
         if comes_in_boxes(each) and each.load.view.defining_op not in needed.outside:
             raise NotSeparable(each.load, "the tensor map of its view is not known before the agents begin")
-    return AgentPlan(plans, needed, atom)
+    return AgentPlan(plans, needed, atom, beside)
 
 
 def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
@@ -247,20 +249,23 @@ def _check_registers(func: aa.FuncOp, staged: list[StagedLoad]) -> None:
         raise NotSeparable(func, f"a thread needs {wanted} registers and gets {most} beside warps that load")
 
 
-def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> None:
-    """Gives pipes fewer stages until all fit into shared memory, where they live as long as the kernel runs.
+def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
+    """Gives pipes fewer stages until all fit into shared memory, where they live as long as the kernel runs; bytes that
+    are beside them.
 
     Raises NotSeparable where two stages of each do not fit.
     """
     pipes = [pipe for plan in plans for pipe in plan.pipes]
     budget = shared_budget(func, target)
-    left = budget - MBARRIER_BYTES - _beside(func, pipes, budget)
+    beside = MBARRIER_BYTES + _beside(func, pipes, budget)
+    left = budget - beside
     while sum(pipe.bytes for pipe in pipes) > left:
         deepest = max(plans, key=lambda plan: plan.stages)
         if deepest.stages <= LEAST_STAGES:
             raise NotSeparable(deepest.loop, "no shared memory is left for two stages of each pipe")
         for ring in dict.fromkeys(pipe.first for pipe in deepest.pipes):
             ring.stages -= 1
+    return beside
 
 
 def _beside(func: aa.FuncOp, pipes: list[PipePlan], budget: int) -> int:

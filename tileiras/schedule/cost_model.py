@@ -233,10 +233,14 @@ def _dot(op: Operation, warps: int, table: Resources) -> OperationCost:
         unit = Unit.FP64 if width_of(a) == 64 else Unit.FMA
         return _cost({unit: products, Unit.ISSUE: products / WARP}, table, FIXED_LATENCY)
     wide = atom is not None and atom.executor != "warp"
-    element = str(a.element_type)
-    cycles = table.tensor_cycles(2 * products, _OPERANDS.get(element, "f8"), wide)
+    operands = _OPERANDS.get(str(a.element_type), "f8")
     rows, columns, depth = (atom.cta_rows, *atom.shape[1:]) if atom is not None else (16, 8, 32)
     instructions = products / (rows * columns * depth) * (4 if wide else 1)  # one of a warpgroup is one of each warp
+    if operands == "f64" and not table.has_tensor(operands, wide):
+        # Chips for graphics have instructions of matrices of f64, which their few units of f64 execute.
+        return _cost({Unit.FP64: products, Unit.ISSUE: instructions}, table, table.latency["mma_sync"])
+    # What a chip's makers give no peak for is no faster than f16.
+    cycles = table.tensor_cycles(2 * products, operands if table.has_tensor(operands, wide) else "f16", wide)
     amounts: dict[Unit, float] = {Unit.TENSOR: cycles, Unit.ISSUE: instructions}
     if wide:
         # Every instruction reads its B, and A unless that is in registers (PTX ISA, wgmma.mma_async).

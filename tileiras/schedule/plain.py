@@ -10,6 +10,7 @@ and `nv_tileas.no_room` on those that could and found no shared memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tileiras.analysis.copied_loads import loads_of
@@ -50,11 +51,11 @@ def generate_schedule(
     target: Target,
     stages: int | None = None,
     engine: DiagnosticEngine | None = None,
-    agents: bool = False,
+    by_agent: Sequence[bool] = (False,),
 ) -> Outcome:
     """Chooses a schedule for every loop of a function of nv_tileas; `stages` overrides the number chosen for each;
-    `agents`: loads may be left to an agent later on, which can do what a loop's own ring cannot."""
-    return _Scheduler(func, target, stages, engine, agents).run()
+    `by_agent`: whether loads will be left to an agent, which can do what a loop's own ring cannot, or both."""
+    return _Scheduler(func, target, stages, engine, by_agent).run()
 
 
 def leave_serial(func: Any) -> None:
@@ -102,9 +103,10 @@ class _Scheduler:
     """Goes through the loops of a function, outer loops first: their rings take shared memory from inner ones."""
 
     def __init__(
-        self, func: aa.FuncOp, target: Target, stages: int | None, engine: DiagnosticEngine | None, agents: bool
-    ) -> None:
-        self._agents = agents
+        self, func: aa.FuncOp, target: Target, stages: int | None, engine: DiagnosticEngine | None,
+        by_agent: Sequence[bool],
+    ) -> None:  # fmt: skip
+        self._by_agent = by_agent
         self._func = func
         self._target = target
         self._stages = stages
@@ -171,11 +173,12 @@ class _Scheduler:
     def _choose_boxes(self, loop: scf.ForOp, found: list[StagedLoad]) -> None:
         """Leaves the mark of loads that a tensor map can serve where their stages can be filled by boxes."""
         for staged in filter(comes_in_boxes, found):
-            refusal = box_refusal(staged, loop, self._agents)
-            if refusal:
+            refusals = [box_refusal(staged, loop, by_agent) for by_agent in self._by_agent]
+            refusal = refusals[0]
+            if all(refusals):
                 del staged.load.attributes[tileas.AHEAD_ATOM]
             else:
-                refusal = keep_apart(staged, loop, self._agents)
+                refusal = keep_apart(staged, loop, True in self._by_agent)
             if refusal and self._remarks is not None:
                 self._remarks.no_boxes(staged.load, refusal)
 
@@ -184,15 +187,19 @@ class _Scheduler:
         SM, none in which dots may be under way between iterations."""
         bytes = sum(each.stage_bytes for each in found)
         left = budget - scratch_beside(loop, _gone(found))
-        turns = None if self._stages or self._agents or left < bytes else turns_of(loop, found)
-        if turns is None:
+        if self._stages or False not in self._by_agent or left < bytes:
             return False
+        turns = turns_of(loop, found)
+        if turns is None or any(box_refusal(each, loop) for each in filter(comes_in_boxes, found)):
+            return False  # boxes that only an agent can copy, for one
         # By the clock a ring of two is no faster, unless A goes through shared memory, which is then what binds.
         shares_sm = (self._func.kernel_spec.occupancy or 1) > 1 and all(map(reads_a_in_tensor_memory, turns.adding))
         if left >= (STAGES_IN_FLIGHT if shares_sm else 2) * bytes:
             return False
         if self._remarks is not None:
             self._remarks.pipelined(loop, found, 1, 1, self._atom)
+        for each in filter(comes_in_boxes, found):
+            keep_apart(each, loop)
         self._rings[loop] = bytes
         self._schedule(loop, tileas.SINGLE_BUFFER, 1, [each.load for each in found])
         return True

@@ -68,6 +68,10 @@ class Resources(NamedTuple):
         """How long the unit takes for an amount of what it counts; not for `TENSOR`, whose rate depends on the type."""
         return amount / self.rate[unit]
 
+    def has_tensor(self, operands: str, wide: bool) -> bool:
+        """Whether a rate of tensor cores is known for products of such operands."""
+        return operands in (self.tensor if wide else self.mma_sync) or operands in self.tensor
+
     def tensor_cycles(self, flops: float, operands: str, wide: bool) -> float:
         """How long tensor cores take.  Raises KeyError for operands that they do not have."""
         table = self.tensor if wide else self.mma_sync

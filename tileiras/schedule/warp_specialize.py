@@ -3,25 +3,41 @@
 `pipeline-strategy=warp-specialize` asks for it, `auto` leaves it to a rule.  Loops get the plain schedule first, which
 says what runs ahead and by how many stages; where all of them can be split (`agent_plan.py`), they are.
 
-The rule: specialize where a thread copies all tiles in boxes of tensor maps, at least 8 KiB of them an iteration, in
-loops that may run three times.  Threads that copy with `cp.async` gain nothing by being others than those that
-multiply: by our estimate a product of f16 matrices of 4096, 128x256x64, takes 309 us on H200 so, and 239 us with the
-plain schedule.
+The rule: specialize where a loop may run three times and loads 8 KiB or more in each iteration, where an SM holds as
+many CTAs with the further warps as without them, and
+
+- one thread copies the tiles, in boxes of tensor maps: nobody waits for the CTA, and the threads that compute issue no
+  copies; or
+- copies are the threads' (`cp.async`), and the threads that compute issue instructions of their own for as long as it
+  takes to issue the copies and to compute their addresses.  Products of `mma.sync` and exponentials are such: under
+  them others copy.  Threads whose products are of `wgmma` or `tcgen05` only wait: they copy as well as others would.
+
+By our estimate a product of f16 matrices of 8192, 128x128x64, takes 1,468 us on B200 with threads of an agent that
+copy, and 1,066 us with the plain schedule; on RTX 5090 it takes 5,646 us, and 6,350 us (docs/scheduling.md).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras.analysis.agents import least_ctas_of
 from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.targets import Target
+from tileiras.ir import Operation
+from tileiras.resources.agent_registers import loading_warps
+from tileiras.resources.expected_registers import expected_registers
+from tileiras.resources.limits import threads_of
+from tileiras.resources.shared_memory import ring_bytes, scratch_beside
+from tileiras.targets import Target, occupancy, registers_per_thread
 from tileiras.targets.pipe_protocol import BOXES
+from tileiras.targets.sm import WARP_SIZE
 
-from .agent_plan import AgentPlan, leave_plain, plan_agents
+from .agent_plan import AgentPlan, LoopPlan, leave_plain, plan_agents
+from .cost_model import nested_cost, operation_cost
 from .induction_variable import trip_count
 from .producer_slice import NotSeparable
+from .resource_table import Resources, Unit, resources
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -31,19 +47,24 @@ AUTO = "auto"
 LEAST_TRIPS, LEAST_BYTES = 3, 8192
 """Of a loop that `auto` specializes, where its trip count is known, and of the tiles of an iteration."""
 
+FEWER_REGISTERS = 7 / 8
+"""Share of the registers that are expected of a kernel, which ptxas may take instead: of most kernels it takes as many,
+give or take 15 % (docs/resources.md)."""
+
 
 def specialize_loops(func: aa.FuncOp, target: Target, variant: str, engine: DiagnosticEngine | None = None) -> bool:
     """Whether the loops of a function of nv_tileas with a plain schedule leave their loads to an agent, which their
     schedules say from now on; a remark gives the reason where they do not."""
-    loops = [op for op in func.walk() if isinstance(op, scf.ForOp) and _is_plain(op)]
+    loops = [op for op in func.walk() if isinstance(op, scf.ForOp) and _kind(op) == tileas.PLAIN]
     if not loops and variant == AUTO:
         return False
     try:
         if not loops:
             raise NotSeparable(func, "no loads run ahead of a loop")
+        for loop in (op for op in func.walk() if isinstance(op, scf.ForOp) and _kind(op) == tileas.SINGLE_BUFFER):
+            raise NotSeparable(loop, "the loads of a loop go through single stages, which its own threads fill")
         plan = plan_agents(func, target, loops)
-        if variant == AUTO:
-            _check_that_it_pays(plan)
+        why = _gain(func, plan, target) if variant == AUTO else ""
     except NotSeparable as found:
         leave_plain(loops, target)
         if engine is not None:
@@ -57,24 +78,87 @@ def specialize_loops(func: aa.FuncOp, target: Target, variant: str, engine: Diag
         each.loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.WARP_SPECIALIZE, each.stages)
     if engine is not None:
         count = counted(len(plan.loops), "loop")
-        engine.remark(func.location, f"warp-specialize ({variant}): the loads of {count} go to an agent of their own")
+        engine.remark(
+            func.location, f"warp-specialize ({variant}): the loads of {count} go to an agent of their own{why}"
+        )
     return True
 
 
-def _check_that_it_pays(plan: AgentPlan) -> None:
-    """Raises NotSeparable, with the reason, where the rule of `auto` leaves a kernel with one agent."""
-    for loop, pipes in plan.loops:
-        trips, size = trip_count(loop), sum(each.stage_bytes for pipe in pipes for each in pipe.loads)
+def _gain(func: aa.FuncOp, plan: AgentPlan, target: Target) -> str:
+    """Why the rule of `auto` gives a kernel another agent, for a remark.
+
+    Raises NotSeparable, with the reason, where it does not.
+    """
+    why, in_boxes = ": a thread copies their tiles in boxes", True
+    for each in plan.loops:
+        loop, trips = each.loop, trip_count(each.loop)
+        size = sum(staged.stage_bytes for pipe in each.pipes for staged in pipe.loads)
         if trips is not None and trips < LEAST_TRIPS:
-            raise NotSeparable(loop, f"the loop runs {trips} times")
+            raise NotSeparable(loop, f"the loop runs {counted(trips, 'time')}")
         if size < LEAST_BYTES:
             raise NotSeparable(loop, f"an iteration loads {size} bytes, fewer than {LEAST_BYTES}")
-        for pipe in pipes:
-            if pipe.producer != BOXES:
-                raise NotSeparable(pipe.loads[0].load, "its tile is not copied in boxes of a tensor map")
+        if any(pipe.producer != BOXES for pipe in each.pipes):
+            in_boxes = False
+            copies, others = _issued(each, resources(target), func.kernel_spec.num_warps)
+            if others < copies:
+                raise NotSeparable(
+                    loop,
+                    f"threads copy its tiles for {copies:.0f} cycles of an iteration, and issue other instructions for"
+                    f" {others:.0f}",
+                )
+            why = f": threads copy their tiles for {copies:.0f} cycles of an iteration, under {others:.0f} of others"
+    alone, beside = _resident_ctas(func, plan, target, in_boxes)
+    if beside < alone:
+        raise NotSeparable(func, f"an SM holds {counted(alone, 'CTA')}, with warps that load {beside}")
+    return why
 
 
-def _is_plain(loop: scf.ForOp) -> bool:
+def _resident_ctas(func: aa.FuncOp, plan: AgentPlan, target: Target, in_boxes: bool) -> tuple[int, int]:
+    """CTAs that an SM may hold with the plain schedule, and that it is expected to hold with another agent; one at
+    least.  A thread gets no more registers than leave an SM the CTAs that it has to hold."""
+    threads, registers, least = threads_of(func), expected_registers(func), least_ctas_of(func)
+    # Rings are gone behind their loops, pipes are there as long as the kernel runs.
+    rings = plan.beside
+    for loop, pipes in plan.loops:
+        staged = [each for pipe in pipes for each in pipe.loads]
+        stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
+        gone = {leaf.convert for each in staged for leaf in each.leaves} | {each.load for each in staged}
+        ring = stages * sum(each.stage_bytes for each in staged)
+        rings = max(rings, ring + ring_bytes(loop) + scratch_beside(loop, gone))
+    held = plan.beside + sum(pipe.bytes for each in plan.loops for pipe in each.pipes)
+    together = threads + WARP_SIZE * loading_warps(func.kernel_spec.num_warps, in_boxes)
+    few = round(registers * FEWER_REGISTERS)
+    alone, beside = (
+        occupancy(target, count, min(each, registers_per_thread(count, least)), shared)
+        for count, each, shared in ((threads, few, rings), (together, registers, held))
+    )
+    return max(1, alone.ctas), max(1, beside.ctas)
+
+
+def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]:
+    """Cycles of an iteration in which threads issue copies of tiles, with what nothing but their addresses needs, and
+    in which they issue everything else."""
+    loads = {staged.load for pipe in plan.pipes for staged in pipe.loads}
+    gone = {leaf.convert for pipe in plan.pipes for staged in pipe.loads for leaf in staged.leaves}
+    for_copies: set[Operation] = set(loads)
+    copies = others = 0.0
+    for op in reversed(list(plan.loop.body.block.operations)):
+        if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
+            # Of a loop whose trip count is not known nobody knows how much it issues; not less than nothing.
+            others += (nested_cost(op, warps, table) or {}).get(Unit.ISSUE, 0.0)
+            continue
+        users = [user for value in op.results for user in value.users]
+        if users and all(user in for_copies for user in users):
+            for_copies.add(op)
+        cycles = operation_cost(op, warps, table).busy.get(Unit.ISSUE, 0.0)
+        if op in for_copies:
+            copies += cycles
+        elif op not in gone:
+            others += cycles
+    return copies, others
+
+
+def _kind(loop: scf.ForOp) -> str:
     schedule = loop.attributes[tileas.LOOP_SCHEDULE]
     assert isinstance(schedule, tileas.LoopScheduleAttr)
-    return schedule.kind == tileas.PLAIN
+    return schedule.kind

@@ -140,9 +140,15 @@ def _schedules(options: StageOptions) -> bool:
     return options.pipeline_strategy != "none" and options.opt_level > 0
 
 
+def _is_left_to_a_rule(options: StageOptions) -> bool:
+    """Whether a rule says if a kernel gets agents: not where an option of the unspecialized pipeline is given."""
+    asked = options.v2_opt_level > 0 or options.unspecialized_pipeline_num_stages is not None
+    return options.pipeline_strategy == "auto" and not asked
+
+
 def passes(options: StageOptions) -> list[Pass]:
     found = [_pass(row, options) for row in decisions(options)]
-    if options.pipeline_strategy in ("warp-specialize", "auto") and options.opt_level > 0:
+    if options.opt_level > 0 and (options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)):
         from tileiras.passes.tileaa_agent_verifier import AgentVerifier
 
         found.append(AgentVerifier(compute_capability=options.gpu_name))
@@ -165,7 +171,7 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
         given["serial"] = True
     elif row.made is GenerateSchedule and options.pipeline_strategy == "warp-specialize":
         given["agents"] = "light" if options.rrt_size_threshold == 0 else "heavy"
-    elif row.made is GenerateSchedule and options.pipeline_strategy == "auto":
+    elif row.made is GenerateSchedule and _is_left_to_a_rule(options):
         given["agents"] = "auto"
     item = row.made(**given)
     return item.after(row.after) if row.after else item

@@ -15,7 +15,8 @@ from tileiras.sim.estimate.result import Estimate
 def estimated(shape: tuple[int, int, int], steps: int, target: str, gpu: str, tensor_maps: str) -> Estimate:
     m, n, k = shape
     text = matmul(shape, "f16", steps=steps).text.encode()
-    (kernel,) = tileiras.compile(text, gpu_name=target, emit="ptx", tensor_maps=tensor_maps).kernels
+    options = {"tensor_maps": tensor_maps, "pipeline_strategy": "unspecialize"}
+    (kernel,) = tileiras.compile(text, gpu_name=target, emit="ptx", **options).kernels
     ptx = kernel.artifacts[".ptx"].decode()
     assert ("cp.async.bulk.tensor" in ptx) == (tensor_maps == "host")
     arrays = [np.ones((m, steps * k), np.float16), np.ones((steps * k, n), np.float16), np.zeros((m, n), np.float32)]

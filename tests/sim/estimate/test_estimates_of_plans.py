@@ -34,8 +34,8 @@ KERNELS = {
     "attention 64": lambda: attention_like(1, rows=64, columns=64, depth=128, steps=STEPS),
 }
 PLANS = {
-    "plain": {"tensor_maps": "none"},
-    "boxes": {"tensor_maps": "host"},
+    "plain": {"tensor_maps": "none", "pipeline_strategy": "unspecialize"},
+    "boxes": {"tensor_maps": "host", "pipeline_strategy": "unspecialize"},
     "agents": {"tensor_maps": "none", "pipeline_strategy": "warp-specialize"},
     "agents with boxes": {"tensor_maps": "host", "pipeline_strategy": "warp-specialize"},
     "auto": {"tensor_maps": "host", "pipeline_strategy": "auto"},

@@ -1,0 +1,102 @@
+"""What the strategy `auto` chooses, by default, for loops whose loads run ahead: agents or not, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+import tileiras
+from tests.kernels import tensor_maps
+from tests.kernels.dots import Matmul, attention_like, matmul
+from tests.kernels.tensor_maps import Arrays
+from tests.kernels.views import Kernel
+from tileiras.diagnostics import Severity
+from tileiras.options import CompileOptions
+
+KERNELS = {
+    "product": lambda: matmul((128, 128, 64), steps=4),
+    "large product": lambda: matmul((128, 256, 64), steps=4),
+    "small product": lambda: matmul((32, 32, 32), steps=4),
+    "short loop": lambda: matmul((128, 128, 64), steps=2),
+    "8-bit product": lambda: matmul((128, 128, 64), "i8", steps=4),
+    "attention": lambda: attention_like(1, rows=64, columns=64, depth=128, steps=4),
+}
+AGENTS = "the loads of 1 loop go to an agent of their own"
+ONE = "the warps of this kernel are not specialized"
+
+
+def chosen(kernel: Kernel, gpu: str, maps: str = "none", **options: int | str) -> tuple[str, str]:
+    """The schedule that the loop has in nv_tileas, and what a remark says of it."""
+    artifact = kernel.compiled(gpu, emit="tileas", tensor_maps=maps, **options)
+    (said,) = (each.message for each in artifact.diagnostics
+               if each.severity is Severity.REMARK and each.message.startswith("warp-specialize (auto)"))  # fmt: skip
+    return "agents" if ".agent_switch " in artifact.text else "one", said
+
+
+@pytest.mark.parametrize("name, gpu, maps, plan, why", [
+    # A thread copies boxes, and nobody else.
+    ("product", "sm_90", "host", "agents", "a thread copies their tiles in boxes"),
+    ("product", "sm_100", "host", "agents", "a thread copies their tiles in boxes"),
+    ("product", "sm_120", "host", "agents", "a thread copies their tiles in boxes"),
+    # Threads that wait for their product could as well copy.
+    ("product", "sm_90", "none", "one", "threads copy its tiles for 16 cycles of an iteration"),
+    ("product", "sm_100", "none", "one", "threads copy its tiles for 16 cycles of an iteration"),
+    # Those that issue it, or compute exponentials, could not.
+    ("product", "sm_120", "none", "agents", "for 16 cycles of an iteration, under 128 of others"),
+    ("attention", "sm_90", "none", "agents", "threads copy their tiles for"),
+    ("attention", "sm_120", "none", "agents", "threads copy their tiles for"),
+    ("small product", "sm_120", "none", "one", "an iteration loads 4096 bytes, fewer than 8192"),
+    ("short loop", "sm_120", "host", "one", "the loop runs 2 times"),
+    ("product", "sm_80", "none", "one", "sm_80 has no registers by agent"),
+    # Two CTAs of 8 warps, or one of 12.
+    ("8-bit product", "sm_120", "none", "one", "an SM holds 2 CTAs, with warps that load 1"),
+])  # fmt: skip
+def test_choice(name, gpu, maps, plan, why):
+    found, said = chosen(KERNELS[name](), gpu, maps)
+    assert found == plan and why in said
+    assert (AGENTS if plan == "agents" else ONE) in said
+
+
+def test_options_of_the_unspecialized_pipeline_choose_it():
+    kernel = KERNELS["product"]()
+    for options in ({"v2_opt_level": 1}, {"unspecialized_pipeline_num_stages": 3}, {"opt_level": 0}):
+        assert "agent_switch" not in kernel.compiled("sm_120", emit="tileas", **options).text
+
+
+@pytest.mark.parametrize("word", ["-c", "--compile-only"])
+def test_what_is_linked_later_has_one_agent(word):
+    """ptxas ignores `setmaxnreg` there."""
+    options = {"gpu-name": "sm_120", "ptxas-options": ["-v", word]}
+    assert CompileOptions(options)["pipeline-strategy"] == "unspecialize"
+    asked = CompileOptions({**options, "pipeline-strategy": "warp-specialize"})
+    assert asked["pipeline-strategy"] == "warp-specialize"
+    assert CompileOptions({"gpu-name": "sm_120", "ptxas-options": ["-v"]})["pipeline-strategy"] == "auto"
+
+
+def test_maps_that_a_loop_around_makes_serve_one_agent():
+    """No agent could know them before it begins; boxes are copied all the same."""
+    around = ("for %again in (%zero to %steps, step %one) : tile<i32> {", "continue\n}")
+    text = tensor_maps.matmul(around=around)
+    start, end = text.index("%q_a = assume"), text.index("%q_b = assume")
+    view = text[start:end]
+    text = (text[:start] + text[end:]).replace(around[0], f"{around[0]}\n    {view}")
+    made = tileiras.compile(text, gpu_name="sm_90", tensor_maps="host")
+    assert "cp.async.bulk.tensor" in made.text
+    assert "setmaxnreg" not in made.text and ".reqntid 128" in made.text
+    for seed in (None, 0):
+        Arrays(64, 71, 96).launch(made.text, made.kernels[0].metadata, seed)
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
+def test_hints_of_warps_and_ctas_stand(gpu, maps):
+    """`num_worker_warps_per_cta` counts the warps that compute; an SM holds the CTAs of `occupancy`."""
+    for warps in (1, 2, 4, 8):
+        hints = f"{gpu} = {{num_worker_warps_per_cta = {warps}, occupancy = 2}}"
+        kernel = Matmul((64, 64, 64), steps=4, hints=hints).kernel()
+        artifact = kernel.compiled(gpu, tensor_maps=maps)
+        module = kernel.compiled(gpu, emit="tileas", tensor_maps=maps).text
+        assert f"numWarps = {warps}" in module
+        if "agent_switch" in module:
+            assert f"num_warps = [{warps}, " in module
+        assert ".minnctapersm 2" in artifact.text
+        kernel.emulated(artifact, 1)
