@@ -15,8 +15,8 @@ from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 DEPTHS = (1, 2, 3, 4)
-EXECUTED = [kinds for kinds in PIPE_PROTOCOLS if "wgmma" not in kinds and "tcgen05" not in kinds]
-"""Pairs of kinds that a text can use already."""
+EXECUTED = [kinds for kinds in PIPE_PROTOCOLS if not {"wgmma", "tcgen05", "tcgen05_pair"} & set(kinds)]
+"""Pairs of kinds without products, which kernels with dots execute."""
 
 PAIRS = [
     (kinds, gpu) for kinds in EXECUTED for gpu in TARGETS if target(gpu).meets(PIPE_PROTOCOLS[kinds].requires)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tileiras
 from tests.kernels.dots import attention_like
+from tests.kernels.tile_rounds import rounds
 from tests.tileas_stage import through
 from tileiras.ir import parse_module, print_op
 
@@ -40,7 +41,7 @@ def level(name: str, text: str = "", **options: str) -> str:
 
 
 def test_the_page_shows_what_is_made():
-    loop, _, agents = SHOWN
+    loop, _, agents, _ = SHOWN
     source = level("tileaa")
     holds(operations(loop), operations(source))
     options = {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}
@@ -50,7 +51,7 @@ def test_the_page_shows_what_is_made():
 
 
 def test_the_page_shows_the_stages_of_attention():
-    _, shown, _ = SHOWN
+    shown = SHOWN[1]
     source = attention_like(1, rows=64, columns=64, depth=64, steps=6).compiled("sm_90", emit="tileaa").text
     options = {"pipeline_strategy": "unspecialize", "v2_opt_level": "2"}
     made = print_op(through(parse_module(source, "m.mlir"), "tileas-generate-schedule", **options))
@@ -58,6 +59,18 @@ def test_the_page_shows_the_stages_of_attention():
     placed = stages(made)
     assert [each for each in placed if each[0] == "nv_tileas.dot"] == [("nv_tileas.dot", 0), ("nv_tileas.dot", 1)]
     assert ("nv_tileas.reduce", 0) in placed  # what lies between the products
+
+
+def test_the_page_shows_the_agent_that_multiplies():
+    source = rounds((128, 128, 64)).compiled("sm_100", emit="tileaa", tensor_maps="host").text
+    options = {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}
+    made = print_op(through(parse_module(source, "m.mlir"), "tileas-specialize-mma", "sm_100", **options))
+    shown = operations(SHOWN[3])
+    loops = [place for place, name in enumerate(shown) if name == "scf.for"]
+    multiplies = loops[-2]  # the loop over tiles of the last program
+    holds(shown[multiplies:], operations(made[made.rindex("}, {") :]))
+    holds(shown[:multiplies], operations(made))
+    assert "producer = tcgen05 consumer = tcgen05_ld" in made and re.search(r"num_warps = \[\d+, 1, 1\]", made)
 
 
 def test_the_page_names_the_plain_schedule():
