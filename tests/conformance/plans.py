@@ -101,7 +101,7 @@ AGENTS = ("warp-specialize", "auto")
 
 def features(ptx: str, program: Program, target: str, options: dict[str, Any]) -> tuple[str, ...]:
     found = [name for name, pattern in FEATURES.items() if re.search(pattern, ptx)]
-    if options["pipeline_strategy"] in AGENTS:
+    if options.get("pipeline_strategy", "auto") in AGENTS:
         # PTX does not say whether warps that go separate ways are agents.
         decided = tileiras.compile(program.source, gpu_name=target, emit="tileas", **options).text
         found += ["agents"] * (".agent_switch " in decided)

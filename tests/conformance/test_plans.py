@@ -55,7 +55,7 @@ def test_a_type_that_a_target_lacks_is_no_failure(capsys):
 def test_an_unknown_plan_is_named(capsys):
     with pytest.raises(SystemExit):
         plans.main(["--plans", "fast"])
-    assert "unknown plan fast: accepted are none, plain, boxes" in capsys.readouterr().err
+    assert "unknown plan fast: accepted are default, none, plain, boxes" in capsys.readouterr().err
 
 
 def test_an_agent_that_computes_leaves_shared_memory_to_the_one_that_loads():
