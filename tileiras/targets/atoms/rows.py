@@ -112,6 +112,16 @@ class TensorTile(NamedTuple):
 Operand = Fragment | SharedTile | TensorTile
 
 
+def _ctas(atom: MmaAtom | ScaledMmaAtom) -> int:
+    """How many CTAs execute it together."""
+    return 2 if atom.executor == PAIR else 1
+
+
+def _cta_rows(atom: MmaAtom | ScaledMmaAtom) -> int:
+    """Rows of A and of the result that a CTA has."""
+    return atom.shape[0] // _ctas(atom)
+
+
 class MmaAtom(NamedTuple):
     """`d = a @ b + c`.
 
@@ -151,15 +161,8 @@ class MmaAtom(NamedTuple):
     chosen: bool = True
     """False for an instruction that is described and that no pass chooses yet."""
 
-    @property
-    def ctas(self) -> int:
-        """How many execute it together."""
-        return 2 if self.executor == PAIR else 1
-
-    @property
-    def cta_rows(self) -> int:
-        """Rows of A and of the result that a CTA has."""
-        return self.shape[0] // self.ctas
+    ctas = property(_ctas)
+    cta_rows = property(_cta_rows)
 
 
 class ScaledMmaAtom(NamedTuple):
@@ -195,15 +198,8 @@ class ScaledMmaAtom(NamedTuple):
     syntax: str = ""
     chosen: bool = True
 
-    @property
-    def ctas(self) -> int:
-        """How many execute it together."""
-        return 2 if self.executor == PAIR else 1
-
-    @property
-    def cta_rows(self) -> int:
-        """Rows of A and of the result that a CTA has."""
-        return self.shape[0] // self.ctas
+    ctas = property(_ctas)
+    cta_rows = property(_cta_rows)
 
 
 class CopyAtom(NamedTuple):
