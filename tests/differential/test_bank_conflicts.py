@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,13 @@ KERNELS = {
 }
 
 
+TWICE = {("dot of i8", "sm_90"): r"(ld|st)\.shared\.\S*b32\s"}
+"""Where words of these instructions come from half of the banks, and why that is the least.  For `wgmma` B of 8 bits is
+read along N and stored along K, in rows of 64 bytes both times, two of which lie in the 128 bytes of all banks: which of
+the two, the lowest bit of K says where B is read, and of N where it is stored.  A word of one has four elements of the
+other, so all lanes of an instruction have the same bit."""
+
+
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_access_of_shared_memory_waits_for_a_bank(name, gpu_name):
@@ -72,4 +81,9 @@ def test_no_access_of_shared_memory_waits_for_a_bank(name, gpu_name):
     ).bank_wavefronts
     assert counted, "something goes through shared memory"
     lines = artifact.text.splitlines()
-    assert [lines[line - 1] for line, (total, least) in counted.items() if total != least] == []
+    waiting = {lines[line - 1]: total / least for line, (total, least) in counted.items() if total != least}
+    known = TWICE.get((name, gpu_name))
+    if known is None:
+        assert waiting == {}
+    else:
+        assert waiting and set(waiting.values()) == {2} and all(re.search(known, line) for line in waiting)

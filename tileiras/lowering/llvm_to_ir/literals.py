@@ -82,6 +82,10 @@ def escaped(text: str) -> str:
 
 
 def assembly_text(asm: str, constraints: str, side_effects: bool, result: str, arguments: str) -> str:
-    """A call of inline assembly; `result` and `arguments` are LLVM text."""
+    """A call of inline assembly; `result` and `arguments` are LLVM text.
+
+    What threads of a warp execute together must not be repeated in branches that part them.
+    """
     keyword = "sideeffect " if side_effects else ""
-    return f'call {result} asm {keyword}"{escaped(asm)}", "{escaped(constraints)}"({arguments})'
+    together = " convergent" if ".sync" in asm or ".aligned" in asm else ""
+    return f'call {result} asm {keyword}"{escaped(asm)}", "{escaped(constraints)}"({arguments}){together}'
