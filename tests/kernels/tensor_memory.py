@@ -22,9 +22,14 @@ def instructions(ptx: str) -> set[str]:
     return found
 
 
+PLAIN = {"pipeline_strategy": "unspecialize"}
+"""All warps of a kernel copy and multiply, whatever would be chosen."""
+
+
 def check(kernel: Kernel, *shapes: str, gpu: str = GPU, **options) -> str:
-    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX."""
-    artifact = kernel.compiled(gpu, **options)
+    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX.  It is `PLAIN` unless
+    the options say something else."""
+    artifact = kernel.compiled(gpu, **{**PLAIN, **options})
     assert instructions(artifact.text) == set(shapes)
     assert "mma.sync" not in artifact.text
     for seed in SEEDS:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.dots import Matmul, attention_like, by_columns, chained, converted, matmul
-from tests.kernels.tensor_memory import FENCES, ORDERS, TENSOR_ORDERS, check, fails, survivors
+from tests.kernels.tensor_memory import FENCES, ORDERS, PLAIN, TENSOR_ORDERS, check, fails, survivors
 from tests.kernels.views import Kernel
 from tileiras.codegen import ptxas, toolkit
 
@@ -221,7 +221,7 @@ MUTATED = {
 def test_nothing_that_orders_is_superfluous(name):
     make, options, orders = MUTATED[name]
     kernel = make()
-    artifact = kernel.compiled(GPU, **options)
+    artifact = kernel.compiled(GPU, **PLAIN, **options)
     assert not survivors(kernel, artifact, orders)
 
 

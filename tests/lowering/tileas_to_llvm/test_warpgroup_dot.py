@@ -28,9 +28,14 @@ def forms(ptx: str) -> set[str]:
     return {("registers" if a == "{" else "shared") + " " + flags.partition(", ")[2] for a, flags in found}
 
 
+PLAIN = {"pipeline_strategy": "unspecialize"}
+"""All warps of a kernel copy and multiply, whatever would be chosen."""
+
+
 def check(kernel: Kernel, *shapes: str, **options) -> str:
-    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX."""
-    artifact = kernel.compiled(GPU, **options)
+    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX.  It is `PLAIN` unless
+    the options say something else."""
+    artifact = kernel.compiled(GPU, **{**PLAIN, **options})
     assert instructions(artifact.text) == set(shapes)
     assert "mma.sync" not in artifact.text
     for seed in SEEDS:
@@ -185,7 +190,7 @@ MUTATED = {
 def test_no_fence_group_or_wait_is_superfluous(name):
     make, options = MUTATED[name]
     kernel = make()
-    artifact = kernel.compiled(GPU, **options)
+    artifact = kernel.compiled(GPU, **PLAIN, **options)
     survivors = []
     for found in _ORDERS.finditer(artifact.text):
         mutated = artifact.text[: found.start()] + artifact.text[found.end() :]
