@@ -57,7 +57,7 @@ UNITS = frozenset(FAMILIES_OF)
 
 _LOADS = frozenset({"LDG", "LDS", "LDSM", "LD", "LDL", "STL"})
 """Of those, what ptxas may move to another block, or adds on its own."""
-_SPARE = frozenset({"LDL", "STL", "WARPGROUP"})
+_SPARE = ("LDL", "STL", "WARPGROUP.DEPBAR")
 """What ptxas adds on its own as often as it likes: spills, and waits for products that it could not keep in flight."""
 _EFFECTS = UNITS - _LOADS | {"UTCATOMSWS", "NANOSLEEP"}
 
@@ -196,7 +196,7 @@ def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Col
     for instruction in instructions:
         line, opcode = instruction.ptx_line, instruction.opcode
         if line in known and line not in several:
-            moves = (opcode in _EFFECTS or opcode in _LOADS) and opcode not in _SPARE
+            moves = (opcode in _EFFECTS or opcode in _LOADS) and not instruction.name.startswith(_SPARE)
             kind = 2 if not moves else 1 if "mma" in FAMILIES_OF.get(opcode, ()) else 0
             counts[kind][line, instruction.name] = counts[kind].get((line, instruction.name), 0) + 1
     for each in counts:
