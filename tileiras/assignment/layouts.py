@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
@@ -12,8 +12,10 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, packed_layout, with_layout
 from tileiras.layout.linear_layout import SHARED_DIMS
 
-from .operand_origins import Origins
 from .propagation import LayoutAssignment
+
+if TYPE_CHECKING:
+    from .operand_origins import Origins
 
 
 class Rematerializable:
@@ -31,7 +33,7 @@ class Layouts:
     def __init__(self, assignment: LayoutAssignment, rewriter: ConversionRewriter) -> None:
         self.assignment = assignment
         self.rewriter = rewriter
-        self.origins = Origins(lambda: assignment.memory)
+        self._origins: Origins | None = None
         self._made: dict[tuple[Value, LinearLayout], Value] = {}
 
     @staticmethod
@@ -83,12 +85,16 @@ class Layouts:
     def _transposing(self, old: Value, layout: LinearLayout) -> LinearLayout | None:
         if layout.dims != SHARED_DIMS or len(layout.shape) != 2:
             return None
-        origin, current = self.origins.of(old), self.assignment.layout(old)
-        if origin is None or current is None or layout.coordinates(layout.bases("offset")[0])[origin.axis]:
-            return None
-        # Loaded for such operands only.
+        # Loaded for operands in shared memory only.
         from tileiras.layout.transposing import transposing_layout
 
+        from .operand_origins import Origins
+
+        if self._origins is None:
+            self._origins = Origins(lambda: self.assignment.memory)
+        origin, current = self._origins.of(old), self.assignment.layout(old)
+        if origin is None or current is None or layout.coordinates(layout.bases("offset")[0])[origin.axis]:
+            return None
         return transposing_layout(origin.axis, layout, old.type.element_type.width, current.warps)
 
     def concrete(self, old: Value) -> Value:

@@ -57,6 +57,8 @@ class GenerateSchedule(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.dialects import scf
 
+        # By the rule of `auto` only loops whose loads run ahead leave them to another agent.
+        specializes = self.agents not in ("", "auto")
         if any(isinstance(inner, scf.ForOp) for inner in func.walk()):
             # A dozen modules, for kernels with loops only.
             from tileiras.schedule.plain import generate_schedule, leave_serial
@@ -67,12 +69,13 @@ class GenerateSchedule(FunctionPass):
             done = generate_schedule(func, gpu, self.num_stages or None, context.engine, _BY_AGENT[self.agents])
             self._pipelined += done.pipelined
             self._refused += done.refused
+            specializes |= self.agents == "auto" and done.pipelined > 0
             if self.v2_opt_level > 0 and done.pipelined and not self.agents:
                 from tileiras.schedule.overlap import overlap_loops
 
                 overlap_loops(func, gpu, self.v2_opt_level, self.max_constraint_iterations, context.engine,
                               bool(self.num_stages))  # fmt: skip
-        if self.agents:
+        if specializes:
             from tileiras.schedule.warp_specialize import specialize_loops
 
             specialize_loops(func, gpu, self.agents, context.engine)
