@@ -40,6 +40,9 @@ class Range:
         self.last_written = 0
         self.piped = False
 
+    def overlaps(self, other: Range) -> bool:
+        return self.start < other.end and other.start < self.end
+
 
 class Loop:
     """A loop on the way through it: what was so when it was entered, and stores to shared memory that loads of an
@@ -136,8 +139,7 @@ class BarrierTimes:
         """Earlier loads from what a range overlaps must be over in all threads."""
         if range.piped:
             return
-        overlapping = [r for r in self.ranges if r.start < range.end and range.start < r.end]
-        if any(r.last_read > self.last_barrier(cluster) for r in overlapping):
+        if any(r.last_read > self.last_barrier(cluster) for r in self.ranges if r.overlaps(range)):
             self.wait(place, cluster=cluster)
             return
         # An earlier iteration read the range; whether a barrier stood between is known at the end of the body.
@@ -163,8 +165,8 @@ class BarrierTimes:
                 if not cluster or place in self.of_cluster:
                     settled.add(block)
                     continue
-            read = [r for r in self.ranges if r.start < range.end and range.start < r.end]
-            if any(r.last_read > self.last_barrier(cluster) and r.last_read > loop.entered for r in read):
+            settling = max(self.last_barrier(cluster), loop.entered)
+            if any(r.last_read > settling for r in self.ranges if r.overlaps(range)):
                 self.places[place] = loop.op
                 if cluster:
                     self.of_cluster.add(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
@@ -10,6 +11,7 @@ from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.accumulators import accumulated_in_place, is_of_tensor_memory, rescaled_in_place
 from tileiras.layout.encoding import is_in_shared
 from tileiras.targets import mma_atom
+from tileiras.targets.pipe_protocol import PAIR, TENSOR_MEMORY, WARPGROUPS
 
 
 def is_of_warpgroups(op: Operation | None) -> bool:
@@ -24,6 +26,18 @@ def _by_warpgroup(name: str) -> bool:
 def is_asynchronous(op: Operation | None) -> bool:
     """Whether a dot is to be one that the function waits for."""
     return is_of_warpgroups(op) or is_of_tensor_memory(op)
+
+
+def kind_of_readers(op: Operation, moves: Callable[[Operation], bool]) -> str:
+    """The kind of pipe protocol (`targets.pipe_protocol`) by which dots read a tile in shared memory, `op`'s result,
+    perhaps under another shape: `moves` says which operations give it one."""
+    for user in op.results[0].users:
+        if isinstance(user, tileas.TensorDotOp) or is_of_tensor_memory(user):
+            return PAIR if user.atom.is_of_pair else TENSOR_MEMORY  # type: ignore[attr-defined]
+        kind = kind_of_readers(user, moves) if moves(user) else WARPGROUPS
+        if kind != WARPGROUPS:
+            return kind
+    return WARPGROUPS
 
 
 def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:

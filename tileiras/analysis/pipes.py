@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tileiras.analysis.dots_in_flight import is_of_tensor_memory
+from tileiras.analysis.dots_in_flight import kind_of_readers
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
@@ -46,9 +46,7 @@ from tileiras.targets import Target
 from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
 from tileiras.targets.pipe_protocol import (
     MOST_TRANSACTION_BYTES,
-    PAIR,
     PIPE_PROTOCOLS,
-    TENSOR_MEMORY,
     WARPGROUPS,
     PipeProtocol,
 )
@@ -262,18 +260,8 @@ def _cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) 
 def _kind_of(op: Operation) -> str | None:
     """How an operation fills or drains a stage, None for one that does neither."""
     if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
-        return _reader(op)
+        return kind_of_readers(op, lambda user: isinstance(user, tileas.VIEW_LIKE))
     return STAGE_ATOMS.get(type(op))
-
-
-def _reader(op: Operation) -> str:
-    """What reads a tile in shared memory, perhaps under another shape: dots of one kind, into tensor memory or not."""
-    for user in op.results[0].users:
-        if user.name == names.TENSOR_DOT or is_of_tensor_memory(user):
-            return PAIR if user.atom.is_of_pair else TENSOR_MEMORY  # type: ignore[attr-defined]
-        if isinstance(user, tileas.VIEW_LIKE) and _reader(user) != WARPGROUPS:
-            return _reader(user)
-    return WARPGROUPS
 
 
 def _other_kind(kind: str | None, wanted: str) -> str:

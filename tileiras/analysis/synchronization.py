@@ -105,7 +105,7 @@ class Synchronization(BarrierTimes):
         """Whether anything was done in a place in shared memory in which a pipe has stages."""
         used = [each for each in self.ranges if each.last_read or each.last_written]
         piped = [each for each in self.ranges if each.piped]
-        return any(a.start < b.end and b.start < a.end for a in used for b in piped)
+        return any(a.overlaps(b) for a in used for b in piped)
 
     def _stage_read(self, op: Any) -> None:
         """What takes the place of a pipe's buffers after their lives has to wait for the loads from them."""
@@ -312,8 +312,7 @@ class Synchronization(BarrierTimes):
             self.write(buffer)
             return
         alloc = op.buffer.defining_op
-        overlapping = [r for r in self.ranges if r.start < buffer.end and buffer.start < r.end and r is not buffer]
-        if any(r.last_read > self.barrier for r in overlapping):
+        if any(r.last_read > self.barrier for r in self.ranges if r.overlaps(buffer) and r is not buffer):
             self.wait(Place(op))
         else:
             # Where each iteration has a buffer of its own, an earlier one may have loaded from another in its place.

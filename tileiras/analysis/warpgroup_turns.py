@@ -45,7 +45,7 @@ def parts_of(program: Block) -> int:
 
 
 def barriers_of(op: Any, parts: int) -> range:
-    """The barriers that the turns of so many warpgroups take."""
+    """The barriers that the turns of `parts` warpgroups take."""
     return range(op.id.value, op.id.value + parts)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nvvm.tensor_memory import MOST_WORDS
 from tileiras.ir import StringAttr, TensorType, f32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, layout_of
@@ -26,7 +27,7 @@ REDUCTIONS = {
 }  # fmt: skip
 """Combiner -> the modifiers of `tcgen05.ld.red`, which gives NaN for any NaN with `.NaN`."""
 
-LEAST_WORDS, MOST_WORDS = 2, 128
+LEAST_WORDS = 2
 """Of a load that reduces (PTX ISA, "tcgen05.ld": .x2 to .x128)."""
 
 
@@ -36,9 +37,11 @@ def reduce_in_loads(func: aa.FuncOp, target: Target) -> None:
     if not target.has(FEATURE):
         return
     for load in [op for op in func.walk() if isinstance(op, tileas.TensorLoadOp)]:
-        reduce = next((user for user in load.result.users if _reduction(user) is not None), None)
-        if reduce is not None:
-            _fold(load, reduce)
+        for user in load.result.users:
+            reduction = _reduction(user)
+            if reduction is not None:
+                _fold(load, user, reduction)
+                break
 
 
 def _reduction(op: Any) -> str | None:
@@ -51,12 +54,12 @@ def _reduction(op: Any) -> str | None:
     return REDUCTIONS.get(type(first)) if plain and both else None
 
 
-def _fold(load: tileas.TensorLoadOp, reduce: Any) -> None:
+def _fold(load: tileas.TensorLoadOp, reduce: Any, reduction: str) -> None:
     layout = _partial_layout(layout_of(load.result.type), reduce.dim.value)
     if layout is None or access_shape(layout_of(load.buffer.type.tile)) != "32x32b":
         return
     partial = TensorType(layout.shape, f32, encode(layout))
-    attributes = {**load.attributes, "reduction": StringAttr(_reduction(reduce) or "")}
+    attributes = {**load.attributes, "reduction": StringAttr(reduction)}
     made = type(load).create((load.buffer,), (load.result.type, partial), attributes, location=load.location)
     load.parent.insert_before(made, load)
     reduce.operands = [made.results[1]]

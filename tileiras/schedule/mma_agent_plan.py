@@ -83,7 +83,7 @@ def _outermost(dot: Operation) -> scf.ForOp | None:
 
 
 def _is_in_loop(loop: Operation) -> bool:
-    return any(True for _ in scf.loops_around(loop))
+    return next(iter(scf.loops_around(loop)), None) is not None
 
 
 def _product_loop(loop: scf.ForOp) -> ProductLoop:

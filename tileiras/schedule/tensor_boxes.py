@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import moves_with_conversion
-from tileiras.analysis.dots_in_flight import is_of_tensor_memory
+from tileiras.analysis.dots_in_flight import kind_of_readers
 from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
-from tileiras.ir import Operation, Value
+from tileiras.ir import Value
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.targets import UNIVERSAL_FMA, CopyAtom
 from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_MULTICAST, BULK_COPY_ATOMS
-from tileiras.targets.pipe_protocol import PAIR, TENSOR_MEMORY, THREADS, WARPGROUPS
+from tileiras.targets.pipe_protocol import PAIR, TENSOR_MEMORY, THREADS
 
 from .staging import StagedLoad
 
@@ -101,18 +101,8 @@ def consumer_kind(staged: StagedLoad) -> str | None:
     converts = {leaf.convert for leaf in staged.leaves}
     if not all(in_place) or not _only_for(staged.load.data, converts):
         return None
-    kinds = {_reader(convert) for convert in converts}
+    kinds = {kind_of_readers(convert, moves_with_conversion) for convert in converts}
     return kinds.pop() if len(kinds) == 1 else None
-
-
-def _reader(op: Operation) -> str:
-    """What reads a tile in shared memory, perhaps under another shape: dots of one kind, into tensor memory or not."""
-    for user in op.results[0].users:
-        if is_of_tensor_memory(user):
-            return PAIR if user.atom.is_of_pair else TENSOR_MEMORY  # type: ignore[attr-defined]
-        if moves_with_conversion(user) and _reader(user) != WARPGROUPS:
-            return _reader(user)
-    return WARPGROUPS
 
 
 def _only_for(value: Value, converts: set[object]) -> bool:

@@ -42,7 +42,7 @@ QUIET_SECONDS = 0.01
 """Without a request after which spares are prepared for one: under load there is better use for the processors."""
 
 FIRST_LOOKS, SELDOM = 4, 64
-"""Of so many requests, and then of one of so many, the zygote hears which pages they meet: looking takes 30 ms."""
+"""The zygote hears which pages the first requests meet, and then each 64th: looking takes 30 ms."""
 
 END_SECONDS = 5.0
 """What the last requests have to end in when the service is told to."""

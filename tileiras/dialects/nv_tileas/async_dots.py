@@ -35,6 +35,7 @@ from tileiras.ir import (
 
 from .attributes import LinearLayoutAttr, MmaAtomAttr
 from .buffers import SharedLayoutAttr, SingleTileType
+from .ops import LAST_BARRIER
 
 
 class InFlightType(SingleTileType):
@@ -151,7 +152,7 @@ class FenceProxyOp(Operation):
 
 # ---- turns ----------------------------------------------------------------------------------------------------------
 
-_FIRST_BARRIER, _LAST_BARRIER = 1, 15
+_FIRST_BARRIER = 1
 """Barrier 0 is the whole CTA's (PTX ISA, "bar{.cta}")."""
 
 
@@ -162,8 +163,8 @@ class _TurnOp(Operation):
     id = attribute(TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute"))
 
     def verify_op(self) -> None:
-        if not _FIRST_BARRIER <= self.id.value <= _LAST_BARRIER:
-            raise VerifyError(f"expects one of barriers {_FIRST_BARRIER} to {_LAST_BARRIER}, but got {self.id.value}")
+        if not _FIRST_BARRIER <= self.id.value <= LAST_BARRIER:
+            raise VerifyError(f"expects one of barriers {_FIRST_BARRIER} to {LAST_BARRIER}, but got {self.id.value}")
 
 
 class WaitTurnOp(_TurnOp):

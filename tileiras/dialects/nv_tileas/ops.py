@@ -446,7 +446,7 @@ class ConvertLayoutOp(Operation):
 
 _NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
 
-_LAST_BARRIER = 15
+LAST_BARRIER = 15
 """The barriers of a CTA are 0 to 15; who waits is counted in warps (PTX ISA, "bar{.cta}")."""
 
 _WARP_THREADS, _MOST_THREADS = 32, 1024
@@ -471,8 +471,8 @@ class BarrierOp(Operation):
 
     def verify_op(self) -> None:
         number, threads = self.id.value, self.threads
-        if not 0 <= number <= _LAST_BARRIER:
-            raise VerifyError(f"expects one of barriers 0 to {_LAST_BARRIER}, but got {number}")
+        if not 0 <= number <= LAST_BARRIER:
+            raise VerifyError(f"expects one of barriers 0 to {LAST_BARRIER}, but got {number}")
         if self.relaxed is not None and self.cluster is None:
             raise VerifyError("is relaxed for the threads of the CTA, which have to see what others did")
         if number == 0:

@@ -203,6 +203,22 @@ class IfOp(Operation):
     then_region = region()
     else_region = region("empty when there is no else")
 
+    def without_results(self, unused: Collection[int]) -> "IfOp":
+        """Puts a branch in the place of this one that does not have the results with these numbers, which nothing
+        uses."""
+        kept = [number for number in range(len(self.results)) if number not in unused]
+        for part in self.regions:
+            end = part.block.last
+            end.operands = [end.operands[number] for number in kept]
+        regions = [Region().take_blocks(part) for part in self.regions]
+        types = [self.results[number].type for number in kept]
+        new = IfOp.create(self.operands, types, dict(self.attributes), regions, location=self.location)
+        self.parent.insert_before(new, self)
+        for number, result in zip(kept, new.results):
+            self.results[number].replace_all_uses_with(result)
+        self.erase()
+        return new
+
     def verify_op(self) -> None:
         _expect_blocks(self.then_region)
         if self.results and not self.else_region.blocks:

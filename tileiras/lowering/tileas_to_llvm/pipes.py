@@ -131,7 +131,7 @@ def inc_iter(op: IncIterOp, args: Sequence[Value], lowering: FunctionLowering) -
 
 
 def _following(iterator: Value, stages: int, lowering: FunctionLowering) -> Value:
-    """The iterator at the next of so many stages."""
+    """The iterator at the next of `stages` stages."""
     emit = lowering.emit
     stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
     following = emit.value(emit.add(stage, 1))

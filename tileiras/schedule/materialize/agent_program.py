@@ -3,6 +3,7 @@ what they depend on, once more."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +17,7 @@ Pipe = TypeVar("Pipe")
 """What names a pipe that the agent fills."""
 
 
-class AgentProgram(Generic[Pipe]):
+class AgentProgram(ABC, Generic[Pipe]):
     """Writes the program of an agent beside another one, of which it does what its slice says."""
 
     def __init__(self, slice: AgentSlice) -> None:
@@ -40,17 +41,17 @@ class AgentProgram(Generic[Pipe]):
     def _finish(self, builder: Builder, at: dict[Pipe, Value]) -> None:
         """What the agent does in the end, where its iterators are at the stages that it would fill next."""
 
+    @abstractmethod
     def _is_own(self, op: Operation) -> bool:
         """Whether an operation is one for which the agent is there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _do(self, op: Operation, builder: Builder, at: dict[Pipe, Value]) -> None:
         """What the agent does for such an operation; moves the iterators on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _inside(self, op: Operation) -> list[Pipe]:
         """The pipes that the agent fills in a loop or branch, in order."""
-        raise NotImplementedError
 
     def _block(self, block: Block, builder: Builder, at: dict[Pipe, Value]) -> None:
         """The operations of a block but its terminator, as far as the agent does them; moves the iterators on."""

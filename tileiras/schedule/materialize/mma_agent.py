@@ -100,7 +100,7 @@ class AccumulatorPipe:
 
 
 def _in_turn(type: tileas.TensorBufferType) -> tileas.TensorBufferType:
-    """Accumulators in neighbouring columns, as one tile of so many times as many rows."""
+    """Accumulators in neighbouring columns, as one tile with the rows of all of them."""
     tile, layout = type.tile, type.tile.encoding
     rows, *others = tile.shape
     further = [(rows << bit, *(0 for _ in others)) for bit in range(log2_exact(ACCUMULATORS))]
@@ -216,7 +216,8 @@ def _pass_by(loop: scf.ForOp, commit: tileas.TensorCommitOp) -> None:
 
 
 def _drop_unchanged(op: Operation) -> None:
-    """Takes out of a loop or branch what it hands on as it was given it."""
+    """Removes loop-carried values that every iteration yields unchanged, and results of a branch that are one value
+    whichever way it goes."""
     if isinstance(op, scf.ForOp):
         same = [n for n, value in enumerate(op.yield_op.operands) if value is op.iter_args[n]]
         for n in same:
@@ -229,21 +230,9 @@ def _drop_unchanged(op: Operation) -> None:
 
 
 def _drop_equal_results(branch: scf.IfOp) -> None:
-    """Takes out of a branch the results that are the same value whichever way it goes."""
-    ends: list[Any] = [region.block.last for region in branch.regions]
-    ways = list(zip(*(end.operands for end in ends)))
+    ways = list(zip(*(region.block.last.operands for region in branch.regions)))
     same = [n for n, values in enumerate(ways) if all(v is values[0] and not is_inside(v, branch) for v in values)]
-    kept = [n for n in range(len(ways)) if n not in same]
     for n in same:
         branch.results[n].replace_all_uses_with(ways[n][0])
-    if not same:
-        return
-    for end in ends:
-        end.operands = tuple(end.operands[n] for n in kept)
-    regions = [Region().take_blocks(region) for region in branch.regions]
-    types = [branch.results[n].type for n in kept]
-    new = scf.IfOp.create(branch.operands, types, dict(branch.attributes), regions, location=branch.location)
-    branch.parent.insert_before(new, branch)
-    for n, result in zip(kept, new.results):
-        branch.results[n].replace_all_uses_with(result)
-    branch.erase()
+    if same:
+        branch.without_results(same)

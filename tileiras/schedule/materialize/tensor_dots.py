@@ -149,7 +149,7 @@ class _Rewriting:
             end.operands = [loop.iter_args[n] if n in numbers else v for n, v in enumerate(end.operands)]
         for op in (*reversed(self._dots), *self._multiplied):
             op.erase()
-        for loop, numbers in reversed(kept.items()):  # what one hands on to another is used by that one
+        for loop, numbers in reversed(kept.items()):  # an inner loop uses what its outer loop carries
             loop.without_carried(numbers)
         self._free_rest()
         # Warps are apart by what stands between two barriers, each commit at most once.
