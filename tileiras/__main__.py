@@ -2,7 +2,7 @@
 
 import sys
 
-from tileiras.server.client import program
+from tileiras.server.client import run
 
 if __name__ == "__main__":
-    sys.exit(program())
+    sys.exit(run("tileiras"))

@@ -2,48 +2,17 @@
 
 import os
 import shutil
-import subprocess
-import sys
-import sysconfig
 
 import pytest
-from project import CHECKOUT, SCONSTRUCT, axpy, module
-
-
-def run(*command: str, cwd: str, **environment: str) -> str:
-    cleared = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "TILEIRAS_CACHE_DIR")}
-    done = subprocess.run(
-        command, cwd=cwd, env={**cleared, **environment}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+from installing import installed, run, wheel
+from project import SCONSTRUCT, axpy, module
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory) -> str:
     """The folder of programs of an environment in which the wheel is installed."""
     folder = str(tmp_path_factory.mktemp("wheel"))
-    tree = os.path.join(folder, "tree")
-    shutil.copytree(
-        os.path.join(CHECKOUT, "tileiras"), os.path.join(tree, "tileiras"), ignore=shutil.ignore_patterns("__pycache__")
-    )
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(os.path.join(CHECKOUT, name), tree)
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
-    run(*pip, "wheel", "--no-deps", "--wheel-dir", folder, tree, cwd=folder)
-    (wheel,) = [name for name in os.listdir(folder) if name.endswith(".whl")]
-    empty = os.path.join(folder, "empty")
-    run(sys.executable, "-m", "venv", "--without-pip", empty, cwd=folder)
-    programs = os.path.join(empty, "bin")
-    own = run(
-        os.path.join(programs, "python"), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder
-    ).strip()
-    run(*pip, "--python", os.path.join(programs, "python"), "install", "--no-deps", "--no-index",
-        os.path.join(folder, wheel), cwd=folder)  # fmt: skip
-    # The dependencies are those of the environment that runs the tests; what stands in our own comes first.
-    with open(os.path.join(own, "dependencies.pth"), "w") as file:
-        file.write(sysconfig.get_path("purelib") + "\n" + sysconfig.get_path("platlib") + "\n")
-    return programs
+    return installed(folder, "--no-index", wheel(folder))
 
 
 def test_the_installed_program_compiles_a_kernel(environment, tmp_path):

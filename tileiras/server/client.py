@@ -21,21 +21,6 @@ if TYPE_CHECKING:
     from _socket import socket
 
 
-def program() -> int:
-    """The command `tileiras`."""
-    return run("tileiras")
-
-
-def tileiras_opt() -> int:
-    """The command `tileiras-opt`."""
-    return run("tileiras-opt")
-
-
-def tileiras_translate() -> int:
-    """The command `tileiras-translate`."""
-    return run("tileiras-translate")
-
-
 def tileiras_run() -> int:
     """The command `tileiras-run`."""
     return run("tileiras-run")
