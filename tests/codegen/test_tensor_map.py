@@ -18,6 +18,8 @@ def test_a_description_is_read():
     assert (made.interleave, made.swizzle, made.l2, made.oob) == (0, 3, 3, 1)
     line = parse("tensor_map element=i8 address=p1 dims=p0 box=128")
     assert (line.strides, line.element_strides, line.swizzle, line.oob) == ((), (1,), 0, 0)
+    # CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B
+    assert parse(WHOLE.replace("swizzle=128", "swizzle=128_atom_32")).swizzle == 4
 
 
 @pytest.mark.parametrize("text", [

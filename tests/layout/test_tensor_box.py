@@ -19,10 +19,6 @@ OPERANDS = [
     for k_axis, major in itertools.product((0, 1), ("k", "mn"))
     for bits in (8, 16, 32)
 ]
-WIDE = [case for case in OPERANDS if case[2:] == (32, "mn")]
-"""Those in the swizzle that keeps 32 bytes together, which no descriptor here has (CUDA driver API,
-CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B)."""
-
 
 def placed(layout: LinearLayout, contiguous: int, bits: int) -> dict[tuple[int, ...], int]:
     """The byte at which each element of a tile is when the boxes have been copied one after the other."""
@@ -37,12 +33,12 @@ def placed(layout: LinearLayout, contiguous: int, bits: int) -> dict[tuple[int, 
             for dim, step in zip(reversed(boxes.order), place):
                 at[dim] += step
             linear = piece.offset + number * bits // 8
-            unit = int(swizzled(np.array([linear & ~15], np.int64), boxes.swizzle)[0])
+            unit = int(swizzled(np.array([linear & ~15], np.int64), boxes.swizzle, boxes.atom)[0])
             found[tuple(at)] = unit | linear & 15
     return found
 
 
-@pytest.mark.parametrize("shape, k_axis, bits, major", [case for case in OPERANDS if case not in WIDE])
+@pytest.mark.parametrize("shape, k_axis, bits, major", OPERANDS)
 def test_boxes_put_operands_of_warpgroups_where_their_layout_has_them(shape, k_axis, bits, major):
     try:
         layout = matrix_layout(shape, k_axis, bits, major)
@@ -51,20 +47,12 @@ def test_boxes_put_operands_of_warpgroups_where_their_layout_has_them(shape, k_a
     contiguous = k_axis if major == "k" else 1 - k_axis
     boxes = tensor_boxes(layout, contiguous, bits)
     assert boxes is not None and max(boxes.box) <= LONGEST
+    assert boxes.atom == (32 if (bits, major) == (32, "mn") else 16)
     assert not boxes.swizzle or boxes.box[contiguous] * bits // 8 <= boxes.swizzle
     found = placed(layout, contiguous, bits)
     assert len(found) == shape[0] * shape[1]
     for offset, position in enumerate(map(layout.coordinates, positions(layout))):
         assert found[tuple(position)] == offset * bits // 8
-
-
-@pytest.mark.parametrize("shape, k_axis, bits, major", WIDE)
-def test_the_swizzle_that_keeps_32_bytes_together_has_no_boxes(shape, k_axis, bits, major):
-    try:
-        layout = matrix_layout(shape, k_axis, bits, major)
-    except ValueError:
-        pytest.skip("no operand of a matrix descriptor")
-    assert tensor_boxes(layout, 1 - k_axis, bits) is None
 
 
 def positions(layout: LinearLayout) -> list[int]:

@@ -5,10 +5,10 @@
 !view = !nv_tileaa.tiled_view<[64, 64], !rows>
 !padded = !nv_tileaa.tiled_view<[64, 32], !rows, dim_map = [1, 0], padding = #nv_tileaa.padding_value<nan>>
 !one = !nv_tileas.tma_desc<!view, box = [64, 64], order = [1, 0], swizzle = 128>
-!two = !nv_tileas.tma_desc<!padded, box = [64, 32], order = [0, 1], swizzle = 128>
+!two = !nv_tileas.tma_desc<!padded, box = [64, 32], order = [0, 1], swizzle = 128, atom = 32>
 
-// CHECK: nv_tileaa.func @k(%{{.*}}: !nv_tileaa.ptr<f16>, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i64, {{.*}}, %[[ONE:[a-z0-9]+]]: !nv_tileas.tma_desc<{{.*}}box = [64, 64]{{.*}}, %[[TWO:[a-z0-9]+]]: !nv_tileas.tma_desc<{{.*}}box = [64, 32]
-// CHECK-SAME: nv_tileas.tensor_maps = ["tensor_map element=f16 address=p0 dims=p2,p1 strides=p3 box=64,64 swizzle=128", "tensor_map element=f16 address=p0 dims=p2,4096 strides=p3 box=64,32 swizzle=128 oob=nan"]
+// CHECK: nv_tileaa.func @k(%{{.*}}: !nv_tileaa.ptr<f16>, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i64, {{.*}}, %[[ONE:[a-z0-9]+]]: !nv_tileas.tma_desc<{{.*}}box = [64, 64]{{.*}}, %[[TWO:[a-z0-9]+]]: !nv_tileas.tma_desc<{{.*}}box = [64, 32], order = [0, 1], swizzle = 128, atom = 32
+// CHECK-SAME: nv_tileas.tensor_maps = ["tensor_map element=f16 address=p0 dims=p2,p1 strides=p3 box=64,64 swizzle=128", "tensor_map element=f16 address=p0 dims=p2,4096 strides=p3 box=64,32 swizzle=128_atom_32 oob=nan"]
 // CHECK-NOT: make_tma_desc
 // CHECK: nv_tileas.async.pipeline.producer_acquire
 // CHECK: nv_tileas.async.tma_load %[[ONE]][

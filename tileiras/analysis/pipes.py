@@ -391,8 +391,9 @@ def boxes_error(desc: TmaDescType, tile: TensorType, parts: int = 1) -> str:
     found = tensor_boxes(layout_of(tile), desc.order[0], tile.element_type.width, parts)
     if found is None:
         return f"has no boxes that lie as {tile} does"
-    if (found.box, found.order, found.swizzle) != (desc.box, desc.order, desc.swizzle):
+    if (found.box, found.order, found.swizzle, found.atom) != (desc.box, desc.order, desc.swizzle, desc.atom):
         boxes = f"box = {list(found.box)}, order = {list(found.order)}, swizzle = {found.swizzle}"
+        boxes += f", atom = {found.atom}" if found.atom != desc.atom else ""
         return f"expects a descriptor of {boxes} for {tile}, got {desc}"
     return ""
 

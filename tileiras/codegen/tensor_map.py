@@ -8,7 +8,8 @@ parameter in NAME.json says what to hand it:
 
 `pN` is the value of the kernel's parameter N, counted without the hidden ones, a number itself.  As the driver has it,
 dimensions are innermost first, the innermost has no stride, and a box is what one copy moves; strides are in elements.
-Without `element_strides`, `interleave`, `swizzle`, `l2` and `oob` these are ones, none, none, none and zeros.
+Without `element_strides`, `interleave`, `swizzle`, `l2` and `oob` these are ones, none, none, none and zeros; swizzles
+keep 16 bytes together, `128_atom_32` keeps 32.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ELEMENTS = {
 # CUtensorMapInterleave, CUtensorMapSwizzle and CUtensorMapL2promotion, by bytes; CUtensorMapFloatOOBfill.
 _CHOICES = {
     "interleave": {"0": 0, "16": 1, "32": 2},
-    "swizzle": {"0": 0, "32": 1, "64": 2, "128": 3},
+    "swizzle": {"0": 0, "32": 1, "64": 2, "128": 3, "128_atom_32": 4},
     "l2": {"0": 0, "64": 1, "128": 2, "256": 3},
     "oob": {"zero": 0, "nan": 1},
 }

@@ -1,8 +1,9 @@
 """Tiles in shared memory as boxes of a tensor map: what one copy of the tensor memory accelerator fills or reads.
 
 A box lies row by row, its innermost dimension first; the hardware's swizzle then exchanges units of 16 bytes within
-rows of 32, 64 or 128 bytes, by the bits of their shared address (PTX ISA, "Swizzling Modes").  Rows are no wider than
-the swizzle, and no dimension is longer than 256, so a tile may take several boxes, which differ in their place alone.
+rows of 32, 64 or 128 bytes, by the bits of their shared address (PTX ISA, "Swizzling Modes"), or units of 32 bytes
+within rows of 128.  Rows are no wider than the swizzle, and no dimension is longer than 256, so a tile may take several
+boxes, which differ in their place alone.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from math import prod
 
 from tileiras.layout.constructors import swizzled_shared
 from tileiras.layout.linear_layout import LinearLayout
+from tileiras.layout.matrix_descriptor import WIDE_ATOM
 from tileiras.named_tuple import NamedTuple
 
 LONGEST = 256
@@ -26,8 +28,13 @@ UNIT = 16
 PLAIN_ALIGNMENT = 128
 """Bytes that the shared address of a box without a swizzle is a multiple of (PTX ISA, "cp.async.bulk.tensor")."""
 
-_MIXED_BITS = {128: 3, 64: 2, 32: 1, 0: 0}
-"""Bits of the address from bit 7 on that are mixed into those from bit 4 on, by the width of the swizzle."""
+_MIXED_BITS = {(128, UNIT): 3, (64, UNIT): 2, (32, UNIT): 1, (0, UNIT): 0, (128, WIDE_ATOM): 2}
+"""Bits of the address from bit 7 on that are mixed into those from the first on that says which atom it is, by the
+width of the swizzle and the bytes that it keeps together."""
+
+
+_FIRST_MIXED = 7
+"""Bit of an address."""
 
 
 class Piece(NamedTuple):
@@ -41,13 +48,14 @@ class TensorBoxes(NamedTuple):
     """How a tile is made of boxes.
 
     `order`: the tile's dimensions, innermost of the tensor first; `box`: extents by dimension of the tile; `swizzle`:
-    width in bytes of the rows that it mixes, 0 for none.
+    width in bytes of the rows that it mixes, 0 for none; `atom`: bytes that it keeps together.
     """
 
     order: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
     pieces: tuple[Piece, ...]
+    atom: int = UNIT
 
     def share(self, parts: int, number: int) -> tuple[Piece, ...]:
         """The boxes of one of `parts` parts that are equally many."""
@@ -86,16 +94,19 @@ def tensor_boxes(layout: LinearLayout, contiguous: int, element_bits: int, parts
     innermost; None where no boxes have that layout.  There are a multiple of `parts`, a power of two."""
     if element_bits % 8 or not 1 <= len(layout.shape) <= MOST_DIMENSIONS:
         return None
-    for swizzle in _MIXED_BITS:
-        found = _with_swizzle(layout, contiguous, element_bits // 8, swizzle, parts.bit_length() - 1)
+    for swizzle, atom in _MIXED_BITS:
+        found = _with_swizzle(layout, contiguous, element_bits // 8, (swizzle, atom), parts.bit_length() - 1)
         if found is not None:
             return found
     return None
 
 
-def _with_swizzle(layout: LinearLayout, contiguous: int, size: int, swizzle: int, left: int) -> TensorBoxes | None:
+def _with_swizzle(
+    layout: LinearLayout, contiguous: int, size: int, mode: tuple[int, int], left: int
+) -> TensorBoxes | None:
     """`left`: bits of offsets that say which box it is, at least."""
-    steps = _steps(layout, size.bit_length() - 1, _MIXED_BITS[swizzle])
+    swizzle, atom = mode
+    steps = _steps(layout, size.bit_length() - 1, _MIXED_BITS[mode], atom)
     if steps is None or len(steps) < left:
         return None
     box, order, count = [1] * len(layout.shape), [contiguous], 0
@@ -117,17 +128,17 @@ def _with_swizzle(layout: LinearLayout, contiguous: int, size: int, swizzle: int
         for corner in moved:
             corner[dim] += step
         pieces += [Piece(piece.offset + (first << bit), tuple(corner)) for piece, corner in zip(pieces, moved)]
-    return TensorBoxes(tuple(order), tuple(box), swizzle, tuple(pieces))
+    return TensorBoxes(tuple(order), tuple(box), swizzle, tuple(pieces), atom)
 
 
-def _steps(layout: LinearLayout, size_bits: int, mixed: int) -> list[tuple[int, int]] | None:
-    """For each bit of an offset in elements before the swizzle, the dimension along which it moves, and how far; None
-    where one moves along several."""
-    bases = layout.bases("offset")
+def _steps(layout: LinearLayout, size_bits: int, mixed: int, atom: int) -> list[tuple[int, int]] | None:
+    """For each bit of an offset in elements before the swizzle, which keeps `atom` bytes together, the dimension along
+    which it moves, and how far; None where one moves along several."""
+    bases, distance = layout.bases("offset"), _FIRST_MIXED - (atom.bit_length() - 1)
     found = []
     for bit, vector in enumerate(bases):
-        if 7 <= bit + size_bits < 7 + mixed:
-            vector ^= bases[bit - 3]
+        if _FIRST_MIXED <= bit + size_bits < _FIRST_MIXED + mixed:
+            vector ^= bases[bit - distance]
         moves = [(dim, step) for dim, step in enumerate(layout.coordinates(vector)) if step]
         if len(moves) != 1 or moves[0][1] & moves[0][1] - 1:
             return None

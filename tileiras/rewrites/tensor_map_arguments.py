@@ -8,7 +8,7 @@ The host knows the kernel's own arguments, so a view can have a descriptor when 
 
 from __future__ import annotations
 
-from tileiras.analysis.tensor_map_rules import host_value, memref_of
+from tileiras.analysis.tensor_map_rules import UNIT, host_value, memref_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaDescType
@@ -61,7 +61,7 @@ def fill_of(view: Value, desc: TmaDescType) -> str:
         f"dims={','.join(sizes)}",
         *([f"strides={','.join(strides)}"] if strides else []),
         f"box={','.join(str(desc.box[dim]) for dim in desc.order)}",
-        *([f"swizzle={desc.swizzle}"] if desc.swizzle else []),
+        *([f"swizzle={_swizzle(desc)}"] if desc.swizzle else []),
         *(["oob=nan"] if desc.view.padding is not None and desc.view.padding.value == "nan" else []),
     ]
     return " ".join(words)
@@ -70,6 +70,10 @@ def fill_of(view: Value, desc: TmaDescType) -> str:
 def _element(desc: TmaDescType) -> str:
     element = desc.view.element_type
     return _INTEGERS[element.width] if isinstance(element, IntegerType) else str(element)
+
+
+def _swizzle(desc: TmaDescType) -> str:
+    return str(desc.swizzle) if desc.atom == UNIT else f"{desc.swizzle}_atom_{desc.atom}"
 
 
 def _spelled(extent: Value | int, what: str, dim: int) -> str:

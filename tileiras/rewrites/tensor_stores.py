@@ -99,7 +99,7 @@ def _rewrite(store: Any) -> None:
     boxes = _boxes(store)
     layout = box_layout(type.shape, boxes.order[0], type.element_type.width)
     tile = with_layout(TensorType(type.shape, type.element_type), layout)
-    desc = TmaDescType(view, boxes.box, boxes.order, boxes.swizzle)
+    desc = TmaDescType(view, boxes.box, boxes.order, boxes.swizzle, boxes.atom)
     data, convert = _as_it_comes(store.data)
     buffer = builder.insert(tileas.AllocTensorOp(result=tileas.BufferType(1, tile))).results[0]
     stage = integer(builder, 0)

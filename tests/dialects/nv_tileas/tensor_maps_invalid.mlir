@@ -36,6 +36,12 @@ module attributes {type = !nv_tileas.tma_desc<!view, box = [64, 64], order = [1,
 
 // -----
 
+!view = !nv_tileaa.tiled_view<[64, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+// expected-error @below {{expected an atom of 16 bytes, or of 32 in a swizzle of 128, got 32}}
+module attributes {type = !nv_tileas.tma_desc<!view, box = [64, 32], order = [1, 0], swizzle = 64, atom = 32>} {}
+
+// -----
+
 !view = !nv_tileaa.tiled_view<[64, 64], !nv_tileaa.memref<?x?xi1, strides = [?, 1]>>
 // expected-error @below {{expected elements of 1, 2, 4 or 8 bytes, got i1}}
 module attributes {type = !nv_tileas.tma_desc<!view, box = [64, 64], order = [1, 0]>} {}

@@ -94,6 +94,17 @@ def test_tf32_in_any_order(b_by_columns, k):
     check(by_columns((128, 64, k), operand="tf32", steps=3, b_by_columns=b_by_columns), "tf32 128x64")
 
 
+@pytest.mark.parametrize("strategy", ["unspecialize", "warp-specialize"])
+@pytest.mark.parametrize("tensor_maps", ["host", "device"])
+def test_tf32_along_n_comes_in_boxes(tensor_maps, strategy):
+    """Boxes keep 32 bytes together, as the descriptor of the operand does."""
+    options = {"tensor_maps": tensor_maps, "pipeline_strategy": strategy}
+    for kernel in (matmul((128, 64, 32), "tf32", steps=3), by_columns((128, 64, 32), operand="tf32", steps=3)):
+        ptx = check(kernel, "tf32 128x64", **options)
+        assert "cp.async.cg" not in ptx
+        assert ("swizzle_atomicity" in ptx) == (tensor_maps == "device")
+
+
 @pytest.mark.parametrize("rows", [64, 128])
 def test_the_result_of_a_dot_is_the_next_ones_a(rows):
     check(chained((rows, 64, 64, 64)), f"f16 {rows}x64", num_warps=4)

@@ -41,23 +41,26 @@ if TYPE_CHECKING:
 SWIZZLES = (0, 32, 64, 128)
 _LONGEST, _UNIT, _MOST_DIMENSIONS = 256, 16, 5
 _WIDTHS = (8, 16, 32, 64)
+_WIDE = (128, 32)
+"""The swizzle that keeps more than a unit together, and what it keeps (CUDA driver API,
+CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B)."""
 
 
 class TmaDescType(Type):
     """How tiles of a view are moved in boxes.
 
     `box`: extents by dimension of the tile; `order`: these dimensions, innermost of the tensor first; `swizzle`: width
-    in bytes of the rows whose 16-byte units shared memory has exchanged, 0 for none.  What a tile has outside of the
-    memref is filled with the view's padding, zeros without one, and not stored.
+    in bytes of the rows whose units of `atom` bytes shared memory has exchanged, 0 for none.  What a tile has outside
+    of the memref is filled with the view's padding, zeros without one, and not stored.
     """
 
     name = "nv_tileas.tma_desc"
-    parameters = ("view", "box", "order", "swizzle")
+    parameters = ("view", "box", "order", "swizzle", "atom")
 
     def __new__(
-        cls, view: aa.TiledViewType, box: Iterable[int], order: Iterable[int], swizzle: int = 0
+        cls, view: aa.TiledViewType, box: Iterable[int], order: Iterable[int], swizzle: int = 0, atom: int = _UNIT
     ) -> "TmaDescType":
-        return cls.intern((view, tuple(box), tuple(order), swizzle))  # type: ignore[return-value]
+        return cls.intern((view, tuple(box), tuple(order), swizzle, atom))  # type: ignore[return-value]
 
     def verify(self) -> None:
         wrong = view_error(self.view) or self._wrong()
@@ -81,6 +84,8 @@ class TmaDescType(Type):
             return f"expected a swizzle of 0, 32, 64 or 128 bytes, got {self.swizzle}"
         if self.swizzle and row > self.swizzle:
             return f"expected rows no wider than the swizzle, {self.swizzle} bytes, got {row}"
+        if self.atom != _UNIT and (self.swizzle, self.atom) != _WIDE:
+            return f"expected an atom of {_UNIT} bytes, or of {_WIDE[1]} in a swizzle of {_WIDE[0]}, got {self.atom}"
         return ""
 
     def print_parameters(self, printer: Printer) -> None:
@@ -89,6 +94,8 @@ class TmaDescType(Type):
         printer.write(f", box = {list(self.box)}, order = {list(self.order)}")
         if self.swizzle:
             printer.write(f", swizzle = {self.swizzle}")
+        if self.atom != _UNIT:
+            printer.write(f", atom = {self.atom}")
         printer.write(">")
 
     @classmethod
@@ -102,13 +109,14 @@ class TmaDescType(Type):
         parser.parse_punctuation("<")
         view = parser.parse_type()
         box, order = numbers("box"), numbers("order")
-        swizzle = 0
-        if parser.parse_optional_punctuation(","):
-            parser.parse_keyword("swizzle")
-            parser.parse_punctuation("=")
-            swizzle = parser.parse_integer()
+        given = {"swizzle": 0, "atom": _UNIT}
+        for name in given:
+            if parser.parse_optional_punctuation(","):
+                parser.parse_keyword(name)
+                parser.parse_punctuation("=")
+                given[name] = parser.parse_integer()
         parser.parse_punctuation(">")
-        return cls(view, box, order, swizzle)
+        return cls(view, box, order, **given)
 
 
 def view_error(view: Type) -> str:

@@ -20,13 +20,16 @@ from tileiras.ir import (
 )
 
 from .base import Assembly, NVVMOp
-from .bulk_copies import GENERIC, GLOBAL, SHARED, check_spaces
+from .bulk_copies import GENERIC, GLOBAL, PTX86, SHARED, check_spaces
 
 PTX83 = (8, 3)
 _EFFECTS = (MemoryRead, MemoryWrite)
 
-REPLACES = "=90a,100f,110f,120f"
+REPLACES, _REPLACES_ATOMICITY = "=90a,100f,110f,120f", "=100f,110f,120f"
 """PTX ISA, "Target ISA Notes" of tensormap.replace."""
+
+ATOMICITY = {16: 0, 32: 1}
+"""Bytes that a swizzle keeps together -> `.swizzle_atomicity`; 16 where no map says so."""
 
 FIELDS: dict[str, tuple[Type, bool, bool]] = {
     "global_address": (i64, False, False),
@@ -39,6 +42,7 @@ FIELDS: dict[str, tuple[Type, bool, bool]] = {
     "interleave_layout": (i32, False, True),
     "swizzle_mode": (i32, False, True),
     "fill_mode": (i32, False, True),
+    "swizzle_atomicity": (i32, False, True),
 }
 """Field -> its type, whether each dimension has one, and whether the value is part of the instruction."""
 
@@ -89,6 +93,8 @@ class TensormapReplaceModeOp(NVVMOp):
         if name not in FIELDS or not FIELDS[name][2]:
             raise VerifyError(f"expects a field whose value is known, got '{name}'")
         text = f"tensormap.replace.tile.{name}.shared::cta.b1024.b32 [$0], {self.value.value};"
+        if name == "swizzle_atomicity":
+            return Assembly(text, "r,~{memory}", _REPLACES_ATOMICITY, PTX86, side_effects=True)
         return Assembly(text, "r,~{memory}", REPLACES, PTX83, side_effects=True)
 
 

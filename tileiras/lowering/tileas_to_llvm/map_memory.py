@@ -15,7 +15,7 @@ from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects.nv_tileas.map_memory import MAP_BYTES, MapBuildOp, MapOpenOp, MapReleaseOp, MapReserveOp
 from tileiras.dialects.nv_tileas.tensor_maps import SWIZZLES, TmaDescType
-from tileiras.dialects.nvvm.tensor_maps import ELEMENT_TYPES
+from tileiras.dialects.nvvm.tensor_maps import ATOMICITY, ELEMENT_TYPES
 from tileiras.ir import (
     DenseElementsAttr,
     IntegerAttr,
@@ -182,8 +182,10 @@ def _put_together(op: MapBuildOp, shared: Value, lowering: FunctionLowering) -> 
             stride = stride if isinstance(stride, int) else emit.sext(lowering.value(stride), i64)
             replace("global_stride", emit.mul(stride, size, i64), number - 1, i64)
     fill = desc.view.padding is not None and desc.view.padding.value == "nan"
-    modes = (("elemtype", _element(desc)), ("interleave_layout", 0),
-             ("swizzle_mode", SWIZZLES.index(desc.swizzle)), ("fill_mode", int(fill)))  # fmt: skip
+    modes = [("elemtype", _element(desc)), ("interleave_layout", 0),
+             ("swizzle_mode", SWIZZLES.index(desc.swizzle)), ("fill_mode", int(fill))]  # fmt: skip
+    if ATOMICITY[desc.atom]:
+        modes.append(("swizzle_atomicity", ATOMICITY[desc.atom]))
     for field, mode in modes:
         value = IntegerAttr(mode, i32)
         emit.insert(nvvm.TensormapReplaceModeOp(shared, field=StringAttr(field), value=value))

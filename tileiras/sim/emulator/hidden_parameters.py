@@ -59,9 +59,10 @@ def _described(text: str, parameters: Sequence[Mapping[str, Any]], data: bytearr
     size = ELEMENTS[name][1]
     address, dims = number(given.pop("address")), [max(1, dim) for dim in numbers("dims")]
     strides = [stride * size for stride in numbers("strides")]
-    box, swizzle = numbers("box"), int(given.pop("swizzle", "0"))
+    box, (swizzle, _, atom) = numbers("box"), given.pop("swizzle", "0").partition("_atom_")
     nan = given.pop("oob", "zero") == "nan"
     given.pop("l2", None)  # a hint
     if given:
         raise ValueError(f"'{next(iter(given))}' is not known here")
-    return TensorMap(name, address, tuple(dims), tuple(strides), tuple(box), swizzle, nan, element == "tf32")
+    mixed, kept = int(swizzle), int(atom or "16")
+    return TensorMap(name, address, tuple(dims), tuple(strides), tuple(box), mixed, nan, element == "tf32", kept)
