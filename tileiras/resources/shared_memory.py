@@ -153,11 +153,13 @@ def takes_rounds(op: tileas.ConvertLayoutOp) -> bool:
     return conversion_bytes(op) > SCRATCH_LIMIT
 
 
-def scratch_bytes(op: Operation, budget: int) -> int:
-    """What is left for an operation while it runs, of a kernel that has so much in all."""
+def scratch_bytes(op: Operation, budget: int, in_rounds: bool = False) -> int:
+    """What is left for an operation while it runs, of a kernel that has so much in all; `in_rounds`: little, where it
+    can do with that."""
+    most = min(SCRATCH_BYTES[0 if in_rounds else 1], budget // 4)
     if isinstance(op, tileas.ConvertLayoutOp):
-        return min(conversion_bytes(op), SCRATCH_BYTES[1], budget // 4)
+        return min(conversion_bytes(op), most)
     if type(op) not in EXCHANGING:
         return 0
     need = _scratch_need(op, _warps_around(op))
-    return max(min(need.bytes, SCRATCH_BYTES[1], budget // 4), need.at_once)
+    return max(min(need.bytes, most), need.at_once)

@@ -39,6 +39,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom, mma_atom, registe
 from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS, RUNS, WARPGROUPS
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
 
+from .plain import DEFAULT_STAGES
 from .producer_slice import NotSeparable, ProducerSlice
 from .staging import StagedLoad, staged_load
 from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes, consumer_kind, ctas_of, keep_apart
@@ -253,14 +254,19 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
     """Gives pipes fewer stages until all fit into shared memory, where they live as long as the kernel runs; bytes that
     are beside them.
 
+    Exchanges outside of these loops go in rounds of little memory before a pipe has fewer stages than its loop asks for
+    by itself.
+
     Raises NotSeparable where two stages of each do not fit.
     """
     pipes = [pipe for plan in plans for pipe in plan.pipes]
     budget = shared_budget(func, target)
-    beside = MBARRIER_BYTES + _beside(func, pipes, budget)
-    left = budget - beside
-    while sum(pipe.bytes for pipe in pipes) > left:
+    beside, in_rounds = (MBARRIER_BYTES + _beside(func, plans, budget, each) for each in (False, True))
+    while sum(pipe.bytes for pipe in pipes) > budget - beside:
         deepest = max(plans, key=lambda plan: plan.stages)
+        if deepest.stages <= DEFAULT_STAGES and in_rounds < beside:
+            beside = in_rounds
+            continue
         if deepest.stages <= LEAST_STAGES:
             raise NotSeparable(deepest.loop, "no shared memory is left for two stages of each pipe")
         for ring in dict.fromkeys(pipe.first for pipe in deepest.pipes):
@@ -268,10 +274,12 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
     return beside
 
 
-def _beside(func: aa.FuncOp, pipes: list[PipePlan], budget: int) -> int:
+def _beside(func: aa.FuncOp, plans: list[LoopPlan], budget: int, in_rounds: bool) -> int:
     """What the rest of a function takes of shared memory at most while the pipes live: buffers from where they are made
-    to where they end, with the scratch memory of one operation at a time."""
-    gone: set[Any] = {leaf.convert for pipe in pipes for staged in pipe.loads for leaf in staged.leaves}
+    to where they end, with the scratch memory of one operation at a time; `in_rounds`: of little memory, outside of the
+    loops of the pipes."""
+    loads = [staged for plan in plans for pipe in plan.pipes for staged in pipe.loads]
+    gone: set[Any] = {leaf.convert for staged in loads for leaf in staged.leaves}
     places = {op: place for place, op in enumerate(func.walk())}
     changes = [0] * (len(places) + 1)
     scratch = [0] * len(places)
@@ -283,7 +291,8 @@ def _beside(func: aa.FuncOp, pipes: list[PipePlan], budget: int) -> int:
         elif isinstance(op, tileas.ConvertLayoutOp) and is_in_shared(op.result.type):
             size = resident_size(op)
         else:
-            scratch[place] = scratch_bytes(op, budget)
+            small = in_rounds and not any(plan.loop.is_ancestor_of(op) for plan in plans)
+            scratch[place] = scratch_bytes(op, budget, small)
             continue
         changes[place] += size
         changes[1 + _last_use(op, places)] -= size
