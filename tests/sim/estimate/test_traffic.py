@@ -154,3 +154,55 @@ def test_a_fence_for_the_gpu_waits_for_l2():
 
     cta, whole = (per_iteration(estimate(fenced(scope), [OUT])) for scope in ("cta", "gl"))
     assert whole - cta > 0.9 * gpu("H200").latency["l2"]
+
+
+# ---- what the clusters of a simulation do not show ------------------------------------------------------------------
+
+
+def crossing(late: int) -> str:
+    """Two warps of which each has half of every sector of 256 bytes; the one of this number loads after the other."""
+    return kernel(
+        f"""mov.u32 %r2, %ctaid.x;
+        and.b32 %r3, %r1, 31;
+        shr.u32 %r4, %r1, 5;
+        mad.lo.u32 %r5, %r3, 2, %r4;
+        mad.lo.u32 %r5, %r2, 64, %r5;
+        mad.wide.u32 %q1, %r5, 4, %a0;
+        setp.eq.u32 %p1, %r4, {late};
+        @%p1 bar.sync 1, 64;
+        ld.global.u32 %r6, [%q1];
+        @!%p1 bar.arrive 1, 64;
+        setp.eq.u32 %p2, %r6, 12345;
+        @%p2 st.global.u32 [%a1], %r6;""",
+        64, parameters=2,
+    )  # fmt: skip
+
+
+@needs_tools
+@pytest.mark.parametrize("late", [0, 1])
+def test_whichever_warp_comes_first_brings_what_both_read(late):
+    ctas = 1 << 16
+    array = np.zeros(ctas * 64, np.float32)
+    found = estimate(crossing(late), [array, OUT], ctas)
+    least = array.nbytes / gpu("H200").dram_bytes_per_cycle
+    assert found.utilization["DRAM"] * found.cycles == pytest.approx(least, rel=0.15)
+
+
+@needs_tools
+def test_no_grid_takes_less_than_dram_does():
+    """Each CTA ends with stores for which nothing in it waits: what the next ones bring is not all that DRAM has to
+    do."""
+    ctas = 1 << 16
+    arrays = [np.zeros(ctas * 256, np.float32) for _ in range(2)]
+    ptx = kernel(
+        """mov.u32 %r2, %ctaid.x;
+        mad.lo.u32 %r3, %r2, 256, %r1;
+        mad.wide.u32 %q1, %r3, 4, %a0;
+        mad.wide.u32 %q2, %r3, 4, %a1;
+        ld.global.u32 %r10, [%q1];
+        st.global.u32 [%q2], %r10;""",
+        256, parameters=2,
+    )  # fmt: skip
+    found = estimate(ptx, arrays, ctas)
+    assert found.cycles >= 2 * arrays[0].nbytes / gpu("H200").dram_bytes_per_cycle
+    assert found.bound == "DRAM"

@@ -14,7 +14,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
-from tileiras.sim.estimate import drawing, fill_levels, locks, sampling, steady_state
+from tileiras.sim.estimate import drawing, fill_levels, grid_limits, locks, sampling, steady_state
 from tileiras.sim.estimate.engine import CODE_LINE, PREFETCHED, Simulation
 from tileiras.sim.estimate.events import ClusterTrace, Recording
 from tileiras.sim.estimate.images import Image
@@ -124,7 +124,7 @@ class Model:
         """What each of `active` SMs gets of the memories."""
         l2 = min(L2_PORT, self.gpu.l2_bytes_per_cycle / active)
         dram = min(l2, self.gpu.dram_bytes_per_cycle / active)
-        return Shares(l2, dram, self.moved.dram_bytes, self.moved.displacing)
+        return Shares(l2, dram, self.moved.dram_bytes, self.moved.miss, self.moved.displacing)
 
     def _sample(self) -> Sampled:
         """Record clusters until the work of those between them is known."""
@@ -340,22 +340,21 @@ class Model:
         self.note(f"{sharing} CTAs at a time take one lock, each for {each:.0f} cycles: the last waits for the others")
         return (sharing - 1) * each
 
-    def _sustained(self, run: Run) -> float:
-        """The least cycles in which the chip's power lets it do the tensor cores' work of the grid."""
-        busy = max((cycles / len(run.outcome.sms[0].free[unit]) for unit, cycles in run.busy.items()
-                    if TITLES[unit] == "tensor"), default=0.0)  # fmt: skip
-        whole = busy / len(run.sample.clusters) * self.clusters * self.mean
-        return whole / (self.gpu.sms * self.gpu.tensor_reach)
+    def _limit(self, run: Run) -> grid_limits.Limit:
+        """The least cycles that the grid takes."""
+        each = self.clusters * self.mean / len(run.sample.clusters)
+        servers = {unit: len(free) for unit, free in run.outcome.sms[0].free.items()}
+        busy = {unit: cycles * each for unit, cycles in run.busy.items()}
+        return grid_limits.limits(busy, servers, self.gpu, run.sample.active)[-1]
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
     def estimate(self) -> Estimate:
         cycles, run = self.grid()
         cycles += self._first_fetch(run, cycles) + self._behind_locks(run)
-        sustained = self._sustained(run)
-        if sustained > cycles:
-            self.note(f"tensor cores keep up {self.gpu.tensor_reach:.0%} of their peak on the whole chip: without that "
-                      f"limit it would take {cycles:.0f} cycles")  # fmt: skip
+        limit = self._limit(run)
+        if limit.cycles > cycles:
+            self.note(f"{limit.note}: without that limit it would take {cycles:.0f} cycles")
         if self.walker.doubtful > _DOUBTFUL:
             self.note(f"the path through the machine code is in doubt: {self.walker.doubtful:.0%} of what warps did is "
                       "joined with other executions of its instructions")  # fmt: skip
@@ -375,9 +374,9 @@ class Model:
             self.slots * self.warps, self.active, self.clusters / (self.sets * self.held.ctas),
         )  # fmt: skip
         return Estimate(
-            entry=self.image.entry, gpu=gpu.name, cycles=max(cycles, sustained),
-            microseconds=max(cycles, sustained) / gpu.clock_mhz + gpu.launch_microseconds,
-            bound="power" if sustained > cycles else _bound(utilization, _reasons(stalls)), bounds=bounds,
+            entry=self.image.entry, gpu=gpu.name, cycles=max(cycles, limit.cycles),
+            microseconds=max(cycles, limit.cycles) / gpu.clock_mhz + gpu.launch_microseconds,
+            bound=limit.by if limit.cycles > cycles else _bound(utilization, _reasons(stalls)), bounds=bounds,
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
             occupancy=held, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
             trace=drawing.trace_events(outcome, self.machine.instructions, gpu.clock_mhz, pipes),

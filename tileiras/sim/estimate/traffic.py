@@ -60,12 +60,19 @@ class Moved(NamedTuple):
     allocations: tuple[Traffic, ...]
     fresh: dict[int, float]
     """id of an `Access` or `Copy` of global memory -> DRAM's bytes of it."""
+    misses: dict[int, float]
+    """id of the same -> the share of what it is the first in its cluster to touch that L2 does not have."""
     displacing: float = 1.0
     """Bytes that DRAM moves for each of these, with those that they displace from L2."""
 
     def dram_bytes(self, what: Access | Copy) -> float:
         """What DRAM gives or takes for an access of the recording.  The rest is in L2."""
         return self.fresh.get(id(what), 0.0)
+
+    def miss(self, what: Access) -> float:
+        """The share of a sector that DRAM gives to whoever is the first in its cluster to ask for it.  Which load that
+        is depends on the order in which warps come, where their loads overlap."""
+        return self.misses.get(id(what), 0.0)
 
 
 def traffic(
@@ -82,6 +89,7 @@ def traffic(
     shares = sample.weights() if sample is not None else dict.fromkeys(places, 1.0 / max(1, recorded))
     bases = [each.address for each in recording.allocations]
     unique, written = [0.0] * len(bases), [0.0] * len(bases)
+    owners: dict[int, int] = {}  # id of an access -> its allocation
     first: list[tuple[int, int, int]] = []  # (id of the access, allocation, bytes that it is the first to touch)
     touched: dict[int, dict[int, np.ndarray]] = {}  # by cluster and allocation, in order
     for cluster, place in zip(recording.clusters, places, strict=True):
@@ -94,6 +102,7 @@ def traffic(
             stores = np.array([writes for _, writes in asked])
             unique[number] += shares[place] * float(new.sum())
             written[number] += shares[place] * float(new[stores].sum())
+            owners.update((access, number) for access, _ in asked)
             first += [(access, number, count) for (access, _), count in zip(asked, new.tolist()) if count]
     allocations = [
         Traffic(each.name, each.address, each.size, own * clusters, min(float(each.size), own * clusters),
@@ -107,7 +116,8 @@ def traffic(
     if cache is not None and cache.dirty:
         displacing = _displaced(allocations, cache)
     fresh = {access: count * allocations[number].miss for access, number, count in first}
-    return Moved(tuple(each for each in allocations if each.requested), fresh, displacing)
+    misses = {access: allocations[number].miss for access, number in owners.items()}
+    return Moved(tuple(each for each in allocations if each.requested), fresh, misses, displacing)
 
 
 def _again(

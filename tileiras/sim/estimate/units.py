@@ -55,6 +55,8 @@ class Shares(NamedTuple):
     dram: float
     dram_bytes: Callable[[Access | Copy], float]
     """Bytes of an access of the recording that L2 has to get from DRAM, or bring there."""
+    miss: Callable[[Access], float]
+    """The share that DRAM gives of a sector that a load is the first in its cluster to ask for."""
     displacing: float = 1.0
     """Bytes that DRAM moves for each of these, with what they displace."""
 
@@ -73,23 +75,29 @@ class Cache:
     def __init__(self, size: int) -> None:
         self.lines: OrderedDict[int, int] = OrderedDict()
         self.capacity = max(16, size // LINE)
+        self.asked: dict[int, int] = {}
+        """Sectors by line that were not there at some time: only the first time DRAM may have to give them."""
 
-    def misses(self, sectors: list[int], owner: int) -> int:
-        """How many sectors are not there; afterwards they are.
+    def misses(self, sectors: list[int], owner: int) -> tuple[int, int]:
+        """How many sectors are not there, and how many of these were never asked for before; afterwards they are.
 
         Clusters that replay one trace stand for such with addresses of their own: ``owner`` tells them apart.
         """
-        count = 0
-        lines = self.lines
+        count = first = 0
+        lines, asked = self.lines, self.asked
         for sector in sectors:
             line, bit = sector >> 2 | owner << _OWNER, 1 << (sector & 3)
             present = lines.pop(line, 0)
             if not present & bit:
                 count += 1
+                before = asked.get(line, 0)
+                if not before & bit:
+                    first += 1
+                    asked[line] = before | bit
             lines[line] = present | bit
         while len(lines) > self.capacity:
             lines.popitem(last=False)
-        return count
+        return count, first
 
 
 class Multiprocessor:
@@ -178,10 +186,14 @@ class Multiprocessor:
         # Addresses of 32 lanes at a time, and the words of wide accesses in turns.
         self.take("lsu", 0, at, max(1.0, access.size / 4) * 32 / self.gpu.lanes["lsu"])
         served = self.take("l1", 0, at, cycles) + cycles
-        misses = self.cache.misses(sectors.tolist(), owner) if cached else sectors.size
-        if not misses:
-            return served, served + self.gpu.latency["l1"]
-        missing = self.shares.missing(access, misses * SECTOR)
+        if cached:
+            misses, first = self.cache.misses(sectors.tolist(), owner)
+            if not misses:
+                return served, served + self.gpu.latency["l1"]
+            missing = self.shares.miss(access) * first / misses
+        else:
+            misses = sectors.size
+            missing = self.shares.missing(access, misses * SECTOR)
         start, done = self.l2_transfer(served, misses * SECTOR, missing)
         if access.write:
             self.stored = max(self.stored, done)
