@@ -43,6 +43,7 @@ NAMES: dict[str, _Row] = {
     "RemarkMemoryLoadInstructionSelected": _Row("memory", "Load instruction selected"),
     "RemarkMemoryStoreInstructionSelected": _Row("memory", "Store instruction selected"),
     "RemarkMemoryAtomicInstructionSelected": _Row("memory", "Atomic instruction selected"),
+    "RemarkMemoryLoadReused": _Row("memory", "Elements come from a load before: {0} of {1} accesses are left"),
     "RemarkMemoryTensorMap": _Row("memory", "Tile is not moved by a tensor map"),
     "RemarkMemoryConversion": _Row("memory", "Layout conversion: {0}"),
     "RemarkMemorySmemAllocated": _Row("memory", "Shared memory allocated: {0} bytes"),

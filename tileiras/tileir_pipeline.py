@@ -124,9 +124,9 @@ ROWS: tuple[Row, ...] = (
     Row(3, "canonicalize", (), "the conversion folds what it emits"),
     Row(3, "cse", (), "LLVM does that to its own IR"),
     Row(3, "unspecialized-pipeline", (
-        "tileas-lower-occupancy", "tileas-sink-loads", "tileas-mark-short-loops", "tileas-smem-operands",
-        "tileas-generate-schedule", "tileas-materialize-schedule", "tileas-resolve-agent-boundary",
-        "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
+        "tileas-reuse-loads", "tileas-lower-occupancy", "tileas-sink-loads", "tileas-mark-short-loops",
+        "tileas-smem-operands", "tileas-generate-schedule", "tileas-materialize-schedule",
+        "tileas-resolve-agent-boundary", "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
         "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "lower-tma-load-store-to-async",
         "tileas-materialize-async", "tileas-specialize-mma", "tileas-rematerialize",
         "tileas-order-warpgroups"),

@@ -73,13 +73,12 @@ PASSES = [
     "convert-cudatile-to-tileaa", "canonicalize", "cse", "tileas-plan-cta", "tileas-legalize-scaled-dot",
     "tileas-assign-num-warps", "tileas-slice-dots", "tileas-slicing", "convert-tileaa-to-tileas",
     "tileas-assign-dot-layouts", "tileas-assign-load-store-layouts", "tileas-remove-layout-conversions", "cse", "dce",
-    "tileas-lower-occupancy", "tileas-sink-loads", "tileas-lower-occupancy", "tileas-mark-short-loops",
-    "tileas-smem-operands", "tileas-generate-schedule", "tileas-unspecialized-pipeline", "tileas-smem-operands",
-    "tileas-spill-loop-carried", "tileas-smem-operands", "cse", "tileas-roll-mma-dot", "tileas-legalize-fma-dot",
-    "lower-tma-load-store-to-async", "tileas-attach-tma-desc-args", "tileas-materialize-convert-layout",
-    "tileas-optimize-alloc-tensor",
-    "tileas-rematerialize", "tileas-insert-barriers", "tileas-assign-launch-bounds",
-    "tileir-verify-ops-analysis", "convert-tileas-to-llvm",
+    "tileas-reuse-loads", "tileas-lower-occupancy", "tileas-sink-loads", "tileas-lower-occupancy",
+    "tileas-mark-short-loops", "tileas-smem-operands", "tileas-generate-schedule", "tileas-unspecialized-pipeline",
+    "tileas-smem-operands", "tileas-spill-loop-carried", "tileas-smem-operands", "cse", "tileas-roll-mma-dot",
+    "tileas-legalize-fma-dot", "lower-tma-load-store-to-async", "tileas-attach-tma-desc-args",
+    "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor", "tileas-rematerialize",
+    "tileas-insert-barriers", "tileas-assign-launch-bounds", "tileir-verify-ops-analysis", "convert-tileas-to-llvm",
 ]  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .views import ONE, Kernel, View, entry, of_rows, reduced, tile_type, whole_numbers
@@ -98,6 +100,57 @@ def gathered(count: int = 256, of: int = 1000) -> Kernel:
     at = np.random.default_rng(0).integers(-100, of + 100, count).astype(np.int32)
     wanted = np.where((at >= 0) & (at < of), table[at.clip(0, of - 1)], np.float32(-1))
     return Kernel(entry([indices, x, y], body), (at, table), (np.zeros(count, np.float32),), (wanted,))
+
+
+def sum_of_neighbours(
+    distances: Sequence[int], count: int = 256, *, outside: Sequence[int] = (0,), store_between: bool = False
+) -> Kernel:
+    """Z[i] = X[i] + 16 X[i + d1] + 256 X[i + d2] + ... through pointers, of i and then each of `distances`.
+
+    Past the ends of X an element is the next of `outside`.  `store_between`: all but the first come behind a store of
+    zeros to X, which they are not to see where no token orders them.
+    """
+    x, z = View("x", (1,), "f32", (count,)), View("z", (count,), "f32")
+    pointers, numbers, flags = f"tile<{count}xptr<f32>>", tile_type((count,), "i32"), tile_type((count,), "i1")
+    body = [
+        "%x_a = assume div_by<16>, %p_x : tile<ptr<f32>>",
+        "%x_1 = reshape %x_a : tile<ptr<f32>> -> tile<1xptr<f32>>",
+        f"%x_all = broadcast %x_1 : tile<1xptr<f32>> -> {pointers}",
+        f"%i = iota : {numbers}",
+        f"%none = constant <i32: 0> : {numbers}",
+        f"%end = constant <i32: {count}> : {numbers}",
+        f"%clear = constant <f32: 0.0> : {z.tile}",
+    ]
+    data = whole_numbers(count, "f32")
+    wanted = np.zeros(count, np.float32)
+    for n, distance in enumerate((0, *distances)):
+        past = outside[n % len(outside)]
+        body += [
+            f"%d{n} = constant <i32: {distance}> : {numbers}",
+            f"%i{n} = addi %i, %d{n} : {numbers}" if distance else f"%i{n} = addi %i, %none : {numbers}",
+            f"%from{n} = cmpi greater_than_or_equal %i{n}, %none, signed : {numbers} -> {flags}",
+            f"%below{n} = cmpi less_than %i{n}, %end, signed : {numbers} -> {flags}",
+            f"%inside{n} = andi %from{n}, %below{n} : {flags}",
+            f"%past{n} = constant <f32: {float(past)}> : {z.tile}",
+            f"%at{n} = offset %x_all, %i{n} : {pointers}, {numbers} -> {pointers}",
+            f"%x{n}, %t{n} = load_ptr_tko weak %at{n}, %inside{n}, %past{n}"
+            + (" token=%cleared" if store_between and n else "")
+            + f" : {pointers}, {flags}, {z.tile} -> {z.tile}, token",
+            f"%w{n} = constant <f32: {float(16**n)}> : {z.tile}",
+            f"%p{n} = mulf %x{n}, %w{n} rounding<nearest_even> : {z.tile}",
+            f"%s{n} = addf %s{n - 1}, %p{n} rounding<nearest_even> : {z.tile}" if n else
+            f"%s0 = addf %p0, %clear rounding<nearest_even> : {z.tile}",
+        ]  # fmt: skip
+        if store_between and not n:
+            body.append(f"%cleared = store_ptr_tko weak %at0, %clear token=%t0 : {pointers}, {z.tile} -> token")
+        given = np.zeros_like(data) if store_between and n else data
+        places = np.arange(count) + distance
+        inside = (places >= 0) & (places < count)
+        wanted += np.where(inside, given[places.clip(0, count - 1)], np.float32(past)) * np.float32(16**n)
+    body.append(z.store(f"s{len(distances)}"))
+    if not store_between:
+        return Kernel(entry([x, z], body), (data,), (np.zeros_like(data),), (wanted,))
+    return Kernel(entry([x, z], body), (), (data, np.zeros_like(data)), (np.zeros_like(data), wanted))
 
 
 def sum_of_parts(inputs: str = "abcdef", size: int = 64, *, stores_first: bool = False) -> Kernel:

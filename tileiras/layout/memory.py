@@ -123,3 +123,16 @@ def register_groups(registers: int, bits: Sequence[int]) -> tuple[tuple[int, ...
         for start in range(registers)
         if not start & chosen
     )
+
+
+def moved_registers(layout: LinearLayout, axis: int, by: int) -> tuple[int | None, ...]:
+    """For each register, the one of the same thread whose element is `by` places further along `axis`; None where
+    another thread has it, or nobody."""
+    run = layout.shape[axis]
+    bits = vector_registers(layout, axis, 8, contiguous=run, divisibility=run, access_bits=8 * run)
+    found: list[int | None] = [None] * layout.registers
+    for group in register_groups(layout.registers, bits):
+        for place, register in enumerate(group):
+            if 0 <= place + by < len(group):
+                found[register] = group[place + by]
+    return tuple(found)

@@ -41,6 +41,7 @@ from tileiras.passes.tileas_plan_cta import PlanCta
 from tileiras.passes.tileas_rematerialize import Rematerialize
 from tileiras.passes.tileas_remove_layout_conversions import RemoveLayoutConversions
 from tileiras.passes.tileas_resolve_agent_boundary import ResolveAgentBoundary
+from tileiras.passes.tileas_reuse_loads import ReuseLoads
 from tileiras.passes.tileas_roll_mma_dot import RollMmaDot
 from tileiras.passes.tileas_sink_loads import SinkLoads
 from tileiras.passes.tileas_slice_dots import SliceDots
@@ -86,6 +87,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(RemoveLayoutConversions, "layouts flow from what the two rows above have chosen"),
     Decision(CommonSubexpressionElimination, "users of one layout each had the value rematerialized", optional=True),
     Decision(DeadCodeElimination, "what was rematerialized everywhere has no user where it was", optional=True),
+    Decision(ReuseLoads, "layouts say what a thread has; behind cse, so that equal addresses are one", {}, True, True),
     # What changes the registers and the shared memory that schedules spend.
     Decision(LowerOccupancy, "first, since it says how many registers there are", REGISTERS, True, True),
     Decision(SinkLoads, "frees registers that the rows below count", {}, True, True),

@@ -105,6 +105,7 @@ from .ops import (
     PtrToIntOp,
     ReduceOp,
     ScanOp,
+    ShiftedOp,
     SplatOp,
     SqrtOp,
     StoreOp,

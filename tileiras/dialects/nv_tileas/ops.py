@@ -9,6 +9,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.tensor import verify_product
 from tileiras.ir import (
     AllShapesMatch,
+    AllTypesMatch,
     ArrayAttr,
     IntegerAttr,
     MemoryRead,
@@ -346,6 +347,26 @@ class UnpackOp(Operation):
         doubled = tuple(n * 2 if d == dim else n for d, n in enumerate(source.shape))
         if not 0 <= dim < len(doubled) or target.shape != doubled:
             raise VerifyError(f"expects twice as many elements along dimension {dim}, got {target} in {source}")
+
+
+class ShiftedOp(Operation):
+    """Element i along `dim` is element i + `by` of `known`, where the thread that has the one has the other too, and
+    element i of `rest` elsewhere."""
+
+    name = "nv_tileas.shifted"
+    traits = (Pure, AllTypesMatch("known", "rest", "result"))
+    known = operand(TensorType)
+    rest = operand(TensorType)
+    dim = attribute(IntegerAttr)
+    by = attribute(IntegerAttr)
+    result = result(TensorType)
+    assembly_format = "$known `,` $rest attr-dict `:` type($result)"
+
+    verifies_locally = True
+
+    def verify_op(self) -> None:
+        if not 0 <= self.dim.value < self.result.type.rank:
+            raise VerifyError(f"expects one of {self.result.type.rank} dimensions, got {self.dim.value}")
 
 
 VIEW_LIKE = (ViewOp, PermuteOp, UnpackOp)

@@ -53,7 +53,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     "shape": {
         "nv_tileas.splat": "splat", "nv_tileas.unsplat": "unsplat", "nv_tileas.make_range": "make_range",
         "nv_tileas.view": "rename", "nv_tileas.permute": "rename", "nv_tileas.broadcast": "broadcast",
-        "nv_tileas.unpack": "rename",
+        "nv_tileas.unpack": "rename", "nv_tileas.shifted": "shifted",
         "nv_tileas.get_program_id": "program_id", "nv_tileas.get_num_programs": "num_programs",
         "nv_tileas.get_cta_rank": "cta_rank",
     },

@@ -15,6 +15,7 @@ from .access import as_data, from_memory, load_vector, ordering_of, store_vector
 from .function import FunctionLowering
 from .masked_vectors import MaskedVectors, by_bounds, vector_bits
 from .replicas import from_elected, representative
+from .shape import held_elsewhere
 from .types import (
     as_integer,
     element_of,
@@ -156,6 +157,7 @@ def load(op: tileas.LoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
         travelling = as_integer(element)
         other = None if other is None else emit.bitcast(other, vector_of(travelling, layout.registers))
     mask = MaskedVectors(op, layout, lowering)
+    unused = _unused_registers(op, lowering)
 
     def move(group: Sequence[int], number: int, type: Type, wanted: Value | None, padding: Value | None) -> Value:
         pointer, offset = mask.address(pointers, group, number)
@@ -164,6 +166,9 @@ def load(op: tileas.LoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
     def loaded(vectors: bool) -> Value:
         parts = []
         for group in mask.groups:
+            if unused.issuperset(group):
+                parts.append(emit.poison(vector_of(travelling, len(group))))
+                continue
             value = None if other is None else emit.shuffle(other, group)
             whole = mask.at(group[0], True) if vectors else mask.whole(group)
             if vectors or whole is not None:
@@ -179,6 +184,17 @@ def load(op: tileas.LoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
     if ordering:
         value = from_elected(value, layout, lowering)
     return [from_memory(value, held, lowering), None]
+
+
+def _unused_registers(op: tileas.LoadOp, lowering: FunctionLowering) -> frozenset[int]:
+    """Those whose elements all users of a load have from another one."""
+    if op.mem_semantic.value != "weak" or not all(isinstance(user, tileas.ShiftedOp) for user in op.data.users):
+        return frozenset()
+    known = [
+        {n for n, other in enumerate(held_elsewhere(user, lowering)) if other is not None and user.known is not op.data}
+        for user in op.data.users
+    ]
+    return frozenset(set.intersection(*known)) if known else frozenset()
 
 
 def store(op: tileas.StoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:

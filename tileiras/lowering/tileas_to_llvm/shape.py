@@ -11,6 +11,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerType, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import broadcast_layout, is_in_shared, renamed_layout
+from tileiras.layout.memory import moved_registers
 
 from .function import FunctionLowering
 from .types import points_to_half_bytes, scalar_type
@@ -27,6 +28,17 @@ def splat(op: tileas.SplatOp, args: Sequence[Value], lowering: FunctionLowering)
 
 def unsplat(op: tileas.UnsplatOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return lowering.emit.extract(args[0], 0)
+
+
+def shifted(op: tileas.ShiftedOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    count = lowering.layout(op.result).registers
+    places = [count + n if other is None else other for n, other in enumerate(held_elsewhere(op, lowering))]
+    return lowering.emit.shuffle(lowering.emit.concat(args), places)
+
+
+def held_elsewhere(op: tileas.ShiftedOp, lowering: FunctionLowering) -> Sequence[int | None]:
+    """For each register of a shifted tile the one of `known` that has its element."""
+    return moved_registers(lowering.layout(op.result), op.dim.value, op.by.value)
 
 
 def coordinate(layout: LinearLayout, axis: int, type: IntegerType, lowering: FunctionLowering) -> Value:

@@ -1,0 +1,65 @@
+"""Elements of loads through pointers that a thread has of another load."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.kernels.rows import sum_of_neighbours
+from tests.kernels.views import Kernel
+
+WARPS = {"num_warps": 2}
+"""For 256 elements: a thread has four neighbours."""
+
+
+def loads(ptx: str) -> list[str]:
+    return re.findall(r"ld\.global\.((?:v\d\.)?b32)", ptx)
+
+
+def shifted(kernel: Kernel) -> list[tuple[str, ...]]:
+    """(result, what has elements of it, by how much it is moved) of each."""
+    text = kernel.compiled("sm_90", emit="tileas", **WARPS).text
+    return re.findall(r"(%\S+) = nv_tileas.shifted (%\S+), .*by = (-?\d+)", text)
+
+
+@pytest.mark.parametrize(("distance", "left"), [(1, "b32"), (-1, "b32"), (2, "v2.b32"), (-2, "v2.b32")])
+def test_a_thread_loads_what_it_does_not_have(distance, left):
+    kernel = sum_of_neighbours([distance])
+    assert loads(kernel.check("sm_90", **WARPS).text) == ["v4.b32", left]
+
+
+@pytest.mark.parametrize("distances", [[-1, 1], [1, 2, -3], [5, 6], [3, 4, 128, -128]])
+def test_neighbours_of_several_loads(distances):
+    sum_of_neighbours(distances).check("sm_80", **WARPS)
+    sum_of_neighbours(distances, outside=(0,)).check("sm_120", num_warps=1)
+
+
+@pytest.mark.parametrize("distance", [3, 4, 64])
+def test_less_than_half_is_not_worth_it(distance):
+    assert not shifted(sum_of_neighbours([distance]))
+
+
+def test_other_elements_past_the_ends_are_other_tiles():
+    """What a load gives where its mask is not set has to be the same."""
+    kernel = sum_of_neighbours([1], outside=(1, 2))
+    assert not shifted(kernel)
+    kernel.check("sm_90", **WARPS)
+
+
+def test_a_store_between_is_seen():
+    kernel = sum_of_neighbours([1], store_between=True)
+    assert not shifted(kernel)
+    kernel.check("sm_90", **WARPS)
+
+
+def test_what_comes_from_a_load_in_part_serves_the_next():
+    """Of three tiles one apart the second has elements of the first, and the third those of the second."""
+    found = shifted(sum_of_neighbours([1, 3]))
+    assert [by for _, _, by in found] == ["1", "2"] and found[1][1] == found[0][0]
+
+
+def test_remarks_say_how_many_accesses_are_left():
+    found = sum_of_neighbours([1]).compiled("sm_90", emit_remarks=True, **WARPS)
+    said = [f"{each}" for each in found.diagnostics if "Elements come from a load before" in f"{each}"]
+    assert len(said) == 1 and "1 of 4 accesses are left" in said[0]

@@ -1,0 +1,26 @@
+"""`tileas-reuse-loads`: elements that a thread has loaded already are not loaded again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class ReuseLoads(FunctionPass):
+    name = "tileas-reuse-loads"
+    requires = "LAYOUTS"
+    needs = "layouts and atoms"
+    establishes = "loads of tiles moved against others that load what no thread has"
+    keeps = "values, layouts, the order of loads and writes"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if sum(op.name == "nv_tileas.load" for op in func.walk()) > 1:
+            from tileiras.rewrites.reuse_loads import reuse_loads
+
+            reuse_loads(func, context.engine)
