@@ -72,8 +72,18 @@ def compiled(module: Operation, gpu: str) -> str:
 
 
 def described(text: str, gpu: str = "sm_90", **options: Any) -> tuple[str, dict[str, Any]]:
-    """The same, and the content of its NAME.json."""
-    ir = translate_module(lower(text, gpu, **options), gpu)
+    """PTX for a module whose functions need no libdevice, and the content of its NAME.json."""
+    return _described(translate_module(lower(text, gpu, **options), gpu), gpu)
+
+
+def compiled_and_described(module: Operation, gpu: str) -> tuple[str, dict[str, Any]]:
+    """The same for a module that all rows of TileAS have been through."""
+    convert_tileas_to_llvm(module, target(gpu))
+    verify(module)
+    return _described(translate_module(module, gpu), gpu)
+
+
+def _described(ir: str, gpu: str) -> tuple[str, dict[str, Any]]:
     code = _assembled(ir, gpu)
     return code, kernel_metadata.describe(ptx_text.parse(code), kernel_metadata.from_ir(ir))
 

@@ -370,3 +370,12 @@ def without_maximum(value: str, source: str, shape: tuple[int, int]) -> str:
         of_rows(f"all_{value}", f"m_{value}", shape),
         f"%{value} = subf %{source}, %all_{value} : {tile_type(shape, 'f32')}",
     ])  # fmt: skip
+
+
+def with_steps_at_run_time(kernel: Kernel, count: int) -> Kernel:
+    """The kernel of `count` steps in a loop whose trip count is known at run time: `count` for each tile block."""
+    known = f"%steps = constant <i32: {count}> : tile<i32>"
+    assert known in kernel.text
+    blocks = "%grid, %grid_y, %grid_z = get_num_tile_blocks : tile<i32>"
+    steps = f"%each = constant <i32: {count}> : tile<i32>\n%steps = muli %each, %grid : tile<i32>"
+    return kernel._replace(text=kernel.text.replace(known, f"{blocks}\n{steps}"))

@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from tests.kernels.dots import attention_like
+from tests.kernels.dots import attention_like, with_steps_at_run_time
+from tests.kernels.loop_stages import loop_of, random_slots, slot, slots_from
 from tests.kernels.pipelined import K, check, matmul
 from tests.kernels.views import Kernel, names
 from tests.tileas_stage import compiled, through
@@ -13,8 +14,6 @@ from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import IntegerAttr, i32, parse_module, print_op
-from tileiras.layout.encoding import is_in_shared
-from tileiras.schedule.dependence_graph import loop_waits
 from tileiras.schedule.schedule_analysis import analysis_of
 from tileiras.sim import EmulationError
 
@@ -22,55 +21,9 @@ SCHEDULED = "tileas-generate-schedule"
 REST = "tileas-materialize-schedule"
 
 
-def loop_of(module):
-    (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
-    return loop
-
-
 def scheduled(text, gpu="sm_80", **options):
     """A module of nv_tileaa whose loops have schedules."""
     return through(parse_module(text, "test.mlir"), SCHEDULED, gpu, v2_opt_level=2, **options)
-
-
-def slot(loop, slots, stages):
-    """Gives the operations of a loop stages and places."""
-    loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, stages)
-    for op, (stage, place) in zip(loop.body.block.operations, slots):
-        op.attributes[tileas.AWS_STAGE] = IntegerAttr(stage, i32)
-        op.attributes[tileas.AWS_ORDER] = IntegerAttr(place, i32)
-
-
-def random_slots(loop, rng, stages):
-    """Stages and places that keep what the operations wait for, and are otherwise at random."""
-    return slots_from(loop, rng, [rng.randrange(stages) for _ in list(loop.body.block.operations)[:-1]])
-
-
-def slots_from(loop, rng, stage):
-    """Stages of at least those given that keep what the operations wait for, and places at random that do."""
-    count = len(stage)
-    waits = loop_waits(loop)
-    # Tiles in shared memory have no buffer from stage to stage.
-    together = [(w.source, w.target) for w in waits if w.value is not None and is_in_shared(w.value.type)]
-    changed = True
-    while changed:
-        changed = False
-        for wait in waits:
-            least = stage[wait.source] - wait.distance
-            if stage[wait.target] < least:
-                stage[wait.target], changed = least, True
-        for pair in together:
-            most = max(stage[number] for number in pair)
-            changed = changed or any(stage[number] < most for number in pair)
-            for number in pair:
-                stage[number] = most
-    before = {n: set() for n in range(count)}
-    for wait in waits:
-        if stage[wait.target] + wait.distance == stage[wait.source] and wait.source != wait.target:
-            before[wait.target].add(wait.source)
-    order: list[int] = []
-    while len(order) < count:
-        order.append(rng.choice([n for n in range(count) if n not in order and before[n] <= set(order)]))
-    return [(stage[n], order.index(n)) for n in range(count)]
 
 
 BODIES = {
@@ -142,11 +95,7 @@ def run(kernel: Kernel, text, seed, found):
 def test_attention_overlaps_and_is_right(gpu, halved):
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name=gpu, halved=halved)
     if not halved:  # how many steps there are is known at run time
-        steps = "%steps = constant <i32: 4> : tile<i32>"
-        assert steps in kernel.text
-        grid = "%grid, %grid_y, %grid_z = get_num_tile_blocks : tile<i32>"
-        many = f"{grid}\n%four = constant <i32: 4> : tile<i32>\n%steps = muli %four, %grid : tile<i32>"
-        kernel = kernel._replace(text=kernel.text.replace(steps, many))
+        kernel = with_steps_at_run_time(kernel, 4)
     artifact = kernel.check(gpu, v2_opt_level=2)
     for seed in (1, 2):
         kernel.emulated(artifact, seed)

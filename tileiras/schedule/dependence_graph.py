@@ -21,7 +21,9 @@ from tileiras.analysis.copied_loads import LOADS
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Block, BlockArgument, NoMemoryEffect, Operation, Value
+from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.live_values import is_elementwise
 from tileiras.targets import Target
@@ -39,6 +41,10 @@ _PLACED = tuple(unit for unit in Unit if unit is not Unit.DRAM)
 
 _MOST_DISTANCE = 4
 """Loop-carried values that are followed from a use to its definition."""
+
+_ON_PIPES = (names.PRODUCER_ACQUIRE, names.PRODUCER_COMMIT, names.CONSUMER_WAIT, names.CONSUMER_RELEASE)
+_WITHIN_STAGES = (names.INC_ITER, names.GET_STAGE, names.TMA_LOAD)
+"""Of pipes, what has no effect of its own, and what stands between the acquisition of a stage and its commit."""
 
 
 class Wait(NamedTuple):
@@ -104,7 +110,7 @@ def loop_waits(loop: scf.ForOp) -> tuple[Wait, ...] | None:
                 return None
             key = (numbers[made], number, distance)
             found.setdefault(key, Wait(*key, value))
-    for source, target, distance in _order_of_effects(operations):
+    for source, target, distance in (*_order_of_effects(operations), *_releases_behind_reads(operations, block)):
         found.setdefault((source, target, distance), Wait(source, target, distance, None))
     return tuple(found.values())
 
@@ -113,26 +119,96 @@ def _order_of_effects(operations: Sequence[Operation]) -> Iterator[tuple[int, in
     """What comes behind what though no value says so: effects that no token orders, what fills and frees stages of
     rings, and reads of a ring behind the wait for its stage.
 
-    What is read of a ring, and what is copied to it meanwhile, are different stages.
+    What is read of a ring, and what is copied to it meanwhile, are different stages.  What fills the stages of a pipe
+    keeps its order, and comes behind a release before it, which may be that of the stage to be filled.
     """
-    effects, ring = [], []
+    effects: list[int] = []
+    rings: dict[Operation | None, list[int]] = {}
+    waits: dict[Operation, int] = {}
+    releases: dict[Operation, int] = {}
     for number, op in enumerate(operations):
         if isinstance(op, tileas.CopyOp):
-            if ring:
-                yield ring[-1], number, 0
-        elif any(_is_of_a_ring(inner) for inner in op.walk()):
-            ring.append(number)
-        elif _has_effect_without_token(op):
+            pipe = pipe_of_buffer(op.buffer)
+            if pipe in waits:
+                yield waits[pipe], number, 0
+            elif pipe is None and rings.get(None):
+                yield rings[None][-1], number, 0
+            continue
+        events = [(inner.name, ring) for inner in op.walk() for ring in _rings_of(inner)]
+        for name, ring in events:
+            if ring is not None and name == names.CONSUMER_WAIT:
+                waits[ring] = number
+            elif ring is not None and name == names.CONSUMER_RELEASE:
+                releases[ring] = number
+            elif number not in rings.setdefault(ring, [])[-1:]:
+                if ring in releases:
+                    yield releases[ring], number, 0
+                rings[ring].append(number)
+        if not events and _has_effect_without_token(op):
             effects.append(number)
-    for chain in (effects, ring):
+    for chain in (effects, *rings.values()):
         for before, behind in zip(chain, chain[1:]):
             yield before, behind, 0
         if chain:
             yield chain[-1], chain[0], 1
 
 
+def _releases_behind_reads(operations: Sequence[Operation], block: Block) -> Iterator[tuple[int, int, int]]:
+    """Releases of stages of pipes, and the operations that read the same stages, perhaps iterations before."""
+    released: list[tuple[int, Operation, int]] = []
+    for number, op in enumerate(operations):
+        for inner in op.walk():
+            if inner.name == names.CONSUMER_RELEASE:
+                made = _source(inner.operands[0], block)
+                if made is not None and made[0].name == names.CONSUMER_WAIT:
+                    released.append((number, made[0].operands[0].defining_op, made[1]))
+    if not released:
+        return
+    numbers = {op: number for number, op in enumerate(operations)}
+    for op in operations:
+        if not isinstance(op, tileas.CopyOp):
+            continue
+        stage = _source(op.stage, block)
+        held = 0 if stage is None else stage[1]
+        readers = [numbers[reader] for reader in _readers(op) if reader in numbers]
+        for number, pipe, distance in released:
+            if pipe is pipe_of_buffer(op.buffer) and distance >= held:
+                yield from ((reader, number, distance - held) for reader in readers)
+
+
+def _readers(copy: Operation) -> list[Operation]:
+    """What reads the stage of a copy: itself, or the dots that read it where it lies, perhaps under another shape."""
+    if not is_in_shared(copy.results[0].type):
+        return [copy]
+    found: list[Operation] = []
+    for user in copy.results[0].users:
+        if isinstance(user, tileas.DOTS):
+            found.append(user)
+        elif isinstance(user, tileas.VIEW_LIKE):
+            found += _readers(user)
+    return found
+
+
+def pipe_of_buffer(buffer: Value) -> Operation | None:
+    """The pipe whose stages a buffer has; None for a ring without mbarriers."""
+    return next((user for user in buffer.users if user.name == names.CREATE_PIPELINE), None)
+
+
+def _rings_of(op: Operation) -> Iterator[Operation | None]:
+    """The pipe of which an operation fills or frees a stage, or None for a ring without mbarriers; nothing where it
+    does neither."""
+    if op.name in _ON_PIPES:
+        from tileiras.analysis.pipes import pipe_of
+
+        yield pipe_of(op.operands[0])
+    elif isinstance(op, (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)):
+        yield pipe_of_buffer(op.buffer)
+    elif isinstance(op, tileas.FenceProxyOp) or _is_of_a_ring(op):
+        yield None
+
+
 def _is_of_a_ring(op: Operation) -> bool:
-    return op.name.startswith("nv_tileas.async.") or isinstance(op, tileas.FenceProxyOp)
+    return op.name.startswith("nv_tileas.async.") and op.name not in _WITHIN_STAGES
 
 
 def _used(op: Operation) -> Iterator[Value]:

@@ -31,6 +31,7 @@ from tileiras.resources.limits import registers_for_tiles, threads_of
 from tileiras.resources.registers import LiveRegisters
 from tileiras.resources.shared_memory import ring_bytes, scratch_beside, shared_budget
 from tileiras.targets import CopyAtom, Target, find_copy_atom, occupancy
+from tileiras.targets.pipe_protocol import WARPGROUPS
 
 from .constraints import constraints_of
 from .dependence_graph import LoopGraph, Wait, loop_graph
@@ -41,7 +42,7 @@ from .resource_table import Unit, resources
 from .round_model import GROUP, round_cycles
 from .schedule_analysis import ScheduleAnalysis, broken_wait, publish, slots_of
 from .staging import StagedLoad, staged_load
-from .tensor_boxes import MBARRIER_BYTES, comes_in_boxes
+from .tensor_boxes import MBARRIER_BYTES, comes_in_boxes, consumer_kind
 
 OVERLAPPING = 2
 """Stages at most: with each a thread has a further tile between products, and the code another copy of the loop's
@@ -62,7 +63,7 @@ Slots = tuple[tuple[int, int], ...]
 """Stage and place of each operation of a loop."""
 
 
-class _Choice(NamedTuple):
+class Choice(NamedTuple):
     """What a loop is to be: `slots` of its operations, the cycles of a round by the static model, and the registers of
     a thread that its tiles take."""
 
@@ -87,15 +88,24 @@ def overlap_loops(
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         schedule = loop.attributes[tileas.LOOP_SCHEDULE]
         if schedule.kind == tileas.PLAIN and can_look_ahead(loop):  # type: ignore[attr-defined]
-            _Overlap(func, loop, target, atom, engine).choose(level, iterations, forced)
+            LoopOverlap(func, loop, target, atom, engine).choose(level, iterations, forced)
 
 
-class _Overlap:
-    """The choice for one loop."""
+class Computing(NamedTuple):
+    """Of an agent that computes beside one that loads: its warps on an SM, and the registers of a thread for tiles."""
+
+    warps: int
+    registers: int
+
+
+class LoopOverlap:
+    """The choice for one loop; `computing`: for the agent that computes, where another one loads."""
 
     def __init__(
-        self, func: aa.FuncOp, loop: scf.ForOp, target: Target, atom: CopyAtom, engine: DiagnosticEngine | None
-    ) -> None:
+        self, func: aa.FuncOp, loop: scf.ForOp, target: Target, atom: CopyAtom, engine: DiagnosticEngine | None,
+        computing: Computing | None = None,
+    ) -> None:  # fmt: skip
+        self._computing = computing
         self._func = func
         self._loop = loop
         self._target = target
@@ -112,16 +122,36 @@ class _Overlap:
         self._seen: set[tuple[int, ...]] = set()
         """Stages that were looked at."""
 
-    def choose(self, level: int, iterations: int, forced: bool) -> None:
+    def placed(self, level: int, iterations: int) -> tuple[LoopGraph, Choice] | None:
+        """The graph of the loop and the stages and places of its operations; None, and a remark, where it cannot be
+        placed."""
         loop = self._loop
         if any(isinstance(op, (scf.ForOp, scf.WhileOp)) for op in loop.walk() if op is not loop):
-            return self._stays("there is a loop in it")
-        graph = loop_graph(loop, self._target, self._func.kernel_spec.num_warps, self._staged)
+            self._stays("there is a loop in it")
+            return None
+        graph = loop_graph(loop, self._target, self._warps, self._staged)
         if graph is None:
-            return self._stays("how long its operations take is not known")
+            self._stays("how long its operations take is not known")
+            return None
         choice = self._serial(graph)
         if self._may_overlap(level):
             choice = self._placed(graph, choice, iterations, level > 1)
+        return graph, choice
+
+    def publish(self, graph: LoopGraph, choice: Choice) -> None:
+        """Writes the schedule into the attributes of the operations, with a remark where iterations overlap."""
+        publish(graph, choice.slots)
+        stages = 1 + max(stage for stage, _ in choice.slots)
+        if stages > 1:
+            self._say(f"{stages} iterations overlap: {choice.cycles} cycles an iteration by the static"
+                      f" model, {self._serial(graph).cycles} as it is written")  # fmt: skip
+
+    def choose(self, level: int, iterations: int, forced: bool) -> None:
+        loop = self._loop
+        placed = self.placed(level, iterations)
+        if placed is None:
+            return
+        graph, choice = placed
         analysis = ScheduleAnalysis(loop, graph.operations, choice.slots, graph.waits)
         # What is under way at the end of a round of stages is waited for then.
         in_flight = loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None) if analysis.stages > 1 else None
@@ -135,10 +165,7 @@ class _Overlap:
             found = self._stages(analysis, choice.cycles, forced)
         if found is None:
             return self._stays("no shared memory is left for its stages")
-        publish(graph, choice.slots)
-        if analysis.stages > 1:
-            self._say(f"{analysis.stages} iterations overlap: {choice.cycles} cycles an iteration by the static"
-                      f" model, {self._serial(graph).cycles} as it is written")  # fmt: skip
+        self.publish(graph, choice)
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, found)
 
     def _say(self, message: str) -> None:
@@ -150,21 +177,25 @@ class _Overlap:
 
     # -- placement -----------------------------------------------------------------------------------------------------
 
-    def _serial(self, graph: LoopGraph) -> _Choice:
+    def _serial(self, graph: LoopGraph) -> Choice:
         """All operations of one stage, in the order in which they are written."""
         slots = tuple((0, number) for number in range(len(graph.operations)))
-        return _Choice(slots, round(round_cycles(graph, slots, self._warps)), self._registers(graph, slots))
+        return Choice(slots, round(round_cycles(graph, slots, self._warps)), self._registers(graph, slots))
 
     def _may_overlap(self, level: int) -> bool:
         """Whether operations of several iterations are to overlap: not where other warps of the SM compute under the
-        products of each, which by the clock is as fast (docs/scheduling.md)."""
-        # Pipes of boxes are given back where their iteration is known to have begun: not in code before the loop.
-        if self._constraints.serial or trip_count(self._loop) == 1 or any(map(comes_in_boxes, self._staged)):
+        products of each, nor where threads read boxes, which by the clock is as fast (docs/scheduling.md)."""
+        if self._constraints.serial or trip_count(self._loop) == 1:
             return False
-        return level > 1 or self._resident_warps() <= GROUP
+        if level > 1:
+            return True
+        boxes = filter(comes_in_boxes, self._staged)
+        return all(consumer_kind(each) == WARPGROUPS for each in boxes) and self._resident_warps() <= GROUP
 
     def _resident_warps(self) -> int:
-        """Warps of an SM that run the kernel with its plain schedule."""
+        """Warps of an SM that compute: all that run the kernel, with its plain schedule, or those of the agent."""
+        if self._computing is not None:
+            return self._computing.warps
         shared = shared_budget(self._func, self._target) - self._room()
         shared += _ring_of(self._loop, self._atom)
         # Before the loop, while its ring is filled, a conversion has its tile there as well.
@@ -174,7 +205,7 @@ class _Overlap:
         found = occupancy(self._target, threads_of(self._func), expected_registers(self._func), shared)
         return max(1, found.ctas) * self._warps
 
-    def _placed(self, graph: LoopGraph, serial: _Choice, iterations: int, exact: bool) -> _Choice:
+    def _placed(self, graph: LoopGraph, serial: Choice, iterations: int, exact: bool) -> Choice:
         if iterations < 1:
             return serial
         longest = place_serially(graph.graph).interval
@@ -199,10 +230,13 @@ class _Overlap:
             return serial
         return best if best.cycles * GAIN <= serial.cycles else serial
 
-    def _better(self, graph: LoopGraph, candidates: Iterable[Slots], best: _Choice | None) -> _Choice | None:
+    def _better(self, graph: LoopGraph, candidates: Iterable[Slots], best: Choice | None) -> Choice | None:
         """The schedule of the shortest rounds whose tiles fit into registers, of those with the fewest; None where none
         fits."""
-        room = registers_for_tiles(threads_of(self._func), self._func.kernel_spec.occupancy or 1)
+        if self._computing is None:
+            room = registers_for_tiles(threads_of(self._func), self._func.kernel_spec.occupancy or 1)
+        else:
+            room = self._computing.registers
         for slots in candidates:
             stages = tuple(stage for stage, _ in slots)
             if stages in self._seen or 1 + max(stages) > OVERLAPPING:
@@ -216,7 +250,7 @@ class _Overlap:
                     continue
                 registers = self._registers(graph, variant)
                 if registers <= room and (best is None or (cycles, registers) < (best.cycles, best.registers)):
-                    best = _Choice(variant, cycles, registers)
+                    best = Choice(variant, cycles, registers)
         return best
 
     def _can_be(self, graph: LoopGraph, slots: Sequence[tuple[int, int]]) -> bool:
@@ -269,18 +303,21 @@ class _Overlap:
         if forced:
             ahead = self._plain_ahead
         else:
-            table = resources(self._target)
-            latency = max(table.latency["l2"] + table.latency.get("tma", 0.0) if comes_in_boxes(each)
-                          else table.latency["dram"] for each in self._staged)  # fmt: skip
-            loaded = sum(each.stage_bytes for each in self._staged) / table.rate[Unit.L2]
-            interval = max(1.0, cycles, loaded)
-            ahead = min(MOST_AHEAD, max(self._plain_ahead, math.ceil(latency / interval)))
+            ahead = self.iterations_ahead(cycles)
         known = trip_count(self._loop)
         ahead = max(1, ahead if known is None else min(ahead, known - 1))
         room = self._room()
         while ahead > 0 and sum((ahead + n) * each.stage_bytes for n, each in zip(held, self._staged)) > room:
             ahead -= 1
         return ahead + max(held) if ahead else None
+
+    def iterations_ahead(self, cycles: float) -> int:
+        """Iterations that loads have to run ahead, when a round lasts `cycles`, for their latency to pass meanwhile."""
+        table = resources(self._target)
+        latency = max(table.latency["l2"] + table.latency.get("tma", 0.0) if comes_in_boxes(each)
+                      else table.latency["dram"] for each in self._staged)  # fmt: skip
+        loaded = sum(each.stage_bytes for each in self._staged) / table.rate[Unit.L2]
+        return min(MOST_AHEAD, max(self._plain_ahead, math.ceil(latency / max(1.0, cycles, loaded))))
 
     def _room(self) -> int:
         """Bytes of shared memory for the rings of the loop."""

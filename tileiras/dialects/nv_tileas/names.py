@@ -7,9 +7,12 @@ TENSOR_MEMORY = "nv_tileas.tensor_memory."
 
 AGENT_SWITCH = f"{PIPELINE}agent_switch"
 CREATE_PIPELINE = f"{PIPELINE}create_pipeline"
+PRODUCER_ACQUIRE = f"{PIPELINE}producer_acquire"
 PRODUCER_COMMIT = f"{PIPELINE}producer_commit"
 CONSUMER_WAIT = f"{PIPELINE}consumer_wait"
 CONSUMER_RELEASE = f"{PIPELINE}consumer_release"
+INC_ITER = f"{PIPELINE}inc_iter"
+GET_STAGE = f"{PIPELINE}get_stage"
 PIPE_ITERATOR = "nv_tileas.pipeline_iterator"
 
 ASYNC_DOT = "nv_tileas.async.dot"
@@ -23,6 +26,7 @@ TENSOR_RESERVE = f"{TENSOR_MEMORY}reserve"
 
 MAKE_TMA_DESC = "nv_tileas.make_tma_desc"
 TMA_DESC = "nv_tileas.tma_desc"
+TMA_LOAD = "nv_tileas.async.tma_load"
 TMA_STORE = "nv_tileas.async.tma_store"
 
 MAP_MEMORY = "nv_tileas.map_memory."

@@ -138,7 +138,8 @@ class _Rotation:
         values: dict[Value, Value] = {loop.induction_variable: loop.lower_bound}
         values.update(zip(loop.iter_args, loop.init_args))
         for op in self._program_order(self._parts.first):
-            builder.insert(op.clone(values))
+            if not (isinstance(op, scf.IfOp) and not op.results and self._is_false(op.condition, values)):
+                builder.insert(op.clone(values))
         inits = [loop.init_args[n] for n in self._carried] + [values[value] for value in self._crossing]
         kernel = self._kernel(builder, inits, last)
         behind: dict[Value, Value] = {loop.induction_variable: last}
@@ -146,6 +147,28 @@ class _Rotation:
         for op in self._program_order(self._parts.second):
             builder.insert(op.clone(behind))
         return [behind.get(value, value) for value in loop.yield_op.operands]
+
+    def _is_false(self, condition: Value, values: Mapping[Value, Value]) -> bool:
+        """Whether what `LoopCounter.is_later` asks is known not to be so in the iterations before the loop, in which
+        `values` stand for those of the loop: they are among the first, which find no stage to give back."""
+        test = values.get(condition, condition).defining_op
+        if not isinstance(test, arith.CmpIOp):
+            return False
+        if test.predicate.value == "ne":
+            return test.rhs is self._loop.lower_bound and self._iterations(test.lhs) == 0
+        passed, last = test.lhs.defining_op, test.rhs.defining_op
+        if test.predicate.value != "ugt" or not isinstance(passed, arith.SubIOp) or not isinstance(last, arith.MulIOp):
+            return False
+        most, done = number(last.rhs), self._iterations(passed.lhs)
+        from_lower = passed.rhs is self._loop.lower_bound and last.lhs is self._loop.step
+        return from_lower and most is not None and done is not None and done <= most
+
+    def _iterations(self, counter: Value) -> int | None:
+        """Of which iteration a value is the counter, if it is known to be one."""
+        count = 0
+        while isinstance(op := counter.defining_op, arith.AddIOp) and op.rhs is self._loop.step:
+            count, counter = count + 1, op.lhs
+        return count if counter is self._loop.lower_bound else None
 
     def _program_order(self, part: Sequence[Operation]) -> list[Operation]:
         """A part of an iteration that runs alone: in the order of the schedule."""

@@ -8,14 +8,16 @@ so a load whose tile a later stage of the schedule reads has as many stages more
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tileiras.analysis.dots_in_flight import is_of_warpgroups, is_only_added_to
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Operation, UnitAttr, Value
+from tileiras.ir import Block, Operation, UnitAttr, Value
 from tileiras.schedule.dependence_graph import loop_waits
 from tileiras.schedule.schedule_analysis import ScheduleAnalysis, analysis_of, is_published, withdraw
 from tileiras.schedule.staging import StagedLoad, staged_load
+from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.targets import CopyAtom
 
 from .rotation import rotate
@@ -39,11 +41,26 @@ def pipeline_in_stages(
     if len(staged) < len(loads) or ahead < 1:
         return False
     loop = run_ahead(loop, staged, ahead, held, atom)
-    slots = _slots(loop)
+    slots = slots_in(loop)
     withdraw(loop)
     if analysis.stages > 1:
+        around = loop.parent
         _await_next(rotate(loop, slots, loop_waits))
+        if any(map(comes_in_boxes, staged)):
+            mark_fresh(around)
     return True
+
+
+def mark_fresh(block: Block) -> None:
+    """Says of acquisitions of stages before a loop that these were never filled, where that is so."""
+    for op in (inner for outer in block.operations for inner in outer.walk()):
+        if isinstance(op, tileas.ProducerAcquireOp):
+            count, iterator = 0, op.iterator.defining_op
+            while isinstance(iterator, tileas.IncIterOp):
+                count, iterator = count + 1, iterator.iterator.defining_op
+            pipe: Any = op.token.defining_op
+            if isinstance(iterator, tileas.CreateIteratorOp) and count < pipe.num_stages.value:
+                op.attributes["fresh"] = UnitAttr()
 
 
 def _await_next(loop: scf.ForOp) -> None:
@@ -81,19 +98,26 @@ def held_iterations(staged: StagedLoad, analysis: ScheduleAnalysis) -> int:
     return 1 + last + under_way
 
 
-def _slots(loop: scf.ForOp) -> dict[Operation, tuple[int, int]]:
-    """Stage and place of the operations of a loop with rings: what fills and frees stages comes with the first
-    operations of an iteration; what has no slot, in the stage of what it uses and behind what stands before it."""
-    slots: dict[Operation, tuple[int, int]] = {}
-    made: dict[Value, int] = {}
+def slots_in(loop: scf.ForOp) -> dict[Operation, tuple[int, int]]:
+    """Stage and place of the operations of a loop with rings or pipes: what fills and frees stages comes with the first
+    operations of an iteration; what has no slot, in the first stage in which what it waits for has run, and behind what
+    stands before it."""
+    operations = list(loop.body.block.operations)[:-1]
+    stages, places = [0] * len(operations), []
     place = -1
-    for op in list(loop.body.block.operations)[:-1]:
-        values = [value for inner in op.walk() for value in inner.operands]
-        used = max((made.get(value, 0) for value in values), default=0)
-        if tileas.AWS_STAGE in op.attributes:
-            stage, place = (op.attributes[name].value for name in tileas.AWS_SLOT)
-        else:
-            stage = used
-        slots[op] = max(stage, used), place
-        made.update((value, slots[op][0]) for value in op.results)
-    return slots
+    has_slot = [tileas.AWS_STAGE in op.attributes for op in operations]
+    for number, op in enumerate(operations):
+        if has_slot[number]:
+            stages[number], place = (op.attributes[name].value for name in tileas.AWS_SLOT)  # type: ignore[attr-defined]
+        places.append(place)
+    waits = loop_waits(loop)
+    assert waits is not None, "the waits of the loop were looked at"
+    changed = True
+    while changed:
+        changed = False
+        for wait in waits:
+            least = stages[wait.source] - wait.distance
+            if stages[wait.target] < least:
+                assert not has_slot[wait.target], "the schedule keeps what its operations wait for"
+                stages[wait.target], changed = least, True
+    return {op: (stage, place) for op, stage, place in zip(operations, stages, places)}
