@@ -121,6 +121,7 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
     from tileiras.sim import emulate
     from tileiras.sim.emulator.rules import RULES
     from tileiras.sim.estimate import images
+    from tileiras.sim.estimate.sampling import block_order
 
     left: list[dict[int, np.ndarray]] = []
     roots = {n: value for n, value in enumerate(job.parameters) if isinstance(value, np.ndarray)}
@@ -129,9 +130,11 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
         given = [value.copy(order="K") if n in roots else value for n, value in enumerate(job.parameters)]
         try:
             members = int(np.prod((loaded.metadata or {}).get("cluster", _cluster(loaded.ptx))))
+            group = (loaded.metadata or {}).get("block_group", 0)
+            begin = int(block_order(job.grid, group).argmin()) * members  # its cluster does the first work
             emulate(
                 loaded.ptx, job.entry, job.grid, given, loaded.metadata, hidden=loaded.hidden, waive=tuple(RULES),
-                blocks=range(members), check_races=False, seed=None,
+                blocks=range(begin, begin + members), check_races=False, seed=None,
             )  # fmt: skip
         except SimulationError as error:
             return _first_line(error)

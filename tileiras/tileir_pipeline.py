@@ -105,7 +105,8 @@ ROWS: tuple[Row, ...] = (
     Row(1, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "with line or debug information"),
     Row(1, "canonicalize", ("canonicalize", "cse")),
     Row(2, "convert-tileaa-to-tileas", (
-        "tileas-plan-cta", "tileas-legalize-scaled-dot", "tileas-assign-num-warps", "tileas-fit-tensor-memory",
+        "tileas-order-tile-blocks", "tileas-plan-cta", "tileas-legalize-scaled-dot", "tileas-assign-num-warps",
+        "tileas-fit-tensor-memory",
         "tileas-slice-dots", "tileas-slicing", "convert-tileaa-to-tileas", "tileas-assign-dot-layouts",
         "tileas-pair-dots", "tileas-assign-load-store-layouts",
         "tileas-remove-layout-conversions", "cse", "dce", "tileas-generate-schedule",

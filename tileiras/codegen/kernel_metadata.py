@@ -37,6 +37,9 @@ class KernelInfo(NamedTuple):
     shared_memory: int = 0
     """Bytes of dynamic shared memory the launch must provide."""
     parameters: tuple[ParameterInfo, ...] = ()
+    block_group: int = 0
+    """Tile blocks of a group of the grid's rows, of which those with more work start first; 0 where each tile block
+    does the work of its own number."""
 
 
 STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
@@ -48,12 +51,12 @@ def from_ir(ir: str) -> dict[str, KernelInfo]:
     kernels: dict[str, KernelInfo] = {}
     for number in named_metadata(ir, KERNELS_METADATA):
         operands = node(ir, number) or ""
-        shared = re.search(r", i64 (\d+)", operands)
+        shared = re.search(r", i64 (\d+)(?:, i64 (\d+))?", operands)
         if shared is None:
             continue
         name, *fields = [_unescaped(text) for text in STRING_OPERAND.findall(operands)]
         parameters = tuple(ParameterInfo(*fields[n : n + 3]) for n in range(0, len(fields), 3))
-        kernels[name] = KernelInfo(int(shared.group(1)), parameters)
+        kernels[name] = KernelInfo(int(shared.group(1)), parameters, int(shared.group(2) or 0))
     return kernels
 
 
@@ -90,6 +93,7 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
                 parameters.append(described)
         block = entry.dimensions("reqntid") or entry.dimensions("maxntid") or (1, 1, 1)
         cluster = entry.dimensions("reqnctapercluster") or (1, 1, 1)
+        grouped = {"block_group": info.block_group} if info.block_group else {}
         entries.append(
             {
                 "name": entry.name,
@@ -100,6 +104,7 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
                 "blocks_are_clusters": "blocksareclusters" in entry.directives,
                 "shared_memory": info.shared_memory,
                 "tile_launch": "language" in entry.directives,
+                **grouped,
             }
         )
     return {

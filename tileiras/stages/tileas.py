@@ -35,6 +35,7 @@ from tileiras.passes.tileas_materialize_async import MaterializeAsync
 from tileiras.passes.tileas_materialize_convert_layout import MaterializeConvertLayout
 from tileiras.passes.tileas_materialize_schedule import MaterializeSchedule
 from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
+from tileiras.passes.tileas_order_tile_blocks import OrderTileBlocks
 from tileiras.passes.tileas_order_warpgroups import OrderWarpgroups
 from tileiras.passes.tileas_pair_dots import PairDots
 from tileiras.passes.tileas_plan_cta import PlanCta
@@ -73,7 +74,8 @@ INVARIANT, IN_LOOPS, OUTSIDE_LOOPS = ({"where": each} for each in ("loop-invaria
 
 DECISIONS: tuple[Decision, ...] = (
     # How the work is cut.
-    Decision(PlanCta, "first: all that follows is about what one CTA does", optional=True),
+    Decision(OrderTileBlocks, "loops have the bounds that the program gives them", {}, True, True),
+    Decision(PlanCta, "before all others: all that follows is about what one CTA does", optional=True),
     Decision(LegalizeScaledDot, "dots are what the rows below count and choose atoms for"),
     Decision(AssignNumWarps, "of whole tiles: slices are cut for a number of threads"),
     Decision(FitTensorMemory, "whose accumulators lie there, the rows below do not cut", optional=True),

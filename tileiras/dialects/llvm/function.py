@@ -45,6 +45,10 @@ KERNEL = "nvvm.kernel"
 SHARED_MEMORY = "tileiras.shared_memory"
 """Integer attribute of a kernel: bytes of dynamic shared memory that the launch provides."""
 
+BLOCK_GROUP = "tileiras.block_group"
+"""Integer attribute of a kernel: tile blocks of a group of the grid's rows, of which those with more work start first;
+it goes to NAME.json."""
+
 PARAMETER_NAME, PARAMETER_TYPE = "tileiras.name", "tileiras.type"
 """String attributes of a kernel's arguments, as the source has them; they go to NAME.json."""
 

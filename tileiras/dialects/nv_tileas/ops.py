@@ -81,6 +81,10 @@ BLOCK_WARPS = "nv_tileas.block_warps"
 CLUSTER_CTAS = "nv_tileas.cluster_ctas"
 """Discardable attribute of a function: the CTAs of a cluster, which is a tile block."""
 
+BLOCK_GROUP = "nv_tileas.block_group"
+"""Discardable attribute of a function: the rows of the grid whose tile blocks with more work start first together have
+as many tile blocks, or more; without it each row starts for itself."""
+
 FIRST_CTA = "nv_tileas.first_cta"
 """Discardable unit attribute of a function: only the first CTA of a cluster does anything."""
 

@@ -206,6 +206,8 @@ class FunctionLowering:
                 block.insert_before(op, first)
         if self.shared_bytes:
             self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
+        if tileas.BLOCK_GROUP in self.func.attributes:
+            self.result.attributes[llvm.BLOCK_GROUP] = self.func.attributes[tileas.BLOCK_GROUP]
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
             self.engine.emit(

@@ -103,6 +103,8 @@ class Model:
         self.members = int(np.prod(cluster))
         self.shape = tuple(blocks // members for blocks, members in zip(grid, cluster))
         self.clusters = int(np.prod(self.shape))
+        self.order = sampling.block_order(self.shape, (image.metadata or {}).get("block_group", 0))
+        self.starts = np.argsort(self.order)
         self.sampled = self._sample()
         threads = self.recording.threads
         self.held = occupancy(gpu.target, threads, image.code.registers, image.shared)
@@ -147,7 +149,8 @@ class Model:
         if self.image.hidden is not None:
             # The image's own code for the host fills them.
             metadata.pop("hidden_parameters", None)
-        together = [[cluster] for cluster in clusters] if self.one_by_one else [list(clusters)]
+        begun = [int(self.starts[cluster]) for cluster in clusters]
+        together = [[cluster] for cluster in begun] if self.one_by_one else [begun]
         with Journal() as journal:
             return joined([
                 record(
@@ -301,7 +304,7 @@ class Model:
         """
         room = self.sets * self.slots
         free = [0.0] * room
-        for cycles in durations.transpose(2, 1, 0).reshape(-1).tolist():
+        for cycles in durations.transpose(2, 1, 0).reshape(-1)[self.order].tolist():
             heapq.heappush(free, heapq.heappop(free) + cycles)
         free.sort()
         first, last = free[0], free[-1]

@@ -108,6 +108,25 @@ class Sampled(NamedTuple):
         return total
 
 
+def block_order(shape: Sequence[int], group: int) -> np.ndarray:
+    """Of each cluster, in the order in which they start, the number whose work it does; x comes first in both.
+
+    ``group`` is NAME.json's ``block_group``: the fewest rows of the grid of ``shape`` that have as many clusters form a
+    group, and a group's clusters count its rows' numbers from the end, all rows at a time.  With 0 each does the
+    work of its own number.
+    """
+    columns, height, depth = (*shape, 1, 1)[:3]
+    rows = height * depth
+    started = np.arange(columns * rows)
+    if not group:
+        return started
+    whole = -(-group // columns)
+    first = started // columns // whole * whole
+    members = np.minimum(whole, rows - first)
+    place = started - first * columns
+    return columns - 1 - place // members + columns * (first + place % members)
+
+
 def number(shape: Sequence[int], axis: int, at: int) -> int:
     """The number of the cluster at a place of one axis and the start of the others."""
     return at * prod(shape[:axis])

@@ -1,0 +1,133 @@
+"""How integers of an `nv_tileaa.func` change along an axis of the grid.
+
+Bounds of loops are what is asked for, to choose an order of tile blocks by their work: a sum that leaves the numbers of
+its type is taken for one that does not, since no order is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tileiras.dialects import arith, nv_tileaa
+from tileiras.ir import BlockArgument, Operation, Value
+
+from .ranges import RangeAnalysis
+
+Trend = int | None
+"""1: grows along the axis or stays; -1: falls or stays; 0: is the same everywhere; None: nothing is known."""
+
+
+def together(a: Trend, b: Trend) -> Trend:
+    """Of what follows two numbers in the same direction: their sum, or the larger of them."""
+    if a is None or b is None:
+        return None
+    return a or b if not a or not b or a == b else None
+
+
+def opposite(trend: Trend) -> Trend:
+    return None if trend is None else -trend
+
+
+class TrendAnalysis:
+    """The trends of one function's scalars along an axis, found when they are asked for."""
+
+    def __init__(self, axis: str, ranges: RangeAnalysis) -> None:
+        self._axis = axis
+        self._ranges = ranges
+        self._known: dict[Value, Trend] = {}
+
+    def trend(self, value: Value) -> Trend:
+        if value not in self._known:
+            self._known[value] = self._find(value)
+        return self._known[value]
+
+    def is_positive(self, value: Value) -> bool:
+        return self._ranges.range(value).low > 0
+
+    def is_natural(self, value: Value) -> bool:
+        return self._ranges.range(value).low >= 0
+
+    def _find(self, value: Value) -> Trend:
+        if isinstance(value, BlockArgument):
+            # What a loop carries, or counts, is not what a tile block starts with.
+            return 0 if isinstance(value.block.parent_op, nv_tileaa.FuncOp) else None
+        op: Any = value.defining_op
+        if isinstance(op, nv_tileaa.GetProgramIdOp):
+            return int(op.axis.value == self._axis)
+        rule = _RULES.get(type(op))
+        return None if rule is None else rule(op, self)
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+Rule = Callable[[Any, TrendAnalysis], Trend]
+
+
+def _same_everywhere(op: Operation, known: TrendAnalysis) -> Trend:
+    return 0
+
+
+def _as_operand(op: Operation, known: TrendAnalysis) -> Trend:
+    return known.trend(op.operands[0])
+
+
+def _both(op: Any, known: TrendAnalysis) -> Trend:
+    return together(known.trend(op.lhs), known.trend(op.rhs))
+
+
+def _difference(op: arith.SubIOp, known: TrendAnalysis) -> Trend:
+    return together(known.trend(op.lhs), opposite(known.trend(op.rhs)))
+
+
+def _product(op: arith.MulIOp, known: TrendAnalysis) -> Trend:
+    natural = known.is_natural(op.lhs), known.is_natural(op.rhs)
+    a, b = known.trend(op.lhs), known.trend(op.rhs)
+    if (a == 0 or natural[1]) and (b == 0 or natural[0]):
+        return together(a, b)
+    return None
+
+
+def _quotient(op: Any, known: TrendAnalysis) -> Trend:
+    return known.trend(op.lhs) if known.trend(op.rhs) == 0 and known.is_positive(op.rhs) else None
+
+
+def _shift(op: Any, known: TrendAnalysis) -> Trend:
+    return known.trend(op.lhs) if known.trend(op.rhs) == 0 else None
+
+
+def _pure(op: Operation, known: TrendAnalysis) -> Trend:
+    """Of an operation without a rule of its own."""
+    return 0 if all(known.trend(operand) == 0 for operand in op.operands) else None
+
+
+_RULES: dict[type[Operation], Rule] = {
+    arith.ConstantOp: _same_everywhere,
+    nv_tileaa.GetNumProgramsOp: _same_everywhere,
+    nv_tileaa.AssumeOp: _as_operand,
+    arith.ExtSIOp: _as_operand,
+    arith.ExtUIOp: _as_operand,
+    arith.TruncIOp: _as_operand,
+    arith.AddIOp: _both,
+    arith.MaxSIOp: _both,
+    arith.MinSIOp: _both,
+    arith.MaxUIOp: _both,
+    arith.MinUIOp: _both,
+    arith.SubIOp: _difference,
+    arith.MulIOp: _product,
+    arith.DivSIOp: _quotient,
+    arith.DivUIOp: _quotient,
+    arith.FloorDivSIOp: _quotient,
+    arith.CeilDivSIOp: _quotient,
+    arith.CeilDivUIOp: _quotient,
+    arith.ShLIOp: _shift,
+    arith.ShRSIOp: _shift,
+    arith.ShRUIOp: _shift,
+    arith.RemSIOp: _pure,
+    arith.RemUIOp: _pure,
+    arith.AndIOp: _pure,
+    arith.OrIOp: _pure,
+    arith.XOrIOp: _pure,
+    arith.CmpIOp: _pure,
+    arith.SelectOp: _pure,
+}

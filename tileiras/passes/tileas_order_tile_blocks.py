@@ -1,0 +1,45 @@
+"""`tileas-order-tile-blocks`: tile blocks start from the end of an axis of the grid along which loops run longer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir import Value
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class OrderTileBlocks(FunctionPass):
+    name = "tileas-order-tile-blocks"
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "numbers of tile blocks by which those with more work start first"
+    keeps = "what the tile blocks of a grid do together; the order of those that may wait for each other"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects.scf import ForOp
+
+        if any(isinstance(op, ForOp) and _depends_on_block(op.upper_bound) for op in func.walk()):
+            # Loaded for such kernels only.
+            from tileiras.rewrites.tile_block_order import start_longest_first
+
+            start_longest_first(func, context.engine)
+
+
+def _depends_on_block(value: Value) -> bool:
+    """Whether a number is computed of the tile block's."""
+    seen, waiting = {value}, [value]
+    while waiting:
+        op = waiting.pop().defining_op
+        if op is None:
+            continue
+        if op.name == "nv_tileaa.get_program_id":
+            return True
+        fresh = [each for each in op.operands if each not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return False

@@ -1,0 +1,119 @@
+"""Tile blocks with more work start first.
+
+A GPU starts the tile blocks of a grid by their numbers, x first.  Where loops run longer the larger a number is, as in
+causal attention, the last blocks to start are the longest ones, and most SMs have nothing to do while they run.
+
+Along y or z the nth block does the work of the nth from the end.  Along x, whose blocks start side by side, that would
+only turn each row of the grid round: there rows form groups of `GROUP` blocks or more, and a group's first blocks do
+the work of the longest blocks of all its rows.  With rows of 64 blocks:
+
+    blocks that start      0 .. 63 of row 0                 0 .. 63 of row 1      ...
+    do the work of         63 of rows 0 .. 7, 62 of ...     55 of rows 0 .. 7     ...
+
+Tile IR leaves the order of tile blocks open, but one that waits for another (a lock, a counter of tiles) may count on
+it: kernels with atomic updates, or accesses that are not weak, keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileiras.analysis.ranges import MOST_TILE_BLOCKS, RangeAnalysis
+from tileiras.analysis.trends import Trend, TrendAnalysis, opposite, together
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.arith.build import binary, integer
+from tileiras.dialects.nv_tileas import BLOCK_GROUP
+from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
+
+GROUP = 512
+"""Tile blocks of a group, at least: more than most GPUs run at a time, so that what is left to do behind a group is
+little; and few enough for L2 to hold what the rows of a group read, each for itself."""
+
+AXES = ("x", "y", "z")
+
+_UPDATES = (aa.AtomicRMWOp, aa.AtomicCASOp, aa.TiledAtomicRMWOp)
+_WEAK = aa.MemSemanticAttr("weak")
+
+
+def start_longest_first(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
+    """Gives tile blocks of a function of nv_tileaa other numbers, in place, along an axis of the grid along which its
+    loops run longer; a remark says which."""
+    ids = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp)]
+    if any(op.result.type is not i32 for op in ids) or any(map(_may_hand_on, func.walk())):
+        return
+    loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
+    ranges = RangeAnalysis()
+    for axis in (axis for axis in AXES if any(op.axis.value == axis for op in ids)):
+        trends = set(_trip_counts(loops, TrendAnalysis(axis, ranges)))
+        if 1 in trends and -1 not in trends:
+            engine.remark(func.location, f"tile blocks start from the end of axis {axis}, where loops run longer")
+            numbers = _Numbers(func)
+            fresh = numbers.by_groups() if axis == "x" else numbers.from_end(axis)
+            if axis == "x":
+                func.attributes[BLOCK_GROUP] = IntegerAttr(GROUP, i32)
+            for op in ids:
+                op.result.replace_all_uses_with(fresh[op.axis.value])
+                op.erase()
+            return
+
+
+def _may_hand_on(op: Operation) -> bool:
+    """Whether tile blocks may wait for each other by an operation."""
+    return isinstance(op, _UPDATES) or getattr(op, "mem_semantic", _WEAK) is not _WEAK
+
+
+def _trip_counts(loops: list[scf.ForOp], trends: TrendAnalysis) -> Iterator[Trend]:
+    for loop in loops:
+        if trends.trend(loop.step) == 0 and trends.is_positive(loop.step):
+            yield together(trends.trend(loop.upper_bound), opposite(trends.trend(loop.lower_bound)))
+
+
+class _Numbers:
+    """Numbers of the tile block that a function is of, computed at its start."""
+
+    def __init__(self, func: aa.FuncOp) -> None:
+        self._builder = Builder.at_start(func.body.blocks[0])
+        self._builder.location = func.location
+        self._one = integer(self._builder, 1)
+
+    def _id(self, axis: str) -> Value:
+        return self._builder.insert(aa.GetProgramIdOp(axis=aa.AxisAttr(axis), result=i32)).results[0]
+
+    def _size(self, axis: str) -> Value:
+        return self._builder.insert(aa.GetNumProgramsOp(axis=aa.AxisAttr(axis), result=i32)).results[0]
+
+    def _of(self, operation: type[Operation], lhs: Value, rhs: Value) -> Value:
+        return binary(self._builder, operation, lhs, rhs)
+
+    def _mirrored(self, number: Value, size: Value) -> Value:
+        return self._number(self._of(arith.SubIOp, self._of(arith.SubIOp, size, self._one), number))
+
+    def _number(self, value: Value) -> Value:
+        """Says of a number of the tile block what the analyses know of a program id."""
+        predicate = aa.BoundedAttr(0, MOST_TILE_BLOCKS - 1)
+        return self._builder.insert(aa.AssumeOp(value, predicate=predicate, result=i32)).results[0]
+
+    def from_end(self, axis: str) -> dict[str, Value]:
+        """Those of the grid, counted from the end along an axis."""
+        found = {each: self._id(each) for each in AXES}
+        return {**found, axis: self._mirrored(found[axis], self._size(axis))}
+
+    def by_groups(self) -> dict[str, Value]:
+        """Those by which the blocks of a group of rows are counted from the end along x, all rows at a time.
+
+        No product leaves 32 bits without sign: y and z have 65,535 blocks at most on any GPU (CUDA C++ Programming
+        Guide, "Compute Capabilities"), and a group has fewer than x and `GROUP` together.
+        """
+        of, (columns, height, depth) = self._of, map(self._size, AXES)
+        rows = of(arith.MulIOp, height, depth)
+        row = of(arith.AddIOp, self._id("y"), of(arith.MulIOp, self._id("z"), height))
+        whole = of(arith.CeilDivUIOp, integer(self._builder, GROUP), columns)
+        first = of(arith.MulIOp, of(arith.DivUIOp, row, whole), whole)
+        members = of(arith.MinUIOp, whole, of(arith.SubIOp, rows, first))
+        place = of(arith.AddIOp, of(arith.MulIOp, of(arith.SubIOp, row, first), columns), self._id("x"))
+        column = self._mirrored(of(arith.DivUIOp, place, members), columns)
+        row = of(arith.AddIOp, first, of(arith.RemUIOp, place, members))
+        y, z = of(arith.RemUIOp, row, height), of(arith.DivUIOp, row, height)
+        return {"x": column, "y": self._number(y), "z": self._number(z)}
