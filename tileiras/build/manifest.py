@@ -8,9 +8,8 @@ so is one that was changed so shortly before the manifest was written that a lat
 Digests of artifacts are those of what the build made, or found to be what the same step made before: a row is only
 written when the files have them as it is written.
 
-The file has a line that says what it is, with a digest of each of the two parts behind it: a line with the signatures
-of all products, and a line for each row.  Rows are read when somebody needs them, one row without the others where a
-file is known by name, and written back as they were read unless they have changed.
+Rows are read when somebody needs them, few of them without the others, and written back as they were read unless they
+have changed: `manifest_file` says how.
 """
 
 from __future__ import annotations
@@ -21,13 +20,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from tileiras.build import NOTES
-from tileiras.files import RACY_NS, content_digest, write_atomically
+from tileiras.build.manifest_file import Line, ManifestFile
+from tileiras.files import RACY_NS, content_digest
 from tileiras.named_tuple import NamedTuple
-
-FORMAT = 5
 
 FOLDER = os.path.join(NOTES, "manifests")
 """In a build directory."""
+
+MOST_SOUGHT = 16
+"""Rows that are looked for in the file one by one; then all of them are read."""
 
 
 class Row(NamedTuple):
@@ -68,73 +69,65 @@ class Manifest:
     def __init__(self, path: str, top: str) -> None:
         self.path = path
         self._prefix = top.rstrip(os.sep) + os.sep
-        self._loaded: dict[str, Row] | None = None
+        self._file = ManifestFile(path)
+        self._all: dict[str, Row] | None = None
+        """All rows in order, where they were needed."""
+        self._some: dict[str, Row | None] = {}
+        """Rows that were looked for, where not all were needed."""
+        self._places: dict[str, int] = {}
+        """Of rows in the file, by key."""
         self._lines: dict[str, bytes] = {}
-        """Rows as they stand in the file, by key."""
-        self._changed = False
-        self._read = b""
-        """The lines of all rows, where they were looked at before."""
-        self._first, self._head = b"", {"time": 0, "rows": 0}
-        self._signatures = b""
-        self._read_head()
-
-    def _read_head(self) -> None:
-        try:
-            with open(self.path, "rb") as file:
-                first, signatures = file.readline(), file.readline()
-            head = json.loads(first)
-            if head["format"] == FORMAT and head["signatures"] == _digest(signatures):
-                head["time"] + head["rows"] + len(head["digest"])  # TypeError where they are something else
-                self._first, self._head, self._signatures = first, head, signatures
-        except (OSError, ValueError, KeyError, TypeError):
-            pass  # nothing is known to be clean
+        """Rows as they stand in the file, by key, where all were read."""
+        self._put_rows: dict[str, Row] = {}
+        """Rows that are others than in the file."""
+        self._changed = self._reordered = False
+        """Whether there is something to write, and whether it is more than rows in the places of others."""
 
     @property
     def digest(self) -> str:
         """Of all that the manifest says, as it was read or written last; empty where there is none."""
-        return _digest(self._first) if self._first else ""
+        return self._file.digest
 
     @property
     def count(self) -> int:
         """How many rows there are."""
-        return len(self._loaded) if self._loaded is not None else self._head["rows"]
+        return len(self._all) if self._all is not None else self._file.count
 
     def signatures(self) -> list[str]:
         """The signatures of each row's products, one behind the other, in the order of the rows."""
-        return self._signatures.decode().split()
+        return self._file.signatures()
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     def is_whole(self) -> bool:
         """Whether there is a manifest whose rows can be read."""
-        self._read = self._body()
-        return bool(self._first) and (self._read != b"" or self.count == 0)
-
-    def _body(self) -> bytes:
-        """The lines of all rows; none where they are damaged."""
-        if self._read or not self._first:
-            return self._read
-        try:
-            with open(self.path, "rb") as file:
-                file.seek(len(self._first) + len(self._signatures))
-                body = file.read()
-        except OSError:
-            return b""
-        return body if _digest(body) == self._head["digest"] else b""
+        return self._file.is_whole()
 
     @property
     def _rows(self) -> dict[str, Row]:
-        if self._loaded is None:
-            lines = self._body().splitlines()
-            self._loaded = {}
+        if self._all is None:
+            lines = self._file.lines()
+            self._all = {}
             try:
-                for line, values in zip(lines, json.loads(b"[" + b",".join(lines) + b"]"), strict=True):
+                for place, values in enumerate(json.loads(b"[" + b",".join(lines) + b"]")):
                     row = Row(*values)
-                    self._loaded[row.key] = row
-                    self._lines[row.key] = line
+                    self._all[row.key] = row
+                    self._places[row.key], self._lines[row.key] = place, lines[place]
             except (ValueError, TypeError):
-                self._loaded, self._lines = {}, {}
-        return self._loaded
+                self._all, self._lines, self._places = {}, {}, {}
+            self._all.update(self._put_rows)
+        return self._all
+
+    def _row(self, key: str) -> Row | None:
+        """One of them; not all are read for it, unless many are asked for."""
+        if self._all is None and key not in self._some and len(self._some) < MOST_SOUGHT:
+            found = self._file.beginning(key)
+            if found is not None:
+                self._places[key] = found.place
+            self._some[key] = Row(*json.loads(found.text)) if found is not None else None
+        if self._all is None and key in self._some:
+            return self._some[key]
+        return self._rows.get(key)
 
     def rows(self) -> list[Row]:
         """All of them, in order."""
@@ -145,19 +138,10 @@ class Manifest:
 
         No other rows are taken apart.
         """
-        body = self._body()
-        found: dict[str, list[tuple[int, Row]]] = {name: [] for name in names}
-        for name, rows in found.items():
-            word = json.dumps(name).encode()
-            at = body.find(word)
-            while at >= 0:
-                start = body.rfind(b"\n", 0, at) + 1
-                end = body.find(b"\n", at)
-                end = len(body) if end < 0 else end
-                row = Row(*json.loads(body[start:end]))
-                if name in row.files:
-                    rows.append((body.count(b"\n", 0, start), row))
-                at = body.find(word, end)
+        found: dict[str, list[tuple[int, Row]]] = {}
+        for name in names:
+            stored = [(line.place, Row(*json.loads(line.text))) for line in self._file.naming(name)]
+            found[name] = [(place, row) for place, row in stored if name in row.files]
         return found
 
     def clean(
@@ -168,7 +152,7 @@ class Manifest:
         `inputs` are the files that the source reads, where they can be others than last time.  `changed` are the files
         that can have changed since the manifest was compared with them, where that is known: see `vouching`.
         """
-        row = self._rows.get(key)
+        row = self._row(key)
         if row is None or row.signature != signature:
             return None
         try:
@@ -182,7 +166,7 @@ class Manifest:
             for name in row.files:
                 status = os.stat(prefix + name)
                 states += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-            racy = self._head["time"] - RACY_NS
+            racy = self._file.time(self._places.get(key, -1)) - RACY_NS
             if states == row.states and max(states[1::4]) < racy and max(states[2::4]) < racy:
                 return row
             return self._compared(row, states, prefix, racy)
@@ -204,12 +188,20 @@ class Manifest:
                     return None
                 # Worth writing when a manifest of now would spare the next build this look.
                 self._changed |= max(now[1:3]) < settled
-        self._put(row._replace(states=states))
-        return self._rows[row.key]
+        found = row._replace(states=states)
+        self._put(found)
+        return found
 
     def _put(self, row: Row) -> None:
-        self._rows[row.key] = row
-        self._lines.pop(row.key, None)
+        if self._row(row.key) is None:
+            self._reordered = True
+        rows = self._some if self._all is None else self._all
+        rows[row.key] = self._put_rows[row.key] = row
+
+    def _drop(self, key: str) -> None:
+        if self._rows.pop(key, None) is not None:
+            self._put_rows.pop(key, None)
+            self._changed = self._reordered = True
 
     def observe(self, paths: Iterable[str]) -> list[FileState] | None:
         """The state of files as it is now; None when one cannot be read."""
@@ -246,7 +238,7 @@ class Manifest:
             or any(state[5] != digest for state, digest in zip(made_states, made.values(), strict=True))
             or self.observe(self._prefix + state[0] for state in inputs) != inputs
         ):
-            self._changed |= self._rows.pop(key, None) is not None
+            self._drop(key)
             return False
         files = [*inputs, *made_states]
         self._put(
@@ -261,7 +253,7 @@ class Manifest:
 
     def entries(self, key: str) -> list[str] | None:
         """The entries of a kernel as its row has them; None without one."""
-        row = self._rows.get(key)
+        row = self._row(key)
         return row.entries if row is not None else None
 
     # ---- files -------------------------------------------------------------------------------------------------------
@@ -280,33 +272,30 @@ class Manifest:
         """Drops the rows of all other kernels, and has the others in this order."""
         wanted = [key for key in keys if key in self._rows]
         if wanted != list(self._rows):
-            self._loaded = {key: self._rows[key] for key in wanted}
-            self._changed = True
+            self._all = {key: self._rows[key] for key in wanted}
+            self._put_rows = {key: row for key, row in self._put_rows.items() if key in self._all}
+            self._changed = self._reordered = True
 
     def save(self) -> None:
-        """Writes the manifest when anything in it is new."""
-        import time
-
+        """Writes what is new in the manifest, if anything is."""
         if not self._changed:
             return
-        rows = self._rows.values()
-        lines = [self._lines.get(row.key) or json.dumps(row, separators=(",", ":")).encode() for row in rows]
-        signatures = " ".join("".join(product[1] for product in row.products) for row in rows).encode() + b"\n"
-        body = b"\n".join(lines)
-        head = {
-            "format": FORMAT, "time": time.time_ns(), "rows": len(lines), "signatures": _digest(signatures),
-            "digest": _digest(body),
-        }  # fmt: skip
-        first = json.dumps(head).encode() + b"\n"
-        try:
-            write_atomically(self.path, first + signatures + body, checked=True)
-        except OSError:
-            return  # the next build declares everything
-        self._first, self._head, self._signatures, self._read = first, head, signatures, body
-        self._changed = False
+        new = {key: _line(row) for key, row in self._put_rows.items()}
+        if self._reordered or not self._file.replace({self._places[key]: line for key, line in new.items()}):
+            try:
+                self._file.write(
+                    new.get(key) or Line(self._lines[key], _signature(row)) for key, row in self._rows.items()
+                )
+            except OSError:
+                return  # the next build declares everything
+        # What was read is no longer what is written.
+        self._all, self._some, self._places, self._lines, self._put_rows = None, {}, {}, {}, {}
+        self._changed = self._reordered = False
 
 
-def _digest(data: bytes) -> str:
-    import xxhash
+def _line(row: Row) -> Line:
+    return Line(json.dumps(row, separators=(",", ":")).encode(), _signature(row))
 
-    return xxhash.xxh3_128_hexdigest(data)
+
+def _signature(row: Row) -> str:
+    return "".join(product[1] for product in row.products)
