@@ -71,6 +71,16 @@ def _binary(cls: type) -> Any:
     return lower
 
 
+def _logical(cls: Any) -> Any:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        one, other = lowering.matched(args)
+        if element_of(one.type) is not i1 or lowering.relations is None:
+            return lowering.emit.insert(cls(one, other))
+        return lowering.relations.combined(cls, one, other)
+
+    return lower
+
+
 def _overflowing(cls: type) -> Any:
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         flags = {"nsw": ("nsw",), "nuw": ("nuw",), "nsw_nuw": ("nsw", "nuw")}.get(op.overflowFlags.value, ())
@@ -217,7 +227,13 @@ def compare_floats(op: arith.CmpFOp, args: Sequence[Value], lowering: FunctionLo
         from .conversions import to_f32
 
         a, b = to_f32(type, a, lowering), to_f32(type, b, lowering)
-    return emit.insert(llvm.FCmpOp(a, b, predicate=llvm.FCmpPredicateAttr(predicate)))
+    result = emit.fcmp(predicate, a, b)
+    if lowering.relations is None:
+        from .float_relations import FloatRelations
+
+        lowering.relations = FloatRelations(emit)
+    lowering.relations.note(result, predicate, a, b)
+    return result
 
 
 def select(op: arith.SelectOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -251,9 +267,9 @@ divsi = _signed_division(llvm.SDivOp, llvm.UDivOp)
 divui = _binary(llvm.UDivOp)
 remsi = _signed_division(llvm.SRemOp, llvm.URemOp)
 remui = _binary(llvm.URemOp)
-andi = _binary(llvm.AndOp)
-ori = _binary(llvm.OrOp)
-xori = _binary(llvm.XOrOp)
+andi = _logical(llvm.AndOp)
+ori = _logical(llvm.OrOp)
+xori = _logical(llvm.XOrOp)
 maxsi = _intrinsic("smax")
 maxui = _intrinsic("umax")
 minsi = _intrinsic("smin")

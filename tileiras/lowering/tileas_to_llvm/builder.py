@@ -40,6 +40,9 @@ from .types import count_of, element_of, vector_of
 
 Number = Value | int
 
+Spans = Sequence[tuple[int, int]]
+"""Of each element the least and the greatest number."""
+
 
 class FragmentBuilder:
     """Inserts into `block`, with `location` on every operation.
@@ -55,6 +58,9 @@ class FragmentBuilder:
         self._numbers: dict[Value, int] = {}
         self._patterns: dict[Value, Sequence[int]] = {}
         """The bits of the elements of constants."""
+        self._spans: dict[Value, tuple[Value, Spans]] = {}
+        """Of integers that are a number with something added, without wrapping, signed or unsigned: that number, and
+        what is added."""
         self._known: dict[Block, dict[Any, Value]] = {}
         """By what it is computed of, what has been computed in a block or in those that dominate it."""
         self._special: dict[Any, Value] = {}
@@ -87,7 +93,7 @@ class FragmentBuilder:
 
     def _pure(
         self, kind: type[Operation], operands: tuple[Value, ...], type: IntegerType | VectorType,
-        key: str | None = None, **attributes: llvm.ICmpPredicateAttr | UnitAttr,
+        key: str | None = None, **attributes: llvm.ICmpPredicateAttr | llvm.FCmpPredicateAttr | UnitAttr,
     ) -> Any:  # fmt: skip
         """The result of an operation without effects, made unless the same is known here; `key` stands for its
         attributes."""
@@ -180,6 +186,12 @@ class FragmentBuilder:
         """The number, when it is known now."""
         return value if isinstance(value, int) else self._numbers.get(value)
 
+    def truth(self, value: Value) -> bool | None:
+        """What a truth value is, or each element of a vector of them, when it is known now and the same."""
+        number = self._numbers.get(value)
+        known = set(self._patterns.get(value, ()) if number is None else (number,))
+        return bool(known.pop()) if len(known) == 1 else None
+
     def value(self, value: Number, type: IntegerType = i32) -> Value:
         return self.integer(value, type) if isinstance(value, int) else value
 
@@ -206,6 +218,13 @@ class FragmentBuilder:
 
     def shuffle(self, vector: Value, positions: Sequence[int]) -> Value:
         """The elements at these positions, as one value."""
+        result = self._elements_at(vector, positions)
+        if vector in self._spans:
+            first, spans = self._spans[vector]
+            self.has_spans(result, first, [spans[position] for position in positions])
+        return result
+
+    def _elements_at(self, vector: Value, positions: Sequence[int]) -> Value:
         if not isinstance(vector.type, VectorType):
             return vector if len(positions) == 1 else self.splat(vector, len(positions))
         if tuple(positions) == tuple(range(vector.type.shape[0])):
@@ -232,6 +251,16 @@ class FragmentBuilder:
     def _shuffled(self, a: Value, b: Value, positions: Sequence[int]) -> Value:
         type = VectorType((len(positions),), a.type.element_type)
         return self._join(llvm.ShuffleVectorOp, (a, b), type, mask=DenseArrayAttr(i32, positions))
+
+    def has_spans(self, value: Value, first: Value, spans: Spans) -> None:
+        """Each element of an integer, or of a vector of these, is `first` and a number of its span, and no such sum
+        wraps, signed or unsigned."""
+        self._spans[value] = first, tuple(spans)
+
+    def common_spans(self, a: Value, b: Value) -> tuple[Value, Spans, Spans] | None:
+        """A number that two values are sums of, and what each has more."""
+        mine, its = self._spans.get(a), self._spans.get(b)
+        return None if mine is None or its is None or mine[0] is not its[0] else (*mine, its[1])
 
     def extract(self, vector: Value, position: int) -> Value:
         return self.shuffle(vector, (position,))

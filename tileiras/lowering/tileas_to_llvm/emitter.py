@@ -37,6 +37,11 @@ FULL_WARP = -1
 
 _THREAD = "thread"
 
+_HOLDS: dict[str, Callable[[int], bool]] = {
+    "lt": (0).__gt__, "le": (0).__ge__, "gt": (0).__lt__, "ge": (0).__le__,
+}  # fmt: skip
+"""Orders, by the difference of what is compared."""
+
 
 class Emitter(FragmentBuilder):
     """A builder that folds arithmetic and knows the thread."""
@@ -136,10 +141,43 @@ class Emitter(FragmentBuilder):
 
     def icmp(self, predicate: str, a: Value, b: Value) -> Value:
         type = vector_of(i1, count_of(a.type))
+        decided = self._compared(predicate, a, b)
+        if decided is not None:
+            return self.integer(decided[0], type) if len(set(decided)) == 1 else self.bits(decided, i1)
         return self._pure(llvm.ICmpOp, (a, b), type, predicate, predicate=llvm.ICmpPredicateAttr(predicate))
 
+    def fcmp(self, predicate: str, a: Value, b: Value) -> Value:
+        type = vector_of(i1, count_of(a.type))
+        return self._pure(llvm.FCmpOp, (a, b), type, predicate, predicate=llvm.FCmpPredicateAttr(predicate))
+
+    def logical(self, op: type[Operation], a: Value, b: Value) -> Value:
+        """`and`, `or` or `xor`."""
+        return self._pure(op, (a, b), a.type)
+
+    def _compared(self, predicate: str, a: Value, b: Value) -> list[int] | None:
+        """Of each element whether a comparison holds, where that is known of all."""
+        known = self.common_spans(a, b)
+        if known is None or predicate[1:] not in _HOLDS:
+            return None
+        holds = _HOLDS[predicate[1:]]
+        found = []
+        for mine, its in zip(*known[1:]):
+            # The furthest apart to either side decide about all between.
+            ends = {holds(mine[0] - its[1]), holds(mine[1] - its[0])}
+            if len(ends) > 1:
+                return None
+            found.append(int(ends.pop()))
+        return found
+
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        return a if a is b else self._make(llvm.SelectOp, (condition, a, b), a.type)
+        if a is b:
+            return a
+        result = self._make(llvm.SelectOp, (condition, a, b), a.type)
+        known = self.common_spans(a, b)
+        if known is not None:
+            first, mine, its = known
+            self.has_spans(result, first, [(min(x[0], y[0]), max(x[1], y[1])) for x, y in zip(mine, its)])
+        return result
 
     def both(self, a: Value | None, b: Value | None) -> Value | None:
         """The conjunction of two conditions, where None is always true."""

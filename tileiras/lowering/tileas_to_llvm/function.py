@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.ranges import RangeAnalysis
@@ -46,6 +46,9 @@ from tileiras.targets.sm import WARP_SIZE
 
 from .emitter import FULL_WARP, Emitter
 from .types import count_of, scalar_type, vector_of
+
+if TYPE_CHECKING:
+    from .float_relations import FloatRelations
 
 Pattern = Callable[[Any, Sequence[Any], "FunctionLowering"], Any]
 
@@ -117,6 +120,8 @@ class FunctionLowering:
         self.facts = DivisibilityAnalysis(func)
         self.ranges = RangeAnalysis()
         self.values: dict[Value, Any] = {}
+        self.relations: FloatRelations | None = None
+        """What comparisons of floats have said, once there are any."""
         self.declared: dict[str, llvm.LLVMFuncOp] = {}
         self.strings: dict[str, str] = {}
         self.module_memory: list[llvm.GlobalOp] = []

@@ -61,7 +61,13 @@ def coordinate(layout: LinearLayout, axis: int, type: IntegerType, lowering: Fun
             return spread
         if any(c & occupied for c in constants):
             return emit.insert(llvm.XOrOp(spread, emit.dense(constants, type)))
-        return emit.insert(llvm.AddOp(spread, emit.dense(constants, type)))
+        return added(spread, thread, constants)
+
+    def added(spread: Value, thread: Value, constants: Sequence[int]) -> Value:
+        places = emit.insert(llvm.AddOp(spread, emit.dense(constants, type)))
+        if layout.shape[axis] <= 1 << type.width - 1:
+            emit.has_spans(places, thread, [(constant, constant) for constant in constants])
+        return places
 
     return emit.by_thread(("coordinate", layout, axis, type), make)
 
