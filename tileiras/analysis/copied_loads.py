@@ -45,14 +45,18 @@ def refused(why: list[str] | None, reason: str) -> None:
         why.append(reason)
 
 
-def copied_vector(load: tileas.Load, atom: CopyAtom, why: list[str] | None = None) -> tuple[int, ...] | None:
+def copied_vector(
+    load: tileas.Load, atom: CopyAtom, why: list[str] | None = None, in_boxes: bool = False
+) -> tuple[int, ...] | None:
     """The tile positions of the bits within one copy when `atom` can bring what a load brings; None, with the reason in
-    `why`, when it cannot."""
+    `why`, when it cannot.  `in_boxes`: boxes of a tensor map may bring it instead, which are padded alike."""
     type = load.data.type
     if not isinstance(type, TensorType) or load.mem_semantic.value != "weak":
         return refused(why, "it is ordered after other accesses" if isinstance(type, TensorType) else "it is a scalar")
     if getattr(load, "reduction", None) is not None:
         return refused(why, "no asynchronous copy combines the copies of multicast memory")
+    if rounds(load) and not in_boxes:
+        return refused(why, "threads round its elements")
     element = type.element_type
     if not isinstance(element, (IntegerType, FloatType)) or element.width < 8:
         return refused(why, f"no asynchronous copy brings elements of {element}")
@@ -62,6 +66,11 @@ def copied_vector(load: tileas.Load, atom: CopyAtom, why: list[str] | None = Non
     if not _pads_with_zero(load):
         return refused(why, "elements that are not loaded are not zero")
     return _vector_positions(load, layout_of(type))
+
+
+def rounds(load: tileas.Load) -> bool:
+    """Whether a load rounds its elements, which boxes of a tensor map do and no other copy does."""
+    return isinstance(load, tileas.TiledLoadOp) and load.rounds
 
 
 def _spelled(widths: tuple[int, ...]) -> str:

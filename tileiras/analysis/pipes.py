@@ -359,9 +359,7 @@ def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
             return f"names buffer {number}, on a pipe of {len(pipe.buffers)}"
         if isinstance(op, TmaLoadOp):
             parts = 1 if op.multicast is None else pipe.num_ctas
-            wrong = boxes_error(op.desc.type, pipe.buffers[number].type.tile, parts)
-            if wrong:
-                return wrong
+            return boxes_error(op.desc.type, pipe.buffers[number].type.tile, parts)
         pairs = [(_moved(op), pipe.buffers[number])]
     else:
         return ""
@@ -377,8 +375,6 @@ def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
 def _moved(op: OnBuffer) -> Type:
     if isinstance(op, ProducerWriteOp):
         return op.tensor.type
-    if isinstance(op, TmaLoadOp):
-        return op.desc.type.view
     return op.result.type if isinstance(op, ConsumerReadOp) else op.view.type
 
 
@@ -386,7 +382,7 @@ def boxes_error(desc: TmaDescType, tile: TensorType, parts: int = 1) -> str:
     """Whether the boxes of a descriptor make up a tile in its layout of shared memory, and can be shared out to `parts`
     CTAs."""
     view = desc.view
-    if (view.shape, view.element_type) != (tile.shape, tile.element_type):
+    if (view.shape, desc.element) != (tile.shape, tile.element_type):
         return f"expects a tile like {tile}, got {view}"
     found = tensor_boxes(layout_of(tile), desc.order[0], tile.element_type.width, parts)
     if found is None:

@@ -68,7 +68,7 @@ def fill_of(view: Value, desc: TmaDescType) -> str:
 
 
 def _element(desc: TmaDescType) -> str:
-    element = desc.view.element_type
+    element = desc.element
     return _INTEGERS[element.width] if isinstance(element, IntegerType) else str(element)
 
 

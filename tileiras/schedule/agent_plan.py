@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.agents import least_ctas_of
-from tileiras.analysis.copied_loads import is_zero, moves_with_conversion
+from tileiras.analysis.copied_loads import is_zero, moves_with_conversion, rounds
 from tileiras.analysis.dots_in_flight import (
     accumulated_in_place,
     carried_in_flight,
@@ -140,11 +140,16 @@ def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
     for loop in loops:
         stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.PLAIN, stages)
-        for op in loop.body.block.operations:
+        for op in list(loop.body.block.operations):
             if tileas.RUNS_AHEAD in op.attributes and tileas.AHEAD_ATOM in op.attributes and atom is not None:
                 staged = staged_load(op, loop, atom)  # type: ignore[arg-type]
                 if staged is None or box_refusal(staged, loop):
                     del op.attributes[tileas.AHEAD_ATOM]
+                    if rounds(op):  # type: ignore[arg-type]
+                        # Loaded for such loads only.
+                        from .rounded_loads import round_by_threads
+
+                        round_by_threads(op)
                 else:
                     keep_apart(staged, loop)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.analysis.copied_loads import loads_of
+from tileiras.analysis.copied_loads import loads_of, rounds
 from tileiras.analysis.dots_in_flight import carried_in_flight
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
@@ -94,6 +94,19 @@ def _gone(found: list[StagedLoad]) -> set[Operation]:
     return {leaf.convert for each in found for leaf in each.leaves} | {each.load for each in found}
 
 
+def _without_boxes(staged: StagedLoad, loop: scf.ForOp, atom: CopyAtom) -> list[StagedLoad]:
+    """A load as threads can stage it, if they can."""
+    load = staged.load
+    del load.attributes[tileas.AHEAD_ATOM]
+    if not rounds(load):
+        return [staged]
+    # Loaded for such loads only.
+    from .rounded_loads import round_by_threads
+
+    again = staged_load(round_by_threads(load), loop, atom)
+    return [] if again is None else [again]
+
+
 def _wanted_stages(found: list[StagedLoad]) -> int:
     hints = [s.load.attributes[aa.LATENCY].value for s in found if aa.LATENCY in s.load.attributes]
     return min(MAX_STAGES, max(2, *hints)) if hints else DEFAULT_STAGES
@@ -170,17 +183,22 @@ class _Scheduler:
             return None
         return self._fit(loop, found, wanted, atom)
 
-    def _choose_boxes(self, loop: scf.ForOp, found: list[StagedLoad]) -> None:
-        """Leaves the mark of loads that a tensor map can serve where their stages can be filled by boxes."""
-        for staged in filter(comes_in_boxes, found):
+    def _choose_boxes(self, loop: scf.ForOp, found: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
+        """Leaves the mark of loads that a tensor map can serve where their stages can be filled by boxes; the loads as
+        they can be staged then."""
+        chosen = []
+        for staged in found:
+            if not comes_in_boxes(staged):
+                chosen.append(staged)
+                continue
             refusals = [box_refusal(staged, loop, by_agent) for by_agent in self._by_agent]
             refusal = refusals[0]
-            if all(refusals):
-                del staged.load.attributes[tileas.AHEAD_ATOM]
-            else:
+            if not all(refusals):
                 refusal = keep_apart(staged, loop, True in self._by_agent)
             if refusal and self._remarks is not None:
                 self._remarks.no_boxes(staged.load, refusal)
+            chosen += _without_boxes(staged, loop, atom) if all(refusals) else [staged]
+        return chosen
 
     def _goes_through_one_stage(self, loop: scf.ForOp, found: list[StagedLoad], budget: int) -> bool:
         """Gives a loop the schedule of single stages where it can have it, and no ring fits; beside other CTAs of its
@@ -208,7 +226,7 @@ class _Scheduler:
         """Gives a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
         around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
         budget = shared_budget(self._func, self._target) - ring_bytes(loop) - around
-        self._choose_boxes(loop, found)
+        found = self._choose_boxes(loop, found, atom)
         if any(map(comes_in_boxes, found)):
             budget -= MBARRIER_BYTES
         if self._goes_through_one_stage(loop, found, budget):

@@ -78,6 +78,8 @@ class ScheduleRemarks:
             if desc is not None:
                 arguments = {"Instruction": box_atom(each).instruction, "Box": list(desc.box)}
                 arguments |= {"Swizzle": f"{desc.swizzle} bytes", "Shape": list(type.shape), "Stages": stages}
+                if desc.rounds:
+                    arguments["Rounded to"] = str(desc.element)
                 if is_multicast(each):
                     arguments["CTAs"] = each.cluster
             else:

@@ -66,7 +66,7 @@ def buffer_type(load: tileas.Load, offsets: tuple[int, ...], stages: int) -> til
 def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[str] | None = None) -> StagedLoad | None:
     """How a load in the body of `loop` can be staged by `atom`; None, with the reason in `why`, when it cannot or need
     not."""
-    vector = copied_vector(load, atom, why)
+    vector = copied_vector(load, atom, why, tileas.AHEAD_ATOM in load.attributes)
     if vector is None:
         return None
     if not addresses_follow(load, loop):

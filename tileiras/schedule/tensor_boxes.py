@@ -90,7 +90,9 @@ def _descriptor(staged: StagedLoad, parts: int) -> TmaDescType | None:
     tile, view = staged.buffer_type(1).tile, staged.load.view.type
     inner = contiguous_dim(view)
     boxes = None if inner is None else tensor_boxes(layout_of(tile), inner, tile.element_type.width, parts)
-    return None if boxes is None else TmaDescType(view, boxes.box, boxes.order, boxes.swizzle, boxes.atom)
+    if boxes is None:
+        return None
+    return TmaDescType(view, boxes.box, boxes.order, boxes.swizzle, boxes.atom, tile.element_type)
 
 
 def consumer_kind(staged: StagedLoad) -> str | None:

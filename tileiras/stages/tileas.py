@@ -44,6 +44,7 @@ from tileiras.passes.tileas_remove_layout_conversions import RemoveLayoutConvers
 from tileiras.passes.tileas_resolve_agent_boundary import ResolveAgentBoundary
 from tileiras.passes.tileas_reuse_loads import ReuseLoads
 from tileiras.passes.tileas_roll_mma_dot import RollMmaDot
+from tileiras.passes.tileas_round_in_boxes import RoundInBoxes
 from tileiras.passes.tileas_sink_loads import SinkLoads
 from tileiras.passes.tileas_slice_dots import SliceDots
 from tileiras.passes.tileas_slicing import Slicing
@@ -83,6 +84,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(Slicing, "before layouts, which are chosen for tiles that fit", optional=True),
     # Atoms and layouts.
     Decision(ConvertTileAAToTileAS, "nothing: one operation for another"),
+    Decision(RoundInBoxes, "operands as boxes bring them have layouts in shared memory", {}, True, True),
     Decision(AssignDotLayouts, "dots are what kernels with dots are for: the rest follows them"),
     Decision(PairDots, "of dots that have atoms; loads of half of B have layouts of their own", {}, True, True),
     Decision(AssignLoadStoreLayouts, "after dots: a store may stay in the layout in which a result comes to it"),

@@ -27,6 +27,7 @@ from tileiras.ir import (
     Operation,
     Pure,
     TensorType,
+    Type,
     UnitAttr,
     Value,
     VerifyError,
@@ -300,9 +301,14 @@ class _Tiled(_Ordered):
         if (type.shape if isinstance(type, TensorType) else ()) != view.shape:
             raise VerifyError("requires the same shape for tileSize and tensor value")
         element = element_type_of(type)
-        if element is not view.element_type:
+        if element is not view.element_type and not self.converts(view.element_type, element):
             raise VerifyError(f"view elementType not equal with tensor element type: {view.element_type} != {element}")
         verify_in_bounds(self, rank)
+
+    @staticmethod
+    def converts(stored: Type, element: Type) -> bool:
+        """Whether an access of this kind makes tiles of `element` of what memory has."""
+        return False
 
 
 def verify_in_bounds(op: Operation, rank: int) -> None:

@@ -17,13 +17,17 @@ from tileiras.ir import (
     Operation,
     Pure,
     TensorType,
+    Type,
     TypedAttribute,
     UnitAttr,
     VerifyError,
     attribute,
+    element_type_of,
+    f32,
     i32,
     operand,
     result,
+    tf32,
 )
 
 from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, ScratchAttr
@@ -247,9 +251,20 @@ class BlockTileOp(aa.BlockTileOp):
 
 @_counterpart
 class TiledLoadOp(aa.TiledLoadOp):
+    """As the counterpart.  A tile of tf32 of a view of f32 has its elements rounded to nearest, ties to even."""
+
     name = "nv_tileas.tiled_load"
     atom = attribute(CopyAtomAttr, optional=True)
     layout = attribute(LinearLayoutAttr, optional=True)
+
+    @staticmethod
+    def converts(stored: Type, element: Type) -> bool:
+        return (stored, element) == (f32, tf32)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether its elements are rounded on their way."""
+        return element_type_of(self.data.type) is not self.view.type.element_type
 
 
 @_counterpart

@@ -11,7 +11,7 @@ the host fills; `nv_tileas.tensor_maps` of the function says how, a text for eac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import integer_like
@@ -27,9 +27,11 @@ from tileiras.ir import (
     Type,
     VerifyError,
     attribute,
+    f32,
     operand,
     optional_operand,
     result,
+    tf32,
     variadic_operand,
 )
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 SWIZZLES = (0, 32, 64, 128)
+_OPTIONAL = ("swizzle", "atom", "element")
 _LONGEST, _UNIT, _MOST_DIMENSIONS = 256, 16, 5
 _WIDTHS = (8, 16, 32, 64)
 _WIDE = (128, 32)
@@ -51,16 +54,29 @@ class TmaDescType(Type):
 
     `box`: extents by dimension of the tile; `order`: these dimensions, innermost of the tensor first; `swizzle`: width
     in bytes of the rows whose units of `atom` bytes shared memory has exchanged, 0 for none.  What a tile has outside
-    of the memref is filled with the view's padding, zeros without one, and not stored.
+    of the memref is filled with the view's padding, zeros without one, and not stored.  Elements in shared memory
+    are of the type `element`: the view's own, or tf32 where that is f32; a load rounds to nearest, ties to even.
     """
 
     name = "nv_tileas.tma_desc"
-    parameters = ("view", "box", "order", "swizzle", "atom")
+    parameters = ("view", "box", "order", "swizzle", "atom", "element")
 
     def __new__(
-        cls, view: aa.TiledViewType, box: Iterable[int], order: Iterable[int], swizzle: int = 0, atom: int = _UNIT
+        cls,
+        view: aa.TiledViewType,
+        box: Iterable[int],
+        order: Iterable[int],
+        swizzle: int = 0,
+        atom: int = _UNIT,
+        element: Type | None = None,
     ) -> "TmaDescType":
-        return cls.intern((view, tuple(box), tuple(order), swizzle, atom))  # type: ignore[return-value]
+        element = element or getattr(view, "element_type", None)
+        return cls.intern((view, tuple(box), tuple(order), swizzle, atom, element))  # type: ignore[return-value]
+
+    @property
+    def rounds(self) -> bool:
+        """Whether loads round elements on their way."""
+        return self.element is not self.view.element_type
 
     def verify(self) -> None:
         wrong = view_error(self.view) or self._wrong()
@@ -86,6 +102,8 @@ class TmaDescType(Type):
             return f"expected rows no wider than the swizzle, {self.swizzle} bytes, got {row}"
         if self.atom != _UNIT and (self.swizzle, self.atom) != _WIDE:
             return f"expected an atom of {_UNIT} bytes, or of {_WIDE[1]} in a swizzle of {_WIDE[0]}, got {self.atom}"
+        if self.rounds and (self.view.element_type, self.element) != (f32, tf32):
+            return f"expected elements of {self.view.element_type} in shared memory, got {self.element}"
         return ""
 
     def print_parameters(self, printer: Printer) -> None:
@@ -96,6 +114,9 @@ class TmaDescType(Type):
             printer.write(f", swizzle = {self.swizzle}")
         if self.atom != _UNIT:
             printer.write(f", atom = {self.atom}")
+        if self.rounds:
+            printer.write(", element = ")
+            printer.print_type(self.element)
         printer.write(">")
 
     @classmethod
@@ -109,12 +130,13 @@ class TmaDescType(Type):
         parser.parse_punctuation("<")
         view = parser.parse_type()
         box, order = numbers("box"), numbers("order")
-        given = {"swizzle": 0, "atom": _UNIT}
-        for name in given:
-            if parser.parse_optional_punctuation(","):
-                parser.parse_keyword(name)
-                parser.parse_punctuation("=")
-                given[name] = parser.parse_integer()
+        given: dict[str, Any] = {}
+        while parser.parse_optional_punctuation(","):
+            name = next((each for each in _OPTIONAL if parser.parse_optional_keyword(each)), "")
+            if not name or name in given:
+                parser.expected(f"one of {', '.join(_OPTIONAL)}, once")
+            parser.parse_punctuation("=")
+            given[name] = parser.parse_type() if name == "element" else parser.parse_integer()
         parser.parse_punctuation(">")
         return cls(view, box, order, **given)
 
@@ -180,5 +202,7 @@ class TmaStoreOp(Operation):
         check_stage(self)
         if len(self.coords) != len(self.desc.type.view.shape):
             raise VerifyError(f"expects {len(self.desc.type.view.shape)} coordinates, but got {len(self.coords)}")
+        if self.desc.type.rounds:
+            raise VerifyError(f"expects elements of {self.desc.type.view.element_type}, which no store converts to")
         if self.rmw_mode is not None:
             verify_mode(self.desc.type.view.element_type, self.rmw_mode.value)

@@ -211,6 +211,6 @@ def _size(extent: Value | int, lowering: FunctionLowering) -> Value | int:
 
 def _element(desc: TmaDescType) -> int:
     """The number of the type of elements; they are moved as bits, and their type matters where padding is NaN."""
-    element = desc.view.element_type
+    element = desc.element
     name = str(element)
     return ELEMENT_TYPES[name] if name in ELEMENT_TYPES else ELEMENT_TYPES[f"i{element.width}"]

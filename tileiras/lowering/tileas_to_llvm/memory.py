@@ -12,6 +12,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
 from .access import as_data, from_memory, load_vector, ordering_of, store_vector
+from .conversions import round_to_tf32
 from .function import FunctionLowering
 from .masked_vectors import MaskedVectors, by_bounds, vector_bits
 from .replicas import from_elected, representative
@@ -95,7 +96,8 @@ def tiled_load(op: tileas.TiledLoadOp, args: Sequence[Any], lowering: FunctionLo
     value = by_bounds(addresses, axis, size, load, lowering)
     if ordering:
         value = from_elected(value, layout, lowering)
-    return [from_memory(value, held, lowering), None]
+    value = from_memory(value, held, lowering)
+    return [round_to_tf32(value, lowering) if op.rounds else value, None]
 
 
 def tiled_store(op: tileas.TiledStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:

@@ -212,7 +212,8 @@ def _loaded(made: tensor_map.TensorMap, chosen: np.ndarray):
     def convert(elements: np.ndarray) -> np.ndarray:
         box = np.full(math.prod(made.box), fill, dtype)
         if made.to_tf32:
-            # Rounded to the numbers that tf32 has; nobody says how ties go.
+            # To nearest, ties to even, infinities and NaN as they are: what a GPU of sm_120 was seen to do
+            # (triton-lang/triton#11751).
             values = decode(elements.view(np.uint32), "f32")
             elements = encode(values, "tf32")
         box[chosen] = elements

@@ -1,0 +1,115 @@
+"""Loads of f32 whose boxes round their elements to tf32 on the way, so that dots read them where they land.
+
+    %a = tiled_load %v[..] -> tensor<f32>
+    %t = fp_to_fp %a -> tensor<tf32>            ->      %t = tiled_load %v[..] -> tensor<tf32>
+
+A tensor map of CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 rounds to nearest, ties to even, and leaves infinities and NaN: so a
+GPU of sm_120 did (triton-lang/triton#11751), and the reference compiler has maps convert where the program rounds so,
+and threads where it asks for another rounding.  Where a load does not come in boxes after all, threads round.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.copied_loads import loads_of
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.tensor_map_rules import access_refusal
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Builder, Operation, TensorType, Value, element_type_of, f32, tf32
+
+from .induction_variable import can_look_ahead, trip_count
+from .staging import addresses_follow, tokens_from_outside
+
+
+def round_in_boxes(func: aa.FuncOp, by_host: bool) -> None:
+    """Has loads of a function of nv_tileas round to tf32, in place, where boxes will bring them ahead of their loop and
+    nothing but such conversions uses them; `by_host`: the host makes the tensor maps, not the kernel."""
+    loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
+    candidates = [(load, loop) for loop in loops for load in loads_of(loop) if _is_rounded_for_dots(load)]
+    facts = DivisibilityAnalysis(func) if candidates else None
+    for load, loop in candidates:
+        if facts is not None and _comes_in_boxes(load, loop) and not access_refusal(load, facts, by_host):
+            _retype(load.data, _rounding(load).data)
+            load.erase()
+
+
+def round_by_threads(load: Any) -> Any:
+    """Has threads round what a load brings, in place; the load of f32."""
+    type = load.data.type
+    made = _again(load, TensorType(type.shape, f32, type.encoding))
+    builder = Builder.before(load)
+    builder.location = load.location
+    rounded = builder.insert(tileas.FpToFpOp(made.data, result=type)).results[0]
+    load.data.replace_all_uses_with(rounded)
+    load.erase()
+    return made
+
+
+def _comes_in_boxes(load: Any, loop: scf.ForOp) -> bool:
+    """Whether boxes can bring a load that a tensor map serves ahead of its loop, as far as that is known before there
+    are layouts."""
+    made = load.view.defining_op
+    if made is None or loop.is_ancestor_of(made) or not can_look_ahead(loop) or trip_count(loop) in (0, 1):
+        return False
+    return addresses_follow(load, loop) and tokens_from_outside(load.token, loop) is not None
+
+
+def _is_rounded_for_dots(load: Any) -> bool:
+    if not isinstance(load, tileas.TiledLoadOp) or element_type_of(load.data.type) is not f32:
+        return False
+    return _is_only_rounded(load.data)
+
+
+def _is_only_rounded(value: Value) -> bool:
+    """Whether a tile of f32 is used, perhaps under another shape, as operands of dots that are rounded to tf32."""
+    return value.has_uses and all(
+        _is_only_rounded(user.results[0]) if isinstance(user, tileas.VIEW_LIKE)
+        else _rounds(user) and _feeds_dots(user.results[0])
+        for user in value.users
+    )  # fmt: skip
+
+
+def _rounds(op: Operation) -> bool:
+    if not isinstance(op, tileas.FpToFpOp) or element_type_of(op.result.type) is not tf32:
+        return False
+    return op.rounding_mode.value == "nearest_even"
+
+
+def _feeds_dots(value: Value) -> bool:
+    """Whether dots alone use a tile, perhaps under another shape."""
+    return value.has_uses and all(
+        _feeds_dots(user.results[0]) if isinstance(user, tileas.VIEW_LIKE) else isinstance(user, tileas.DOTS)
+        for user in value.users
+    )
+
+
+def _rounding(load: Any) -> Any:
+    type = load.data.type
+    return _again(load, TensorType(type.shape, tf32, type.encoding))
+
+
+def _again(load: Any, type: TensorType) -> Any:
+    """A load beside another one, of a tile of another type, which has its token's uses."""
+    builder = Builder.before(load)
+    builder.location = load.location
+    types = (type, load.result_token.type)
+    made = builder.insert(tileas.TiledLoadOp.create(tuple(load.operands), types, dict(load.attributes)))
+    load.result_token.replace_all_uses_with(made.result_token)
+    return made
+
+
+def _retype(value: Value, rounded: Value) -> None:
+    """Gives the uses of a tile of f32 one that is rounded, and drops the roundings."""
+    for user in list(value.users):
+        if isinstance(user, tileas.VIEW_LIKE):
+            type = user.results[0].type
+            result = TensorType(type.shape, tf32, type.encoding)
+            copy = user.__class__.create((rounded,), (result,), dict(user.attributes), location=user.location)
+            user.parent.insert_before(copy, user)
+            _retype(user.results[0], copy.results[0])
+        else:
+            user.results[0].replace_all_uses_with(rounded)
+        user.erase()
