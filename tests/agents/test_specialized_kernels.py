@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.agents.running import SEEDS, SPECIALIZED, is_specialized, sites, survives
-from tests.kernels.dots import attention_like, matmul
+from tests.kernels.dots import attention_like, converted, matmul
 from tests.kernels.pipelined import K, check, through_pointers
 from tests.kernels.pipelined import matmul as with_run_time_bounds
 from tests.kernels.tensor_maps import Arrays, twice
@@ -116,6 +116,19 @@ def test_nothing_that_orders_agents_is_superfluous(name, maps):
         kernel.emulated(artifact, seed, code)
 
     assert [line for line, broken in found if survives(broken, judge)] == []
+
+
+def test_what_threads_store_for_dots_is_fenced_once():
+    """All threads fence behind their wait for the copies of A, which is after they have stored B."""
+    kernel = converted((64, 16, 32), "b", "f32", "f16", steps=6)
+    artifact = kernel.compiled("sm_90", emit="ptx", **SPECIALIZED)
+    fences = [(line, broken) for line, broken in sites(artifact.text) if line.startswith("fence.proxy")]
+    assert is_specialized(artifact.text) and len(fences) == 1
+
+    def judge(code, seed):
+        kernel.emulated(artifact, seed, code)
+
+    assert survives(artifact.text, judge) and not survives(fences[0][1], judge)
 
 
 def test_a_dot_is_under_way_when_the_next_one_begins():

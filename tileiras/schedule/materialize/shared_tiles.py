@@ -6,7 +6,7 @@
                                                         dealloc_tensor %q
 
 Each thread that stores fences for the asynchronous proxy, before the barrier after which dots read (PTX ISA, "Async
-Proxy").
+Proxy"); where all threads wait for a stage that other threads have copied, and fence, right behind, that is this fence.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import integer
-from tileiras.ir import Builder, Operation, Value
+from tileiras.dialects.nv_tileas import names
+from tileiras.ir import Builder, Operation, Pure, Value
 from tileiras.layout.encoding import is_in_shared
 
 
@@ -24,8 +25,23 @@ def put_into_shared(func: aa.FuncOp) -> None:
     for op in converts:
         _put(op)
     for op in [op for op in func.walk() if isinstance(op, tileas.FenceProxyOp)]:
-        if _is_repeated(op):
+        if _is_repeated(op) or _comes_with_wait(op):
             op.erase()
+
+
+def _comes_with_wait(fence: Operation) -> bool:
+    """Whether each thread waits for a stage, and fences behind that, with nothing between that needs a barrier."""
+    op = fence.next
+    while op is not None and (op.has_trait(Pure) or isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type)):
+        op = op.next
+    if op is None or op.name != names.CONSUMER_WAIT:
+        return False
+    # Loaded for kernels with pipes only.
+    from tileiras.analysis.pipes import pipe_of, protocol_of
+
+    pipe = pipe_of(op.operands[0])
+    protocol = None if pipe is None else protocol_of(pipe)
+    return protocol is not None and protocol.fence == "behind wait" and protocol.empty != "agent"
 
 
 def _put(convert: tileas.ConvertLayoutOp) -> None:
