@@ -1,21 +1,36 @@
-"""What a kernel may have besides loads and dots happens once, in the agent that computes."""
+"""What a kernel may have besides loads and dots happens once, in every plan for its loops: with agents, in the one that
+computes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+import tileiras
+from bench.plans import PLANS
 from tests.agents.running import SPECIALIZED, is_specialized
+from tests.kernels import tensor_maps
 from tests.kernels.dots import Matmul
 from tests.kernels.views import Kernel, View
 from tileiras.sim import EmulationError, emulate
 
 MAPS = ("none", "host")
 STEPS = 3
+GPU = "sm_90"
+EVERY = ("default", "auto", "plain", "boxes", "overlap-boxes", "agents", "agents-boxes")
+WITH_AGENTS = ("auto", "agents", "agents-boxes")
+"""Of these plans; by `default`, without boxes, warps whose products are of wgmma copy as well as others would."""
 
 
 def product(**options) -> Matmul:
-    return Matmul((64, 32, 32), steps=STEPS, **options)
+    """Of tiles that the rule of `auto` specializes in boxes."""
+    return Matmul((64, 64, 64), steps=STEPS, **options)
+
+
+def compiled(kernel: Kernel, plan: str, **options) -> tileiras.Artifact:
+    artifact = kernel.compiled(GPU, emit="ptx", **PLANS[plan], **options)
+    assert (".reqntid 128" not in artifact.text) == (plan in WITH_AGENTS)
+    return artifact
 
 
 def in_each_step(made: Matmul, line: str) -> Kernel:
@@ -23,24 +38,22 @@ def in_each_step(made: Matmul, line: str) -> Kernel:
     return made.kernel(made.text(inner=f"{line}\n%s = addf %next, %c : {made.c.tile}"))
 
 
-@pytest.mark.parametrize("maps", MAPS)
-def test_prints_of_a_loop_come_once(maps):
+@pytest.mark.parametrize("plan", EVERY)
+def test_prints_of_a_loop_come_once(plan):
     kernel = in_each_step(product(), '%said = print_tko "step %d;", %i : tile<i32> -> token')
-    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED)
-    assert is_specialized(artifact.text)
+    artifact = compiled(kernel, plan)
     given = [*(array.view(np.uint16) for array in kernel.inputs), kernel.outputs[0].copy()]
     result = emulate(artifact.text, "k", 1, given, metadata=artifact.kernels[0].metadata, seed=1)
     assert result.output == "".join(f"step {step};" for step in range(STEPS))
 
 
-@pytest.mark.parametrize("maps", MAPS)
+@pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("limit", [STEPS, STEPS - 1])
-def test_assertions_of_a_loop_hold_or_end_the_kernel(limit, maps):
+def test_assertions_of_a_loop_hold_or_end_the_kernel(limit, plan):
     line = f'%limit = constant <i32: {limit}> : tile<i32>\n%holds = cmpi less_than %i, %limit, signed'
     line += ' : tile<i32> -> tile<i1>\nassert %holds, "too far" : tile<i1>'
     kernel = in_each_step(product(), line)
-    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED)
-    assert is_specialized(artifact.text)
+    artifact = compiled(kernel, plan)
     if limit == STEPS:
         kernel.emulated(artifact, 1)
         return
@@ -63,24 +76,44 @@ def returning(condition: str) -> Kernel:
     return kernel if condition == "not_equal" else kernel._replace(expected=kernel.outputs)
 
 
-@pytest.mark.parametrize("maps", MAPS)
+@pytest.mark.parametrize("plan", EVERY)
 @pytest.mark.parametrize("condition", ["equal", "not_equal"])
-def test_a_return_ahead_of_the_loop(condition, maps):
+def test_a_return_ahead_of_the_loop(condition, plan):
     kernel = returning(condition)
-    kernel.emulated(kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED), 1)
+    kernel.emulated(kernel.compiled(GPU, emit="ptx", **PLANS[plan]), 1)
 
 
-def test_checks_of_memory():
-    kernel = product(sizes=(60, 24, 88)).kernel()
-    artifact = kernel.compiled("sm_90", emit="ptx", sanitize="memcheck", **SPECIALIZED)
+@pytest.mark.parametrize("plan", EVERY)
+def test_checks_of_memory(plan):
+    kernel = product(sizes=(60, 56, 152)).kernel()
+    artifact = kernel.compiled(GPU, emit="ptx", sanitize="memcheck", **PLANS[plan])
     kernel.emulated(artifact, 1)
 
 
-def test_arrays_whose_alignment_nobody_knows():
+@pytest.mark.parametrize("plan", EVERY)
+def test_arrays_whose_alignment_nobody_knows(plan):
+    """No box and no asynchronous copy brings their tiles."""
     kernel = product(aligned=None).kernel()
-    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", **SPECIALIZED)
-    assert not is_specialized(artifact.text)
+    artifact = kernel.compiled(GPU, emit="ptx", **PLANS[plan])
+    assert not is_specialized(artifact.text) and "cp.async" not in artifact.text
     kernel.emulated(artifact)
+
+
+@pytest.mark.parametrize("plan", EVERY)
+@pytest.mark.parametrize("sizes", [(64, 71, 0), (0, 64, 64), (64, 0, 64)])
+def test_arrays_without_elements(sizes, plan):
+    made = tileiras.compile(tensor_maps.matmul(), gpu_name=GPU, **PLANS[plan])
+    for steps in (0, 1, STEPS):
+        tensor_maps.Arrays(*sizes).launch(made.text, made.kernels[0].metadata, 0, steps)
+
+
+@pytest.mark.parametrize("options", [{}, {"device_debug": True}], ids=["", "-g"])
+@pytest.mark.parametrize("plan", ["default", "auto", "agents", "agents-boxes"])
+def test_all_warps_do_the_same_at_level_0(plan, options):
+    kernel = product().kernel()
+    artifact = kernel.compiled(GPU, emit="ptx", opt_level=0, **PLANS[plan], **options)
+    assert ".reqntid 128" in artifact.text and not is_specialized(artifact.text)
+    kernel.emulated(artifact, 1)
 
 
 @pytest.mark.parametrize("maps", MAPS)
@@ -141,7 +174,7 @@ def test_trip_counts_that_both_agents_find_out(way):
       %many = reshape %loaded : tile<1xi32> -> tile<i32>
       {TRIPS[way]}"""
     assert fixed in text
-    kernel = made.kernel(text.replace(fixed, found), lambda a, b: a[:, :64] @ b[:64])
+    kernel = made.kernel(text.replace(fixed, found), lambda a, b: a[:, :128] @ b[:128])
     kernel = kernel._replace(outputs=(*kernel.outputs, np.array([2], np.int32)), expected=(*kernel.expected, 2))
     kernel.interpreted()
     for maps in MAPS:

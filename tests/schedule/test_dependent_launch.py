@@ -15,6 +15,9 @@ PLANS = {
     "ring": {"pipeline_strategy": "unspecialize"},
     "boxes": {"pipeline_strategy": "unspecialize", "tensor_maps": "host"},
     "boxes by maps of the kernel": {"pipeline_strategy": "unspecialize", "tensor_maps": "device"},
+    "chosen by rule": {},
+    "chosen by rule, with boxes": {"tensor_maps": "host"},
+    "overlapping": {"pipeline_strategy": "unspecialize", "v2_opt_level": 2, "tensor_maps": "host"},
     "agents": {"pipeline_strategy": "warp-specialize"},
     "agents and boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"},
 }

@@ -1,0 +1,119 @@
+"""What a kernel's hints say is obeyed in every plan for loops, for each access by itself, or a remark says what is done
+instead."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tileiras
+from bench.plans import PLANS
+from tests.kernels import tensor_maps
+from tests.kernels.dots import Matmul
+from tests.kernels.tensor_maps import Arrays
+from tests.kernels.views import buffers
+
+GPU = "sm_90"
+NAMES = ("default", "auto", "plain", "boxes", "overlap-boxes", "agents", "agents-boxes")
+CHOSEN = {name: PLANS[name] for name in NAMES}
+BOXES = [name for name, plan in CHOSEN.items() if plan.get("tensor_maps") == "host"]
+BOX, RUN = "cp.async.bulk.tensor", "cp.async.cg"
+NO_MAPS = "allow_tma = false"
+
+
+def hinted(text: str, hints: dict[str, str]) -> str:
+    """The kernel with hints at the loads of views, by name, for the GPU of these tests."""
+    for name, hint in hints.items():
+        pattern = rf"(load_view_tko \w+ %v_{name}\[[^\]]*\])"
+        text, count = re.subn(pattern, rf"\1 optimization_hints = <{GPU} = {{{hint}}}>", text)
+        assert count == 1
+    return text
+
+
+# ---- accesses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plan", BOXES)
+@pytest.mark.parametrize("names", ["", "a", "b", "ab"])
+def test_loads_that_are_to_use_no_tensor_map(names, plan):
+    """The others come in boxes."""
+    text = hinted(tensor_maps.matmul(), dict.fromkeys(names, NO_MAPS))
+    made = tileiras.compile(text, gpu_name=GPU, **CHOSEN[plan])
+    boxes = len(re.findall(rf"{BOX}\S*\.shared::c\w+\.global", made.text))
+    assert (boxes > 0) == (len(names) < 2) and (RUN in made.text) == (len(names) > 0)
+    fills = [each["fill"] for each in made.kernels[0].metadata.get("hidden_parameters", ())]
+    for name, parameter in (("a", "p0"), ("b", "p4")):
+        assert any(f"address={parameter} " in fill for fill in fills) == (name not in names)
+    for seed in (None, 0):
+        Arrays(64, 71, 96).launch(made.text, made.kernels[0].metadata, seed)
+
+
+@pytest.mark.parametrize("plan", BOXES)
+def test_stores_that_are_to_use_no_tensor_map(plan):
+    text = tensor_maps.doubled(f" optimization_hints = <{GPU} = {{{NO_MAPS}}}>")
+    made = tileiras.compile(text, gpu_name=GPU, **CHOSEN[plan])
+    for seed in (None, 0):
+        Arrays(64, 64, 96).launch(made.text, made.kernels[0].metadata, seed, times=2)
+    stores = re.findall(rf"{BOX}\S*\.global\.shared", made.text)
+    if "agents" not in plan:  # whose warps store themselves
+        assert len(stores) == len(re.findall(rf"{BOX}\S*\.global\.shared", unhinted(plan))) - 2
+
+
+def unhinted(plan: str) -> str:
+    return tileiras.compile(tensor_maps.doubled(), gpu_name=GPU, **CHOSEN[plan]).text
+
+
+@pytest.mark.parametrize("plan", CHOSEN)
+@pytest.mark.parametrize("latency", [1, 5, 10])
+def test_loads_that_run_ahead_as_far_as_they_ask_for(latency, plan):
+    """From two stages on and up to eight, with one more for the product that is under way; what overlaps may take
+    more."""
+    product = Matmul((64, 64, 32), steps=12)
+    kernel = product.kernel(hinted(product.text(), {"a": f"latency = {latency}"}))
+    stages = {tile: count for tile, count in buffers(kernel.tileas(GPU, **CHOSEN[plan]))}
+    wanted = min(8, max(2, latency)) + 1
+    for tile in ((64, 32), (32, 64)):
+        assert stages[tile] == wanted or "overlap" in plan and stages[tile] > wanted
+    kernel.emulated(kernel.compiled(GPU, **CHOSEN[plan]), 1)
+
+
+@pytest.mark.parametrize("plan", CHOSEN)
+def test_each_loop_runs_ahead_as_far_as_its_own_loads_ask_for(plan):
+    """Agents have one ring for both loops, as deep as the deeper one."""
+    text = tensor_maps.twice()
+    first, again = text.index("%v_a[%x, %i]"), text.rindex("%v_a[%x, %i]")
+    for place, latency in ((again, 2), (first, 5)):
+        place += len("%v_a[%x, %i]")
+        text = f"{text[:place]} optimization_hints = <{GPU} = {{latency = {latency}}}>{text[place:]}"
+    made = tileiras.compile(text, gpu_name=GPU, emit_remarks=True, **CHOSEN[plan])
+    said = re.findall(r"Software pipeline applied: (\d+) stages", "\n".join(d.message for d in made.diagnostics))
+    assert said == ["6", "3"] or "overlap" in plan
+    for seed in (None, 0):
+        Arrays(64, 64, 96).launch(made.text, made.kernels[0].metadata, seed, times=2)
+
+
+# ---- warps and CTAs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plan", ["auto", "agents"])
+@pytest.mark.parametrize("occupancy", [None, 2, 32])
+@pytest.mark.parametrize("warps", [1, 2, 4, 8, 16, 32])
+def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan):
+    """As many warps compute as the kernel says; an SM holds the CTAs that it says, with the registers that are left to
+    each thread, or a remark says how many."""
+    hints = f"num_worker_warps_per_cta = {warps}" + (f", occupancy = {occupancy}" if occupancy else "")
+    kernel = Matmul((64, 64, 32), steps=4, hints=f"{GPU} = {{{hints}}}").kernel()
+    artifact = kernel.compiled(GPU, **CHOSEN[plan])
+    said = "\n".join(d.message for d in artifact.diagnostics)
+    (threads,) = map(int, re.findall(r"\.reqntid (\d+)", artifact.text))
+    if "agents" in plan and threads == 32 * warps:
+        assert "the warps of this kernel are not specialized" in said
+    computing = re.findall(r"(\d+) compute, (\d+) load", said)
+    assert computing == ([] if threads == 32 * warps else [(str(warps), str(threads // 32 - warps))])
+    (held,) = map(int, re.findall(r"\.minnctapersm (\d+)", artifact.text) or [0])
+    if occupancy:
+        fewer = re.findall(r"(\d+) CTAs to an SM instead of", said)
+        assert held == (int(fewer[-1]) if fewer else occupancy)
+        assert held * threads <= 2048
+    kernel.emulated(artifact, 1)
