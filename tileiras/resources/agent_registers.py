@@ -11,7 +11,9 @@ from tileiras.targets.sm import SETMAXNREG, WARP_SIZE, WARPGROUP, entry_register
 
 TILED_COPIES, POINTER_COPIES = 40, 56
 """Registers of a thread that starts copies.  40 is what CUTLASS and FlashAttention-3 leave to producers
-that copy by `cp.async`; each address that comes from a tile of pointers takes two more."""
+that copy by `cp.async`; each address that comes from a tile of pointers takes two more, and several of them are not
+left with less for the sake of what a thread that computes is only expected to take: of 128x64 gathered f32 a warpgroup
+that copies spills 600 bytes with 56 registers and 80 with 168 (ptxas 13.5)."""
 
 BESIDE_TILES = 56
 """Registers of a thread that computes beside its tiles, where others can spare them: with 128 accumulators, a product
@@ -19,6 +21,10 @@ in a loop over tiles takes 186 in all, and spills 72 bytes at 168 (ptxas 13.5)."
 
 MOST = 240
 """Of a thread that computes, with `setmaxnreg`: 240 beside 24 is the most that FlashAttention-3 and TileLang give."""
+
+FEWER_REGISTERS, MORE_REGISTERS = 7 / 8, 9 / 8
+"""Shares of the registers that are expected of a kernel, which ptxas may take instead: of most it takes as many,
+give or take 15 % (docs/resources.md)."""
 
 BESIDE_ACCUMULATORS = 26
 """Registers without which ptxas 13.5 does not compile a `wgmma`, beside those of the one instruction's accumulators:
@@ -51,15 +57,21 @@ class RegisterShares(NamedTuple):
         return max(self.entry, self.compute)
 
 
-def register_shares(tiles: int, compute: int, others: int, service: int, ctas: int = 1) -> RegisterShares:
-    """The shares where an agent of `compute` warps has tiles of `tiles` registers a thread, and `others` further warps
-    need `service`: they set none where equal shares suffice, or where what can be given up does not help.  Only whole
-    warpgroups set registers: there are then warps that have nothing to do.
+def register_shares(
+    tiles: int, expected: int, compute: int, others: int, service: int, ctas: int = 1
+) -> RegisterShares:
+    """The shares where an agent of `compute` warps has tiles of `tiles` registers a thread and is expected to take
+    `expected` in all, and `others` further warps need `service`: they set none where equal shares suffice, or where
+    what can be given up does not help.  Only whole warpgroups set registers: there are then warps that have nothing to
+    do.
     """
     # ptxas 13.5 shares the registers of an SM out to whole warpgroups: a thread of 288 has no more than one of 384.
     entry = entry_registers(WARP_SIZE * _whole(ctas * (compute + others)))
     equal = RegisterShares(compute + others, entry)
-    if compute % WARPGROUP or tiles + BESIDE_TILES <= entry:
+    wanted = tiles + BESIDE_TILES
+    if service < POINTER_COPIES:
+        wanted = max(wanted, round(expected * MORE_REGISTERS))
+    if compute % WARPGROUP or wanted <= entry:
         return equal
     padded = _whole(others)
     threads = WARP_SIZE * (compute + padded)

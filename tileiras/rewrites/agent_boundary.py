@@ -16,6 +16,7 @@ from tileiras.ir import DenseArrayAttr, IntegerAttr, Operation, Region, TensorTy
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, layout_of, with_layout
 from tileiras.resources.agent_registers import POINTER_COPIES, TILED_COPIES, loading_warps, register_shares
+from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.registers import block_registers
 from tileiras.targets import Target
 
@@ -40,8 +41,8 @@ def resolve_boundary(
             narrow(region, warps)
     switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
     others = counts[1:]
-    tiles = block_registers(switch.agents[0].block)
-    shares = register_shares(tiles, compute, sum(others), service_registers(switch), least_ctas_of(func))
+    tiles, expected = block_registers(switch.agents[0].block), expected_registers(func)
+    shares = register_shares(tiles, expected, compute, sum(others), service_registers(switch), least_ctas_of(func))
     func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
     if shares.compute and target.has("setmaxnreg"):
         switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(others)])

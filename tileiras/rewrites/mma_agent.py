@@ -11,6 +11,7 @@ from tileiras.dialects.nvvm.tensor_memory import MOST_WORDS
 from tileiras.ir import DenseArrayAttr, IntegerAttr, i32
 from tileiras.layout.encoding import layout_of
 from tileiras.resources.agent_registers import BESIDE_ACCUMULATORS, RegisterShares, register_shares
+from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.registers import block_registers
 from tileiras.schedule.materialize.mma_agent import separate_products
@@ -60,7 +61,9 @@ def _shares(switch: AgentSwitchOp, func: aa.FuncOp) -> RegisterShares:
     if WARP_SIZE * (compute + sum(others) + MMA_WARPS) > MAX_THREADS_PER_CTA:
         raise NotSeparable(switch, f"{compute + sum(others) + MMA_WARPS} warps are more than a CTA has")
     tiles, ctas = block_registers(switch.agents[0].block), least_ctas_of(func)
-    shares = register_shares(tiles, compute, sum(others) + MMA_WARPS, service_registers(switch), ctas)
+    shares = register_shares(
+        tiles, expected_registers(func), compute, sum(others) + MMA_WARPS, service_registers(switch), ctas
+    )
     # What takes more than a thread can have spills as much without.
     needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * compute, ctas))
     if needed > shares.most:

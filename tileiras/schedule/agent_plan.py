@@ -27,11 +27,14 @@ from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.agent_registers import (
     BESIDE_ACCUMULATORS,
+    FEWER_REGISTERS,
+    MORE_REGISTERS,
     POINTER_COPIES,
     TILED_COPIES,
     loading_warps,
     register_shares,
 )
+from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.registers import block_registers
 from tileiras.resources.shared_memory import resident_size, scratch_bytes, shared_budget
@@ -244,11 +247,15 @@ def _check_registers(func: aa.FuncOp, staged: list[StagedLoad]) -> None:
     tiles = block_registers(func.body.blocks[0], gone)
     pointers = any(isinstance(each.load, tileas.LoadOp) for each in staged)
     others = loading_warps(compute, all(map(comes_in_boxes, staged)))
-    shares = register_shares(tiles, compute, others, POINTER_COPIES if pointers else TILED_COPIES, least_ctas_of(func))
+    expected, ctas = expected_registers(func), least_ctas_of(func)
+    shares = register_shares(
+        tiles, expected, compute, others, POINTER_COPIES if pointers else TILED_COPIES, ctas
+    )
     atoms = [mma_atom(op.atom.atom) for op in func.walk() if is_of_warpgroups(op)]
     least = max((BESIDE_ACCUMULATORS + atom.shape[1] // 2 for atom in atoms), default=0)
     # What takes more than a thread can have spills as much with one agent.
-    needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * compute, least_ctas_of(func)))
+    needed = max(tiles + LEAST_RESERVE, round(expected * (MORE_REGISTERS if pointers else FEWER_REGISTERS)))
+    needed = min(needed, registers_per_thread(WARP_SIZE * compute, ctas))
     if needed > shares.most or least > shares.entry:
         most = shares.most if needed > shares.most else shares.entry
         wanted = max(needed, least)

@@ -25,7 +25,7 @@ from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation
-from tileiras.resources.agent_registers import loading_warps
+from tileiras.resources.agent_registers import FEWER_REGISTERS, loading_warps
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.resources.shared_memory import ring_bytes, scratch_beside
@@ -46,10 +46,6 @@ AUTO = "auto"
 
 LEAST_TRIPS, LEAST_BYTES = 3, 8192
 """Of a loop that `auto` specializes, where its trip count is known, and of the tiles of an iteration."""
-
-FEWER_REGISTERS = 7 / 8
-"""Share of the registers that are expected of a kernel, which ptxas may take instead: of most kernels it takes as many,
-give or take 15 % (docs/resources.md)."""
 
 
 def specialize_loops(func: aa.FuncOp, target: Target, variant: str, engine: DiagnosticEngine | None = None) -> bool:
