@@ -38,6 +38,9 @@ MAX_STAGES = 8
 STAGES_IN_FLIGHT = 3
 """Fewest with which dots can be under way at the end of an iteration: theirs, the next one's, one on its way."""
 
+FEW_TRIPS = 2
+"""Of a loop around others: a load that runs ahead of it hides its latency once, and holds a stage all the time."""
+
 
 class Outcome(NamedTuple):
     """Of the loops with loads that could run ahead: how many got a pipeline, how many had no room for one."""
@@ -105,6 +108,12 @@ def _without_boxes(staged: StagedLoad, loop: scf.ForOp, atom: CopyAtom) -> list[
 
     again = staged_load(round_by_threads(load), loop, atom)
     return [] if again is None else [again]
+
+
+def _is_around_rings(loop: scf.ForOp, atom: CopyAtom) -> bool:
+    """Whether loads of a loop in this one may run ahead."""
+    inner = [op for op in loop.walk() if op is not loop and isinstance(op, scf.ForOp)]
+    return any(staged_load(load, each, atom) is not None for each in inner for load in loads_of(each))
 
 
 def _wanted_stages(found: list[StagedLoad]) -> int:
@@ -178,6 +187,9 @@ class _Scheduler:
         known = trip_count(loop)
         wanted = self._stages or _wanted_stages(found)
         wanted = wanted if known is None else min(wanted, known)
+        if known == FEW_TRIPS and not self._stages and _is_around_rings(loop, atom):
+            self._as_written(loop, f"it runs {known} times, around loops that need the shared memory")
+            return None
         if wanted < 2:
             self._as_written(loop, "one stage was asked for" if self._stages == 1 else "it runs at most once")
             return None
