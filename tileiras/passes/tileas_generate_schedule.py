@@ -4,8 +4,9 @@ Serial: what is written, in its order.  Plain: loads run ahead, through shared m
 all warps alike.  Prefetch: one iteration ahead in registers, on targets without asynchronous copies.  `num-stages` says
 how many iterations' tiles there are at a time, the one that is computed included; 0 chooses by the hints of the loads
 and by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: loads that run ahead are left to an agent
-of their own where they can be; both variants are the light one.  With `auto` they are where a rule says that it pays
-(`schedule/warp_specialize.py`).  `serial` leaves all loops as they are.
+of their own where they can be.  The heavy variant also places what the agent that computes does, on the units and with
+the registers that it has then (`schedule/agent_stages.py`).  With `auto` loads are left to an agent where a rule says
+that it pays (`schedule/warp_specialize.py`).  `serial` leaves all loops as they are.
 
 With `v2-opt-level` of 1 or more, loops whose loads run ahead are placed: where an SM has no other warps to compute
 under a product, iterations that overlap are shorter by the static model of costs, and their tiles fit into registers,
@@ -78,4 +79,5 @@ class GenerateSchedule(FunctionPass):
         if specializes:
             from tileiras.schedule.warp_specialize import specialize_loops
 
-            specialize_loops(func, gpu, self.agents, context.engine)
+            specialize_loops(func, gpu, self.agents, context.engine, self.v2_opt_level, self.max_constraint_iterations,
+                             bool(self.num_stages))  # fmt: skip

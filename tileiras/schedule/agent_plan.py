@@ -44,6 +44,7 @@ from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
 
 from .plain import DEFAULT_STAGES
 from .producer_slice import NotSeparable, ProducerSlice
+from .schedule_analysis import analysis_of, is_published
 from .staging import StagedLoad, staged_load
 from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes, consumer_kind, ctas_of, keep_apart
 
@@ -177,8 +178,13 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
         dots = frozenset(dot for leaf in staged.leaves for dot in _dots(leaf.convert))
         groups.setdefault((producer, consumer, dots), []).append(staged)
     pipes = []
+    overlaps = is_published(loop)
+    if overlaps:
+        analysis_of(loop)  # refuses what cannot be
     for (producer, consumer, dots), found in groups.items():
-        held = consumer == WARPGROUPS and bool(dots & flying)
+        # Where iterations overlap, the next round waits for what adds to accumulators.
+        late = any(dot.results[0] in loop.yield_op.operands for dot in dots) if overlaps else bool(dots & flying)
+        held = consumer == WARPGROUPS and late
         pipes.append(PipePlan(found, producer, consumer, held, stages))
     return LoopPlan(loop, pipes)
 

@@ -170,13 +170,13 @@ def _releases_behind_reads(operations: Sequence[Operation], block: Block) -> Ite
             continue
         stage = _source(op.stage, block)
         held = 0 if stage is None else stage[1]
-        readers = [numbers[reader] for reader in _readers(op) if reader in numbers]
+        readers = [numbers[reader] for reader in readers_of(op) if reader in numbers]
         for number, pipe, distance in released:
             if pipe is pipe_of_buffer(op.buffer) and distance >= held:
                 yield from ((reader, number, distance - held) for reader in readers)
 
 
-def _readers(copy: Operation) -> list[Operation]:
+def readers_of(copy: Operation) -> list[Operation]:
     """What reads the stage of a copy: itself, or the dots that read it where it lies, perhaps under another shape."""
     if not is_in_shared(copy.results[0].type):
         return [copy]
@@ -185,7 +185,7 @@ def _readers(copy: Operation) -> list[Operation]:
         if isinstance(user, tileas.DOTS):
             found.append(user)
         elif isinstance(user, tileas.VIEW_LIKE):
-            found += _readers(user)
+            found += readers_of(user)
     return found
 
 

@@ -92,9 +92,9 @@ def overlap_loops(
 
 
 class Computing(NamedTuple):
-    """Of an agent that computes beside one that loads: its warps on an SM, and the registers of a thread for tiles."""
+    """Of an agent that computes beside one that loads: the CTAs of an SM, and the registers of a thread for tiles."""
 
-    warps: int
+    ctas: int
     registers: int
 
 
@@ -138,9 +138,8 @@ class LoopOverlap:
             choice = self._placed(graph, choice, iterations, level > 1)
         return graph, choice
 
-    def publish(self, graph: LoopGraph, choice: Choice) -> None:
-        """Writes the schedule into the attributes of the operations, with a remark where iterations overlap."""
-        publish(graph, choice.slots)
+    def announce(self, graph: LoopGraph, choice: Choice) -> None:
+        """Says in a remark that iterations overlap, where they do."""
         stages = 1 + max(stage for stage, _ in choice.slots)
         if stages > 1:
             self._say(f"{stages} iterations overlap: {choice.cycles} cycles an iteration by the static"
@@ -165,7 +164,8 @@ class LoopOverlap:
             found = self._stages(analysis, choice.cycles, forced)
         if found is None:
             return self._stays("no shared memory is left for its stages")
-        self.publish(graph, choice)
+        publish(graph, choice.slots)
+        self.announce(graph, choice)
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, found)
 
     def _say(self, message: str) -> None:
@@ -184,18 +184,17 @@ class LoopOverlap:
 
     def _may_overlap(self, level: int) -> bool:
         """Whether operations of several iterations are to overlap: not where other warps of the SM compute under the
-        products of each, nor where threads read boxes, which by the clock is as fast (docs/scheduling.md)."""
+        products of each, nor where threads read boxes, which by the clock is as fast (docs/scheduling.md).  Beside an
+        agent that loads they do for one warpgroup; several take turns (`warpgroup_turns.py`)."""
         if self._constraints.serial or trip_count(self._loop) == 1:
             return False
-        if level > 1:
-            return True
-        boxes = filter(comes_in_boxes, self._staged)
-        return all(consumer_kind(each) == WARPGROUPS for each in boxes) and self._resident_warps() <= GROUP
+        if level > 1 or self._computing is not None:
+            return level > 1 or self._warps <= GROUP
+        by_threads = (each for each in self._staged if consumer_kind(each) != WARPGROUPS)
+        return not any(map(comes_in_boxes, by_threads)) and self._resident_warps() <= GROUP
 
     def _resident_warps(self) -> int:
-        """Warps of an SM that compute: all that run the kernel, with its plain schedule, or those of the agent."""
-        if self._computing is not None:
-            return self._computing.warps
+        """Warps of an SM that run the kernel with its plain schedule."""
         shared = shared_budget(self._func, self._target) - self._room()
         shared += _ring_of(self._loop, self._atom)
         # Before the loop, while its ring is filled, a conversion has its tile there as well.

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import IntegerAttr, Operation, i32
+from tileiras.ir import Attribute, IntegerAttr, Operation, i32
 from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
 
@@ -66,6 +66,11 @@ def publish(graph: LoopGraph, slots: tuple[tuple[int, int], ...]) -> None:
 def is_published(loop: scf.ForOp) -> bool:
     """Whether an operation of a loop says when it runs."""
     return any(name in op.attributes for op in loop.body.block.operations for name in tileas.AWS_SLOT)
+
+
+def slot_attributes(op: Operation | None) -> dict[str, Attribute]:
+    """The attributes that say when an operation of a loop runs, if it has them."""
+    return {} if op is None else {name: op.attributes[name] for name in tileas.AWS_SLOT if name in op.attributes}
 
 
 def withdraw(loop: scf.ForOp) -> None:

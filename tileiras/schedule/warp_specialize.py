@@ -20,37 +20,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.analysis.agents import least_ctas_of
 from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation
-from tileiras.resources.agent_registers import FEWER_REGISTERS, loading_warps
-from tileiras.resources.expected_registers import expected_registers
-from tileiras.resources.limits import threads_of
-from tileiras.resources.shared_memory import ring_bytes, scratch_beside
-from tileiras.targets import Target, occupancy, registers_per_thread
+from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import BOXES
-from tileiras.targets.sm import WARP_SIZE
 
 from .agent_plan import AgentPlan, LoopPlan, leave_plain, plan_agents
 from .cost_model import nested_cost, operation_cost
 from .induction_variable import trip_count
 from .producer_slice import NotSeparable
+from .resident_ctas import resident_ctas
 from .resource_table import Resources, Unit, resources
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
-AUTO = "auto"
+AUTO, HEAVY = "auto", "heavy"
 
 LEAST_TRIPS, LEAST_BYTES = 3, 8192
 """Of a loop that `auto` specializes, where its trip count is known, and of the tiles of an iteration."""
 
 
-def specialize_loops(func: aa.FuncOp, target: Target, variant: str, engine: DiagnosticEngine | None = None) -> bool:
+def specialize_loops(
+    func: aa.FuncOp, target: Target, variant: str, engine: DiagnosticEngine | None = None, level: int = 0,
+    iterations: int = 10, forced: bool = False,
+) -> bool:  # fmt: skip
     """Whether the loops of a function of nv_tileas with a plain schedule leave their loads to an agent, which their
-    schedules say from now on; a remark gives the reason where they do not."""
+    schedules say from now on; a remark gives the reason where they do not.  `level`, `iterations` and `forced` are of
+    the heavy variant (`agent_stages.py`)."""
     loops = [op for op in func.walk() if isinstance(op, scf.ForOp) and _kind(op) == tileas.PLAIN]
     if not loops and variant == AUTO:
         return False
@@ -61,6 +60,10 @@ def specialize_loops(func: aa.FuncOp, target: Target, variant: str, engine: Diag
             raise NotSeparable(loop, "the loads of a loop go through single stages, which its own threads fill")
         plan = plan_agents(func, target, loops)
         why = _gain(func, plan, target) if variant == AUTO else ""
+        if variant == HEAVY:
+            from .agent_stages import place_agents
+
+            plan = place_agents(func, plan, target, level, iterations, engine, forced)
     except NotSeparable as found:
         leave_plain(loops, target)
         if engine is not None:
@@ -103,32 +106,10 @@ def _gain(func: aa.FuncOp, plan: AgentPlan, target: Target) -> str:
                     f" {others:.0f}",
                 )
             why = f": threads copy their tiles for {copies:.0f} cycles of an iteration, under {others:.0f} of others"
-    alone, beside = _resident_ctas(func, plan, target, in_boxes)
+    alone, beside = resident_ctas(func, plan, target, in_boxes)
     if beside < alone:
         raise NotSeparable(func, f"an SM holds {counted(alone, 'CTA')}, with warps that load {beside}")
     return why
-
-
-def _resident_ctas(func: aa.FuncOp, plan: AgentPlan, target: Target, in_boxes: bool) -> tuple[int, int]:
-    """CTAs that an SM may hold with the plain schedule, and that it is expected to hold with another agent; one at
-    least.  A thread gets no more registers than leave an SM the CTAs that it has to hold."""
-    threads, registers, least = threads_of(func), expected_registers(func), least_ctas_of(func)
-    # Rings are gone behind their loops, pipes are there as long as the kernel runs.
-    rings = plan.beside
-    for loop, pipes in plan.loops:
-        staged = [each for pipe in pipes for each in pipe.loads]
-        stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
-        gone = {leaf.convert for each in staged for leaf in each.leaves} | {each.load for each in staged}
-        ring = stages * sum(each.stage_bytes for each in staged)
-        rings = max(rings, ring + ring_bytes(loop) + scratch_beside(loop, gone))
-    held = plan.beside + sum(pipe.bytes for each in plan.loops for pipe in each.pipes)
-    together = threads + WARP_SIZE * loading_warps(func.kernel_spec.num_warps, in_boxes)
-    few = round(registers * FEWER_REGISTERS)
-    alone, beside = (
-        occupancy(target, count, min(each, registers_per_thread(count, least)), shared)
-        for count, each, shared in ((threads, few, rings), (together, registers, held))
-    )
-    return max(1, alone.ctas), max(1, beside.ctas)
 
 
 def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tileiras.analysis.copied_loads import moves_with_conversion
@@ -11,10 +12,11 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.arith.build import compare
-from tileiras.ir import Block, Builder, Operation, Region, Value, i32
+from tileiras.ir import Attribute, Block, Builder, Operation, Region, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.schedule.induction_variable import LoopCounter
+from tileiras.schedule.schedule_analysis import is_published, slot_attributes
 from tileiras.schedule.staging import StagedLoad, erase_unused, read_in
 
 from .pipes import Pipe, Pipes, Ring
@@ -27,11 +29,18 @@ class Consumer:
 
     def __init__(self, pipes: Pipes) -> None:
         self._pipes = pipes
+        self._overlapping: list[scf.ForOp] = []
+        """Loops whose operations have stages."""
 
     def rewrite(self, work: Block) -> None:
         builder = Builder.at_start(work)
         at = {ring: builder.insert(tileas.CreateIteratorOp(ring.consumer)).results[0] for ring in self._pipes.rings}
         self._block(work, at, runs_once=True)
+        if self._overlapping:
+            from .pipe_slots import overlap_around_pipes
+
+            for loop in self._overlapping:
+                overlap_around_pipes(loop)
 
     def _block(self, block: Block, at: Iterators, runs_once: bool = False) -> None:
         """Goes through the loops of a block; moves the iterators on."""
@@ -87,13 +96,15 @@ class Consumer:
         count = len(loop.results)
         ends = [*(at[ring] for ring in rings), *(pipe.ring.consumer for pipe in held)]
         new = loop.replace_with_additional_yields(ends)
+        if is_published(new):
+            self._overlapping.append(new)
         handed_on = new.results[count:]
         at.update(zip(rings, handed_on))
         if not any(pipe.plan.held for pipe in own):
             new.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
-        # Nobody fills a stage again behind the last loop of all.
+        # Nobody fills a stage again behind the last loop of all.  Where iterations overlap, the last wait is behind it.
         again = [token for pipe, token in zip(held, handed_on[len(rings) :])
-                 if not runs_once or pipe.ring.last is not loop]  # fmt: skip
+                 if not runs_once or pipe.ring.last is not loop or is_published(new)]  # fmt: skip
         if again:
             _release_last(new, again)
 
@@ -121,7 +132,7 @@ class _Stage:
 
     def read(self) -> Operation:
         """Puts copies of the stage in the place of the loads; the operation behind which all have been read."""
-        copies = []
+        copies: list[Operation] = []
         for staged, buffer in zip(self._pipe.plan.loads, self._pipe.ring.buffers):
             copies += self._read(staged, buffer)
         readers = (op for copy in copies for op in (copy, *_dots(copy.results[0])))
@@ -129,24 +140,29 @@ class _Stage:
 
     def _read(self, staged: StagedLoad, buffer: Value) -> list[Operation]:
         load = staged.load
-        made: dict[LinearLayout, Operation] = {}
+        made: dict[tuple[LinearLayout, Attribute | None], Operation] = {}
 
-        def reading(layout: LinearLayout) -> Value:
-            if layout not in made:
+        def reading(layout: LinearLayout, reader: Operation) -> Value:
+            """The tile in a layout, when an operation reads it."""
+            op = reader if reader.parent is self._block else self._block.find_ancestor_op(reader)
+            slot = slot_attributes(op) or slot_attributes(load)
+            key = layout, slot.get(tileas.AWS_STAGE)
+            if key not in made:
                 type = with_layout(load.data.type, layout)
                 copy = tileas.CopyOp(buffer, self._number, result=type, location=load.location)
+                copy.attributes.update(slot)
                 self._block.insert_before(copy, self._end.next)
-                self._end = made[layout] = copy
-            return made[layout].results[0]
+                self._end = made[key] = copy
+            return made[key].results[0]
 
         for leaf in staged.leaves:
             layout = layout_of(leaf.convert.result.type)
-            value = read_in(leaf.convert.operand, layout, load, reading, self._first)
+            value = read_in(leaf.convert.operand, layout, load, partial(reading, reader=leaf.convert), self._first)
             leaf.convert.replace_all_uses_with((value,))
             leaf.convert.erase()
         erase_unused(load.data)
-        if load.data.has_uses:
-            load.data.replace_all_uses_with(reading(staged.writer))
+        for user in list(load.data.users):
+            load.data.replace_uses_in(reading(staged.writer, user), [user])
         if load.result_token.has_uses:
             # The stage is there once the copies into it have landed: what is ordered after the load needs no more.
             load.result_token.replace_all_uses_with(self._order(load))

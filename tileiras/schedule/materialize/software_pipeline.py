@@ -30,6 +30,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.induction_variable import LoopCounter, end_no_earlier
+from tileiras.schedule.schedule_analysis import slot_attributes
 from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in, rematerialized, staged_load, start_copy
 from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.targets import CopyAtom
@@ -269,7 +270,7 @@ class _Pipeline:
 
             def reading(layout: LinearLayout, reader: Operation) -> Value:
                 """The tile in a layout, at the slot of an operation that reads it."""
-                slot = _slot(reader if reader.parent is load.parent else load.parent.find_ancestor_op(reader))
+                slot = slot_attributes(reader if reader.parent is load.parent else load.parent.find_ancestor_op(reader))
                 key = layout, slot.get(tileas.AWS_STAGE)
                 if key not in copies:
                     type = with_layout(load.data.type, layout)
@@ -293,12 +294,7 @@ class _Pipeline:
             types = (load.result_token.type,)
             made = tileas.JoinMemTokenOp if waited else tileas.CreateMemTokenOp
             token = made.create(waited, types, location=load.location)
-            token.attributes.update(_slot(load))
+            token.attributes.update(slot_attributes(load))
             load.parent.insert_before(token, load)
             load.result_token.replace_all_uses_with(token.results[0])
             load.erase()
-
-
-def _slot(op: Operation | None) -> dict[str, Attribute]:
-    """The attributes that say when an operation of a loop runs, if it has them."""
-    return {} if op is None else {name: op.attributes[name] for name in tileas.AWS_SLOT if name in op.attributes}

@@ -41,14 +41,19 @@ def pipeline_in_stages(
     if len(staged) < len(loads) or ahead < 1:
         return False
     loop = run_ahead(loop, staged, ahead, held, atom)
+    around = loop.parent
+    overlap_iterations(loop)
+    if any(map(comes_in_boxes, staged)):
+        mark_fresh(around)
+    return True
+
+
+def overlap_iterations(loop: scf.ForOp) -> None:
+    """Parts the iterations of a loop, in place, as its operations say, whose attributes go."""
     slots = slots_in(loop)
     withdraw(loop)
-    if analysis.stages > 1:
-        around = loop.parent
+    if any(stage for stage, _ in slots.values()):
         _await_next(rotate(loop, slots, loop_waits))
-        if any(map(comes_in_boxes, staged)):
-            mark_fresh(around)
-    return True
 
 
 def mark_fresh(block: Block) -> None:

@@ -1,0 +1,122 @@
+"""The heavy variant of warp specialization: what the agent that computes does is placed as well.
+
+The light one leaves the loads of a loop to another agent, through as many stages as the plain schedule has, and its
+other operations as they are written.  Here the loop is placed (`modulo_placement.py`) on the units that are left when
+another agent loads, with the registers that `setmaxnreg` gives those that compute: where a round of what overlaps is
+shorter, its operations get stages and places, `nv_tile.aws.stage` and `nv_tile.aws.order`; and pipes get as many stages
+as the latency of a load takes, while an SM holds as many CTAs.
+"""
+
+from __future__ import annotations
+
+from tileiras.analysis.agents import least_ctas_of
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.resources.agent_registers import POINTER_COPIES, TILED_COPIES, loading_warps, register_shares
+from tileiras.resources.limits import RESERVE
+from tileiras.targets import Target
+from tileiras.targets.pipe_protocol import BOXES, PAIR
+
+from .agent_plan import AgentPlan, LoopPlan, plan_agents
+from .dependence_graph import LoopGraph
+from .induction_variable import trip_count
+from .overlap import Choice, Computing, LoopOverlap
+from .producer_slice import NotSeparable
+from .resident_ctas import resident_ctas
+from .schedule_analysis import publish, withdraw
+from .tensor_boxes import ctas_of
+
+ALL_THERE_ARE = 1 << 16
+"""Registers of tiles for which an agent asks for as many as it can have."""
+
+
+def place_agents(
+    func: aa.FuncOp, plan: AgentPlan, target: Target, level: int, iterations: int,
+    engine: DiagnosticEngine | None = None, forced: bool = False,
+) -> AgentPlan:  # fmt: skip
+    """The plan with the loops of the agent that computes placed, whose operations have their stages from now on.
+
+    `level` and `iterations` are as for loops of one agent (`overlap.py`); `forced`: the stages of pipes are what
+    somebody asked for.
+    """
+    for loop in [each.loop for each in plan.loops]:
+        (each,) = (each for each in plan.loops if each.loop is loop)
+        if any(ctas_of(pipe.loads) > 1 or pipe.consumer == PAIR for pipe in each.pipes):
+            continue  # CTAs that fill each other's stages come to each operation equally often
+        computing = _computing(func, plan, target)
+        overlap = LoopOverlap(func, loop, target, plan.atom, engine, computing)
+        placed = overlap.placed(level, iterations)
+        if placed is not None:
+            plan = _Placing(func, plan, target, overlap, computing).place(each, *placed, forced)
+    return plan
+
+
+class _Placing:
+    """The placement of one loop, in a plan with which an SM holds the CTAs of `computing`."""
+
+    def __init__(
+        self, func: aa.FuncOp, plan: AgentPlan, target: Target, overlap: LoopOverlap, computing: Computing
+    ) -> None:
+        self._func = func
+        self._plan = plan
+        self._target = target
+        self._overlap = overlap
+        self._computing = computing
+
+    def place(self, each: LoopPlan, graph: LoopGraph, choice: Choice, forced: bool) -> AgentPlan:
+        """The plan with a loop placed; the given one where its stages find no room."""
+        loop = each.loop
+        before = dict(loop.attributes)
+        overlaps = any(stage for stage, _ in choice.slots)
+        if overlaps:
+            loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
+            publish(graph, choice.slots)
+        for stages in self._depths(each, choice, forced or _is_asked_for(each)):
+            loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.PLAIN, stages)
+            found = self._with_as_many_ctas()
+            if found is not None:
+                if overlaps:
+                    self._overlap.announce(graph, choice)
+                return found
+        withdraw(loop)
+        loop.attributes.clear()
+        loop.attributes.update(before)
+        return self._plan
+
+    def _depths(self, each: LoopPlan, choice: Choice, forced: bool) -> list[int]:
+        """Stages of the pipes of a loop, to be tried in turn: one for each iteration that passes while a load is on its
+        way, those that are held, and as many as the plain schedule has."""
+        if forced:
+            return [each.stages]
+        held = 1 + any(pipe.held for pipe in each.pipes)
+        wanted = held + self._overlap.iterations_ahead(choice.cycles)
+        known = trip_count(each.loop)
+        wanted = wanted if known is None else min(wanted, known)
+        return list(range(max(wanted, each.stages), each.stages - 1, -1))
+
+    def _with_as_many_ctas(self) -> AgentPlan | None:
+        try:
+            found = plan_agents(self._func, self._target, [each.loop for each in self._plan.loops])
+        except NotSeparable:
+            return None
+        now = _computing(self._func, found, self._target)
+        return found if now.ctas >= self._computing.ctas else None
+
+
+def _is_asked_for(each: LoopPlan) -> bool:
+    """Whether a load says how many iterations it is to be ahead."""
+    return any(aa.LATENCY in staged.load.attributes for pipe in each.pipes for staged in pipe.loads)
+
+
+def _computing(func: aa.FuncOp, plan: AgentPlan, target: Target) -> Computing:
+    """The CTAs of an SM, and the registers of each thread that computes for its tiles."""
+    warps = func.kernel_spec.num_warps
+    pipes = [pipe for each in plan.loops for pipe in each.pipes]
+    in_boxes = all(pipe.producer == BOXES for pipe in pipes)
+    pointers = any(isinstance(staged.load, tileas.LoadOp) for pipe in pipes for staged in pipe.loads)
+    service = POINTER_COPIES if pointers else TILED_COPIES
+    others, least = loading_warps(warps, in_boxes), least_ctas_of(func)
+    shares = register_shares(ALL_THERE_ARE, ALL_THERE_ARE, warps, others, service, least)
+    _, ctas = resident_ctas(func, plan, target, in_boxes)
+    return Computing(ctas, shares.most - RESERVE)
