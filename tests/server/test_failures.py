@@ -340,3 +340,13 @@ def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folde
     finally:
         os.kill(first, signal.SIGCONT)
     until(lambda: service.facts().get("pid") != first, "the service goes on")
+
+
+def test_starting_waits_for_the_service_that_another_process_loads(monkeypatch):
+    """The process that `start` has begun ends at once then, and is waited for once."""
+    from tileiras.server import client, command
+
+    answers = iter([None] * 20 + [{}])
+    monkeypatch.setattr(command, "ask", lambda kind: next(answers))
+    monkeypatch.setattr(client, "spawn", lambda name, idle, said: os.posix_spawn("/bin/true", ["true"], {}))
+    assert command.start() == ""

@@ -215,7 +215,7 @@ def test_the_client_loads_nothing_of_the_compiler(service, folder):
     start = "import os, sys\nbefore = set(sys.modules)\n"
     told = (
         "end = os._exit\ndef told(code):\n    print(*sorted(set(sys.modules) - before), file=sys.stderr, flush=True)\n"
-        "    end(code)\nos._exit = told\nfrom tileiras.server import client\nclient.program()\n"
+        "    end(code)\nos._exit = told\nfrom tileiras.server import client\nclient.run('tileiras')\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", start + told, *PTX, "-o", "-"], env=service.environment(), cwd=folder,

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -72,7 +73,8 @@ def start(idle: float = protocol.IDLE) -> str:
         # Another process may be becoming the service; ours has ended then.
         if said or time.monotonic() > limit:
             return said or "the service does not answer"
-        os.waitpid(number, os.WNOHANG)
+        with contextlib.suppress(ChildProcessError):  # reaped by now
+            os.waitpid(number, os.WNOHANG)
         time.sleep(0.02)
     return ""
 
