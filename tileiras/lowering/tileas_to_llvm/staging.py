@@ -102,9 +102,10 @@ def async_tiled_load(op: tileas.AsyncTiledLoadOp, args: Sequence[Any], lowering:
     emit = lowering.emit
     with lowering.rematerialized():
         holder, targets = _targets(op, layout, lowering)
-        for group, target, target_offset in targets:
+        vector = len(targets[0][0])
+        counts = addresses.runs_inside([group[0] for group, *_ in targets], axis, vector)
+        for (group, target, target_offset), count in zip(targets, counts):
             pointer, offset = addresses.address(group[0])
-            count = addresses.run_inside(group[0], axis, len(group))
             _copy_vector(op, emit.gep(target, target_offset), emit.gep(pointer, offset), count, holder, lowering)
 
 

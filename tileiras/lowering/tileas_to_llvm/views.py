@@ -8,7 +8,7 @@ constant by a run-time stride instead makes LLVM's code generation quadratic.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tileiras import gf2
@@ -246,15 +246,29 @@ class TileAddresses:
         step = self.view.traversal_strides[axis]
         return (multiple is None or multiple >= run) and (step & -step) >= run
 
-    def run_inside(self, register: int, axis: int, run: int) -> Value | None:
-        """How many of `run` neighbours along `axis`, from a register's element on, are inside; None when all surely
+    def runs_inside(self, registers: Sequence[int], axis: int, run: int) -> Iterator[Value | None]:
+        """How many of `run` neighbours along `axis`, from each register's element on, are inside; None when all surely
         are."""
+        split = [self._split(register) for register in registers]
+        asked = [d for d in range(self.rank) if not self._surely_inside(d)]
+        if not self.run_is_uniform(axis, run):
+            asked.remove(axis)
+        apart = [d for d in asked if len({(mixed[d], plain[d]) for mixed, plain in split}) > 1]
+        for mixed, plain in split:
+            yield self._run_inside(mixed, plain, asked, apart, axis, run)
+
+    def _run_inside(
+        self, mixed: Sequence[int], plain: Sequence[int], asked: list[int], apart: list[int], axis: int, run: int
+    ) -> Value | None:
+        """The same for one of registers that are apart in the dimensions `apart`, of those that are `asked` for."""
         emit = self._emit
-        mixed, plain = self._split(register)
         inside = None
-        for d in range(self.rank):
-            if not self._surely_inside(d) and (d != axis or self.run_is_uniform(axis, run)):
-                inside = emit.both(inside, self._dim_mask(d, mixed[d], plain[d]))
+        if apart:
+            same = {d: (mixed[d], plain[d]) for d in asked if d not in apart}
+            limit = self._limit_inside(apart[0], mixed[apart[0]], same)
+            inside = emit.icmp("sgt", limit, emit.integer(plain[apart[0]]))
+        for d in apart[1:] if apart else asked:
+            inside = emit.both(inside, self._dim_mask(d, mixed[d], plain[d]))
         count = emit.integer(run)
         if self.rank and not self.run_is_uniform(axis, run):
             left = emit.value(emit.sub(self._limit(axis, mixed[axis]), plain[axis]))
@@ -262,6 +276,20 @@ class TileAddresses:
         elif inside is None:
             return None
         return count if inside is None else emit.select(inside, count, emit.integer(0))
+
+    def _limit_inside(self, dim: int, mixed: int, same: dict[int, tuple[int, int]]) -> Value:
+        """The limit along a dimension, and nothing where a thread is outside in a dimension in which all of its
+        registers are at the `same` place: one comparison is left for each of them."""
+        emit = self._emit
+
+        def make() -> Value:
+            inside = None
+            for d, (shared, place) in same.items():
+                inside = emit.both(inside, self._dim_mask(d, shared, place))
+            limit = self._limit(dim, mixed)
+            return limit if inside is None else emit.select(inside, limit, emit.integer(0))
+
+        return self._once(("limit inside", dim, mixed), make)
 
     def whole_tile_inside(self) -> Value | None:
         """One condition, equal in all threads: no element of the tile is outside.  None when that is known."""
