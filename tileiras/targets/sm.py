@@ -39,6 +39,7 @@ FEATURES: dict[str, str] = {
     "fp8_products": "=89,120,121",  # mma.sync on e4m3 and e5m2 is one instruction of the machine
     "fp4_conversion": "=100f,110f,120f",  # cvt to and from e2m1x2, ue8m0x2
     "packed_f32": "100",  # add.rn.f32x2
+    "max_of_three": "100",  # min.f32 and max.f32 with three operands, which ptxas makes of two with two
     "nan_min_max": "80",  # min.NaN, max.NaN
     "wide_global_access": "100",  # ld.global and st.global of 256 bits
     "dependent_launch": "90",  # griddepcontrol

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tileiras.dialects import arith, llvm, nvvm
-from tileiras.ir import IntegerType, Value, element_type_of, i1, i8, i32
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import IntegerType, Value, element_type_of, f32, i1, i8, i32
 from tileiras.layout.reduce import SharedReduction, plan_reduction
 
 from .convert_layout import convert, convert_together, shuffle_word
 from .emitter import FULL_WARP
 from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
-
-if TYPE_CHECKING:
-    from tileiras.dialects import nv_tileas as tileas
 
 Values = list[Value]
 
@@ -63,6 +61,14 @@ def _in_thread(
     """
     emit = lowering.emit
     length = len(groups[0])
+    if len(groups) == 1 and length > 2 and _is_packed(op, lowering):
+        pairs = _in_pairs(op, values, groups[0], lowering)
+        return combine(op, *([emit.shuffle(v, [lane]) for v in pairs] for lane in (0, 1)), lowering)
+    if len(groups) == 1 and length > TREE_AT_ONCE and _takes_three(op, lowering):
+        rows = [groups[0][first : first + TREE_AT_ONCE] for first in range(0, length, TREE_AT_ONCE)]
+        parts = [[emit.shuffle(v, row) for v in values] for row in rows]
+        values = functools.reduce(lambda left, right: combine(op, left, right, lowering), parts)
+        groups, length = [range(TREE_AT_ONCE)], TREE_AT_ONCE
     if length > TREE_AT_ONCE:
         middle = length // 2
         halves = [_in_thread(op, values, [group[side] for group in groups], lowering)
@@ -78,6 +84,40 @@ def _in_thread(
         right = [emit.shuffle(v, odd) for v in current]
         current = combine(op, left, right, lowering)
         length //= 2
+    return current
+
+
+def _is_packed(op: tileas.ReduceOp, lowering: FunctionLowering) -> bool:
+    """Whether instructions combine two elements at a time."""
+    return lowering.target.has("packed_f32") and all(
+        isinstance(inner, tileas.AddFOp) and inner.result.type is f32
+        for inner in op.body.block.operations if inner is not op.body.block.last
+    )  # fmt: skip
+
+
+def _takes_three(op: tileas.ReduceOp, lowering: FunctionLowering) -> bool:
+    """Whether one instruction combines what it has so far with two more elements."""
+    inner = op.body.block.first
+    return (
+        lowering.target.has("max_of_three")
+        and inner.next is op.body.block.last
+        and isinstance(inner, (arith.MaxNumFOp, arith.MinNumFOp))
+        and inner.result.type is f32
+    )
+
+
+def _in_pairs(op: tileas.ReduceOp, values: Values, registers: Sequence[int], lowering: FunctionLowering) -> Values:
+    """What is left of registers when pairs of neighbours have been combined with each other, and remain: no element
+    moves to another half of a register pair."""
+    middle = len(registers) // 2
+    if len(registers) > TREE_AT_ONCE:
+        halves = [_in_pairs(op, values, side, lowering) for side in (registers[:middle], registers[middle:])]
+        return combine(op, *halves, lowering)
+    current = [lowering.emit.shuffle(v, registers) for v in values]
+    while middle > 1:
+        sides = range(middle), range(middle, 2 * middle)
+        current = combine(op, *([lowering.emit.shuffle(v, list(side)) for v in current] for side in sides), lowering)
+        middle //= 2
     return current
 
 
