@@ -92,10 +92,9 @@ def maps(artifact) -> list[str]:
 def test_maps_round_as_the_program_says(gpu, plan, tensor_maps, ptxas):
     artifact = compiled(matmul(), gpu, tensor_maps=tensor_maps, **plan)
     assert BOX in artifact.text and PRODUCT[gpu] in artifact.text
-    if gpu != "sm_120":
-        assert BY_THREADS not in artifact.text and RUN not in artifact.text
+    assert BY_THREADS not in artifact.text and RUN not in artifact.text
     if tensor_maps == "host":
-        assert maps(artifact)[:1] == ["tf32"]
+        assert maps(artifact)[:2] == ["tf32", "tf32"]
     assemble(artifact.text, gpu)
     for seed in SEEDS:
         Arrays(70, 34, 68).check(artifact.text, artifact.kernels[0].metadata, seed)

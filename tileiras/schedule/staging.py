@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.analysis.copied_loads import Leaf, copied_vector, feeds_dot, leaves_of, operand_layout, refused
+from tileiras.analysis.copied_loads import Leaf, copied_vector, feeds_dot, leaves_of, operand_layout, refused, rounds
 from tileiras.analysis.incoming import incoming
 from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
@@ -36,6 +36,11 @@ from tileiras.targets import CopyAtom
 
 if TYPE_CHECKING:
     from tileiras.dialects import scf
+
+
+_CONVERSION_COST = 1.0
+"""Of a register to tf32, beside wavefronts of shared memory: two cycles of a quarter of an SM for the conversion (CUDA
+programming guide, "Arithmetic Instructions": 64 results a cycle), as many to issue it and its share of the copies."""
 
 
 class StagedLoad(NamedTuple):
@@ -95,8 +100,8 @@ def _cluster_of(op: Operation) -> int:
 
 
 def _offsets_of_boxes(load: tileas.Load, leaves: Sequence[Leaf], otherwise: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The layout in which boxes put a tile, None where threads that read it would take longer than `otherwise`, or
-    where dots read it in place, which say the layout."""
+    """The layout in which boxes put a tile, None where threads that read it would take longer than `otherwise`, with
+    the conversions that boxes save them, or where dots read it in place, which say the layout."""
     view, type = load.view.type, load.data.type
     readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves)) or (layout_of(type),)
     inner = contiguous_dim(view)
@@ -107,7 +112,10 @@ def _offsets_of_boxes(load: tileas.Load, leaves: Sequence[Leaf], otherwise: tupl
     if layout is None:
         return None
     found = layout.bases("offset")
-    return found if reading_cost(readers, found, width) <= reading_cost(readers, otherwise, width) else None
+    least = reading_cost(readers, otherwise, width)
+    if rounds(load):
+        least += _CONVERSION_COST * sum(reader.registers for reader in readers)
+    return found if reading_cost(readers, found, width) <= least else None
 
 
 def stage_offsets(
