@@ -72,7 +72,7 @@ OPTIONS: dict[str, PipelineOption] = {
                        "nothing: a tile block computes one tile"),
         PipelineOption("schedule-trace-file", "string", "", "trace instrumentation", "trace instrumentation"),
         PipelineOption("enable-random-delay", "bool", False, "tileas-generate-schedule-constraints",
-                       "nothing: the emulator interleaves at random instead"),
+                       "nothing: what it delays is not documented; the emulator's seeds interleave at random"),
         PipelineOption("rrt-size-threshold", "unsigned", 4096, "pipeline builder, resource constraint builder",
                        "`tileas`: 0 selects the light variant of warp-specialize", "rrt-size-threshold"),
         PipelineOption("max-constraint-iterations", "unsigned", 10, "tileas-generate-schedule-constraints",
