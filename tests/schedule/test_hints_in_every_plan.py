@@ -13,6 +13,7 @@ from tests.kernels import tensor_maps
 from tests.kernels.dots import Matmul
 from tests.kernels.tensor_maps import Arrays
 from tests.kernels.views import buffers
+from tileiras.targets import registers_per_thread
 
 GPU = "sm_90"
 NAMES = ("default", "auto", "plain", "boxes", "overlap-boxes", "agents", "agents-boxes")
@@ -117,3 +118,21 @@ def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan):
         assert held == (int(fewer[-1]) if fewer else occupancy)
         assert held * threads <= 2048
     kernel.emulated(artifact, 1)
+
+
+@pytest.mark.parametrize("plan", ["default", "plain", "agents-boxes"])
+@pytest.mark.parametrize(
+    ("tiles", "fewer"), [((128, 128, 64), "a thread needs"), ((64, 128, 128), "loads that run ahead need")]
+)
+def test_ctas_yield_to_products_of_warpgroups(tiles, fewer, plan):
+    """Of four, which leave a thread 64 registers and a CTA 57 KB: accumulators of 64, and operands of 48 KB."""
+    kernel = Matmul(tiles, steps=3, hints=f"{GPU} = {{occupancy = 4}}").kernel()
+    artifact = kernel.compiled(GPU, **CHOSEN[plan])
+    assert "wgmma.mma_async" in artifact.text and "mma.sync" not in artifact.text
+    assert any(f"CTAs to an SM instead of 4: {fewer}" in d.message for d in artifact.diagnostics)
+    kernel.emulated(artifact, 1)
+
+
+def test_registers_come_in_units():
+    """Three CTAs of 256 threads leave each 80 registers and not 85."""
+    assert [registers_per_thread(256, ctas) for ctas in (1, 2, 3, 5)] == [255, 128, 80, 48]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from tileiras.analysis.copied_loads import is_zero
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import Operation, Value
+from tileiras.dialects import scf
+from tileiras.ir import Block, Operation, Value
 from tileiras.layout.linear_layout import SHARED_DIMS
+from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.shared_memory import SCRATCH_BYTES, shared_budget
+from tileiras.targets import Fragment, mma_atom, registers_per_thread
 
-from .dot_plans import DotPlans
+from .dot_plans import DotPlans, is_linked
 from .tensor_columns import keep_within_tensor_memory
 
 
@@ -31,18 +35,59 @@ def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa
     for op in dots:
         if _in_shared(op, plans):
             groups.setdefault(func.body.blocks[0].find_ancestor_op(op), []).append(op)
-    limit = shared_budget(func, target) - SCRATCH_BYTES[0]
-    for group in groups.values():
+    ctas = _ctas_with_registers(dots, plans, func)
+    for around, group in groups.items():
         while group:
             held = {value: None for op in group for value in _in_shared(op, plans)}
             needed = sum(map(_bytes, held))
+            limit = shared_budget(func, target, ctas) - SCRATCH_BYTES[0]
             if needed <= limit:
                 break
+            if ctas > 1 and target.has("wgmma") and isinstance(around, scf.ForOp):
+                # Two stages of a ring would take more than these: CTAs yield to it as well.
+                ctas -= 1
+                continue
             largest = max(group, key=lambda op: sum(map(_bytes, _in_shared(op, plans))))
             reader = "wgmma" if target.has("wgmma") else "tcgen05.mma"
             reason = f"{needed} bytes of operands do not fit into the {limit} of shared memory that {reader} reads"
             plans.refuse_asynchronous(largest, reason)
             group.remove(largest)
+
+
+def registers_of_warpgroups(dots: Iterable[aa.Dot], plans: DotPlans, threads: int) -> int:
+    """Registers of a thread for what the dots of warpgroups in a loop have there at a time, at most: all that they add
+    to, the largest result that begins with zeros, and the largest operand that is made of it."""
+    found: dict[Block, list[aa.Dot]] = {}
+    for dot in dots:
+        if plans.plan(dot).atom.startswith("wgmma"):
+            assert dot.parent is not None
+            found.setdefault(dot.parent, []).append(dot)
+    most = 0
+    for group in found.values():
+        added, made, operand = 0, 0, 0
+        for dot in group:
+            taken = _registers(dot.result, threads)
+            added, made = (added, max(made, taken)) if is_zero(dot.c) else (added + taken, made)
+            if isinstance(mma_atom(plans.plan(dot).atom).a, Fragment) and is_linked(dot):
+                operand = max(operand, _registers(dot.a, threads))
+        most = max(most, added + made + operand)
+    return most
+
+
+def _registers(value: Value, threads: int) -> int:
+    return -(-value.type.num_elements * value.type.element_type.width // (32 * threads))
+
+
+def _ctas_with_registers(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> int:
+    """CTAs on an SM, no more than a function asks for, that leave warpgroups the registers for their accumulators;
+    `tileas-lower-occupancy` will see the same."""
+    ctas = func.kernel_spec.occupancy or 1
+    if ctas > 1:
+        threads = threads_of(func)
+        needed = registers_of_warpgroups(dots, plans, threads) + LEAST_RESERVE
+        while ctas > 1 and registers_per_thread(threads, ctas) < needed:
+            ctas -= 1
+    return ctas
 
 
 def _in_shared(op: aa.Dot, plans: DotPlans) -> list[Value]:

@@ -86,17 +86,11 @@ class DotPlans:
     it no dot is one.
     """
 
-    def __init__(self, target: Target, num_warps: int, func: aa.FuncOp | None = None, ctas: int = 0) -> None:
-        """`ctas` that an SM holds; as many as `func` says where that is 0."""
+    def __init__(self, target: Target, num_warps: int, func: aa.FuncOp | None = None) -> None:
         self.target = target
         self._num_warps = num_warps
-        self._func = func
         self._plans: dict[aa.Dot, DotPlan] = {}
-        self._asynchronous = None if func is None else _asynchronous_dots(target, num_warps, func, ctas)
-
-    def alone(self) -> DotPlans:
-        """The plans where an SM holds one CTA."""
-        return DotPlans(self.target, self._num_warps, self._func, 1)
+        self._asynchronous = None if func is None else _asynchronous_dots(target, num_warps, func)
 
     def refuse_asynchronous(self, op: aa.Dot, reason: str) -> None:
         """Has warps execute a dot by themselves."""
@@ -185,23 +179,21 @@ class DotPlans:
         return DotPlan(UNIVERSAL_FMA, *fma_operands(c, k), c)
 
 
-def _asynchronous_dots(
-    target: Target, num_warps: int, func: aa.FuncOp, ctas: int
-) -> WarpgroupDots | TensorDots | None:
+def _asynchronous_dots(target: Target, num_warps: int, func: aa.FuncOp) -> WarpgroupDots | TensorDots | None:
     """What plans the asynchronous dots of a function; None where the target has none."""
     if not target.has("wgmma") and not target.has("tcgen05"):
         return None
     # Loaded for such targets only.
     from .operand_origins import Origins, memory_layouts
 
-    occupancy, origins = ctas or func.kernel_spec.occupancy or 1, Origins(lambda: memory_layouts(func, num_warps))
+    origins = Origins(lambda: memory_layouts(func, num_warps))
     if target.has("wgmma"):
         from .warpgroup_dots import WarpgroupDots
 
-        return WarpgroupDots(target, num_warps, occupancy, origins)
+        return WarpgroupDots(target, num_warps, origins)
     from .tensor_dots import TensorDots
 
-    return TensorDots(target, num_warps, occupancy, origins)
+    return TensorDots(target, num_warps, func.kernel_spec.occupancy or 1, origins)
 
 
 def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:

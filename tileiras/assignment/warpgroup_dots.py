@@ -63,10 +63,11 @@ def split_groups(groups: int, m: int, n: int) -> tuple[int, int] | None:
 class WarpgroupDots:
     """The plans of the dots of a function."""
 
-    def __init__(self, target: Target, num_warps: int, occupancy: int, origins: Origins) -> None:
+    def __init__(self, target: Target, num_warps: int, origins: Origins) -> None:
         self._target = target
         self._num_warps = num_warps
-        self._registers = registers_for_tiles(32 * num_warps, occupancy)
+        # Of an SM with one CTA: whoever multiplies has the accumulators in registers, so that more CTAs have to yield.
+        self._registers = registers_for_tiles(32 * num_warps)
         self._origins = origins
 
     def plan(self, op: aa.Dot, why: list[str]) -> WarpgroupPlan | None:

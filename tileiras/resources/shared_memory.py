@@ -23,13 +23,14 @@ SCRATCH_BYTES = 16 * 1024, SCRATCH_LIMIT
 """Of what goes through shared memory in rounds when there is little: so much is left to all exchanges of a loop, if
 they take it, so that each has an area of its own; and so much at most to one conversion, to go at once."""
 
-def shared_budget(func: aa.FuncOp, target: Target) -> int:
-    """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for, without those of
-    mbarriers for dots into tensor memory."""
+def shared_budget(func: aa.FuncOp, target: Target, ctas: int | None = None) -> int:
+    """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for, or `ctas`;
+    without those of mbarriers for dots into tensor memory."""
     beside = ARENA_ALIGNMENT if target.has("tcgen05") and any(map(is_of_tensor_memory, func.walk())) else 0
-    if not func.kernel_spec.occupancy:
+    ctas = ctas or func.kernel_spec.occupancy
+    if not ctas:
         return target.shared_per_cta - beside
-    share = target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved
+    share = target.shared_per_sm // ctas - target.shared_reserved
     return min(target.shared_per_cta, share) - beside
 
 

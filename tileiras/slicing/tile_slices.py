@@ -13,16 +13,15 @@ these is loaded again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from tileiras.analysis.alias import AliasAnalysis, data_of
-from tileiras.analysis.copied_loads import is_zero
+from tileiras.assignment.asynchronous_limits import registers_of_warpgroups
 from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
-from tileiras.targets import Fragment, mma_atom
 
 from .dimensions import WRITES, RematerializedValues, Unsliceable
 from .groups import Group, words
@@ -72,7 +71,7 @@ class _Slicing:
 
     def __init__(self, threads: int, ctas: int, dots: DotPlans, held: HeldAccumulators) -> None:
         self.threads = threads
-        self._dots, self._dots_alone = dots, dots.alone()
+        self._dots = dots
         self._held = held
         self._available = max(1, registers_for_tiles(threads, ctas))
         self._alone = max(1, registers_for_tiles(threads))
@@ -147,25 +146,9 @@ class _Slicing:
         left = self._available
         if group.dots:
             left = self._alone
-            return max(*map(self._accumulators, group.dots), self._of_warpgroups(group.dots)), left, left
+            together = registers_of_warpgroups(group.dots, self._dots, self.threads)
+            return max(together, *map(self._accumulators, group.dots)), left, left
         return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
-
-    def _of_warpgroups(self, dots: Iterable[aa.DotOp]) -> int:
-        """Registers of a thread for what the dots of warpgroups in a loop have there at a time: all that they add to,
-        the largest result that begins with zeros, and the largest operand that is made of it."""
-        if not self._dots.target.has("wgmma"):
-            return 0
-        most, plans = 0, self._dots_alone
-        found = [dot for dot in dots if plans.plan(dot).atom.startswith("wgmma")]
-        for block in dict.fromkeys(dot.parent for dot in found):
-            added, made, operand = 0, 0, 0
-            for dot in (dot for dot in found if dot.parent is block):
-                taken = words(dot.result, self.threads)
-                added, made = (added, max(made, taken)) if is_zero(dot.c) else (added + taken, made)
-                if isinstance(mma_atom(plans.plan(dot).atom).a, Fragment):
-                    operand = max(operand, words(dot.a, self.threads))
-            most = max(most, added + made + operand)
-        return most
 
     def _accumulators(self, dot: aa.DotOp) -> int:
         """Registers of a thread for a dot's accumulators; one that is scaled run by run has those of the run, and the

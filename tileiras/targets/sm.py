@@ -175,8 +175,10 @@ TARGETS: dict[str, Target] = {row.name: row for row in _rows()}
 
 
 def registers_per_thread(threads: int, ctas: int = 1) -> int:
-    """Registers that each of a CTA's threads can have when an SM is to hold so many of these CTAs."""
-    return min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (threads * max(1, ctas)))
+    """Registers that each of a CTA's threads can have when an SM is to hold so many of these CTAs: warps get them in
+    units of `REGISTER_UNIT`."""
+    unit = REGISTER_UNIT // WARP_SIZE
+    return min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (threads * max(1, ctas)) // unit * unit)
 
 
 SETMAXNREG = range(24, 257, 8)
