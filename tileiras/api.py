@@ -251,18 +251,18 @@ def compile_with(
         raise CompileError.at(None, f"{opened.name} is past what emit={emit} asks for", ExitCode.CONFIGURATION)
     pipeline.start_ahead(last)
     steps = Steps(plan, opened, options, store, keep, instrumentation, times, meanwhile)
-    given = steps.on_file(given)
-
-    kernels: list[Kernel] = []
-    if plan.is_bytecode:
-        product = given if isinstance(given, bytes) else _bytecode(given, options["bytecode-version"])
-    else:
-        inputs = kernel_inputs(opened, given, options["gpu-name"], entry)
-        if plan.ends_with_file:
-            kernels = [Kernel(name, {}) for name in inputs.names]
-            product = as_bytes(given)
+    with contextlib.closing(steps):
+        given = steps.on_file(given)
+        kernels: list[Kernel] = []
+        if plan.is_bytecode:
+            product = given if isinstance(given, bytes) else _bytecode(given, options["bytecode-version"])
         else:
-            kernels, product = _kernels_and_product(steps, inputs)
+            inputs = kernel_inputs(opened, given, options["gpu-name"], entry)
+            if plan.ends_with_file:
+                kernels = [Kernel(name, {}) for name in inputs.names]
+                product = as_bytes(given)
+            else:
+                kernels, product = _kernels_and_product(steps, inputs)
     return Artifact(product, suffix, kernels, steps.diagnostics, steps.dependencies)
 
 

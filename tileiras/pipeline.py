@@ -28,6 +28,7 @@ from tileiras.options import CompileOptions
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 if TYPE_CHECKING:
+    from .codegen.child_process import WaitingProgram
     from .dialects import builtin, cuda_tile
     from .ir import Location
 
@@ -64,6 +65,9 @@ class Stage(NamedTuple):
     """A function (`module:function`) that starts the process in which the stage works, to load beside this one."""
     loads: str = ""
     """A function that loads what the stage needs, for a compilation to call while an earlier stage waits."""
+    starts: str = ""
+    """A function of the stage's options that starts a program for it (`StageContext.program`), for a compilation to
+    call while an earlier stage waits."""
     empty: str = ""
     """A function of a GPU's name and a location: what the stage makes of a source without kernels, as text."""
     module: str = ""
@@ -166,6 +170,7 @@ STAGES: tuple[Stage, ...] = (
         tools=("tileiras.codegen.assembler:tool_identity",),
         reads_beside=(".json",),
         linked=True,
+        starts="tileiras.stages.cubin:start",
         loads="tileiras.stages.cubin:load",
     ),
     Stage(
@@ -286,7 +291,12 @@ def empty_product(stage: Stage, gpu_name: str, location: Locatable | None) -> by
     return _call(stage.empty, gpu_name, location).encode() if stage.empty else None
 
 
-def _call(name: str, *arguments: Location | str) -> Any:
+def start_program(stage: Stage, options: CompileOptions) -> WaitingProgram | None:
+    """What the function `starts` of a stage starts."""
+    return _call(stage.starts, stage.select(options))
+
+
+def _call(name: str, *arguments: Location | StageOptions | str) -> Any:
     """Loads and calls `module:function`."""
     import importlib
 

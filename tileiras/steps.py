@@ -14,6 +14,7 @@ from tileiras.options import CompileOptions
 from tileiras.stages import ByteStore, StageContext, StageResult
 
 if TYPE_CHECKING:
+    from tileiras.codegen.child_process import WaitingProgram
     from tileiras.ir import Operation
     from tileiras.ir.pass_instrumentation import PassInstrumentation
 
@@ -51,9 +52,16 @@ class Steps:
         self._times = times
         self._kept_ptx = source.name if source.kind == ".ptx" and source.path is not None else None
         self._checks: list[Callable[[], None]] = []
+        self._starts = [row for row in plan.linked if row.starts]
+        self._program: WaitingProgram | None = None
         self._waits = plan.loads()
         if meanwhile is not None:
             self._waits.append(meanwhile)
+
+    def close(self) -> None:
+        """Ends what was started for a step that did not come."""
+        if self._program is not None:
+            self._program.close()
 
     def on_file(self, given: Operation | bytes) -> Operation | bytes:
         """What the steps for the file as a whole make of the source."""
@@ -121,6 +129,9 @@ class Steps:
         )
         context.meanwhile = self._wait
         context.kept_ptx = self._kept_ptx
+        if row.starts:
+            self._starts.clear()
+            context.program = self._program
         if self.plan.waits_after(row):
             context.postpone = self._checks.append
         return context
@@ -130,6 +141,8 @@ class Steps:
             self._checks.pop()()
 
     def _wait(self) -> None:
+        if self._starts:
+            self._program = pipeline.start_program(self._starts.pop(), self.options)
         self._check()
         if self._waits:
             self._waits.pop(0)()

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -83,12 +84,79 @@ def _folders_for_temporary_files() -> list[str]:
     return [*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp", os.getcwd()]
 
 
+def _started(path: str, arguments: Sequence[str], folder: str, stdin: int = subprocess.DEVNULL) -> _Child:
+    """Raises OSError where the program at `path` cannot be executed."""
+    # Relative to the caller's folder, not to the child's.
+    words = [os.path.abspath(path), *arguments]
+    return _Child(words, cwd=folder, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+class WaitingProgram:
+    """A program that was started before there is anything for it to do.
+
+    It loads meanwhile, and then reads its arguments as a file of options, which is its standard input.  Where this
+    process ends, it reads none and ends as well.
+
+    `option` is the program's own for such a file.  Raises OSError.
+    """
+
+    def __init__(self, path: str, option: str) -> None:
+        self.path = path
+        self._ends = contextlib.ExitStack()
+        with contextlib.ExitStack() as ends:
+            self.folder = ends.enter_context(working_folder())
+            """Where it works, and its files are to be."""
+            reading, self._arguments = os.pipe()
+            isolation.keep_alone(self._arguments)
+            ends.callback(self._close_arguments)
+            try:
+                self._child: _Child | None = _started(path, [option, STANDARD_INPUT], self.folder, reading)
+            finally:
+                os.close(reading)
+            ends.enter_context(isolation.watching(self._child.pid))
+            self._ends = ends.pop_all()
+
+    def _close_arguments(self) -> None:
+        if self._arguments >= 0:
+            isolation.close_alone(self._arguments)
+            self._arguments = -1
+
+    def give(self, arguments: Sequence[str]) -> _Child | None:
+        """The process, which works on these arguments now and is the caller's; None where another one has to be
+        started: this one has ended, or a file of options might say something else."""
+        child = self._child
+        if child is None or not all(map(_PLAIN, arguments)):
+            return None
+        try:
+            os.write(self._arguments, " ".join(arguments).encode() + b"\n")
+        except BrokenPipeError:
+            return None
+        self._child = None
+        self._close_arguments()
+        return child
+
+    def close(self) -> None:
+        """Ends the process, unless it works for somebody, and removes the folder."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.communicate()
+            self._child = None
+        self._ends.close()
+
+
+STANDARD_INPUT = "/dev/stdin"
+
+_PLAIN = re.compile(r"[\w./=,:+-]{1,256}", re.ASCII).fullmatch
+"""Arguments that mean the same in a file of options: nothing is quoted, nothing is a comment."""
+
+
 def run(
     name: str,
     path: str,
     arguments: Sequence[str],
     folder: str,
     *,
+    waiting: WaitingProgram | None = None,
     timeout: float | None = None,
     location: Locatable | None = None,
     complaint: Callable[[str], str] = str,
@@ -98,9 +166,9 @@ def run(
 ) -> str:
     """What the program at `path`, called `name` in messages, says; its working directory is `folder`.
 
-    `timeout` in seconds; `complaint` picks out of the output of a failure what the user should read; `keep` says how
-    the file that it reads can be had, `shown` are the arguments with which a user reproduces it; `meanwhile` is called
-    while it runs.  Raises CompileError.
+    `waiting` is the program where it was started before; `timeout` in seconds; `complaint` picks out of the output of
+    a failure what the user should read; `keep` says how the file that it reads can be had, `shown` are the arguments
+    with which a user reproduces it; `meanwhile` is called while it runs.  Raises CompileError.
     """
 
     def failed(reason: str, output: str = "") -> CompileError:
@@ -110,14 +178,7 @@ def run(
         return CompileError.at(location, f"{reason}\n{text}" if text else reason, notes=[Diagnostic.note(None, note)])
 
     try:
-        child = _Child(
-            # Relative to the caller's folder, not to the child's.
-            [os.path.abspath(path), *arguments],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        child = (waiting.give(arguments) if waiting is not None else None) or _started(path, arguments, folder)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.ENOMEM):
             raise failed(f"Couldn't fork: {name}: {error.strerror}") from None

@@ -290,6 +290,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_helpers)
 
 
+def keep_alone(descriptor: int) -> None:
+    """Has no process that is forked later hold the end of a pipe open: whoever reads it waits until all have closed it.
+    """
+    _pipe_ends.add(descriptor)
+
+
+def close_alone(descriptor: int) -> None:
+    """Closes what `keep_alone` was told of."""
+    _pipe_ends.discard(descriptor)
+    os.close(descriptor)
+
+
 def available() -> bool:
     """Whether this platform can fork; without it LLVM runs in this process and its death is everybody's."""
     return hasattr(os, "fork")

@@ -17,6 +17,7 @@ from tileiras.files import file_identity
 from tileiras.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    from tileiras.codegen import child_process
     from tileiras.stages import StageOptions
 
 INPUT_NAME = "kernel.ptx"
@@ -146,6 +147,25 @@ def prepare() -> None:
         re.compile(pattern)
 
 
+def start() -> child_process.WaitingProgram | None:
+    """ptxas, which loads while there is no PTX yet; None where it has to be started with its arguments.
+
+    That is every one but a wheel's: another may be a program around it, which expects them.
+    """
+    import os
+
+    from tileiras.codegen import child_process
+
+    path = toolkit.find_program("ptxas")
+    roots = [os.path.join(root, "") for root in toolkit.wheel_roots()]
+    if path is None or not path.startswith(tuple(roots)) or not os.path.exists(child_process.STANDARD_INPUT):
+        return None
+    try:
+        return child_process.WaitingProgram(path, "--options-file")
+    except OSError:
+        return None  # whoever starts it says why it cannot be
+
+
 def assemble(
     ptx: str,
     chip: str,
@@ -156,6 +176,7 @@ def assemble(
     host: bytes | None = None,
     kept: str | None = None,
     ptxas: str | None = None,
+    waiting: child_process.WaitingProgram | None = None,
     timeout: float | None = None,
     engine: DiagnosticEngine | None = None,
     location: Locatable | None = None,
@@ -165,9 +186,11 @@ def assemble(
 
     `options` are further ptxas arguments, `controls` names a file for its `--apply-controls`, `host` is the host's
     object file, `kept` a file with the PTX for whoever reproduces a failure, `ptxas` the program to run instead of the
-    one found, which has `timeout` seconds.  ptxas's warnings go to `engine`; `meanwhile` is called while it runs.
+    one found, which has `timeout` seconds, and `waiting` what `start` has started.  ptxas's warnings go to `engine`;
+    `meanwhile` is called while it runs.
     Raises CompileError with ptxas's own text and a command to reproduce when it fails.
     """
+    import contextlib
     import os
 
     from tileiras.codegen import child_process
@@ -184,13 +207,16 @@ def assemble(
         # An option that ptxas's help leaves out. Whatever ptxas complains of, it does so without this file as well.
         files[HOST_NAME] = host
         arguments += ["--nv-host", HOST_NAME]
-    with child_process.working_folder() as folder:
+    if waiting is not None and waiting.path != path:
+        waiting = None
+    place = contextlib.nullcontext(waiting.folder) if waiting is not None else child_process.working_folder()
+    with place as folder:
         for name, data in files.items():
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(data)
         output = child_process.run(
             "ptxas", path, [*arguments, *IN_AND_OUT], folder,
-            timeout=timeout, location=location, complaint=messages, meanwhile=meanwhile,
+            waiting=waiting, timeout=timeout, location=location, complaint=messages, meanwhile=meanwhile,
             shown=[*shown, kept or INPUT_NAME, *IN_AND_OUT[1:]],
             keep="" if kept else " with the PTX (--emit ptx, --save-temps)",
         )  # fmt: skip

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tileiras.diagnostics import DiagnosticEngine, Locatable
 
 if TYPE_CHECKING:
+    from tileiras.codegen.child_process import WaitingProgram
     from tileiras.ir import Operation
     from tileiras.ir.pass_instrumentation import PassInstrumentation
 
@@ -66,7 +67,7 @@ class StageContext:
 
     __slots__ = (
         "engine", "location", "source_name", "source_path", "store", "dependencies", "instrumentation",
-        "beside", "entry_locations", "meanwhile", "postpone", "kept_ptx", "ptx_version",
+        "beside", "entry_locations", "meanwhile", "postpone", "kept_ptx", "program", "ptx_version",
     )  # fmt: skip
 
     def __init__(
@@ -103,6 +104,8 @@ class StageContext:
         words, since the stage `ptx` refuses that, too; not what it makes, since no key of theirs has it."""
         self.meanwhile: Callable[[], None] | None = None
         """For a stage to call while it waits for another process: has something done that is needed later."""
+        self.program: WaitingProgram | None = None
+        """What the function `starts` of the stage's row in the pipeline has started."""
         self.postpone: Callable[[Callable[[], None]], None] | None = None
         """Takes a check of the output that can as well be made while the next stage waits."""
 

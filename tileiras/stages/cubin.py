@@ -6,6 +6,7 @@ In: the bytes of NAME.ptx, and beside it NAME.json, which says what launches add
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from tileiras.codegen import kernel_metadata, ptx, ptxas
 from tileiras.codegen.assembler import NVJITLINK
@@ -13,6 +14,9 @@ from tileiras.codegen.kernel_resources import kernel_resources, resources_json
 from tileiras.codegen.tile_launch import TILE_LANGUAGE
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.stages import StageContext, StageOptions, StageResult
+
+if TYPE_CHECKING:
+    from tileiras.codegen import child_process
 
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
@@ -77,6 +81,7 @@ def _by_program(
             host=host,
             kept=context.kept_ptx,
             ptxas=options.ptxas,
+            waiting=context.program,
             timeout=options.child_timeout or None,
             engine=context.engine,
             location=context.location,
@@ -87,6 +92,18 @@ def _by_program(
         if spoke and error.code == ExitCode.COMPILE_FAILURE:
             _blame_release(error, ptxas.version(ptxas.find(options.ptxas)))
         raise
+
+
+def start(options: StageOptions) -> child_process.WaitingProgram | None:
+    """The program that will assemble, to load while LLVM works; None where none is to be started before.
+
+    With full debug information ptxas notes in the cubin that it has read a file of options, and what it does with the
+    user's own ones is not known.
+    """
+    own = options.ptxas_options or options.apply_controls is not None or options.sanitize is not None
+    if options.assembler == NVJITLINK or options.ptxas is not None or options.device_debug or own:
+        return None
+    return ptxas.start()
 
 
 def load() -> None:
