@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tileiras.analysis.barrier_needs import is_followed, is_of_cluster, is_of_pair, is_read_by_threads
 from tileiras.analysis.barrier_times import Barriers, BarrierTimes, Loop, Place, Range
 from tileiras.analysis.dots import feeds_dots, joined_conversions
 from tileiras.analysis.dots_in_flight import buffers_read
@@ -17,7 +18,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
-from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Value, VerifyError
+from tileiras.ir import Block, Operation, Value, VerifyError
 from tileiras.layout.encoding import is_in_shared
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP
 
@@ -92,7 +93,7 @@ class Synchronization(BarrierTimes):
         place = Place(last.next)  # type: ignore[arg-type]
         if self.joint and last.parent_op is self._func:
             self.wait(place, last, cluster=True)
-        elif last.parent_op is not self._func or not _is_of_cluster(last):
+        elif last.parent_op is not self._func or not is_of_cluster(last):
             self.wait(place, last)
         elif self._stages_were_used():
             self.wait(place, last, cluster=True)
@@ -127,7 +128,7 @@ class Synchronization(BarrierTimes):
                 inner.piped = outer.piped
             agent.block(region.block)
             self.agents.append((agent, count))
-        if _is_followed(switch):
+        if is_followed(switch):
             self.wait(Place(switch.next), switch)
 
     # -- scratch memory ------------------------------------------------------------------------------------------------
@@ -227,13 +228,20 @@ class Synchronization(BarrierTimes):
             if buffer is not None:
                 self.read(buffer)
 
+    def _async_copy(self, op: tileas.AsyncTiledLoadOp | tileas.AsyncLoadOp) -> None:
+        """What threads have read of a buffer of one stage is over before it is filled again.  Of rings the wait for
+        another stage says so, and of what asynchronous dots read the wait for these."""
+        if op.buffer in self._buffers and op.buffer.type.stages == 1 and is_read_by_threads(op.buffer):
+            self.before_stores(Place(op), self._buffers[op.buffer])
+        self._access(op)
+
     def _async_wait(self, op: Operation) -> None:
         """Each thread waits for its own copies; the barrier makes all of them visible."""
         self._access(op)
         behind = op.next
         while behind.name == names.FENCE_PROXY:
             behind = behind.next
-        self.wait(Place(behind), op, self.joint and any(map(_is_of_pair, op.parent.operations)))
+        self.wait(Place(behind), op, self.joint and any(map(is_of_pair, op.parent.operations)))
 
     def _fence_proxy(self, op: Operation) -> None:
         """What the thread wrote is written for the asynchronous proxy here, behind whatever barrier stands between."""
@@ -245,7 +253,7 @@ class Synchronization(BarrierTimes):
     def _async_dot(self, op: tileas.AsyncDotOp | tileas.TensorDotOp) -> None:
         """What it reads of shared memory has to be there now, and is not free before a wait."""
         for buffer in self._read_in_place(op):
-            self.before_loads(Place(op), buffer, _is_of_pair(op))
+            self.before_loads(Place(op), buffer, is_of_pair(op))
             self.read(buffer)
             self._under_way[buffer] = None
 
@@ -323,7 +331,7 @@ class Synchronization(BarrierTimes):
 
     def _tensor_dot(self, op: tileas.TensorDotOp) -> None:
         """One thread issues it: what the others stored or loaded in its columns has to be over."""
-        buffer, cluster = self._buffer(op), _is_of_pair(op)
+        buffer, cluster = self._buffer(op), is_of_pair(op)
         self.before_loads(Place(op), buffer, cluster)
         self.before_stores(Place(op), buffer, cluster)
         if op.a in self._buffers:
@@ -414,8 +422,8 @@ class Synchronization(BarrierTimes):
                 self.before_loads(Place(op), self._buffers[inner.buffer])
         for dot in (inner for inner in op.walk() if inner.name in (names.ASYNC_DOT, names.TENSOR_DOT)):
             for buffer in self._read_in_place(dot):
-                self.before_loads(Place(op), buffer, _is_of_pair(dot))
-            if _is_of_pair(dot) and dot.buffer in self._buffers:  # type: ignore[attr-defined]
+                self.before_loads(Place(op), buffer, is_of_pair(dot))
+            if is_of_pair(dot) and dot.buffer in self._buffers:  # type: ignore[attr-defined]
                 self.before_loads(Place(op), self._buffers[dot.buffer], True)  # type: ignore[attr-defined]
         self.time += 1
         for inner in inside:
@@ -430,15 +438,15 @@ class Synchronization(BarrierTimes):
         self.loops.append(Loop(op, self.time, self.barriers, self.reads()))
 
 
-
 _RULES: dict[type[Operation], Callable[[Synchronization, Any], None]] = {
     **dict.fromkeys(
         (
             tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.LoadOp, tileas.StoreOp, tileas.TiledAtomicRMWOp,
-            tileas.AtomicRMWOp, tileas.AtomicCASOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp,
+            tileas.AtomicRMWOp, tileas.AtomicCASOp,
         ),
         Synchronization._access,
     ),
+    **dict.fromkeys((tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp), Synchronization._async_copy),
     **dict.fromkeys((tileas.AllocTensorOp, tileas.AllocaOp), Synchronization._allocate),
     **dict.fromkeys(tileas.DOTS, Synchronization._dot),
     tileas.BarrierOp: Synchronization._barrier_op,
@@ -472,30 +480,3 @@ _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
     f"{names.TENSOR_MEMORY}wait": Synchronization._reserved,
     names.FENCE_PROXY: Synchronization._fence_proxy,
 }
-
-
-def _is_of_pair(op: Operation) -> bool:
-    """Whether an operation is a dot that one CTA has issued for two."""
-    return op.name == names.TENSOR_DOT and op.atom.is_of_pair  # type: ignore[attr-defined]
-
-
-def _is_of_cluster(last: Operation) -> bool:
-    """Whether CTAs of a cluster fill each other's stages of a pipe, or of one before it that nobody uses yet."""
-    current: Operation | None = last
-    while current is not None:
-        if current.name == names.CREATE_PIPELINE and current.ctas is not None:  # type: ignore[attr-defined]
-            return True
-        if current is not last and current.regions:
-            return False
-        current = current.prev
-    return False
-
-
-def _is_followed(op: Operation) -> bool:
-    """Whether anything behind an operation depends on what it did to memory."""
-    current = op.next
-    while current is not None:
-        if current.regions or current.has_trait(MemoryRead) or current.has_trait(MemoryWrite):
-            return True
-        current = current.next
-    return False

@@ -28,7 +28,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom
 from .induction_variable import can_look_ahead, trip_count
 from .materialize.register_prefetch import prefetched_loads
 from .remarks import ScheduleRemarks
-from .single_buffer import turns_of
+from .single_buffer import turns_of, turns_of_threads
 from .staging import StagedLoad, staged_load
 from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes, keep_apart
 
@@ -219,8 +219,14 @@ class _Scheduler:
         left = budget - scratch_beside(loop, _gone(found))
         if self._stages or False not in self._by_agent or left < bytes:
             return False
-        turns = turns_of(loop, found)
-        if turns is None or any(box_refusal(each, loop) for each in filter(comes_in_boxes, found)):
+        turns = turns_of(loop, found) or turns_of_threads(loop, found)
+        if turns is None:
+            return False
+        if turns.by_threads:
+            for each in filter(comes_in_boxes, found):
+                if left < 2 * bytes:
+                    del each.load.attributes[tileas.AHEAD_ATOM]
+        elif any(box_refusal(each, loop) for each in filter(comes_in_boxes, found)):
             return False  # boxes that only an agent can copy, for one
         # By the clock a ring of two is no faster, unless A goes through shared memory, which is then what binds.
         shares_sm = (self._func.kernel_spec.occupancy or 1) > 1 and all(map(reads_a_in_tensor_memory, turns.adding))

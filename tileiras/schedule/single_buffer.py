@@ -12,6 +12,16 @@
 Attention is such a loop: the wait for scores, which its threads need anyway, says that all dots before are complete,
 and what the threads compute of them hides the copies.  A ring takes two stages of each tile for the same, or three
 where a dot is to be under way between iterations.
+
+Dots that threads execute themselves are complete where the next operation begins, and a barrier says so of all warps:
+
+      wait for K(i)
+      start the copy of V(i)
+      dot D1 of K(i)
+      start the copy of K(i + 1)
+      ... what uses the result of D1 ...
+      wait for V(i)
+      dot D2 of V(i)
 """
 
 from __future__ import annotations
@@ -33,7 +43,8 @@ class Turns(NamedTuple):
 
     `refill`: the operation of the loop's body before which the copies start; `ahead`: the loads that then begin for the
     next iteration, which the dots `scoring` read; `own`: those for this one, which the dots `adding` read, before the
-    first of which the copies are waited for.
+    first of which the copies are waited for.  `by_threads`: threads execute the dots, and the copies for this iteration
+    start as soon as those of the one before have landed.
     """
 
     refill: Operation
@@ -41,6 +52,7 @@ class Turns(NamedTuple):
     own: list[StagedLoad]
     scoring: list[Operation]
     adding: list[Operation]
+    by_threads: bool = False
 
 
 def turns_of(loop: scf.ForOp, staged: Sequence[StagedLoad]) -> Turns | None:
@@ -69,6 +81,54 @@ def turns_of(loop: scf.ForOp, staged: Sequence[StagedLoad]) -> Turns | None:
     if not ahead or not own:
         return None
     return Turns(refill, ahead, own, sorted(scoring, key=places.__getitem__), sorted(adding, key=places.__getitem__))
+
+
+def turns_of_threads(loop: scf.ForOp, staged: Sequence[StagedLoad]) -> Turns | None:
+    """How a loop goes through one stage of each load whose dots threads execute; None where not all loads are read by
+    such dots in its body alone, or all of them by the same: nothing would hide their copies."""
+    block = loop.body.block
+    places = {op: number for number, op in enumerate(block.operations)}
+    readers: list[tuple[StagedLoad, list[Operation]]] = []
+    for each in staged:
+        dots = _executed_readers(each)
+        if not dots or any(dot.parent is not block for dot in dots) or not _is_ordered_by_yields(each, block.last):
+            return None
+        readers.append((each, sorted(dots, key=places.__getitem__)))
+    readers.sort(key=lambda each: places[each[1][0]])
+    ahead: list[StagedLoad] = []
+    scoring: dict[Operation, None] = {}
+    for each, dots in readers:
+        if scoring and places[dots[0]] > max(map(places.__getitem__, scoring)):
+            break
+        ahead.append(each)
+        scoring.update(dict.fromkeys(dots))
+    adding = {dot: None for _, dots in readers[len(ahead) :] for dot in dots}
+    if not ahead or not adding:
+        return None
+    ordered = sorted(scoring, key=places.__getitem__)
+    own = [each for each, _ in readers[len(ahead) :]]
+    return Turns(ordered[-1].next, ahead, own, ordered, sorted(adding, key=places.__getitem__), True)
+
+
+def _executed_readers(staged: StagedLoad) -> list[Operation] | None:
+    """The dots that threads execute which read the tile of a load; None where something else does."""
+    converts = [leaf.convert for leaf in staged.leaves if not leaf.in_place]
+    if len(converts) < len(staged.leaves):
+        return None
+    found: dict[Operation, None] = {}
+    waiting: list[tuple[Value, bool]] = [(staged.load.data, False)]
+    while waiting:
+        value, converted = waiting.pop()
+        for user in value.users:
+            if isinstance(user, tileas.VIEW_LIKE):
+                waiting.append((user.results[0], converted))
+            elif user in converts and not converted:
+                waiting.append((user.results[0], True))
+            elif converted and isinstance(user, tileas.DotOp):
+                found[user] = None
+            else:
+                return None
+    return list(found)
 
 
 def _first_use(dot: Operation, places: dict[Operation, int]) -> Operation | None:

@@ -17,7 +17,7 @@ from tileiras.ir import Block, Builder, IntegerAttr, Operation, Pure, Region, Un
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import is_in_shared, layout_of, with_layout
 from tileiras.schedule.induction_variable import LoopCounter, end_no_earlier
-from tileiras.schedule.single_buffer import Turns, turns_of
+from tileiras.schedule.single_buffer import Turns, turns_of, turns_of_threads
 from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in, rematerialized, staged_load, start_copy
 from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.targets import CopyAtom
@@ -31,10 +31,10 @@ def refill_single_buffers(loop: scf.ForOp, loads: Sequence[tileas.Load], stages:
     if atom is None:
         return False
     staged = [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
-    turns = turns_of(loop, staged) if len(staged) == len(loads) else None
+    turns = turns_of(loop, staged) or turns_of_threads(loop, staged) if len(staged) == len(loads) else None
     if turns is None:
         return False
-    _Rewriting(loop, turns, atom).run()
+    (_RewritingForThreads if turns.by_threads else _Rewriting)(loop, turns, atom).run()
     return True
 
 
@@ -183,18 +183,24 @@ class _Rewriting:
 
     # -- readers -------------------------------------------------------------------------------------------------------
 
+    def _place_of_reads(self, staged: StagedLoad, convert: Operation) -> Operation | None:
+        """Before which operation a tile is read; None where that is anywhere, since dots read it in place."""
+        return None
+
     def _read(self, staged: StagedLoad, landed: Value | None) -> None:
         """Dots read the tile in its buffer; what the loop yields as the load's token is that of the wait."""
         load, buffer = staged.load, self._buffers[staged.load]
 
-        def in_place(layout: LinearLayout) -> Value:
-            type = with_layout(load.data.type, layout)
-            copy = tileas.CopyOp(buffer, self._stage, result=type, location=load.location)
-            load.parent.insert_before(copy, load)
-            return copy.results[0]
-
         for convert in (leaf.convert for leaf in staged.leaves):
-            tile = read_in(convert.operands[0], layout_of(convert.results[0].type), load, in_place)
+            before = self._place_of_reads(staged, convert)
+
+            def read(layout: LinearLayout, before: Operation | None = before) -> Value:
+                type = with_layout(load.data.type, layout)
+                copy = tileas.CopyOp(buffer, self._stage, result=type, location=load.location)
+                load.parent.insert_before(copy, before or load)
+                return copy.results[0]
+
+            tile = read_in(convert.operands[0], layout_of(convert.results[0].type), load, read, before)
             convert.replace_all_uses_with((tile,))
             convert.erase()
         erase_unused(load.data)
@@ -206,6 +212,59 @@ class _Rewriting:
             join = end.insert(made.create(tuple(tokens), (load.result_token.type,)))
             load.result_token.replace_all_uses_with(join.results[0])
         load.erase()
+
+
+class _RewritingForThreads(_Rewriting):
+    """The rewriting of a loop whose dots threads execute: what they read of a stage they read at the dot, and what
+    fills it again stands behind a barrier."""
+
+    def run(self) -> None:
+        loop, outer, turns = self._loop, self._outer, self._turns
+        every = [*turns.ahead, *turns.own]
+        for each in every:
+            self._buffers[each.load] = outer.insert(tileas.AllocTensorOp(result=each.buffer_type(1))).results[0]
+            self._tokens[each.load] = joined(outer, each.tokens)
+        self._fill_if(outer, self._counter.runs(outer), loop.lower_bound, self._ahead)
+        outer.insert(tileas.AsyncCommitGroupOp())
+        # Their dots read what has landed; copies for the next of them and for the others are under way by turns.
+        arrived = Builder.before(turns.scoring[0])
+        arrived.location = loop.location
+        first = self._landed(arrived, 0)
+        counter = loop.induction_variable
+        self._fill(arrived, counter, self._own)
+        arrived.insert(tileas.AsyncCommitGroupOp())
+        behind = Builder.before(turns.refill)
+        behind.location = loop.location
+        exists, distance = self._counter.later(behind, counter, 1)
+        self._fill_if(behind, exists, binary(behind, arith.AddIOp, counter, distance), self._ahead)
+        behind.insert(tileas.AsyncCommitGroupOp())
+        late = Builder.before(turns.adding[0])
+        late.location = loop.location
+        last = self._landed(late, 1)
+        for each in turns.ahead:
+            self._read(each, first)
+        for each in turns.own:
+            self._read(each, last)
+        after = Builder.before(loop.next)
+        after.location = loop.location
+        for each in reversed(every):
+            after.insert(tileas.DeallocTensorOp(self._buffers[each.load]))
+
+    def _landed(self, builder: Builder, pending: int) -> Value:
+        """Waits until all groups of copies but the last `pending` have landed."""
+        wait = tileas.AsyncWaitOp(pending=IntegerAttr(pending, i32), result_token=aa.MemTokenType())
+        return builder.insert(wait).results[0]
+
+    def _place_of_reads(self, staged: StagedLoad, convert: Operation) -> Operation | None:
+        """Reads stand at the first dot, behind the wait; so does what gives the tile other coordinates on its way."""
+        dot = (self._turns.scoring if staged in self._turns.ahead else self._turns.adding)[0]
+        waiting = [convert.results[0]]
+        while waiting:
+            for user in waiting.pop().users:
+                if isinstance(user, tileas.VIEW_LIKE):
+                    user.move_before(dot)
+                    waiting.append(user.results[0])
+        return dot
 
 
 def _wait_of_operands(loop: scf.ForOp) -> tileas.AsyncWaitOp | None:
