@@ -17,6 +17,7 @@ from tileiras.targets.pipe_protocol import (
     ACCUMULATOR_LOADS,
     BOXES,
     PAIR,
+    PAIR_PRODUCTS,
     PIPE_PROTOCOLS,
     PRODUCTS,
     PipeProtocol,
@@ -66,7 +67,7 @@ def row(protocol: PipeProtocol) -> str:
     cells = (
         f"`{protocol.producer}`", f"`{protocol.consumer}`",
         arrivals(protocol.full, "W"), f"`{protocol.full_signal}`",
-        arrivals(protocol.empty, "V"), f"`{protocol.empty_signal}`",
+        "2 V" if protocol.is_freed_by_both else arrivals(protocol.empty, "V"), f"`{protocol.empty_signal}`",
         protocol.fence or "none", spelled(protocol.requires),
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
@@ -80,7 +81,7 @@ def test_the_table_is_the_protocol():
 def test_every_protocol_has_all_of_its_kinds():
     """Of each producer and each consumer of shared memory one, with arrivals that an mbarrier counts; stages for pairs
     of CTAs are filled in boxes, whose bytes the other CTA's mbarrier counts."""
-    beside = {(PRODUCTS, ACCUMULATOR_LOADS), (BOXES, PAIR)}
+    beside = {(PRODUCTS, ACCUMULATOR_LOADS), (PAIR_PRODUCTS, ACCUMULATOR_LOADS), (BOXES, PAIR)}
     shared = {kinds: protocol for kinds, protocol in PIPE_PROTOCOLS.items() if kinds not in beside}
     producers, consumers = ({kinds[side] for kinds in shared} for side in (0, 1))
     assert len(shared) == len(producers) * len(consumers) == len(PIPE_PROTOCOLS) - len(beside)
@@ -97,3 +98,6 @@ def test_accumulators_are_full_by_a_commit_and_empty_by_warps():
     protocol = PIPE_PROTOCOLS[PRODUCTS, ACCUMULATOR_LOADS]
     assert protocol.fills_by_commit and not protocol.frees_by_commit and not protocol.fence
     assert (protocol.full_count(1), protocol.empty_count(8)) == (1, 8)
+    # Warps of both CTAs arrive at the mbarrier of one.
+    of_pair = PIPE_PROTOCOLS[PAIR_PRODUCTS, ACCUMULATOR_LOADS]
+    assert (of_pair.full_count(1), of_pair.empty_count(8)) == (1, 16)

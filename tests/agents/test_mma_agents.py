@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
+from tests.agents.running import SEEDS, SPECIALIZED, sites, survives, verify
 from tests.kernels.dots import matmul
 from tests.kernels.tile_rounds import gated_products, rounds
 from tests.kernels.views import Kernel
+from tileiras.diagnostics import CompileError
 
 GPU = "sm_100"
 HOST = {"tensor_maps": "host", **SPECIALIZED}
@@ -26,10 +27,13 @@ KERNELS = {
     "two products a step": (lambda: gated_products((64, 32, 32)), 128),
     "two loops of products": (lambda: gated_products((64, 32, 32), apart=True), 128),
 }
+LAST_WAIT = re.compile(r"mbarrier\.try_wait[^;]*;\s*@%p\d+ (bra[^;]*;)\s*bra\.uni[^;]*;")
 MULTIPLIER = re.compile(r"tcgen05\.mma[^;]*;")
 COLUMNS = re.compile(r"tcgen05\.alloc[^;]*, (\d+);")
 COMMIT = re.compile(r"tcgen05\.commit[^;]*;")
 TENSOR_FENCE = re.compile(r"tcgen05\.fence::[^;]*;")
+TENSOR_MEMORY = re.compile(r"tcgen05\.(?:alloc|dealloc|wait)[^;]*;")
+OF_CLUSTER = re.compile(r"barrier\.cluster\.(?:arrive|wait)[^;]*;|mapa[^;]*;\s*mbarrier\.arrive[^;]*;")
 
 
 #: Beside four warps that load there are too few registers.
@@ -76,6 +80,72 @@ def test_ctas_that_copy_boxes_for_each_other(assemble):
         kernel.emulated(artifact, seed)
 
 
+def _pairs(tiles: tuple[int, int, int], ctas: int = 2, gpu: str = GPU, **options) -> Kernel:
+    """Products of two CTAs of a cluster."""
+    return rounds(tiles, hints=f"{gpu} = {{num_cta_in_cga = {ctas}}}", **options)
+
+
+#: Each with the columns of tensor memory that its accumulators take in each CTA, and the stages of their pipe.
+PAIRS = {
+    "two accumulators": (lambda: _pairs((256, 32, 32), count=5), 64, 2),
+    "guarded": (lambda: _pairs((256, 32, 32), count=6, guarded=True), 64, 2),
+    "f8": (lambda: _pairs((256, 64, 64), count=4, element="f8E4M3FN"), 128, 2),
+    "256 rows of a CTA": (lambda: _pairs((512, 64, 32), count=3), 256, 2),
+    "all columns": (lambda: _pairs((512, 256, 16), count=3), 512, 1),
+    "two pairs": (lambda: _pairs((512, 32, 32), ctas=4, count=4), 64, 2),
+    "two loops of products": (
+        lambda: gated_products((256, 32, 32), apart=True, hints="sm_100 = {num_cta_in_cga = 2}"), 128, 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("maps", ["host", "device"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_ctas(name, maps, assemble):
+    """Threads of both CTAs tell the one that multiplies that an accumulator has been loaded."""
+    make, columns, stages = PAIRS[name]
+    kernel = make()
+    options = {**SPECIALIZED, "tensor_maps": maps}
+    text = kernel.compiled(GPU, emit="tileas", **options).text
+    assert f"stages {stages} producer = tcgen05_pair consumer = tcgen05_ld" in text
+    artifact = kernel.compiled(GPU, emit="ptx", **options)
+    assert "tcgen05.mma.cta_group::2" in artifact.text and "tcgen05.mma.cta_group::1" not in artifact.text
+    assert int(COLUMNS.search(artifact.text)[1]) == columns
+    # With eight warps that compute, a kernel starts with fewer registers than a slice of 256x256 takes.
+    assert assemble(artifact.text, GPU).stack <= (8 if columns == 512 else 0)
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])
+def test_pairs_of_the_rest_of_the_family(gpu, assemble):
+    kernel = _pairs((256, 32, 32), gpu=gpu, count=4)
+    artifact = kernel.compiled(gpu, emit="ptx", **HOST)
+    assert "tcgen05.mma.cta_group::2" in artifact.text
+    assemble(artifact.text, gpu)
+    kernel.emulated(artifact, 1)
+
+
+def test_nothing_that_orders_pairs_of_ctas_is_superfluous():
+    kernel = _pairs((256, 32, 32), count=5)
+    artifact = kernel.compiled(GPU, emit="ptx", **HOST)
+    # As below; of a wait that goes on by a branch, the way back would stay.
+    kept = ("fence.mbarrier_init", "mbarrier.try_wait")
+    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith(kept) or "not.pred" in line]
+    for last in LAST_WAIT.finditer(artifact.text):
+        # What the agent that multiplies waits for in the end, `tcgen05.dealloc` of the emulator waits for as well.
+        if "acquire.cluster" not in last[0]:
+            found.append((last[0], artifact.text[: last.start()] + last[1] + artifact.text[last.end() :]))
+    for pattern in (COMMIT, TENSOR_FENCE, TENSOR_MEMORY, OF_CLUSTER):
+        found += _without(pattern, artifact.text)
+    assert sum("mapa" in line for line, _ in found) == 1 and sum("fence.acq_rel" in line for line, _ in found) == 1
+
+    def judge(code: str, seed: int | None) -> None:
+        kernel.emulated(artifact, seed, code)
+
+    assert [line for line, broken in found if survives(broken, judge)] == []
+
+
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_nothing_that_orders_agents_is_superfluous(maps):
     kernel = rounds((64, 16, 32), count=6)
@@ -94,6 +164,14 @@ def test_nothing_that_orders_agents_is_superfluous(maps):
 
 def _without(pattern: re.Pattern[str], code: str) -> list[tuple[str, str]]:
     return [(found[0], code[: found.start()] + code[found.end() :]) for found in pattern.finditer(code)]
+
+
+def test_products_of_one_cta_do_not_fill_accumulators_of_a_pair():
+    text = rounds((64, 32, 32), count=3).compiled(GPU, emit="tileas", **HOST).text
+    changed = text.replace("producer = tcgen05 consumer = tcgen05_ld", "producer = tcgen05_pair consumer = tcgen05_ld")
+    verify(text, GPU)
+    with pytest.raises(CompileError, match="is of kind 'tcgen05', on a pipe of 'tcgen05_pair'"):
+        verify(changed, GPU)
 
 
 def test_a_single_tile_stays_with_two_agents():

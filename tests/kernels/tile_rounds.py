@@ -82,9 +82,11 @@ def after_a_store(tiles: tuple[int, int, int] = (64, 32, 32), steps: int = 3, *,
     return Kernel(entry([b, a, c], body), (right,), (left, np.zeros_like(wanted)), (changed, wanted))
 
 
-def gated_products(tiles: tuple[int, int, int] = (64, 32, 32), count: int = 3, *, apart: bool = False) -> Kernel:
+def gated_products(
+    tiles: tuple[int, int, int] = (64, 32, 32), count: int = 3, *, apart: bool = False, hints: str = ""
+) -> Kernel:
     """Round t stores, element by element, the product of two products of row tile t of A, with B and with D, over two
-    tiles of K: both in one loop, or in two, `apart`."""
+    tiles of K: both in one loop, or in two, `apart`.  `hints` stand at the entry."""
     m, n, k = tiles
     a = View("a", (m, k), "f16", (m * count, 2 * k), padding="zero")
     b, d = (View(name, (k, n), "f16", (2 * k, n), padding="zero") for name in "bd")
@@ -116,4 +118,4 @@ def gated_products(tiles: tuple[int, int, int] = (64, 32, 32), count: int = 3, *
     left, right, other = (whole_numbers(view.shape, "f16", seed, 2) for seed, view in enumerate((a, b, d), 1))
     wide = left.astype(np.float32)
     wanted = (wide @ right.astype(np.float32)) * (wide @ other.astype(np.float32))
-    return Kernel(entry([a, b, d, c], body), (left, right, other), (np.zeros_like(wanted),), (wanted,))
+    return Kernel(entry([a, b, d, c], body, hints), (left, right, other), (np.zeros_like(wanted),), (wanted,))

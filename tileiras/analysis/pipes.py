@@ -46,7 +46,9 @@ from tileiras.targets import Target
 from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
 from tileiras.targets.pipe_protocol import (
     MOST_TRANSACTION_BYTES,
+    PAIR,
     PIPE_PROTOCOLS,
+    TENSOR_MEMORY,
     WARPGROUPS,
     PipeProtocol,
 )
@@ -411,6 +413,8 @@ def _accumulator_error(op: Any, uses: PipeUses) -> str:
         return ""
     if op.name not in (names.TENSOR_DOT, names.TENSOR_LOAD):
         return f"touches an accumulator of a pipe, which '{names.TENSOR_DOT}' fills and '{names.TENSOR_LOAD}' drains"
+    if op.name == names.TENSOR_DOT and op.atom.is_of_pair is not protocol_of(pipe).is_of_pair:
+        return _other_kind(PAIR if op.atom.is_of_pair else TENSOR_MEMORY, pipe.kinds[0])
     return _agent_error(op, pipe, uses, op.name == names.TENSOR_DOT)
 
 

@@ -6,9 +6,9 @@
 `tileas-plan-cta` has given each CTA rows of its own, so that both would load, and keep, all of B.  All dots into tensor
 memory of a function are of pairs, or none is: its instructions have one `.cta_group` (PTX ISA, "tcgen05").
 
-The rule: operands come in boxes of tensor maps, in a loop that no other one is around.  An mbarrier counts the bytes of
-both CTAs then.  What threads copy is behind a barrier of the cluster in each iteration: by our estimate a product of
-f16 matrices of 4096, 256x256x64 with two CTAs, takes 173 us on B200 so, and 144 us where each multiplies by itself.
+The rule: operands come in boxes of tensor maps, and loops over tiles have agents.  An mbarrier counts the bytes of both
+CTAs then.  What threads copy is behind a barrier of the cluster in each iteration: by our estimate a product of f16
+matrices of 4096, 256x256x64 with two CTAs, takes 173 us on B200 so, and 144 us where each multiplies by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
+from tileiras.analysis.copied_loads import is_zero
 from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.dots_in_flight import accumulated_in_place
 from tileiras.analysis.tensor_map_rules import access_refusal
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
@@ -40,10 +42,15 @@ class _Refusal(Exception):
 
 
 def pair_dots(
-    func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None, tensor_maps: str = "none"
+    func: aa.FuncOp,
+    target: Target,
+    engine: DiagnosticEngine | None = None,
+    tensor_maps: str = "none",
+    agents: bool = False,
 ) -> None:
     """Makes the dots into tensor memory of a function of nv_tileas, which have their atoms, dots of pairs of CTAs, in
-    place; a remark says so, or why not.  `tensor_maps`: who makes tensor maps, "host", "device", or "none"."""
+    place; a remark says so, or why not.  `tensor_maps`: who makes tensor maps, "host", "device", or "none"; `agents`:
+    whether warps may run programs of their own."""
     ranks: list[Any] = [op for op in func.walk() if isinstance(op, tileas.GetCtaRankOp)]
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op)]
     if not ranks or not dots or func.kernel_spec.num_ctas % PAIR:
@@ -53,7 +60,7 @@ def pair_dots(
         for dot in dots:
             _check_operands(dot, dots, target)
             _check_ranks(dot, uniformity)
-            _check_boxes(dot, facts, tensor_maps)
+            _check_boxes(dot, facts, tensor_maps, agents)
     except _Refusal as error:
         if engine is not None:
             engine.remark(dot.location, f"each CTA multiplies by itself: {error}")
@@ -87,11 +94,13 @@ def _check_operands(dot: Any, dots: list[Any], target: Target) -> None:
     _half_layout(dot)
 
 
-def _check_boxes(dot: Any, facts: DivisibilityAnalysis, tensor_maps: str) -> None:
+def _check_boxes(dot: Any, facts: DivisibilityAnalysis, tensor_maps: str, agents: bool) -> None:
     """Raises _Refusal unless the operands of a dot come in boxes of tensor maps."""
     loop = dot.parent_op
-    if not isinstance(loop, scf.ForOp) or not isinstance(loop.parent_op, aa.FuncOp):
-        raise _Refusal("boxes of tensor maps come ahead of its loop only where that is in no other one")
+    if not isinstance(loop, scf.ForOp):
+        raise _Refusal("boxes of tensor maps come ahead of loops, and it is in none")
+    if not isinstance(loop.parent_op, aa.FuncOp):
+        _check_loop_over_tiles(dot, loop, agents)
     if tensor_maps == "none":
         raise _Refusal("without tensor maps threads copy its operands, which would wait for those of the other CTA")
     for name, value in (("A", dot.a), ("B", dot.b)):
@@ -99,6 +108,20 @@ def _check_boxes(dot: Any, facts: DivisibilityAnalysis, tensor_maps: str) -> Non
         refusal = "it is computed" if load is None else access_refusal(load, facts, tensor_maps == "host")
         if refusal:
             raise _Refusal(f"its {name} does not come in boxes of a tensor map: {refusal}")
+
+
+def _check_loop_over_tiles(dot: Any, loop: scf.ForOp, agents: bool) -> None:
+    """Raises _Refusal unless an agent could multiply in a loop that stands in another one: it is what lets one CTA know
+    that the other's threads have loaded the accumulator before."""
+    if not agents:
+        raise _Refusal("boxes of tensor maps come ahead of its loop only where that is in no other one, or with agents")
+    place = next((n for n, dots in accumulated_in_place(loop).items() if dot in dots), None)
+    if place is None or not is_zero(loop.init_args[place]) or not any(True for _ in scf.loops_around(loop)):
+        raise _Refusal("no agent could multiply, whose loop stands in one over tiles and begins with zero")
+    for op in loop.body.block.operations:
+        moved = isinstance(op, (tileas.TiledLoadOp, tileas.PermuteOp, *tileas.DOTS))
+        if not moved and any(isinstance(result.type, TensorType) for result in op.results):
+            raise _Refusal("no agent could multiply, beside which threads compute with tiles in its loop")
 
 
 def _check_ranks(dot: Any, uniformity: ClusterUniformity) -> None:

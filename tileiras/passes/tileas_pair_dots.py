@@ -1,6 +1,7 @@
 """`tileas-pair-dots`: dots into tensor memory become dots of two CTAs of a cluster, each of which loads half of B.
 
-`tensor_maps` says who makes tensor maps: without, no dot is one of a pair.
+`tensor_maps` says who makes tensor maps: without, no dot is one of a pair.  `agents`: warps may run programs of their
+own, without which dots in loops over tiles stay those of one CTA.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ class PairDots(FunctionPass):
     keeps = "other operations"
 
     tensor_maps: str = "none"
+    agents: bool = False
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if func.kernel_spec.num_ctas > 1 and gpu.has("tcgen05"):
             from tileiras.assignment.cta_pairs import pair_dots
 
-            pair_dots(func, gpu, context.engine, self.tensor_maps)
+            pair_dots(func, gpu, context.engine, self.tensor_maps, self.agents)

@@ -14,6 +14,7 @@ from tileiras.resources.agent_registers import BESIDE_ACCUMULATORS, RegisterShar
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.registers import block_registers
+from tileiras.schedule.agent_plan import MMA_WARPS
 from tileiras.schedule.materialize.mma_agent import separate_products
 from tileiras.schedule.mma_agent_plan import plan_mma_agent
 from tileiras.schedule.producer_slice import NotSeparable
@@ -21,9 +22,6 @@ from tileiras.targets import Target, registers_per_thread
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
 
 from .agent_boundary import narrow, service_registers
-
-MMA_WARPS = 1
-"""One thread issues all products."""
 
 
 def specialize_products(
@@ -50,7 +48,8 @@ def specialize_products(
     if shares.compute and target.has("setmaxnreg"):
         switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(counts[1:])])
     if engine is not None:
-        text = "warp-specialize: a warp of its own multiplies, into two accumulators in turn"
+        into = "one accumulator" if plan.loops[0].stages == 1 else "two accumulators in turn"
+        text = f"warp-specialize: a warp of its own multiplies, into {into}"
         engine.remark(plan.loops[0].loop.location, text)
     return True
 

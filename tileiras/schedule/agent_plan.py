@@ -21,9 +21,10 @@ from tileiras.analysis.dots_in_flight import (
 )
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Operation, Value
+from tileiras.ir import Operation, Pure, Value
 from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
 from tileiras.layout.encoding import is_in_shared
+from tileiras.layout.tensor_memory import COLUMNS, LANES
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.agent_registers import (
     BESIDE_ACCUMULATORS,
@@ -52,6 +53,9 @@ if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
 LEAST_STAGES = 2
+
+MMA_WARPS = 1
+"""One thread issues all products of an agent that multiplies."""
 
 
 class PipePlan:
@@ -210,23 +214,60 @@ def _contains(one: scf.ForOp, other: scf.ForOp) -> bool:
 
 
 def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
-    """Raises NotSeparable where a dot of a pair of CTAs depends on more than stages of pipes that both CTAs fill:
-    threads of one agent have no barrier with those of another CTA."""
+    """Raises NotSeparable where a dot of a pair of CTAs depends on more than stages of pipes that both CTAs fill, and
+    accumulators that go through one: threads of one agent have no barrier with those of another CTA."""
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op) and op.atom.is_of_pair]
     if not dots:
         return
     boxes = [pipe for plan in plans for pipe in plan.pipes if pipe.producer == BOXES]
     leaves = {leaf.convert.result for pipe in boxes for staged in pipe.loads for leaf in staged.leaves}
+    columns: dict[tuple[Operation, int], int] = {}
     for dot in dots:
         if not {_unmoved(dot.a), _unmoved(dot.b)} <= leaves:
             raise NotSeparable(dot, "two CTAs multiply operands that do not all come in boxes of tensor maps")
         loop: Any = dot.parent_op
-        if not isinstance(loop, scf.ForOp) or loop is not dots[0].parent_op or loop.parent is not func.body.blocks[0]:
-            raise NotSeparable(dot, "two CTAs multiply again into columns that the threads of both load before")
+        if not isinstance(loop, scf.ForOp):
+            raise NotSeparable(dot, _LOADED_BEFORE)
         places = accumulated_in_place(loop)
         place = next((number for number, each in places.items() if dot in each), None)
         if place is None or not is_zero(loop.init_args[place]):
             raise NotSeparable(dot, "two CTAs add to accumulators that the threads of both write")
+        columns[loop, place] = dot.c.type.num_elements // LANES
+    loops = [dot.parent_op for dot in dots]
+    if not pairs_need_mma_agent(func):
+        if len(set(loops)) > 1:
+            raise NotSeparable(dots[0], _LOADED_BEFORE)
+        return
+    staged = {each.load for pipe in boxes for each in pipe.loads}
+    for loop in loops:
+        if not any(True for _ in scf.loops_around(loop)) or not _only_multiplies(loop, staged):
+            raise NotSeparable(loop, _LOADED_BEFORE)
+    taken, most = sum(columns.values()), COLUMNS // (func.kernel_spec.occupancy or 1)
+    if taken > most:
+        raise NotSeparable(dots[0], f"their accumulators take {taken} columns of tensor memory, which has {most}")
+
+
+_LOADED_BEFORE = "two CTAs multiply again into columns that the threads of both load before"
+
+
+def pairs_need_mma_agent(func: aa.FuncOp) -> bool:
+    """Whether dots of pairs of CTAs stand in loops over tiles, each of which adds to columns that threads of both CTAs
+    load before: an agent that multiplies hears of it through a pipe."""
+    dots = (op for op in func.walk() if is_of_tensor_memory(op) and op.atom.is_of_pair)  # type: ignore[attr-defined]
+    return any(isinstance(each, scf.ForOp) and each.parent is not func.body.blocks[0] for each in map(_parent, dots))
+
+
+def _parent(op: Operation) -> Operation | None:
+    return op.parent_op
+
+
+def _only_multiplies(loop: scf.ForOp, loads: set[Any]) -> bool:
+    """Whether an agent that multiplies has all that is to be done in a loop, but for these loads."""
+    kinds = (*tileas.DOTS, scf.YieldOp, tileas.CreateMemTokenOp, tileas.JoinMemTokenOp)
+    inside = all(op in loads or isinstance(op, kinds) or op.has_trait(Pure) for op in loop.body.block.operations)
+    dots = {place for place in accumulated_in_place(loop)}
+    others = [value for number, value in enumerate(loop.results) if number not in dots and value.has_uses]
+    return inside and all(isinstance(value.type, aa.MemTokenType) for value in others)
 
 
 def _unmoved(value: Value) -> Value:
@@ -252,7 +293,7 @@ def _check_registers(func: aa.FuncOp, staged: list[StagedLoad]) -> None:
     gone = {each.load for each in staged} | {leaf.convert for each in staged for leaf in each.leaves}
     tiles = block_registers(func.body.blocks[0], gone)
     pointers = any(isinstance(each.load, tileas.LoadOp) for each in staged)
-    others = loading_warps(compute, all(map(comes_in_boxes, staged)))
+    others = loading_warps(compute, all(map(comes_in_boxes, staged))) + (MMA_WARPS if pairs_need_mma_agent(func) else 0)
     expected, ctas = expected_registers(func), least_ctas_of(func)
     shares = register_shares(
         tiles, expected, compute, others, POINTER_COPIES if pointers else TILED_COPIES, ctas

@@ -27,13 +27,16 @@ ACCUMULATORS = 2
 
 class ProductLoop(NamedTuple):
     """A loop whose products an agent does, the group behind it, the accumulators, and the operations of its block
-    between which these are loaded."""
+    between which these are loaded; whether they are products of a pair of CTAs, and how many accumulators there are in
+    turn."""
 
     loop: scf.ForOp
     commit: tileas.TensorCommitOp
     buffers: list[Value]
     first: Operation
     last: Operation
+    is_of_pair: bool = False
+    stages: int = ACCUMULATORS
 
 
 class MmaAgentPlan(NamedTuple):
@@ -53,8 +56,6 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
     loops: dict[scf.ForOp, None] = {}
     for dot in dots:
         loop = _outermost(dot)
-        if dot.atom.is_of_pair:
-            raise NotSeparable(dot, "its products are those of two CTAs")
         if loop is None:
             raise NotSeparable(dot, "other threads do something in its loop")
         if not _is_in_loop(loop):
@@ -63,7 +64,10 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
     found = [_product_loop(loop) for loop in loops]
     columns = [buffer.type.columns for each in found for buffer in each.buffers]  # type: ignore[attr-defined]
     taken, most = ACCUMULATORS * sum(columns), COLUMNS // (func.kernel_spec.occupancy or 1)
-    if taken > most:
+    if taken > most and all(each.is_of_pair for each in found):
+        # Of one CTA the warps that compute know when they have loaded an accumulator; of two only a pipe says so.
+        found = [each._replace(stages=1) for each in found]
+    elif taken > most:
         reason = f"two accumulators in turn take {taken} columns of tensor memory, which has {most}"
         raise NotSeparable(found[0].loop, reason)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
@@ -108,7 +112,8 @@ def _product_loop(loop: scf.ForOp) -> ProductLoop:
         raise NotSeparable(loop, "nobody loads its accumulator")
     places = {op: number for number, op in enumerate(loop.parent.operations)}
     touched.sort(key=lambda op: places[op])
-    return ProductLoop(loop, commit, buffers, touched[0], touched[-1])
+    is_of_pair = any(dot.atom.is_of_pair for dot in dots)
+    return ProductLoop(loop, commit, buffers, touched[0], touched[-1], is_of_pair)
 
 
 def _users(buffer: Value) -> Iterator[Operation]:

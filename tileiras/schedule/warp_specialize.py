@@ -27,7 +27,7 @@ from tileiras.ir import Operation
 from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import BOXES
 
-from .agent_plan import AgentPlan, LoopPlan, leave_plain, plan_agents
+from .agent_plan import AgentPlan, LoopPlan, leave_plain, pairs_need_mma_agent, plan_agents
 from .cost_model import nested_cost, operation_cost
 from .induction_variable import trip_count
 from .producer_slice import NotSeparable
@@ -59,7 +59,8 @@ def specialize_loops(
         for loop in (op for op in func.walk() if isinstance(op, scf.ForOp) and _kind(op) == tileas.SINGLE_BUFFER):
             raise NotSeparable(loop, "the loads of a loop go through single stages, which its own threads fill")
         plan = plan_agents(func, target, loops)
-        why = _gain(func, plan, target) if variant == AUTO else ""
+        # Without agents, all threads of both CTAs would meet in each iteration of a product in a loop over tiles.
+        why = _gain(func, plan, target) if variant == AUTO and not pairs_need_mma_agent(func) else ""
         if variant == HEAVY:
             from .agent_stages import place_agents
 

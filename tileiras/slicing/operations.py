@@ -160,8 +160,12 @@ class SlicedOperations:
         new = aa.TiledViewType(shape, type.source, type.dim_map, type.padding, strides, type.sparse_dim)
         source = self.values.get(op.source)
         if source is None:
-            return self.outer.insert(aa.BlockTileOp(op.source, result=new)).results[0], scale
+            return self._tiling(op, new), scale
         return self.inner.insert(aa.BlockTileOp(source, result=new)).results[0], scale
+
+    def _tiling(self, whole: aa.BlockTileOp, type: aa.TiledViewType) -> Value:
+        """The tiling by slices of a tensor that is not sliced itself."""
+        return self.outer.insert(aa.BlockTileOp(whole.source, result=type)).results[0]
 
     def _coordinate(self, coordinate: Value, scale: int) -> Value:
         """Where the slice is: in 64 bits, since slices are more than tiles."""

@@ -87,6 +87,15 @@ class _Share(SlicedOperations):
         for op in reversed(ops):
             op.erase()
 
+    def _tiling(self, whole: aa.BlockTileOp, type: aa.TiledViewType) -> Value:
+        """Beside that by whole tiles, outside of loops where that is: a tensor map is made of it there."""
+        made = whole.next
+        if not isinstance(made, aa.BlockTileOp) or made.source is not whole.source or made.result.type != type:
+            builder = Builder.after(whole)
+            builder.location = whole.location
+            made = builder.insert(aa.BlockTileOp(whole.source, result=type))
+        return made.results[0]
+
 
 # ---- what is shared --------------------------------------------------------------------------------------------------
 

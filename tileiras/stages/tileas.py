@@ -171,6 +171,8 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
     given: dict[str, Any] = dict(row.options)
     asked = ((field, options[name]) for field, name in GIVEN.items() if field in fields)
     given.update((field, value) for field, value in asked if value is not None)
+    if row.made is PairDots and (options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)):
+        given["agents"] = True
     if "warpgroups" in fields and options.opt_level == 0:
         given["warpgroups"] = False
     if row.made is GenerateSchedule and not _schedules(options):

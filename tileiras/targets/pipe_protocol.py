@@ -61,8 +61,13 @@ class PipeProtocol(NamedTuple):
 
     @property
     def is_of_pair(self) -> bool:
-        """Whether the products that read stages are those of two CTAs."""
-        return self.consumer == PAIR
+        """Whether the products that read stages, or write them, are those of two CTAs."""
+        return PAIR in (self.producer, self.consumer)
+
+    @property
+    def is_freed_by_both(self) -> bool:
+        """Whether consumers in both CTAs of a pair signal that a stage is empty, to that of even rank."""
+        return self.producer == PAIR
 
     @property
     def is_asynchronous(self) -> bool:
@@ -75,7 +80,7 @@ class PipeProtocol(NamedTuple):
 
     def empty_count(self, warps: int) -> int:
         """Arrivals that an agent of `warps` warps adds to a phase of `empty`."""
-        return _arrivals(self.empty, warps)
+        return _arrivals(self.empty, warps) * (2 if self.is_freed_by_both else 1)
 
 
 def _arrivals(signal: Signal, warps: int) -> int:
@@ -92,8 +97,10 @@ products of a pair of CTAs, which read it in both: one `full` mbarrier, of the C
 both stages, and a commit arrives at the `empty` mbarriers of both (PTX ISA, ".cta_group" of cp.async.bulk.tensor and
 "tcgen05.commit")."""
 
-PRODUCTS, ACCUMULATOR_LOADS = "tcgen05", "tcgen05_ld"
-"""Producer and consumer of a pipe whose stages are accumulators in tensor memory: products, and threads that load."""
+PRODUCTS, PAIR_PRODUCTS, ACCUMULATOR_LOADS = "tcgen05", PAIR, "tcgen05_ld"
+"""Producers and consumer of a pipe whose stages are accumulators in tensor memory: products, of one CTA or of a pair,
+whose commit arrives at the `full` mbarriers of both, and threads that load; those of both CTAs arrive at the `empty`
+mbarrier of the CTA of even rank."""
 
 _TCGEN05 = "=100f,110f"
 """PTX ISA, "Target ISA Notes" of tcgen05.mma."""
@@ -125,6 +132,7 @@ PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
         PipeProtocol("bulk_load", "bulk_store", "agent", EXPECT, "agent", STORED, "", "90"),
         # `tcgen05.wait::ld.sync.aligned` stands behind the loads.
         PipeProtocol("tcgen05", "tcgen05_ld", "agent", COMMIT, "converged warp", ARRIVE, "", _TCGEN05),
+        PipeProtocol("tcgen05_pair", "tcgen05_ld", "agent", COMMIT, "converged warp", ARRIVE, "", _TCGEN05),
     )
 }
 

@@ -157,10 +157,14 @@ def test_remarks_say_why_a_cta_multiplies_by_itself():
     narrow = "tcgen05.mma of a pair has 32 to 256 columns, the dot 16"
     assert remarks(matmul((256, 16, 64))) == [ONE_CTA + narrow]
     check(matmul((256, 16, 64)), "f16 128x16", **BOXES)
-    inside = "boxes of tensor maps come ahead of its loop only where that is in no other one"
+    inside = "boxes of tensor maps come ahead of its loop only where that is in no other one, or with agents"
     hints = "sm_100 = {num_cta_in_cga = 2}"
-    assert remarks(rounds((256, 64, 32), count=4, hints=hints)) == [ONE_CTA + inside]
+    plain = {**BOXES, "pipeline_strategy": "unspecialize"}
+    assert remarks(rounds((256, 64, 32), count=4, hints=hints), **plain) == [ONE_CTA + inside]
     check(rounds((256, 64, 32), count=3, hints=hints), "f16 128x64", **BOXES)
+    loaded = "no agent could multiply, whose loop stands in one over tiles and begins with zero"
+    assert remarks(rounds((256, 64, 32), count=4, loaded=True, hints=hints), **AGENTS) == [ONE_CTA + loaded]
+    check(rounds((256, 64, 32), count=3, loaded=True, hints=hints), "f16 128x64", **AGENTS)
 
 
 def test_machine_code_is_of_pairs():

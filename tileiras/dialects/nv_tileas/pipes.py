@@ -83,11 +83,11 @@ class PipelineIteratorType(Type):
 
 
 class ProducerKindAttr(EnumAttr):
-    """The copy atom that fills stages, or products into tensor memory, where they lie."""
+    """The copy atom that fills stages, or products into tensor memory, where they lie, of one CTA or of a pair."""
 
     name = "nv_tileas.producer_kind"
     keyword_only = True
-    cases = {"st_shared": 0, "cp_async": 1, "bulk_load": 2, "tcgen05": 3}
+    cases = {"st_shared": 0, "cp_async": 1, "bulk_load": 2, "tcgen05": 3, "tcgen05_pair": 4}
 
 
 class ConsumerKindAttr(EnumAttr):
@@ -149,8 +149,8 @@ class CreatePipelineOp(Operation):
         stages = self.num_stages.value
         if stages < 1:
             raise VerifyError("expects at least one stage")
-        of_accumulators = self.kinds == ("tcgen05", "tcgen05_ld")
-        if not of_accumulators and (self.kinds[0] == "tcgen05" or self.kinds[1] == "tcgen05_ld"):
+        of_accumulators = self.kinds[0] in ("tcgen05", "tcgen05_pair")
+        if of_accumulators is not (self.kinds[1] == "tcgen05_ld"):
             raise VerifyError("expects accumulators that 'tcgen05' fills to be drained by 'tcgen05_ld'")
         for buffer in self.buffers:
             if isinstance(buffer.type, TensorBufferType) is not of_accumulators:

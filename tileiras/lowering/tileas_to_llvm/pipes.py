@@ -8,7 +8,7 @@ say that they are empty, then those that say so of all CTAs of a cluster, where 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tileiras.analysis.agents import agent_warps
@@ -167,13 +167,19 @@ def _arrive(mbarrier: Value, lowering: FunctionLowering) -> None:
     lowering.emit.insert(nvvm.MBarrierArriveSharedOp(mbarrier))
 
 
-def _by_warps(mbarrier: Value, signal: str, lowering: FunctionLowering) -> None:
-    """One arrival for each warp, once all of its threads are here."""
+def _by_warps(mbarrier: Value, signal: str, lowering: FunctionLowering, of_both: bool = False) -> None:
+    """One arrival for each warp, once all of its threads are here; `of_both`: of warps of both CTAs of a pair, at the
+    mbarrier of that of even rank."""
     emit = lowering.emit
     if signal == "warp":
         emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
     with elected(lowering, emit.thread_is_elected(31, 0)):
-        _arrive(mbarrier, lowering)
+        if of_both:
+            _fence_cluster(lowering)
+            first = emit.and_(emit.register("cluster.ctarank"), ~1)
+            emit.insert(nvvm.MBarrierArriveClusterOp(mbarrier, emit.value(first)))
+        else:
+            _arrive(mbarrier, lowering)
 
 
 def first_thread(lowering: FunctionLowering) -> Value | None:
@@ -196,9 +202,9 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: boo
     # The first round finds the phase before the first one complete.
     parity = emit.value(emit.xor(_parity(iterator, lowering), 1))
     # Only who arrives may wait: nobody else is waited for, and could fall behind by a round.
-    with by_one_thread(lowering) if pipe.protocol.is_filled_by_one_thread else nullcontext():
+    with _filling(pipe, lowering) if pipe.protocol.is_filled_by_one_thread else nullcontext():
         if not fresh:
-            wait_for_phase(pipe.empty(stage, lowering), parity, lowering)
+            _wait_until_empty(pipe, stage, parity, lowering)
         if pipe.op.num_ctas > 1:
             _wait_for_cluster(pipe, stage, _parity(iterator, lowering), lowering)
         if pipe.protocol.fills_by_commit:
@@ -211,6 +217,15 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: boo
     return stage
 
 
+def _filling(pipe: Pipe, lowering: FunctionLowering) -> AbstractContextManager[None]:
+    """What is emitted inside is done by the thread that fills stages; of products of a pair, by that of one CTA."""
+    return by_thread_of_pair(lowering, pipe.protocol.is_of_pair and pipe.protocol.fills_by_commit)
+
+
+def _wait_until_empty(pipe: Pipe, stage: Value, parity: Value, lowering: FunctionLowering) -> None:
+    wait_for_phase(pipe.empty(stage, lowering), parity, lowering, pipe.protocol.is_freed_by_both)
+
+
 def _wait_for_cluster(pipe: Pipe, stage: Value, parity: Value, lowering: FunctionLowering) -> None:
     """Until the stage is empty in all CTAs, whose producers tell each other.
 
@@ -218,19 +233,27 @@ def _wait_for_cluster(pipe: Pipe, stage: Value, parity: Value, lowering: Functio
     before the others have arrived at its mbarriers, since it waits for them in each round.
     """
     emit, free = lowering.emit, pipe.free(stage, lowering)
-    emit.insert(llvm.FenceOp(ordering=llvm.AtomicOrderingAttr("acq_rel"), syncscope=StringAttr("cluster")))
+    _fence_cluster(lowering)
     for cta in range(pipe.op.num_ctas):
         emit.insert(nvvm.MBarrierArriveClusterOp(free, emit.integer(cta)))
     wait_for_phase(free, parity, lowering, of_cluster=True)
 
 
+def _fence_cluster(lowering: FunctionLowering) -> None:
+    """What was released to this thread, or what its warp has done, is released by its next arrival in another CTA."""
+    ordering, scope = llvm.AtomicOrderingAttr("acq_rel"), StringAttr("cluster")
+    lowering.emit.insert(llvm.FenceOp(ordering=ordering, syncscope=scope))
+
+
 def producer_tail(op: ProducerTailOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
     emit, pipe = lowering.emit, lowering.pipes[op.producer.defining_op]
-    with by_one_thread(lowering):
+    with _filling(pipe, lowering):
         at = args[1]
-        for _ in range(pipe.stages):
-            parity = emit.value(emit.xor(_parity(at, lowering), 1))
-            wait_for_phase(pipe.empty(_stage(at, lowering), lowering), parity, lowering)
+        for number in range(pipe.stages):
+            # Threads release stages in turn: the last one says it of all.  Commits may arrive in any order.
+            if number + 1 == pipe.stages or not pipe.protocol.is_freed_by_both:
+                parity = emit.value(emit.xor(_parity(at, lowering), 1))
+                _wait_until_empty(pipe, _stage(at, lowering), parity, lowering)
             at = _following(at, pipe.stages, lowering)
 
 
@@ -247,8 +270,8 @@ def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
         lowering.emit.insert(nvvm.CpAsyncMBarrierArriveOp(pipe.full(stage, lowering)))
         return
     if signal == COMMIT:
-        with by_one_thread(lowering):
-            lowering.emit.insert(nvvm.Tcgen05CommitOp(pipe.full(stage, lowering)))
+        with _filling(pipe, lowering):
+            arrive_behind_dots(pipe.full(stage, lowering), pipe.protocol.is_of_pair, lowering)
         return
     _fence("before commit", pipe, lowering)
     _by_warps(pipe.full(stage, lowering), pipe.protocol.full, lowering)
@@ -289,7 +312,7 @@ def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
     _fence("before release", pipe, lowering)
     if pipe.protocol.fills_by_commit:
         emit.insert(nvvm.Tcgen05FenceBeforeOp())
-    _by_warps(mbarrier, pipe.protocol.empty, lowering)
+    _by_warps(mbarrier, pipe.protocol.empty, lowering, pipe.protocol.is_freed_by_both)
 
 
 # ---- tiles -----------------------------------------------------------------------------------------------------------

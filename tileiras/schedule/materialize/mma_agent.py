@@ -24,9 +24,9 @@ from tileiras.dialects.arith.build import integer
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.ir import Block, Builder, DenseArrayAttr, IntegerAttr, Operation, Region, TensorType, Value, i32
 from tileiras.layout.linear_layout import log2_exact
-from tileiras.schedule.mma_agent_plan import ACCUMULATORS, MmaAgentPlan, ProductLoop
+from tileiras.schedule.mma_agent_plan import MmaAgentPlan, ProductLoop
 from tileiras.schedule.producer_slice import is_inside
-from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, PRODUCTS
+from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, PAIR_PRODUCTS, PRODUCTS
 
 from .agent_program import AgentProgram
 from .consumer_program import Consumer
@@ -53,10 +53,15 @@ def separate_products(switch: AgentSwitchOp, plan: MmaAgentPlan) -> AgentSwitchO
 
 def _open_before(switch: AgentSwitchOp, work: Block) -> tuple[Value, Value]:
     """Has the columns of the first agent reserved for all agents, before they begin."""
-    reserve: Any = next(op for op in work.operations if isinstance(op, tileas.TensorReserveOp))
     opened: Any = next(op for op in work.operations if isinstance(op, tileas.TensorOpenOp))
-    for op in (reserve, opened):
-        switch.parent.insert_before(op.detach(), switch)
+    reserve: Any = opened.memory.defining_op
+    place: Operation = switch
+    if reserve.parent is work:
+        switch.parent.insert_before(reserve.detach(), switch)
+    else:
+        # A pair of CTAs has reserved them: all its pipes are behind one barrier of the cluster.
+        place = next(op for op in switch.parent.operations if isinstance(op, tileas.CreatePipelineOp))
+    switch.parent.insert_before(opened.detach(), place)
     # Every group becomes a stage of a pipe, which has an mbarrier of its own.
     reserve.attributes["commits"] = IntegerAttr(0, i32)
     return reserve.result, opened.result
@@ -85,9 +90,10 @@ class AccumulatorPipe:
         self.buffers = []
         for buffer in loop.buffers:
             builder.location = buffer.defining_op.location
-            alloc = tileas.TensorAllocOp(base, result=_in_turn(buffer.type))
+            alloc = tileas.TensorAllocOp(base, result=_in_turn(buffer.type, loop.stages))
             self.buffers.append(builder.insert(alloc).results[0])
-        self.producer, self.consumer = create_pipe(builder, self.buffers, ACCUMULATORS, PRODUCTS, ACCUMULATOR_LOADS)
+        products = PAIR_PRODUCTS if loop.is_of_pair else PRODUCTS
+        self.producer, self.consumer = create_pipe(builder, self.buffers, loop.stages, products, ACCUMULATOR_LOADS)
 
     def stage(self, builder: Builder, iterator: Value) -> dict[Value, Value]:
         """The accumulators of the stage that an iterator is at, by the buffers that they replace."""
@@ -99,13 +105,13 @@ class AccumulatorPipe:
         return found
 
 
-def _in_turn(type: tileas.TensorBufferType) -> tileas.TensorBufferType:
+def _in_turn(type: tileas.TensorBufferType, stages: int) -> tileas.TensorBufferType:
     """Accumulators in neighbouring columns, as one tile with the rows of all of them."""
     tile, layout = type.tile, type.tile.encoding
     rows, *others = tile.shape
-    further = [(rows << bit, *(0 for _ in others)) for bit in range(log2_exact(ACCUMULATORS))]
+    further = [(rows << bit, *(0 for _ in others)) for bit in range(log2_exact(stages))]
     encoding = tileas.TensorLayoutAttr(layout.lane, (*layout.column, *further), layout.element)
-    return tileas.TensorBufferType(TensorType((ACCUMULATORS * rows, *others), tile.element_type, encoding))
+    return tileas.TensorBufferType(TensorType((stages * rows, *others), tile.element_type, encoding))
 
 
 class AccumulatorPipes:
@@ -137,6 +143,11 @@ class _MmaProgram(AgentProgram[AccumulatorPipe]):
     def program(self, work: Block) -> Block:
         """What the agent does while `work` is done."""
         return self._written(work, {pipe: pipe.producer for pipe in self._pipes.rings})
+
+    def _finish(self, builder: Builder, at: dict[AccumulatorPipe, Value]) -> None:
+        for pipe in self._pipes.rings:
+            if pipe.loop.is_of_pair:  # the other CTA arrives here
+                builder.insert(tileas.ProducerTailOp(pipe.producer, at[pipe]))
 
     def _is_own(self, op: Operation) -> bool:
         return op in self._pipes.by_loop
