@@ -92,6 +92,7 @@ PAIRS = {
     "f8": (lambda: _pairs((256, 64, 64), count=4, element="f8E4M3FN"), 128, 2),
     "256 rows of a CTA": (lambda: _pairs((512, 64, 32), count=3), 256, 2),
     "all columns": (lambda: _pairs((512, 256, 16), count=3), 512, 1),
+    "64 rows of a CTA": (lambda: _pairs((128, 64, 32), count=4), 64, 2),
     "two pairs": (lambda: _pairs((512, 32, 32), ctas=4, count=4), 64, 2),
     "two loops of products": (
         lambda: gated_products((256, 32, 32), apart=True, hints="sm_100 = {num_cta_in_cga = 2}"), 128, 2,

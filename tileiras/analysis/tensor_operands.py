@@ -38,7 +38,7 @@ def tensor_dot_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | Scaled
         return f"atom '{atom.name}' is deeper than the {op.b.type.shape[0]} columns of A"
     if m % rows or n % columns or atom.ctas > 1 and n != columns:
         return f"atom '{atom.name}' does not divide a result of {c.shape[0]} x {c.shape[1]}"
-    wanted = accumulator_layout(c.shape, rows, exchanged)
+    wanted = accumulator_layout(c.shape, rows, exchanged, atom.ctas > 1)
     given = layout_of(c)
     if given.dims != wanted.dims:
         wanted = fragment_layout(wanted, given.warps, c.element_type.width) or wanted

@@ -13,6 +13,7 @@ matrices of 4096, 256x256x64 with two CTAs, takes 173 us on B200 so, and 144 us 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
@@ -25,12 +26,12 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
-from tileiras.ir import ArrayAttr, Builder, IntegerType, TensorType, Value, i32, i64
+from tileiras.ir import ArrayAttr, Builder, IntegerType, Operation, TensorType, Value, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.accumulators import is_of_tensor_memory, reads_a_in_tensor_memory
 from tileiras.layout.encoding import encode, layout_of
 from tileiras.layout.matrix_descriptor import describe, matrix_layout
-from tileiras.layout.tensor_memory import LANES
+from tileiras.layout.tensor_memory import HALF, LANES, accumulator_layout, fragment_layout
 from tileiras.targets import Target, find_pair_atom, product_types
 
 PAIR = 2
@@ -83,11 +84,13 @@ def _check_operands(dot: Any, dots: list[Any], target: Target) -> None:
     if isinstance(dot, tileas.BlockScaledMmaOp):
         raise _Refusal("it has block scales")
     m, n = dot.c.type.shape
-    if dot.exchanged is not None or m % LANES:
-        raise _Refusal(f"tcgen05.mma of a pair is used for multiples of {LANES} rows of each CTA, which has {m}")
+    if dot.exchanged is not None or m % LANES and m != HALF:
+        raise _Refusal(f"tcgen05.mma of a pair has {HALF} or {LANES} rows of each CTA, which has {m}")
+    if m == HALF and any(isinstance(user, tileas.ExtractSliceOp) for user in _uses_of(dot)):
+        raise _Refusal("its accumulator is loaded in slices")
     if reads_a_in_tensor_memory(dot):
         raise _Refusal("its A goes through registers to tensor memory")
-    if find_pair_atom(target, *product_types(dot), n) is None:
+    if find_pair_atom(target, *product_types(dot), min(m, LANES), n) is None:
         raise _Refusal(f"tcgen05.mma of a pair has 32 to 256 columns, the dot {n}")
     if any(user not in dots or dot.b in (user.a, user.c) for user in dot.b.users):
         raise _Refusal("B is used elsewhere as well")
@@ -157,9 +160,12 @@ def _half_layout(dot: Any) -> LinearLayout:
 
 
 def _join(dot: Any, half: Value, halves: dict[Value, Value], target: Target) -> None:
-    atom = find_pair_atom(target, *product_types(dot), dot.c.type.shape[1])
+    rows, columns = dot.c.type.shape
+    atom = find_pair_atom(target, *product_types(dot), min(rows, LANES), columns)
     assert atom is not None, "looked for before"
     a, _, c = dot.operand_layouts.elements
+    if rows == HALF:
+        c = encode(_fragment_of_halves(dot))
     attributes = dict(dot.attributes)
     attributes["operand_layouts"] = ArrayAttr((a, encode(_half_layout(dot)), c))
     attributes["atom"] = tileas.MmaAtomAttr(atom.name)
@@ -170,6 +176,25 @@ def _join(dot: Any, half: Value, halves: dict[Value, Value], target: Target) -> 
     whole = dot.b
     dot.erase()
     _erase_unused(whole)
+
+
+def _fragment_of_halves(dot: Any) -> LinearLayout:
+    """Where threads have an accumulator of 64 rows of each CTA."""
+    type = dot.c.type
+    warps = layout_of(type.with_encoding(dot.operand_layouts.elements[2])).warps
+    layout = accumulator_layout(type.shape, HALF, of_pair=True)
+    found = fragment_layout(layout, warps, type.element_type.width)
+    assert found is not None, "half as many columns, and as many warps"
+    return found
+
+
+def _uses_of(dot: Any) -> Iterator[Operation]:
+    """What uses the accumulator of a dot, in its loop or behind it."""
+    for user in dot.result.users:
+        loop = user.parent_op
+        if isinstance(user, scf.YieldOp) and isinstance(loop, scf.ForOp):
+            yield from loop.results[user.operands.index(dot.result)].users
+        yield user
 
 
 def _cut(value: Value, dim: int, half: Value, halves: dict[Value, Value]) -> Value:

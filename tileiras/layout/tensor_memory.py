@@ -1,7 +1,8 @@
 """Tiles in tensor memory: which lane and column of 32 bits has an element, and which thread gets it when it is loaded.
 
-An accumulator of tcgen05.mma has the instruction's rows along the lanes: 128 of them, or 64 in 16 of every 32 (PTX ISA,
-"Data Path Layout Organization", layouts D and F).  What has more rows continues in columns behind.  A warp reaches the
+An accumulator of tcgen05.mma has the instruction's rows along the lanes: 128 of them, or 64 in 16 of every 32; of a
+pair of CTAs with 64 rows each the second half of the columns is in the lanes behind (PTX ISA, "Data Path Layout
+Organization", layouts D, F and B).  What has more rows continues in columns behind.  A warp reaches the
 32 lanes that its number modulo 4 says, so that warps beyond the first four take other columns.
 """
 
@@ -45,14 +46,18 @@ AccessShape = Literal["32x32b", "16x256b"]
 
 
 @functools.lru_cache(maxsize=256)
-def accumulator_layout(shape: tuple[int, int], rows: int, exchanged: bool = False) -> LinearLayout:
+def accumulator_layout(
+    shape: tuple[int, int], rows: int, exchanged: bool = False, of_pair: bool = False
+) -> LinearLayout:
     """Where an accumulator of this shape lies when an instruction has `rows` rows of it, 64 or 128; `exchanged`: of the
-    transposed tile."""
+    transposed tile; `of_pair`: when it is one of two CTAs, which has all columns."""
     m, n = shape[::-1] if exchanged else shape
     row_bits = [(1 << bit, 0) for bit in range(log2_exact(rows))]
-    if rows == HALF:
-        row_bits.insert(_FREE_LANE, (0, 0))
     columns = [(0, 1 << bit) for bit in range(log2_exact(n))]
+    if rows == HALF and of_pair:
+        row_bits.append(columns.pop())
+    elif rows == HALF:
+        row_bits.insert(_FREE_LANE, (0, 0))
     columns += [(rows << bit, 0) for bit in range(log2_exact(m // rows))]
     layout = LinearLayout.from_coordinates({"column": columns, "lane": row_bits}, (m, n))
     return layout.permute((1, 0)) if exchanged else layout

@@ -1,5 +1,5 @@
-"""Dots that two CTAs of a cluster execute together: each has 128 rows of A and half of B, and the one of even rank has
-them issued for both."""
+"""Dots that two CTAs of a cluster execute together: each has 128 rows of A, or 64, and half of B, and the one of even
+rank has them issued for both."""
 
 from __future__ import annotations
 
@@ -58,6 +58,17 @@ def test_columns(columns):
 
 def test_rows_beyond_an_instruction():
     check(matmul((512, 64, 64), steps=2), "f16 256x64", **BOXES)
+
+
+@pytest.mark.parametrize("columns", [32, 256])
+@pytest.mark.parametrize("plan", [BOXES, AGENTS])
+def test_64_rows_of_each_cta(columns, plan):
+    """The second half of the columns lies in other lanes."""
+    check(matmul((128, columns, 64)), f"f16 128x{columns}", **plan)
+
+
+def test_64_rows_with_what_threads_have_loaded():
+    check(matmul((128, 64, 128), "f8E4M3FN", start="loaded"), "f8f6f4 128x64", **BOXES)
 
 
 @pytest.mark.parametrize("ctas", [4, 8])
@@ -152,8 +163,8 @@ def test_remarks_say_why_a_cta_multiplies_by_itself():
     assert remarks(matmul((256, 64, 64))) == [TOGETHER]
     copied = "without tensor maps threads copy its operands, which would wait for those of the other CTA"
     assert remarks(matmul((256, 64, 64)), tensor_maps="none") == [ONE_CTA + copied]
-    few = "tcgen05.mma of a pair is used for multiples of 128 rows of each CTA, which has 64"
-    assert remarks(matmul((128, 64, 64))) == [ONE_CTA + few]
+    few = "tcgen05.mma of a pair has 64 or 128 rows of each CTA, which has 32"
+    assert remarks(matmul((64, 64, 64))) == [ONE_CTA + few]
     narrow = "tcgen05.mma of a pair has 32 to 256 columns, the dot 16"
     assert remarks(matmul((256, 16, 64))) == [ONE_CTA + narrow]
     check(matmul((256, 16, 64)), "f16 128x16", **BOXES)

@@ -426,8 +426,9 @@ def _counts_by_one(loop: Operation | None) -> bool:
 
 
 def _accumulator_type(dot: tileas.DotOp) -> tileas.TensorBufferType:
-    rows, type = mma_atom(dot.atom.atom).cta_rows, dot.c.type
-    layout = accumulator_layout(type.shape, rows, getattr(dot, "exchanged", None) is not None)
+    atom, type = mma_atom(dot.atom.atom), dot.c.type
+    exchanged = getattr(dot, "exchanged", None) is not None
+    layout = accumulator_layout(type.shape, atom.cta_rows, exchanged, atom.ctas > 1)
     return tileas.TensorBufferType(with_layout(type, layout))
 
 

@@ -106,14 +106,14 @@ def find_tensor_atom(
     return found if found is not None and found.chosen and on.meets(found.requires) else None
 
 
-def find_pair_atom(on: Target, a_type: str, b_type: str, c_type: str, n: int) -> MmaAtom | None:
-    """The target's atom of a pair of CTAs, each with 128 rows of the result and half of its `n` columns of B, None when
-    it has none."""
+def find_pair_atom(on: Target, a_type: str, b_type: str, c_type: str, rows: int, n: int) -> MmaAtom | None:
+    """The target's atom of a pair of CTAs, each with 64 or 128 `rows` of the result and half of its `n` columns of B,
+    None when it has none."""
     if not on.has("tcgen05"):
         return None
-    from .tcgen05 import PAIR_ROWS, TCGEN05_ATOMS, tensor_atom_name
+    from .tcgen05 import TCGEN05_ATOMS, tensor_atom_name
 
-    found = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, PAIR_ROWS, n, pair=True))
+    found = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, 2 * rows, n, pair=True))
     return found if found is not None and found.chosen and on.meets(found.requires) else None
 
 

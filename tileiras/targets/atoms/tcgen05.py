@@ -19,10 +19,6 @@ COLUMNS, LANES = 512, 128
 """Columns of 32 bits, and lanes, of the tensor memory of an SM (PTX ISA, "Tensor Memory Layout")."""
 
 
-PAIR_ROWS = 2 * LANES
-"""Of a pair's result whose rows have a lane each."""
-
-
 class _Shape(NamedTuple):
     m: int
     least_n: int
@@ -118,7 +114,7 @@ def _row(kind: _Kind, types: tuple[str, str], c_type: str, shape: _Shape, n: int
     a_type, b_type = types
     majors = ("k",) if in_tensor else kind.majors
     if shape.ctas == 2:
-        chosen = shape.m == PAIR_ROWS and not in_tensor
+        chosen = not in_tensor
     else:
         chosen = not in_tensor or shape.m == LANES and kind.bits == 16
     return MmaAtom(
