@@ -118,6 +118,16 @@ def test_pairs_of_ctas(name, maps, assemble):
         kernel.emulated(artifact, seed)
 
 
+def test_pairs_have_an_agent_that_multiplies_unless_another_plan_is_asked_for():
+    """Though an iteration loads less than the rule of `auto` wants of other products."""
+    kernel = _pairs((256, 32, 16), count=3)
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host")
+    assert "tcgen05.mma.cta_group::2" in artifact.text and artifact.kernels[0].metadata["block"][0] == 192
+    kernel.emulated(artifact, 0)
+    alone = rounds((128, 32, 16), count=3).compiled(GPU, emit="ptx", tensor_maps="host")
+    assert alone.kernels[0].metadata["block"][0] == 128
+
+
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])
 def test_pairs_of_the_rest_of_the_family(gpu, assemble):
     kernel = _pairs((256, 32, 32), gpu=gpu, count=4)
