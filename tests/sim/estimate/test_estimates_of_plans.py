@@ -14,6 +14,7 @@ from micro_kernels import OUT, STORE, estimate, kernel, loop, of_warpgroup, per_
 import tileiras.sim
 from tests.kernels import tensor_maps
 from tests.kernels.dots import attention_like, matmul
+from tests.kernels.tile_rounds import rounds
 from tests.kernels.views import Kernel
 from tests.machine_code import needs_tools
 from tileiras.sim.emulator.recording import Copy
@@ -57,6 +58,24 @@ def test_a_plan(name, target, plan):
     made: Kernel = KERNELS[name]()
     artifact = made.compiled(target, emit="ptx", **PLANS[plan])
     judge(artifact, [*made.inputs, *(array.copy() for array in made.outputs)], target)
+
+
+PAIR = "sm_100 = {num_cta_in_cga = 2}"
+PAIRS = {
+    "128 rows": lambda: matmul((256, 128, 64), "f16", steps=STEPS, hints=PAIR),
+    "64 rows": lambda: matmul((128, 128, 64), "f16", steps=STEPS, hints=PAIR),
+    "loop over tiles": lambda: rounds((256, 64, 32), count=4, hints=PAIR),
+}
+
+
+@pytest.mark.parametrize(
+    "name, plan", [(name, "agents with boxes") for name in PAIRS] + [("128 rows", "boxes"), ("64 rows", "boxes")]
+)
+def test_pairs_of_ctas(name, plan):
+    made: Kernel = PAIRS[name]()
+    artifact = made.compiled("sm_100", emit="ptx", **PLANS[plan])
+    assert "tcgen05.mma.cta_group::2" in artifact.text
+    judge(artifact, [*made.inputs, *(array.copy() for array in made.outputs)], "sm_100")
 
 
 @pytest.mark.parametrize("plan", ["agents", "agents with boxes"])

@@ -292,6 +292,7 @@ class Walker:
         several = {line for line, count in counts.items() if count > 1}
         self.blocks = prepare(code, known, {block.branch for block in ptx.values()}, several)
         told = known | set(skipped)
+        self._block_of = {line: block for block in ptx.values() for line in block.lines if counts[line] == 1}
         self._lines = [self._lines_from(number, told) for number in range(len(self.blocks))]
         self.known = {key for block in self.blocks for key in block.places}
         self._anchored = {line for block in self.blocks for line in block.anchors}
@@ -375,14 +376,23 @@ class Walker:
         while True:
             block = self.blocks[number]
             alone = len(block.instructions) <= _JUMP  # its branch may be one of several
-            found += [each.ptx_line for each in block.instructions
-                      if each.ptx_line in told and not _is_added(each) and not (alone and each.opcode in BRANCHES)]
+            lines = [each.ptx_line for each in block.instructions
+                     if each.ptx_line in told and not _is_added(each) and not (alone and each.opcode in BRANCHES)]
+            guarded = self._guarded_here(block)
+            found += [line for line in lines if line not in guarded] or lines
             prepares = block.successors == (number + 1,) and len(block.instructions) > _JUMP
             # Code for warps whose threads have parted is elsewhere: what follows is what the branch goes around.
             prepares |= number + 1 in block.successors and _is_added(block.instructions[-1])
             if block.anchors or not prepares or len(found) >= _LOOKED_AT:
                 return tuple(found)
             number += 1
+
+    def _guarded_here(self, block: MachineBlock) -> set[int]:
+        """PTX lines of which ptxas has made instructions under a predicate in the place of a branch around them: what
+        they prepare is executed whether they are or not, and says nothing of what else is in the block."""
+        effects = [each for each in block.instructions if each.opcode in _EFFECTS and each.predicate not in _ALWAYS]
+        around = {self._block_of[each.ptx_line] for each in effects if each.ptx_line in self._block_of}
+        return {line for each in around for line in each.lines}
 
     def _foreign(self, number: int, view: _Trace, until: int, comes: bool) -> bool:
         """Whether a block is made of PTX that the warp does not execute before a position of its trace.  ptxas moves
