@@ -221,11 +221,15 @@ class _RewritingForThreads(_Rewriting):
     def run(self) -> None:
         loop, outer, turns = self._loop, self._outer, self._turns
         every = [*turns.ahead, *turns.own]
+        earlier = _last_wait(loop)
         for each in every:
             self._buffers[each.load] = outer.insert(tileas.AllocTensorOp(result=each.buffer_type(1))).results[0]
             self._tokens[each.load] = joined(outer, each.tokens)
         self._fill_if(outer, self._counter.runs(outer), loop.lower_bound, self._ahead)
         outer.insert(tileas.AsyncCommitGroupOp())
+        if earlier is not None:
+            earlier.move_before(loop)
+            earlier.attributes["pending"] = IntegerAttr(earlier.pending.value + 1, i32)
         # Their dots read what has landed; copies for the next of them and for the others are under way by turns.
         arrived = Builder.before(turns.scoring[0])
         arrived.location = loop.location
@@ -265,6 +269,18 @@ class _RewritingForThreads(_Rewriting):
                     user.move_before(dot)
                     waiting.append(user.results[0])
         return dot
+
+
+def _last_wait(loop: scf.ForOp) -> tileas.AsyncWaitOp | None:
+    """The wait for tiles that nothing before a loop reads, if there is one: the first copies of the loop may begin
+    before it."""
+    op = loop.prev
+    while op is not None and op.has_trait(Pure):
+        op = op.prev
+    if not isinstance(op, tileas.AsyncWaitOp):
+        return None
+    users = (loop.parent.find_ancestor_op(user) for user in op.result_token.users)
+    return None if any(user is not None and user.is_before_in_block(loop) for user in users) else op
 
 
 def _wait_of_operands(loop: scf.ForOp) -> tileas.AsyncWaitOp | None:
