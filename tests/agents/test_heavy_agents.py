@@ -68,7 +68,7 @@ def test_any_stages_of_a_product_and_any_number_of_iterations(gpu, maps, seed):
         Arrays(64, 71, max(1, steps) * 32).launch(code, metadata, seed, steps)
 
 
-@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_attention_overlaps_and_is_right(gpu, maps, assemble):
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name=gpu, halved=True)
@@ -78,6 +78,12 @@ def test_attention_overlaps_and_is_right(gpu, maps, assemble):
     assert assemble(artifact.text, gpu).stack == 0
     for seed in (None, 1, 2):
         kernel.emulated(artifact, seed)
+
+
+def test_products_into_tensor_memory_are_left_to_the_light_variant():
+    kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name="sm_100", halved=True)
+    heavy, light = (kernel.compiled("sm_100", tensor_maps="host", **variant) for variant in (HEAVY, LIGHT))
+    assert is_specialized(heavy.text) and heavy.text == light.text
 
 
 def test_a_product_is_under_way_while_another_iteration_computes():

@@ -16,7 +16,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.resources.agent_registers import POINTER_COPIES, TILED_COPIES, loading_warps, register_shares
 from tileiras.resources.limits import RESERVE
 from tileiras.targets import Target
-from tileiras.targets.pipe_protocol import BOXES, PAIR
+from tileiras.targets.pipe_protocol import BOXES, PAIR, TENSOR_MEMORY
 
 from .agent_plan import AgentPlan, LoopPlan, plan_agents
 from .dependence_graph import LoopGraph
@@ -42,8 +42,10 @@ def place_agents(
     """
     for loop in [each.loop for each in plan.loops]:
         (each,) = (each for each in plan.loops if each.loop is loop)
-        if any(ctas_of(pipe.loads) > 1 or pipe.consumer == PAIR for pipe in each.pipes):
-            continue  # CTAs that fill each other's stages come to each operation equally often
+        # CTAs that fill each other's stages come to each operation equally often; products into tensor memory have
+        # accumulators and groups of their own.
+        if any(ctas_of(pipe.loads) > 1 or pipe.consumer in (PAIR, TENSOR_MEMORY) for pipe in each.pipes):
+            continue
         computing = _computing(func, plan, target)
         overlap = LoopOverlap(func, loop, target, plan.atom, engine, computing)
         placed = overlap.placed(level, iterations)
