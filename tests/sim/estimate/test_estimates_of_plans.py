@@ -13,7 +13,7 @@ from micro_kernels import OUT, STORE, estimate, kernel, loop, of_warpgroup, per_
 
 import tileiras.sim
 from tests.kernels import tensor_maps
-from tests.kernels.dots import attention_like, matmul
+from tests.kernels.dots import Matmul, attention_like, matmul
 from tests.kernels.tile_rounds import rounds
 from tests.kernels.views import Kernel
 from tests.machine_code import needs_tools
@@ -86,6 +86,18 @@ def test_a_plan_of_a_product_of_any_size(target, plan):
     a, b, c = np.zeros((m, k * STEPS), np.float16), np.zeros((k * STEPS, n), np.float16), np.zeros((m, n), np.float32)
     described = (value for array in (a, b, c) for value in (array, *array.shape, array.shape[1]))
     judge(tileiras.compile(tensor_maps.matmul(), gpu_name=target, **PLANS[plan]), [*described, STEPS], target)
+
+
+def test_turns_of_threads_are_not_iterations():
+    """ptxas takes turns over the threads of a warp for the mbarrier at which copies of theirs arrive, where boxes of
+    another operand have parted them."""
+    product = Matmul((64, 64, 32), "f16", steps=STEPS)
+    by_threads = "optimization_hints = <sm_120 = {allow_tma = false}> : "
+    product.load_b = product.load_b.replace(" : ", f" {by_threads}", 1)
+    made = product.kernel()
+    artifact = made.compiled("sm_120", emit="ptx", **PLANS["agents with boxes"])
+    assert "cp.async.mbarrier.arrive" in artifact.text and "cp.async.bulk.tensor" in artifact.text
+    judge(artifact, [*made.inputs, *(array.copy() for array in made.outputs)], "sm_120")
 
 
 def judge(artifact: tileiras.Artifact, arguments: Sequence[np.ndarray | int], target: str) -> None:

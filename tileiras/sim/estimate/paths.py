@@ -85,6 +85,9 @@ _MOST_REPEATS = 64
 _MEETINGS = frozenset({"BSSY", "BSYNC", "BREAK", "EXIT", "NOP", "WARPSYNC", "YIELD"})
 _DIVERGED = frozenset({"DIV", "CONV"})
 """Modifiers of branches that lead to code for warps whose threads have parted."""
+_OVER_THREADS = "ANY"
+"""Modifier of the way back of a loop that ptxas puts around an instruction whose operand has to be one for the warp: it
+takes the threads with equal values at a time."""
 
 
 def _is_added(instruction: Instruction) -> bool:
@@ -110,7 +113,7 @@ class MachineBlock(NamedTuple):
     copies: int
     """How many iterations of the PTX's loop it stands for."""
     loops: bool
-    """Whether it goes back to its own beginning."""
+    """Whether it goes back to its own beginning, as a loop of the PTX does."""
     branches_only: bool
     """Whether none of its anchors but branches has an effect."""
     jumps: bool
@@ -174,7 +177,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
         found.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
             tuple(lines), _copies(instructions, known - branches, several),
-            block.start in block.successors, not effects, not effects and len(instructions) <= _JUMP,
+            block.start in block.successors and _OVER_THREADS not in instructions[-1].modifiers, not effects, not effects and len(instructions) <= _JUMP,
             {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
     asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
