@@ -177,7 +177,8 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
         found.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
             tuple(lines), _copies(instructions, known - branches, several),
-            block.start in block.successors and _OVER_THREADS not in instructions[-1].modifiers, not effects, not effects and len(instructions) <= _JUMP,
+            block.start in block.successors and _OVER_THREADS not in instructions[-1].modifiers,
+            not effects, not effects and len(instructions) <= _JUMP,
             {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
     asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
