@@ -18,6 +18,8 @@ SEEDS = (None, 0, 1, 2)
 
 SPECIALIZED = {"pipeline_strategy": "warp-specialize"}
 """Options of a compilation."""
+LIGHT = {**SPECIALIZED, "rrt_size_threshold": 0}
+"""Without overlapping iterations of the agent that computes."""
 
 ROWS = 7
 

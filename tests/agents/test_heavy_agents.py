@@ -6,7 +6,7 @@ import random
 import pytest
 
 import tileiras
-from tests.agents.running import SEEDS, is_specialized, sites, survives, verify
+from tests.agents.running import LIGHT, SEEDS, SPECIALIZED, is_specialized, sites, survives, verify
 from tests.kernels import tensor_maps
 from tests.kernels.dots import attention_like, matmul, with_steps_at_run_time
 from tests.kernels.loop_stages import loop_of, random_slots, slot
@@ -19,8 +19,7 @@ from tileiras.sim import emulate
 
 SCHEDULED = "tileas-generate-schedule"
 REST = "tileas-materialize-schedule"
-HEAVY = {"pipeline_strategy": "warp-specialize"}
-LIGHT = {**HEAVY, "rrt_size_threshold": 0}
+HEAVY = SPECIALIZED
 
 
 def overlaps(artifact) -> bool:

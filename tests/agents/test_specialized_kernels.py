@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.agents.running import SEEDS, SPECIALIZED, is_specialized, sites, survives
+from tests.agents.running import LIGHT, SEEDS, SPECIALIZED, is_specialized, sites, survives
 from tests.kernels.dots import attention_like, converted, matmul
 from tests.kernels.pipelined import K, check, through_pointers
 from tests.kernels.pipelined import matmul as with_run_time_bounds
@@ -108,7 +108,7 @@ def test_boxes_that_warps_read(gpu, assemble):
 @pytest.mark.parametrize("name", ["warpgroups", "warps", "rounds", "guarded rounds"])
 def test_nothing_that_orders_agents_is_superfluous(name, maps):
     kernel = KERNELS[name]()
-    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, **LIGHT)
     found = sites(artifact.text)
     assert len(found) >= 10
 
@@ -121,7 +121,7 @@ def test_nothing_that_orders_agents_is_superfluous(name, maps):
 def test_what_threads_store_for_dots_is_fenced_once():
     """All threads fence behind their wait for the copies of A, which is after they have stored B."""
     kernel = converted((64, 16, 32), "b", "f32", "f16", steps=6)
-    artifact = kernel.compiled("sm_90", emit="ptx", **SPECIALIZED)
+    artifact = kernel.compiled("sm_90", emit="ptx", **LIGHT)
     fences = [(line, broken) for line, broken in sites(artifact.text) if line.startswith("fence.proxy")]
     assert is_specialized(artifact.text) and len(fences) == 1
 

@@ -301,6 +301,9 @@ def test_an_occupancy_yields_to_accumulators():
 
 def test_every_cta_of_a_cluster_reads_its_own_shared_memory():
     """Whose addresses have the CTA's rank above the bits that a descriptor takes."""
-    kernel = Matmul((128, 128, 64), steps=2, hints="sm_100 = {num_cta_in_cga = 2}").kernel()
-    check(kernel, "f16 64x128")
-    check(kernel, "f16 64x128", tensor_maps="host")
+    product = Matmul((128, 128, 64), steps=2, hints="sm_100 = {num_cta_in_cga = 2}")
+    check(product.kernel(), "f16 64x128")
+    # What threads copy of B keeps the CTAs from multiplying together.
+    product.load_b = product.load_b.replace(" : ", " optimization_hints = <sm_100 = {allow_tma = false}> : ", 1)
+    artifact = check(product.kernel(), "f16 64x128", tensor_maps="host")
+    assert "cp.async.bulk.tensor" in artifact and "cp.async.cg" in artifact
