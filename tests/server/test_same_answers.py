@@ -1,5 +1,6 @@
 """A command answers through the service as it does without: outputs, exit codes, files, what it takes over."""
 
+import fcntl
 import json
 import os
 import pty
@@ -97,8 +98,22 @@ def test_standard_input_is_a_pipe_or_a_file(service, folder):
     assert found[0] == found[1] and found[0][0] == piped
 
 
-def test_descriptors_keep_their_numbers(service, folder):
-    read, write = os.pipe()
+@pytest.fixture
+def many_descriptors():
+    """Lets this process and its children have descriptors of four digits."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] != resource.RLIM_INFINITY and limits[1] < 4096:
+        pytest.skip("the system allows too few")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.parametrize("at_least", [0, 2000])
+def test_descriptors_keep_their_numbers(service, folder, at_least, many_descriptors):
+    read, low = os.pipe()
+    write = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, at_least)
+    os.close(low)
     with open(read, "rb") as reading:
         words = (*PTX, "-o", f"/dev/fd/{write}")
         answer = both(service, words, folder, pass_fds=(write,))

@@ -69,7 +69,10 @@ def _end_owner(owner: int, sentinel: int) -> None:
     import select
     import signal
 
-    select.select([sentinel], [], [])
+    # `select` takes no descriptor above 1023, and owners may have many open.
+    waiting = select.poll()
+    waiting.register(sentinel, select.POLLIN)
+    waiting.poll()
     if os.getppid() == owner:
         os.kill(owner, signal.SIGKILL)
 

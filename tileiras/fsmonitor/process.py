@@ -205,12 +205,14 @@ class Process:
 def _wait_for(monitor: Monitor, cookie: str) -> bool:
     """Takes events in until that of a file comes that the client has made."""
     until = time.monotonic() + COOKIE_SECONDS
+    poll = select.poll()
+    poll.register(monitor, select.POLLIN)
     while not monitor.lost:
         monitor.drain()
         if monitor.saw(cookie):
             return True
         left = until - time.monotonic()
-        if left <= 0 or not select.select([monitor], [], [], left)[0]:
+        if left <= 0 or not poll.poll(left * 1000):
             break
     return False
 
