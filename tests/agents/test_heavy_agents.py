@@ -8,7 +8,7 @@ import pytest
 import tileiras
 from tests.agents.running import LIGHT, SEEDS, SPECIALIZED, is_specialized, sites, survives, verify
 from tests.kernels import tensor_maps
-from tests.kernels.dots import attention_like, matmul, with_steps_at_run_time
+from tests.kernels.dots import attention_like, converted, matmul, with_steps_at_run_time
 from tests.kernels.loop_stages import loop_of, random_slots, slot
 from tests.kernels.tensor_maps import Arrays
 from tests.tileas_stage import compiled_and_described, through
@@ -65,6 +65,17 @@ def test_any_stages_of_a_product_and_any_number_of_iterations(gpu, maps, seed):
     code, metadata = in_random_stages(module, gpu, maps, random.Random(seed), 3)
     for steps in (0, 1, 2, 3, 5):
         Arrays(64, 71, max(1, steps) * 32).launch(code, metadata, seed, steps)
+
+
+@pytest.mark.parametrize("gpu, which", [("sm_90", "a"), ("sm_120", "b")])
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_computed_of_a_tile_runs_where_its_operand_is_needed(gpu, which, seed):
+    kernel = converted((64, 64, 32), which, "f16", "tf32", steps=5)
+    module = kernel.after(SCHEDULED, gpu, **LIGHT)
+    code, metadata = in_random_stages(module, gpu, "none", random.Random(seed), 3)
+    found = [array.copy() for array in kernel.outputs]
+    emulate(code, "k", kernel.grid, [*kernel.inputs, *found], metadata, seed=seed)
+    kernel._compare(found)
 
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])

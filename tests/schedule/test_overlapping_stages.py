@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.kernels.dots import attention_like, with_steps_at_run_time
+from tests.kernels.dots import attention_like, converted, with_steps_at_run_time
 from tests.kernels.loop_stages import loop_of, random_slots, slot, slots_from
 from tests.kernels.pipelined import K, check, matmul
 from tests.kernels.views import Kernel, names
@@ -63,6 +63,17 @@ def test_any_stages_of_attention(gpu, size, seed):
     through(module, gpu=gpu, from_=REST)
     found = [array.copy() for array in kernel.outputs]
     run(kernel, compiled(module, gpu), seed, found)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_computed_of_a_tile_runs_where_its_operand_is_needed(seed):
+    kernel = converted((32, 32, 32), "b", "f16", "tf32", steps=5)
+    module = kernel.after(SCHEDULED, "sm_80", v2_opt_level=2)
+    loop = loop_of(module)
+    slot(loop, random_slots(loop, random.Random(seed), 3), 5)
+    through(module, gpu="sm_80", from_=REST)
+    found = [array.copy() for array in kernel.outputs]
+    run(kernel, compiled(module, "sm_80"), seed, found)
 
 
 def test_registers_that_a_product_reads_are_not_written_meanwhile():

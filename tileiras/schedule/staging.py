@@ -7,7 +7,7 @@ loop.  It is worth it when what it brings goes through shared memory anyway, on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import Leaf, copied_vector, feeds_dot, leaves_of, operand_layout, refused, rounds
@@ -16,6 +16,7 @@ from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
+    Attribute,
     Block,
     BlockArgument,
     Builder,
@@ -248,18 +249,20 @@ def read_in(
     load: tileas.Load,
     read: Callable[[LinearLayout], Value],
     before: Operation | None = None,
+    slot: Mapping[str, Attribute] | None = None,
 ) -> Value:
     """Rematerializes `value`, which is computed from the data of `load` by operations that move with conversions, in
     `layout`: where it was, or before another operation.
 
-    `read(layout)` gives the load's tile in a layout.
+    `read(layout)` gives the load's tile in a layout; what is computed of it runs in the same `slot` of a schedule, that
+    of the conversion.
     """
     if value is load.data:
         return read(layout)
     op = value.defining_op
-    operand = read_in(op.operands[0], operand_layout(op, layout), load, read, before)
+    operand = read_in(op.operands[0], operand_layout(op, layout), load, read, before, slot)
     result = with_layout(op.results[0].type, layout)
-    new = type(op).create((operand,), (result,), dict(op.attributes), location=op.location)
+    new = type(op).create((operand,), (result,), {**op.attributes, **(slot or {})}, location=op.location)
     place = op if before is None else before
     place.parent.insert_before(new, place)
     return new.results[0]

@@ -157,7 +157,8 @@ class _Stage:
 
         for leaf in staged.leaves:
             layout = layout_of(leaf.convert.result.type)
-            value = read_in(leaf.convert.operand, layout, load, partial(reading, reader=leaf.convert), self._first)
+            read_there, slot = partial(reading, reader=leaf.convert), slot_attributes(leaf.convert)
+            value = read_in(leaf.convert.operand, layout, load, read_there, self._first, slot)
             leaf.convert.replace_all_uses_with((value,))
             leaf.convert.erase()
         erase_unused(load.data)

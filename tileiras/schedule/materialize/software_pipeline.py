@@ -282,7 +282,8 @@ class _Pipeline:
 
             for leaf in staged.leaves:
                 convert = leaf.convert
-                value = read_in(convert.operand, layout_of(convert.result.type), load, partial(reading, reader=convert))
+                read_there, slot = partial(reading, reader=convert), slot_attributes(convert)
+                value = read_in(convert.operand, layout_of(convert.result.type), load, read_there, slot=slot)
                 convert.replace_all_uses_with((value,))
                 convert.erase()
             erase_unused(load.data)

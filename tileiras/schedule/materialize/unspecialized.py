@@ -94,6 +94,8 @@ def held_iterations(staged: StagedLoad, analysis: ScheduleAnalysis) -> int:
     block = analysis.loop.body.block
     last = 0
     readers: list[Operation] = [user for user in staged.load.data.users if user is not block.last]
+    # What is computed of a tile on its way to a conversion is computed where the conversion is.
+    readers += [leaf.convert for leaf in staged.leaves]
     in_place = {leaf.convert for leaf in staged.leaves if leaf.in_place}
     for op in readers:
         last = max(last, slots[op if op.parent is block else block.find_ancestor_op(op)][0])
