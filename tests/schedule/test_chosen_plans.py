@@ -56,6 +56,26 @@ def test_choice(name, gpu, maps, plan, why):
     assert (AGENTS if plan == "agents" else ONE) in said
 
 
+def overlaps(kernel: Kernel, gpu: str, maps: str, **options: int | str) -> bool:
+    artifact = kernel.compiled(gpu, tensor_maps=maps, **options)
+    return any("2 iterations overlap" in each.message for each in artifact.diagnostics)
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
+def test_iterations_of_the_agent_that_computes_overlap_where_an_sm_has_one_warpgroup(gpu, maps):
+    """Of tiles of 64x64 elements of 2 bytes with d 64 an SM holds several CTAs, whose products are under way while this
+    one computes."""
+    alone, among_others = (
+        attention_like(1, rows=64, columns=64, depth=depth, steps=5, gpu_name=gpu, halved=True) for depth in (128, 64)
+    )
+    assert overlaps(alone, gpu, maps) and not overlaps(alone, gpu, maps, rrt_size_threshold=0)
+    assert not overlaps(among_others, gpu, maps)
+    artifact = alone.compiled(gpu, tensor_maps=maps)
+    for seed in (None, 0, 1):
+        alone.emulated(artifact, seed)
+
+
 def test_options_of_the_unspecialized_pipeline_choose_it():
     kernel = KERNELS["product"]()
     for options in ({"v2_opt_level": 1}, {"unspecialized_pipeline_num_stages": 3}, {"opt_level": 0}):

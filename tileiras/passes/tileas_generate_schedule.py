@@ -6,7 +6,8 @@ how many iterations' tiles there are at a time, the one that is computed include
 and by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: loads that run ahead are left to an agent
 of their own where they can be.  The heavy variant also places what the agent that computes does, on the units and with
 the registers that it has then (`schedule/agent_stages.py`).  With `auto` loads are left to an agent where a rule says
-that it pays (`schedule/warp_specialize.py`).  `serial` leaves all loops as they are.
+that it pays (`schedule/warp_specialize.py`), in the heavy variant, and with `auto-light` in the light one.  `serial`
+leaves all loops as they are.
 
 With `v2-opt-level` of 1 or more, loops whose loads run ahead are placed: where an SM has no other warps to compute
 under a product, iterations that overlap are shorter by the static model of costs, and their tiles fit into registers,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tileiras.targets import Target
 
 
-_BY_AGENT = {"": (False,), "auto": (False, True), "light": (True,), "heavy": (True,)}
+_BY_AGENT = {"": (False,), "auto": (False, True), "auto-light": (False, True), "light": (True,), "heavy": (True,)}
 """Value of `agents` -> whether an agent will load."""
 
 
@@ -59,7 +60,7 @@ class GenerateSchedule(FunctionPass):
         from tileiras.dialects import scf
 
         # By the rule of `auto` only loops whose loads run ahead leave them to another agent.
-        specializes = self.agents not in ("", "auto")
+        specializes = self.agents in ("light", "heavy")
         if any(isinstance(inner, scf.ForOp) for inner in func.walk()):
             # A dozen modules, for kernels with loops only.
             from tileiras.schedule.plain import generate_schedule, leave_serial
@@ -70,7 +71,7 @@ class GenerateSchedule(FunctionPass):
             done = generate_schedule(func, gpu, self.num_stages or None, context.engine, _BY_AGENT[self.agents])
             self._pipelined += done.pipelined
             self._refused += done.refused
-            specializes |= self.agents == "auto" and done.pipelined > 0
+            specializes |= bool(self.agents) and done.pipelined > 0
             if self.v2_opt_level > 0 and done.pipelined and not self.agents:
                 from tileiras.schedule.overlap import overlap_loops
 

@@ -92,10 +92,12 @@ def overlap_loops(
 
 
 class Computing(NamedTuple):
-    """Of an agent that computes beside one that loads: the CTAs of an SM, and the registers of a thread for tiles."""
+    """Of an agent that computes beside one that loads: the CTAs of an SM, the registers of a thread for tiles, and
+    whether iterations overlap only where no other CTA computes under the products of this one."""
 
     ctas: int
     registers: int
+    only_alone: bool = False
 
 
 class LoopOverlap:
@@ -188,8 +190,11 @@ class LoopOverlap:
         agent that loads they do for one warpgroup; several take turns (`warpgroup_turns.py`)."""
         if self._constraints.serial or trip_count(self._loop) == 1:
             return False
-        if level > 1 or self._computing is not None:
-            return level > 1 or self._warps <= GROUP
+        if level > 1:
+            return True
+        if self._computing is not None:
+            beside = self._computing.ctas if self._computing.only_alone else 1
+            return beside * self._warps <= GROUP
         by_threads = (each for each in self._staged if consumer_kind(each) != WARPGROUPS)
         return not any(map(comes_in_boxes, by_threads)) and self._resident_warps() <= GROUP
 

@@ -37,7 +37,7 @@ from .resource_table import Resources, Unit, resources
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
-AUTO, HEAVY = "auto", "heavy"
+AUTO, AUTO_LIGHT, HEAVY = "auto", "auto-light", "heavy"
 
 LEAST_TRIPS, LEAST_BYTES = 3, 8192
 """Of a loop that `auto` specializes, where its trip count is known, and of the tiles of an iteration."""
@@ -51,7 +51,8 @@ def specialize_loops(
     schedules say from now on; a remark gives the reason where they do not.  `level`, `iterations` and `forced` are of
     the heavy variant (`agent_stages.py`)."""
     loops = [op for op in func.walk() if isinstance(op, scf.ForOp) and _kind(op) == tileas.PLAIN]
-    if not loops and variant == AUTO:
+    by_rule, heavy = variant in (AUTO, AUTO_LIGHT), variant in (AUTO, HEAVY)
+    if not loops and by_rule:
         return False
     try:
         if not loops:
@@ -60,11 +61,11 @@ def specialize_loops(
             raise NotSeparable(loop, "the loads of a loop go through single stages, which its own threads fill")
         plan = plan_agents(func, target, loops)
         # Without agents, all threads of both CTAs would meet in each iteration of a product in a loop over tiles.
-        why = _gain(func, plan, target) if variant == AUTO and not pairs_need_mma_agent(func) else ""
-        if variant == HEAVY:
+        why = _gain(func, plan, target) if by_rule and not pairs_need_mma_agent(func) else ""
+        if heavy:
             from .agent_stages import place_agents
 
-            plan = place_agents(func, plan, target, level, iterations, engine, forced)
+            plan = place_agents(func, plan, target, level, iterations, engine, forced, by_rule)
     except NotSeparable as found:
         leave_plain(loops, target)
         if engine is not None:

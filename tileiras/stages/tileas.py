@@ -180,7 +180,7 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
     elif row.made is GenerateSchedule and options.pipeline_strategy == "warp-specialize":
         given["agents"] = "light" if options.rrt_size_threshold == 0 else "heavy"
     elif row.made is GenerateSchedule and _is_left_to_a_rule(options):
-        given["agents"] = "auto"
+        given["agents"] = "auto-light" if options.rrt_size_threshold == 0 else "auto"
     item = row.made(**given)
     return item.after(row.after) if row.after else item
 
