@@ -121,6 +121,18 @@ class LiveRegisters:
         return sum(map(self.words, through)) + self.of_block(loop.body.block)
 
 
+def registers_behind(op: Operation, loop: scf.ForOp, apart: Collection[Operation] = ()) -> int:
+    """Registers that tiles take right behind an operation of a loop's body, without what operations `apart` give."""
+    operations = list(loop.body.block.operations)
+    later = operations[operations.index(op) + 1 :]
+    live = LiveRegisters()
+    used = {value for each in later for value in (*each.operands, *live.used_inside(each))}
+    made = (value for value in used if value.parent_block is loop.body.block and value.defining_op not in later)
+    own = set(_blocks(loop))
+    through = (value for value in live.used_inside(loop) if value.parent_block not in own)
+    return sum(live.held(value) for value in (*made, *through) if value.defining_op not in apart)
+
+
 def loop_registers(loop: scf.ForOp) -> int:
     """Most registers that tiles take at a time while the loop runs, those included that wait for its end."""
     return LiveRegisters().of_loop(loop)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.analysis.copied_loads import loads_of, rounds
-from tileiras.analysis.dots_in_flight import carried_in_flight
+from tileiras.analysis.dots_in_flight import carried_in_flight, is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -22,8 +22,10 @@ from tileiras.dialects import scf
 from tileiras.ir import Operation, UnitAttr
 from tileiras.layout.accumulators import reads_a_in_tensor_memory
 from tileiras.named_tuple import NamedTuple
+from tileiras.resources.limits import LEAST_RESERVE, threads_of
+from tileiras.resources.registers import registers_behind, words
 from tileiras.resources.shared_memory import ring_bytes, scratch_beside, shared_budget
-from tileiras.targets import CopyAtom, Target, find_copy_atom
+from tileiras.targets import CopyAtom, Target, find_copy_atom, registers_per_thread
 
 from .induction_variable import can_look_ahead, trip_count
 from .materialize.register_prefetch import prefetched_loads
@@ -266,7 +268,8 @@ class _Scheduler:
             self._as_written(loop, "no shared memory is left")
             return False
         # A dot under way reads its tiles for an iteration longer: a stage more keeps as many copies ahead of it.
-        in_flight = any(leaf.in_place for each in staged for leaf in each.leaves) and bool(carried_in_flight(loop))
+        in_place = any(leaf.in_place for each in staged for leaf in each.leaves)
+        in_flight = in_place and bool(carried_in_flight(loop)) and self._holds_operands(loop, staged)
         if in_flight and not self._stages:
             known = trip_count(loop)
             wanted = wanted + 1 if known is None else min(wanted + 1, known)
@@ -280,3 +283,18 @@ class _Scheduler:
         self._rings[loop] = number * sum(s.stage_bytes for s in staged)
         self._schedule(loop, tileas.PLAIN, number, [each.load for each in staged])
         return True
+
+    def _holds_operands(self, loop: scf.ForOp, staged: list[StagedLoad]) -> bool:
+        """Whether a thread has registers for the operands of dots that are under way while the first dot of the next
+        iteration is.
+
+        ptxas 13.5 serializes all dots of a loop, their steps along K included, where it has not (its message C7511).
+        """
+        dots = [dot for dot in carried_in_flight(loop).values() if is_of_warpgroups(dot)]
+        operands = sum(words(dot.a) for dot in dots)
+        first = next((op for op in loop.body.block.operations if is_of_warpgroups(op)), None)
+        if not operands or first is None or first in dots:
+            return True
+        gone = _gone(staged)
+        there = registers_per_thread(threads_of(self._func), self._func.kernel_spec.occupancy or 1)
+        return registers_behind(first, loop, gone) + operands + LEAST_RESERVE <= there

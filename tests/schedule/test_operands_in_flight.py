@@ -1,0 +1,23 @@
+"""Dots that are under way between iterations keep their operands in registers: only where a thread has these."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels.dots import attention_like
+from tileiras.codegen import ptxas as assembler
+from tileiras.dialects import nv_tileas as tileas
+
+SCHEDULED = "tileas-generate-schedule"
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
+@pytest.mark.parametrize("ctas, in_flight", [(1, True), (2, False)])
+def test_probabilities_stay_in_registers_where_there_are_any(ctas, in_flight, maps, ptxas):
+    """64 registers of scores, 32 of probabilities and 32 of the result are all that a thread of two CTAs has: ptxas
+    would serialize both products."""
+    kernel = attention_like(ctas, rows=128, columns=128, depth=64, steps=4, halved=True)
+    module = kernel.after(SCHEDULED, "sm_90", pipeline_strategy="unspecialize", tensor_maps=maps)
+    assert [tileas.DOTS_IN_FLIGHT in op.attributes for op in module.walk() if op.name == "scf.for"] == [in_flight]
+    artifact = kernel.check("sm_90", pipeline_strategy="unspecialize", tensor_maps=maps)
+    assert not assembler.assemble(artifact.text, "sm_90").messages
