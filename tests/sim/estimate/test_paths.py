@@ -217,6 +217,57 @@ def test_a_branch_behind_a_wait_does_not_lead_into_its_next_turn():
     assert [executed(walker, path)["STS"] for path in paths] == [6, 6]
 
 
+def test_a_branch_does_not_lead_to_its_target_through_what_is_not_executed():
+    """A stage that is not filled any more: behind what fills it comes, in the same code, what goes on with the next."""
+    fill = """
+        mbarrier.try_wait.parity.shared.b64 %p8, [{at}], %r13;
+        not.pred %p9, %p8;
+        @%p9 bra {look};
+        mbarrier.arrive.shared.b64 _, [{at}];"""
+    body = loop(
+        f"""and.b32 %r14, %r100, 1;
+        xor.b32 %r13, %r14, 1;
+        sub.u32 %r15, %r20, %r100;
+        setp.gt.s32 %p7, %r15, 1;
+        @%p7 bra MORE;
+        bra.uni OTHER;
+        MORE:
+        @%p4 bra FILLED;
+        LOOK:{fill.format(at="%r10", look="LOOK")}
+        FILLED:
+        @%p6 bra BEHIND;
+        @%p4 bra OTHER;
+        red.shared.add.u32 [%r10+64], %r15;
+        OTHER:
+        @%p4 bra BEHIND;
+        LOOK_AGAIN:{fill.format(at="%r10+8", look="LOOK_AGAIN")}
+        BEHIND:
+        @%p4 bra LAST;
+        red.shared.add.u32 [%r10+128], %r14;
+        LAST:
+        bar.sync 0;""", 5,
+    )  # fmt: skip
+    found = walked(kernel(
+        f"""mov.u32 %r10, data;
+        mov.f32 %f0, 0f00000000;
+        setp.ne.u32 %p4, %r1, 0;
+        cvt.u32.u64 %r20, %a1;
+        setp.ne.u64 %p6, %a2, 0;
+        @%p4 bra READY;
+        mbarrier.init.shared.b64 [%r10], 1;
+        mbarrier.init.shared.b64 [%r10+8], 1;
+        READY:
+        bar.sync 0;
+        {body}
+        {STORE}""",
+        64, "sm_100a", shared=1024, parameters=3,
+    ), [OUT, 0, 0], "B200")  # fmt: skip
+    assert everything_is_given_once_and_in_order(*found)
+    _, walker, paths = found
+    counts = [executed(walker, path) for path in paths]
+    assert [(each["SYNCS"], each["ATOMS"]) for each in counts] == [(12, 5), (2, 0)]
+
+
 # ---- code that does not belong to the PTX ---------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ import re
 
 from tileiras.codegen.machine_code import Instruction
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.estimate.paths import UNITS, MachineBlock
+from tileiras.sim.estimate.machine_blocks import UNITS, MachineBlock
 from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 
 WARP = 32

@@ -11,118 +11,19 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection
-from statistics import median_low
 
-from tileiras.codegen.machine_code import INSTRUCTION_BYTES, Instruction, MachineCode
+from tileiras.codegen.machine_code import MachineCode
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.emulator.recording import (
-    Arrive,
-    BarrierInit,
-    BlockBarrier,
-    ClusterBarrier,
-    Commit,
-    Copy,
-    Multiply,
-    PhaseWait,
-    SetRegisters,
-    Transfer,
-    WaitGroup,
-)
 from tileiras.sim.errors import SimulationError
-from tileiras.sim.estimate.events import Access, Event, PtxBlock, WarpTrace
-
-BRANCHES = frozenset({"BRA", "BRX", "BRXU", "EXIT", "RET", "JMP", "JMX"})
-
-#: What the emulator tells of -> machine instructions that do it.
-_FAMILIES: dict[str, str] = {
-    "access": "LDG LDS LDSM LD STG STS ST STSM RED REDG ATOM ATOMG ATOMS LDGSTS LDL STL",
-    "copy": "LDGSTS UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED STAS REDAS",
-    "commit": "LDGDEPBAR ARRIVES UTMACMDFLUSH UTCBAR HGMMA IGMMA QGMMA BGMMA",
-    "wait": "DEPBAR WARPGROUP",
-    "mma": "HMMA IMMA QMMA OMMA DMMA BMMA",
-    "wgmma": "HGMMA IGMMA QGMMA BGMMA",
-    "tcgen05": "UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCMXQMMA",
-    "transfer": "LDTM STTM UTCCP",
-    "mbarrier": "SYNCS",
-    "barrier": "BAR",
-    "cluster": "UCGABAR_ARV UCGABAR_WAIT",
-    "registers": "USETMAXREG",
-}
-FAMILIES_OF: dict[str, tuple[str, ...]] = {}
-for _family, _names in _FAMILIES.items():
-    for _name in _names.split():
-        FAMILIES_OF[_name] = (*FAMILIES_OF.get(_name, ()), _family)
-UNITS = frozenset(FAMILIES_OF)
-"""Opcodes of machine instructions that the emulator tells something of."""
-
-_LOADS = frozenset({"LDG", "LDS", "LDSM", "LD", "LDL", "STL"})
-"""Of those, what ptxas may move to another block, or adds on its own."""
-_SPARE = ("LDL", "STL", "WARPGROUP.DEPBAR")
-"""What ptxas adds on its own as often as it likes: spills, and waits for products that it could not keep in flight."""
-_EFFECTS = UNITS - _LOADS | {"UTCATOMSWS", "NANOSLEEP"}
-
-_FAMILY_OF_TYPE: dict[type, str] = {
-    Access: "access", Copy: "copy", Commit: "commit", WaitGroup: "wait", Transfer: "transfer", BarrierInit: "mbarrier",
-    Arrive: "mbarrier", PhaseWait: "mbarrier", BlockBarrier: "barrier", ClusterBarrier: "cluster",
-    SetRegisters: "registers",
-}  # fmt: skip
-
-
-def family_of(event: Event) -> str:
-    what = event.what
-    return what.kind if isinstance(what, Multiply) else _FAMILY_OF_TYPE[type(what)]
-
+from tileiras.sim.estimate.events import Event, PtxBlock, WarpTrace
+from tileiras.sim.estimate.machine_blocks import ALWAYS, BRANCHES, EFFECTS, JUMP, MachineBlock, is_added, prepare
+from tileiras.sim.estimate.traced_events import TracedEvents
 
 _FAR = 1 << 60
-_ALWAYS = ("", "PT", "UPT")
 _LOOKED_AT = 8
 _LOOKED_THROUGH = 24
-_JUMP = 2
-"""Instructions of a block that only branches."""
 _MOST_REPEATS = 64
 """How often a block may follow without the trace moving on, before the two are said not to belong together."""
-
-_MEETINGS = frozenset({"BSSY", "BSYNC", "BREAK", "EXIT", "NOP", "WARPSYNC", "YIELD"})
-_DIVERGED = frozenset({"DIV", "CONV"})
-"""Modifiers of branches that lead to code for warps whose threads have parted."""
-_OVER_THREADS = "ANY"
-"""Modifier of the way back of a loop that ptxas puts around an instruction whose operand has to be one for the warp: it
-takes the threads with equal values at a time."""
-
-
-def _is_added(instruction: Instruction) -> bool:
-    """Whether ptxas has added it for threads to part, meet or end: its line is that of some branch near by, often of a
-    loop's way back, and says nothing of where the code belongs."""
-    if instruction.opcode in _MEETINGS:
-        return instruction.predicate in _ALWAYS
-    return instruction.opcode == "BRA" and not _DIVERGED.isdisjoint(instruction.modifiers)
-
-
-class MachineBlock(NamedTuple):
-    """A basic block of the machine code, prepared for the walk."""
-
-    instructions: tuple[Instruction, ...]
-    successors: tuple[int, ...]
-    """Numbers of blocks, the branch's target first."""
-    anchors: tuple[int, ...]
-    """PTX lines of its instructions with effects that are executed whenever the block is, each once, in order."""
-    guarded: tuple[int, ...]
-    """PTX lines of those that are executed under a predicate, and of loads."""
-    lines: tuple[int, ...]
-    """All PTX lines of it that the walk asks for."""
-    copies: int
-    """How many iterations of the PTX's loop it stands for."""
-    loops: bool
-    """Whether it goes back to its own beginning, as a loop of the PTX does."""
-    branches_only: bool
-    """Whether none of its anchors but branches has an effect."""
-    jumps: bool
-    """Whether it is a branch and little else.  ptxas makes one of several, with the line of one of them: a warp that
-    has taken another of these goes there too."""
-    places: dict[tuple[int, str], tuple[int, ...]]
-    """(PTX line, family) -> positions of the instructions that are made of it."""
-    families: dict[str, tuple[int, ...]]
-    """Family -> positions of its instructions."""
 
 
 class Step(NamedTuple):
@@ -135,81 +36,6 @@ class Step(NamedTuple):
 
 class NoPath(SimulationError):
     """The machine code cannot have taken the path of the PTX."""
-
-
-def prepare(code: MachineCode, known: set[int], branches: set[int], several: Collection[int]) -> list[MachineBlock]:
-    """The blocks of an entry; ``known`` are the lines of the PTX that traces have, ``branches`` those that branch,
-    ``several`` those of more than one instruction."""
-    numbers = {block.start: number for number, block in enumerate(code.blocks)}
-    found = []
-    jumps: set[int] = set()  # line of the branch that ends the block before
-    for block in code.blocks:
-        instructions = code.instructions[block.start // INSTRUCTION_BYTES : block.end // INSTRUCTION_BYTES]
-        anchors: dict[int, None] = {}
-        effects = False
-        guarded: dict[int, None] = {}
-        places: dict[tuple[int, str], list[int]] = {}
-        families: dict[str, list[int]] = {}
-        only_of = {each.ptx_line for each in instructions}
-        for position, instruction in enumerate(instructions):
-            line, opcode = instruction.ptx_line, instruction.opcode
-            for family in FAMILIES_OF.get(opcode, ()):
-                families.setdefault(family, []).append(position)
-                places.setdefault((line, family), []).append(position)
-            if line not in known:
-                continue
-            # A branch is there whether it is taken or not.  ptxas puts some on the line behind the PTX's branch.
-            branches_here = opcode in BRANCHES and line in branches
-            if _is_added(instruction):
-                continue
-            if branches_here and line in jumps and (len(instructions) <= _JUMP or only_of == {line}):
-                continue  # of the next branch of the PTX, which has this one's line
-            if branches_here or opcode in _EFFECTS and instruction.predicate in _ALWAYS:
-                anchors[line] = None
-                effects |= not branches_here
-            elif opcode in _EFFECTS or opcode in _LOADS:
-                guarded[line] = None
-        for line in anchors:
-            guarded.pop(line, None)
-        jumps = {each.ptx_line for each in instructions[-1:] if each.opcode in BRANCHES}
-        plain = (each.ptx_line for each in instructions if each.opcode not in BRANCHES and not _is_added(each))
-        lines = dict.fromkeys((*anchors, *(line for line in plain if line in known)))
-        found.append(MachineBlock(
-            instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
-            tuple(lines), _copies(instructions, known - branches, several),
-            block.start in block.successors and _OVER_THREADS not in instructions[-1].modifiers,
-            not effects, not effects and len(instructions) <= _JUMP,
-            {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
-        ))  # fmt: skip
-    asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
-    return [block._replace(lines=tuple(line for line in block.lines if line in asked)) for block in found]
-
-
-def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Collection[int]) -> int:
-    """How many iterations of a PTX loop the block holds, when ptxas has unrolled it: how often most of its lines occur
-    with the same machine instruction.  `known`: lines that branch are none of them, since moves of what the loop
-    carries have the line of its way back.
-
-    Lines of memory and barriers are asked first, of which the machine has one instruction each; products may be several
-    instructions, and what else a line stands for (addresses, constants) often is, as is a line of several of the PTX
-    (inline assembly of a tile's products).
-    """
-    if instructions[-1].target is None or instructions[-1].target > instructions[-1].address:
-        return 1
-    counts: tuple[dict[tuple[int, str], int], ...] = ({}, {}, {})
-    for instruction in instructions:
-        line, opcode = instruction.ptx_line, instruction.opcode
-        if line in known and line not in several:
-            moves = (opcode in _EFFECTS or opcode in _LOADS) and not instruction.name.startswith(_SPARE)
-            kind = 2 if not moves else 1 if "mma" in FAMILIES_OF.get(opcode, ()) else 0
-            counts[kind][line, instruction.name] = counts[kind].get((line, instruction.name), 0) + 1
-    for each in counts:
-        most: dict[int, int] = {}
-        for (line, _), count in each.items():
-            most[line] = max(most.get(line, 0), count)
-        if most:
-            return median_low(most.values())
-    return 1
 
 
 class _Trace:
@@ -312,9 +138,9 @@ class Walker:
         walk = self._walks.get(key)
         if walk is None:
             walk = self._walks[key] = self._walk(trace)
-        events = _Events(trace, self.ptx, self.known)
+        events = TracedEvents(trace, self.ptx, self.known)
         taken = [events.take(self.blocks[number], at) for number, at in zip(walk.blocks, walk.reached)]
-        events.give_rest(walk, self.blocks, taken)
+        events.give_rest(walk.blocks, self.blocks, taken)
         self.told += events.told
         self.crowded += events.crowded
         return [
@@ -369,8 +195,10 @@ class Walker:
             # follows in the code is more likely than a branch to code put aside.
             foreign, between = (self._foreign(successor, view, until, first < _FAR) for until in (_FAR, first))
             foreign |= self._leads_astray(successor, view)
-            choices.append((foreign, first, between, -order))
-        _, best, _, order = min(choices)
+            # Nor is it the one that comes there only through what the warp does not execute.
+            own = self._first(successor, view, own=True) if first < _FAR else first
+            choices.append((foreign, first, between, own, -order))
+        _, best, _, _, order = min(choices)
         return None if best == _FAR and leaves else block.successors[-order]
 
     def _lines_from(self, number: int, told: Collection[int]) -> tuple[int, ...]:
@@ -379,14 +207,14 @@ class Walker:
         found: list[int] = []
         while True:
             block = self.blocks[number]
-            alone = len(block.instructions) <= _JUMP  # its branch may be one of several
+            alone = len(block.instructions) <= JUMP  # its branch may be one of several
             lines = [each.ptx_line for each in block.instructions
-                     if each.ptx_line in told and not _is_added(each) and not (alone and each.opcode in BRANCHES)]
+                     if each.ptx_line in told and not is_added(each) and not (alone and each.opcode in BRANCHES)]
             guarded = self._guarded_here(block)
             found += [line for line in lines if line not in guarded] or lines
-            prepares = block.successors == (number + 1,) and len(block.instructions) > _JUMP
+            prepares = block.successors == (number + 1,) and len(block.instructions) > JUMP
             # Code for warps whose threads have parted is elsewhere: what follows is what the branch goes around.
-            prepares |= number + 1 in block.successors and _is_added(block.instructions[-1])
+            prepares |= number + 1 in block.successors and is_added(block.instructions[-1])
             if block.anchors or not prepares or len(found) >= _LOOKED_AT:
                 return tuple(found)
             number += 1
@@ -394,7 +222,7 @@ class Walker:
     def _guarded_here(self, block: MachineBlock) -> set[int]:
         """PTX lines of which ptxas has made instructions under a predicate in the place of a branch around them: what
         they prepare is executed whether they are or not, and says nothing of what else is in the block."""
-        effects = [each for each in block.instructions if each.opcode in _EFFECTS and each.predicate not in _ALWAYS]
+        effects = [each for each in block.instructions if each.opcode in EFFECTS and each.predicate not in ALWAYS]
         around = {self._block_of[each.ptx_line] for each in effects if each.ptx_line in self._block_of}
         return {line for each in around for line in each.lines}
 
@@ -415,17 +243,18 @@ class Walker:
             return False
         return bool(block.successors) and all(self._first(each, view) == _FAR for each in block.successors)
 
-    def _first(self, number: int, view: _Trace) -> int:
+    def _first(self, number: int, view: _Trace, own: bool = False) -> int:
         """Where in the trace a block takes up: at its first instruction with effects, else at those of the blocks it
-        leads to; at any of its instructions where there are none, and for a loop of its own."""
+        leads to; at any of its instructions where there are none, and for a loop of its own.  With ``own`` it leads
+        only to where blocks lead that are made of what the warp still executes."""
         block = self.blocks[number]
         if block.anchors:
             soonest = self._soonest(block, view)
             if soonest < _FAR or not block.jumps or block.loops:
                 return soonest
-        own = min((view.following(line) for line in (block.guarded or block.lines)[:_LOOKED_AT]), default=_FAR)
+        at_all = min((view.following(line) for line in (block.guarded or block.lines)[:_LOOKED_AT]), default=_FAR)
         if block.loops:
-            return own
+            return at_all
         found, seen, waiting = _FAR, {number}, list(block.successors)
         anchored = bool(block.anchors)
         while waiting and len(seen) < _LOOKED_THROUGH:
@@ -434,6 +263,8 @@ class Walker:
                 continue
             seen.add(at)
             following = self.blocks[at]
+            if own and self._foreign(at, view, _FAR, False):
+                continue
             if following.anchors:
                 anchored = True
                 soonest = self._soonest(following, view)
@@ -441,78 +272,8 @@ class Walker:
                 if soonest < _FAR or not following.jumps or following.loops:
                     continue
             waiting += following.successors
-        return found if anchored else own
+        return found if anchored else at_all
 
     @staticmethod
     def _soonest(block: MachineBlock, view: _Trace) -> int:
         return min(view.following(line) for line in block.anchors[:_LOOKED_AT])
-
-
-class _Events:
-    """What a warp did and what is still to be given to instructions, in order, the first last."""
-
-    def __init__(self, trace: WarpTrace, ptx: dict[int, PtxBlock], known: set[tuple[int, str]]) -> None:
-        self.queues: dict[tuple[int, str], list[tuple[int, list[Event]]]] = {}
-        self.told = self.crowded = 0
-        self.visits = trace.visits
-        self.lost: list[tuple[int, Event]] = []  # whose line no instruction of their family has
-        for at in sorted(trace.events):
-            lines = ptx[trace.visits[at]].lines
-            for event in trace.events[at]:
-                # A guarded instruction that ends a block has its effects in a block of its own behind it.
-                where = at if event.line in lines else max(at - 1, 0)
-                key = (event.line, family_of(event))
-                if key not in known:
-                    self.lost.append((where, event))
-                    continue
-                queue = self.queues.setdefault(key, [])
-                if queue and queue[-1][0] == where:
-                    queue[-1][1].append(event)
-                else:
-                    queue.append((where, [event]))
-        for queue in self.queues.values():
-            queue.reverse()
-        self.lost.reverse()
-
-    def take(self, block: MachineBlock, reached: int) -> dict[int, list[Event]]:
-        """What the instructions of one execution of a block did, by position, up to a position of the trace."""
-        merged: dict[int, list[Event]] = {}
-        for key, positions in block.places.items():
-            queue = self.queues.get(key)
-            if not queue or queue[-1][0] > reached:
-                continue
-            due: list[list[Event]] = []
-            again: set[int] = set()
-            while queue and queue[-1][0] <= reached:
-                at, events = queue.pop()
-                due.append(events)
-                again.add(self.visits[at])
-            self.told += len(due)
-            # One line may have several statements, each in a block of its own.
-            self.crowded += max(0, len(due) - len(again) + 1 - len(positions))
-            # Several instructions may be made of one, and one of several that ptxas has merged.
-            for index, events in enumerate(due):
-                merged.setdefault(positions[index * len(positions) // len(due)], []).extend(events)
-        taken: dict[str, int] = {}
-        while self.lost and self.lost[-1][0] <= reached:
-            _, event = self.lost.pop()
-            family = family_of(event)
-            if family == "access":
-                continue  # ptxas needs no access for it
-            positions = block.families.get(family, (len(block.instructions) - 1,))
-            index = taken.get(family, 0)
-            taken[family] = index + 1
-            at = -1 if family == "commit" else min(index, len(positions) - 1)
-            merged.setdefault(positions[at], []).append(event)
-        return merged
-
-    def give_rest(self, walk: Walk, blocks: list[MachineBlock], taken: list[dict[int, list[Event]]]) -> None:
-        """What no execution of a block has taken goes to the last that could: nothing may be lost that others wait
-        for."""
-        for key, queue in self.queues.items():
-            for at in range(len(walk.blocks) - 1, -1, -1) if queue else ():
-                positions = blocks[walk.blocks[at]].places.get(key)
-                if positions is not None:
-                    for _, events in reversed(queue):
-                        taken[at].setdefault(positions[-1], []).extend(events)
-                    break

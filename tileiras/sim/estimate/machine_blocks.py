@@ -1,0 +1,164 @@
+"""The blocks of an entry's machine code, prepared for finding the path of a warp through them.
+
+ptxas gives each machine instruction the line of one of the PTX.  What it has added for threads to part and meet has the
+line of some branch near by, one instruction may stand for several branches, and a loop's block for several iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from statistics import median_low
+
+from tileiras.codegen.machine_code import INSTRUCTION_BYTES, Instruction, MachineCode
+from tileiras.named_tuple import NamedTuple
+
+BRANCHES = frozenset({"BRA", "BRX", "BRXU", "EXIT", "RET", "JMP", "JMX"})
+
+#: What the emulator tells of -> machine instructions that do it.
+_FAMILIES: dict[str, str] = {
+    "access": "LDG LDS LDSM LD STG STS ST STSM RED REDG ATOM ATOMG ATOMS LDGSTS LDL STL",
+    "copy": "LDGSTS UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED STAS REDAS",
+    "commit": "LDGDEPBAR ARRIVES UTMACMDFLUSH UTCBAR HGMMA IGMMA QGMMA BGMMA",
+    "wait": "DEPBAR WARPGROUP",
+    "mma": "HMMA IMMA QMMA OMMA DMMA BMMA",
+    "wgmma": "HGMMA IGMMA QGMMA BGMMA",
+    "tcgen05": "UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCMXQMMA",
+    "transfer": "LDTM STTM UTCCP",
+    "mbarrier": "SYNCS",
+    "barrier": "BAR",
+    "cluster": "UCGABAR_ARV UCGABAR_WAIT",
+    "registers": "USETMAXREG",
+}
+FAMILIES_OF: dict[str, tuple[str, ...]] = {}
+for _family, _names in _FAMILIES.items():
+    for _name in _names.split():
+        FAMILIES_OF[_name] = (*FAMILIES_OF.get(_name, ()), _family)
+UNITS = frozenset(FAMILIES_OF)
+"""Opcodes of machine instructions that the emulator tells something of."""
+
+LOADS = frozenset({"LDG", "LDS", "LDSM", "LD", "LDL", "STL"})
+"""Of those, what ptxas may move to another block, or adds on its own."""
+_SPARE = ("LDL", "STL", "WARPGROUP.DEPBAR")
+"""What ptxas adds on its own as often as it likes: spills, and waits for products that it could not keep in flight."""
+EFFECTS = UNITS - LOADS | {"UTCATOMSWS", "NANOSLEEP"}
+
+ALWAYS = ("", "PT", "UPT")
+JUMP = 2
+"""Instructions of a block that only branches."""
+
+_MEETINGS = frozenset({"BSSY", "BSYNC", "BREAK", "EXIT", "NOP", "WARPSYNC", "YIELD"})
+_DIVERGED = frozenset({"DIV", "CONV"})
+"""Modifiers of branches that lead to code for warps whose threads have parted."""
+_OVER_THREADS = "ANY"
+"""Modifier of the way back of a loop that ptxas puts around an instruction whose operand has to be one for the warp: it
+takes the threads with equal values at a time."""
+
+
+def is_added(instruction: Instruction) -> bool:
+    """Whether ptxas has added it for threads to part, meet or end: its line is that of some branch near by, often of a
+    loop's way back, and says nothing of where the code belongs."""
+    if instruction.opcode in _MEETINGS:
+        return instruction.predicate in ALWAYS
+    return instruction.opcode == "BRA" and not _DIVERGED.isdisjoint(instruction.modifiers)
+
+
+class MachineBlock(NamedTuple):
+    """A basic block of the machine code, prepared for the walk."""
+
+    instructions: tuple[Instruction, ...]
+    successors: tuple[int, ...]
+    """Numbers of blocks, the branch's target first."""
+    anchors: tuple[int, ...]
+    """PTX lines of its instructions with effects that are executed whenever the block is, each once, in order."""
+    guarded: tuple[int, ...]
+    """PTX lines of those that are executed under a predicate, and of loads."""
+    lines: tuple[int, ...]
+    """All PTX lines of it that the walk asks for."""
+    copies: int
+    """How many iterations of the PTX's loop it stands for."""
+    loops: bool
+    """Whether it goes back to its own beginning, as a loop of the PTX does."""
+    branches_only: bool
+    """Whether none of its anchors but branches has an effect."""
+    jumps: bool
+    """Whether it is a branch and little else.  ptxas makes one of several, with the line of one of them: a warp that
+    has taken another of these goes there too."""
+    places: dict[tuple[int, str], tuple[int, ...]]
+    """(PTX line, family) -> positions of the instructions that are made of it."""
+    families: dict[str, tuple[int, ...]]
+    """Family -> positions of its instructions."""
+
+
+def prepare(code: MachineCode, known: set[int], branches: set[int], several: Collection[int]) -> list[MachineBlock]:
+    """The blocks of an entry; ``known`` are the lines of the PTX that traces have, ``branches`` those that branch,
+    ``several`` those of more than one instruction."""
+    numbers = {block.start: number for number, block in enumerate(code.blocks)}
+    found = []
+    jumps: set[int] = set()  # line of the branch that ends the block before
+    for block in code.blocks:
+        instructions = code.instructions[block.start // INSTRUCTION_BYTES : block.end // INSTRUCTION_BYTES]
+        anchors: dict[int, None] = {}
+        effects = False
+        guarded: dict[int, None] = {}
+        places: dict[tuple[int, str], list[int]] = {}
+        families: dict[str, list[int]] = {}
+        only_of = {each.ptx_line for each in instructions}
+        for position, instruction in enumerate(instructions):
+            line, opcode = instruction.ptx_line, instruction.opcode
+            for family in FAMILIES_OF.get(opcode, ()):
+                families.setdefault(family, []).append(position)
+                places.setdefault((line, family), []).append(position)
+            if line not in known:
+                continue
+            # A branch is there whether it is taken or not.  ptxas puts some on the line behind the PTX's branch.
+            branches_here = opcode in BRANCHES and line in branches
+            if is_added(instruction):
+                continue
+            if branches_here and line in jumps and (len(instructions) <= JUMP or only_of == {line}):
+                continue  # of the next branch of the PTX, which has this one's line
+            if branches_here or opcode in EFFECTS and instruction.predicate in ALWAYS:
+                anchors[line] = None
+                effects |= not branches_here
+            elif opcode in EFFECTS or opcode in LOADS:
+                guarded[line] = None
+        for line in anchors:
+            guarded.pop(line, None)
+        jumps = {each.ptx_line for each in instructions[-1:] if each.opcode in BRANCHES}
+        plain = (each.ptx_line for each in instructions if each.opcode not in BRANCHES and not is_added(each))
+        lines = dict.fromkeys((*anchors, *(line for line in plain if line in known)))
+        found.append(MachineBlock(
+            instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
+            tuple(lines), _copies(instructions, known - branches, several),
+            block.start in block.successors and _OVER_THREADS not in instructions[-1].modifiers,
+            not effects, not effects and len(instructions) <= JUMP,
+            {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
+        ))  # fmt: skip
+    asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
+    return [block._replace(lines=tuple(line for line in block.lines if line in asked)) for block in found]
+
+
+def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Collection[int]) -> int:
+    """How many iterations of a PTX loop the block holds, when ptxas has unrolled it: how often most of its lines occur
+    with the same machine instruction.  `known`: lines that branch are none of them, since moves of what the loop
+    carries have the line of its way back.
+
+    Lines of memory and barriers are asked first, of which the machine has one instruction each; products may be several
+    instructions, and what else a line stands for (addresses, constants) often is, as is a line of several of the PTX
+    (inline assembly of a tile's products).
+    """
+    if instructions[-1].target is None or instructions[-1].target > instructions[-1].address:
+        return 1
+    counts: tuple[dict[tuple[int, str], int], ...] = ({}, {}, {})
+    for instruction in instructions:
+        line, opcode = instruction.ptx_line, instruction.opcode
+        if line in known and line not in several:
+            moves = (opcode in EFFECTS or opcode in LOADS) and not instruction.name.startswith(_SPARE)
+            kind = 2 if not moves else 1 if "mma" in FAMILIES_OF.get(opcode, ()) else 0
+            counts[kind][line, instruction.name] = counts[kind].get((line, instruction.name), 0) + 1
+    for each in counts:
+        most: dict[int, int] = {}
+        for (line, _), count in each.items():
+            most[line] = max(most.get(line, 0), count)
+        if most:
+            return median_low(most.values())
+    return 1

@@ -1,0 +1,102 @@
+"""What a path did: events of the recording, given to the machine instructions that are made of their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileiras.sim.emulator.recording import (
+    Arrive,
+    BarrierInit,
+    BlockBarrier,
+    ClusterBarrier,
+    Commit,
+    Copy,
+    Multiply,
+    PhaseWait,
+    SetRegisters,
+    Transfer,
+    WaitGroup,
+)
+from tileiras.sim.estimate.events import Access, Event, PtxBlock, WarpTrace
+from tileiras.sim.estimate.machine_blocks import MachineBlock
+
+_FAMILY_OF_TYPE: dict[type, str] = {
+    Access: "access", Copy: "copy", Commit: "commit", WaitGroup: "wait", Transfer: "transfer", BarrierInit: "mbarrier",
+    Arrive: "mbarrier", PhaseWait: "mbarrier", BlockBarrier: "barrier", ClusterBarrier: "cluster",
+    SetRegisters: "registers",
+}  # fmt: skip
+
+
+def family_of(event: Event) -> str:
+    what = event.what
+    return what.kind if isinstance(what, Multiply) else _FAMILY_OF_TYPE[type(what)]
+
+
+class TracedEvents:
+    """What a warp did and what is still to be given to instructions, in order, the first last."""
+
+    def __init__(self, trace: WarpTrace, ptx: dict[int, PtxBlock], known: set[tuple[int, str]]) -> None:
+        self.queues: dict[tuple[int, str], list[tuple[int, list[Event]]]] = {}
+        self.told = self.crowded = 0
+        self.visits = trace.visits
+        self.lost: list[tuple[int, Event]] = []  # whose line no instruction of their family has
+        for at in sorted(trace.events):
+            lines = ptx[trace.visits[at]].lines
+            for event in trace.events[at]:
+                # A guarded instruction that ends a block has its effects in a block of its own behind it.
+                where = at if event.line in lines else max(at - 1, 0)
+                key = (event.line, family_of(event))
+                if key not in known:
+                    self.lost.append((where, event))
+                    continue
+                queue = self.queues.setdefault(key, [])
+                if queue and queue[-1][0] == where:
+                    queue[-1][1].append(event)
+                else:
+                    queue.append((where, [event]))
+        for queue in self.queues.values():
+            queue.reverse()
+        self.lost.reverse()
+
+    def take(self, block: MachineBlock, reached: int) -> dict[int, list[Event]]:
+        """What the instructions of one execution of a block did, by position, up to a position of the trace."""
+        merged: dict[int, list[Event]] = {}
+        for key, positions in block.places.items():
+            queue = self.queues.get(key)
+            if not queue or queue[-1][0] > reached:
+                continue
+            due: list[list[Event]] = []
+            again: set[int] = set()
+            while queue and queue[-1][0] <= reached:
+                at, events = queue.pop()
+                due.append(events)
+                again.add(self.visits[at])
+            self.told += len(due)
+            # One line may have several statements, each in a block of its own.
+            self.crowded += max(0, len(due) - len(again) + 1 - len(positions))
+            # Several instructions may be made of one, and one of several that ptxas has merged.
+            for index, events in enumerate(due):
+                merged.setdefault(positions[index * len(positions) // len(due)], []).extend(events)
+        taken: dict[str, int] = {}
+        while self.lost and self.lost[-1][0] <= reached:
+            _, event = self.lost.pop()
+            family = family_of(event)
+            if family == "access":
+                continue  # ptxas needs no access for it
+            positions = block.families.get(family, (len(block.instructions) - 1,))
+            index = taken.get(family, 0)
+            taken[family] = index + 1
+            at = -1 if family == "commit" else min(index, len(positions) - 1)
+            merged.setdefault(positions[at], []).append(event)
+        return merged
+
+    def give_rest(self, path: Sequence[int], blocks: list[MachineBlock], taken: list[dict[int, list[Event]]]) -> None:
+        """What no execution of a block has taken goes to the last that could: nothing may be lost that others wait
+        for."""
+        for key, queue in self.queues.items():
+            for at in range(len(path) - 1, -1, -1) if queue else ():
+                positions = blocks[path[at]].places.get(key)
+                if positions is not None:
+                    for _, events in reversed(queue):
+                        taken[at].setdefault(positions[-1], []).extend(events)
+                    break
