@@ -238,7 +238,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("'tileir' has no option '<name>'", "an option of `tileir{...}` that there is not", 2),
         Row("between-pass verifier rejected IR after '<pass>'", "a pass that leaves invalid IR", 5),
         Row("kernel '<kernel>' takes tensor maps, which a tile launch does not make",
-            "`tensor-maps=host` with `tile-launch`", 2),
+            "`tensor-maps=host` with `tile-launch`, for a host that there is no code for", 2),
         Row("Failed to pipeline loop", "a loop whose loads have no room to run ahead; a remark", 0),
         Row("warp-specialize (<variant>): the warps of this kernel are not specialized",
             "`pipeline-strategy=warp-specialize`, for a kernel that cannot be split; a remark with the reason", 0),

@@ -78,7 +78,7 @@ def test_cubins_of_the_command_are_tile_kernels(ptxas, tmp_path, gpu):
 ])  # fmt: skip
 def test_the_host_has_its_callbacks(ptxas, tmp_path, words, platform):
     image = ours(tmp_path, KERNEL.replace("TYPE", "f32"), "sm_90", *words)
-    assert sections(image)[".nv.host"] == host_code.host_object(["k"], *platform)
+    assert sections(image)[".nv.host"] == host_code.host_object([host_code.HostKernel("k")], *platform)
 
 
 def test_a_cubin_can_be_an_ordinary_kernel(ptxas, tmp_path):

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 from tileiras.codegen import host_code, toolkit
+from tileiras.codegen.host_code import HostKernel
+from tileiras.codegen.host_machine_code import CODE
+from tileiras.codegen.object_file import ObjectFile
 
+KERNELS = [HostKernel("first"), HostKernel("second")]
 SOURCE = Path(__file__).with_name("host_code.ll")
 MADE_WITH = "0.50"
 """The llvmlite whose LLVM compiled the code; others may choose other instructions."""
@@ -63,28 +67,38 @@ def compiled() -> dict[tuple[str, str], bytes]:
     llvmlite = pytest.importorskip("llvmlite")
     if not llvmlite.__version__.startswith(MADE_WITH):
         pytest.skip(f"not llvmlite {MADE_WITH}")
-    triples = {f"{arch}-unknown-{system}-elf": (arch, system) for arch, system in host_code.CODE}
+    triples = {f"{arch}-unknown-{system}-elf": (arch, system) for arch, system in CODE}
     done = subprocess.run([sys.executable, "-c", COMPILE, SOURCE, *triples], capture_output=True, check=True)
     return {triples[triple]: bytes.fromhex(made) for triple, made in json.loads(done.stdout).items()}
 
 
-@pytest.mark.parametrize("platform", host_code.CODE, ids="-".join)
+@pytest.mark.parametrize("platform", CODE, ids="-".join)
 def test_the_code_is_what_llvm_makes_of_its_source(compiled, platform):
-    image, ours = compiled[platform], host_code.host_object(["k"], *platform)
-    code = host_code.CODE[platform]
+    image, code = ObjectFile(compiled[platform]), CODE[platform]
+    ours = host_code.host_object(KERNELS[:1], *platform)
     name = f".{code.prefix}text"
-    assert ours[:20] == image[:20], "the same kind of file"
-    assert sections(ours)[name][1] == sections(image)[name][1]
-    assert relocations(ours, f".rela{name}") == relocations(image, f".rela{name}")
+    pre_load = image.symbols()[host_code.PRE_LOAD][1]
+
+    def made(function: str) -> str:
+        _, at, size = image.symbols()[function]
+        return image.section(name)[at : at + size].hex()
+
+    assert code.pre_load == made(host_code.PRE_LOAD)
+    assert code.nothing == made(f"{host_code.ARGUMENTS_CHANGE}0")
+    assert code.fill == made(f"{host_code.ARGUMENTS_CHANGE}1")
+    theirs = [(at - pre_load, *rest) for at, *rest in relocations(image.data, f".rela{name}")]
+    symbols = {host_code.COPY: f".{code.prefix}bss"}
+    assert [(at, kind, symbols.get(symbol, symbol), addend) for at, kind, symbol, addend in code.relocations] == theirs
+    assert ours[:20] == image.data[:20], "the same kind of file"
     for section in (name, f".{code.prefix}bss", ".data.rel.ro"):
-        flags = [sections(each)[section][0][1:3] for each in (ours, image)]
+        flags = [sections(each)[section][0][1:3] for each in (ours, image.data)]
         assert flags[0] == flags[1], section
 
 
 def test_what_a_loader_finds_does_what_it_is_for(tmp_path):
     if (os.uname().machine if hasattr(os, "uname") else "") != "x86_64" or shutil.which("gcc") is None:
         pytest.skip("needs gcc on x86-64")
-    (tmp_path / "host.o").write_bytes(host_code.host_object(["first", "second"], "x86_64", "linux"))
+    (tmp_path / "host.o").write_bytes(host_code.host_object(KERNELS, "x86_64", "linux"))
     library = tmp_path / "libhost.so"
     subprocess.run(["gcc", "-shared", "-o", library, tmp_path / "host.o"], check=True)
     pre_load = getattr(ctypes.CDLL(str(library)), host_code.PRE_LOAD)
@@ -101,7 +115,7 @@ def test_what_a_loader_finds_does_what_it_is_for(tmp_path):
         assert ctypes.CFUNCTYPE(ctypes.c_int)(entry[5])() == 0
 
 
-@pytest.mark.parametrize("platform", host_code.CODE, ids="-".join)
+@pytest.mark.parametrize("platform", CODE, ids="-".join)
 def test_it_has_what_the_vendors_has(tmp_path, platform):
     """The sections and global symbols of the object in the vendor's cubin, and no relocation that is not there."""
     tool = toolkit.find_program("tileiras")
@@ -115,7 +129,7 @@ def test_it_has_what_the_vendors_has(tmp_path, platform):
     words = ["--gpu-name=sm_90", f"--host-arch={platform[0]}", f"--host-os={platform[1]}", "-o", tmp_path / "vendor"]
     subprocess.run([tool, tmp_path / "k.bc", *words], check=True)
     image = sections((tmp_path / "vendor").read_bytes())[".nv.host"][1]
-    ours = host_code.host_object(["k"], *platform)
+    ours = host_code.host_object([HostKernel("k")], *platform)
     unwinding = {".eh_frame", ".rela.eh_frame", ".text"}  # nothing is thrown, and the last is empty on x86-64
     assert set(sections(image)) - set(sections(ours)) <= unwinding
     assert sections(image)[".data.rel.ro"][1] == sections(ours)[".data.rel.ro"][1]

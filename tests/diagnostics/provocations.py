@@ -16,7 +16,7 @@ from invocations import object_file
 from tests.kernels import tensor_maps
 from tileiras import api
 from tileiras.cli import tileiras, tileiras_opt, tileiras_translate
-from tileiras.codegen import toolkit
+from tileiras.codegen import host_code, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.program import Configuration, Program, c_create
 
@@ -134,6 +134,11 @@ def no_fork(run):
     # Taking a system's last process away would take it from the tests, too.
     run.monkeypatch.setattr(child_process._Child, "__init__", refuse)
     return run.command(KERNEL, f"--ptxas={run.program('exit 0')}")
+
+
+def no_host_code(run):
+    run.monkeypatch.setattr(host_code, "platform_of", lambda *_: None)
+    return run.command(tensor_maps.matmul(), "--tile-launch=true", "--tensor-maps=host")
 
 
 def no_libdevice(run):
@@ -269,9 +274,7 @@ def ptxas(body, *arguments):
 
 
 PROVOCATIONS = {
-    "kernel '<kernel>' takes tensor maps, which a tile launch does not make": lambda run: run.command(
-        tensor_maps.matmul(), "--tile-launch=true", "--tensor-maps=host"
-    ),
+    "kernel '<kernel>' takes tensor maps, which a tile launch does not make": no_host_code,
     # ---- command, library and C interface
     "failed to allocate memory for program": no_memory,
     "configuration is null": lambda run: run.library(lambda: Program.create(None)),

@@ -133,14 +133,20 @@ def merge(texts: Sequence[bytes]) -> bytes:
     return to_json({**documents[0], "kernels": kernels}).encode()
 
 
-def launch_memory(text: bytes | None) -> dict[str, int]:
-    """Bytes of shared memory that launches provide, by entry; nothing for what is no such document."""
+def kernels_of(text: bytes | None) -> list[dict[str, Any]]:
+    """The kernels that a document describes; none of what is no such document."""
     import json
 
     try:
         document = json.loads(text or b"")
-        if document["format"] != FORMAT:
-            return {}
-        return {kernel["name"]: int(kernel["shared_memory"]) for kernel in document["kernels"]}
+        return list(document["kernels"]) if document["format"] == FORMAT else []
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def launch_memory(text: bytes | None) -> dict[str, int]:
+    """Bytes of shared memory that launches provide, by entry; nothing for what is no such document."""
+    try:
+        return {kernel["name"]: int(kernel["shared_memory"]) for kernel in kernels_of(text)}
     except (ValueError, KeyError, TypeError):
         return {}

@@ -41,6 +41,8 @@ class PtxParameter(NamedTuple):
     size: int
     alignment: int
     text: str
+    hidden: bool = False
+    """Whether it is `.hidden`: the host's code fills it before a tile launch (PTX ISA 8.8)."""
 
 
 class PtxEntry:
@@ -146,7 +148,7 @@ _ENTRY = re.compile(r"^((?:\.visible|\.weak|\.extern)?)[ \t]*\.entry[ \t]+([A-Za
 # Alternatives that begin with a letter of their own each: `re` skips what begins with none of them.
 _SKIP = re.compile(r'\{|\}|//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"', re.DOTALL)
 _PARAMETER = re.compile(
-    r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr(?:\s+\.(\w+))?(?:\s+\.align\s+(\d+))?\s+)?"
+    r"(\.hidden\s+)?\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr(?:\s+\.(\w+))?(?:\s+\.align\s+(\d+))?\s+)?"
     r"([\w$%]+)\s*(?:\[(\d+)\])?$"
 )
 _DIRECTIVE = re.compile(r"\.(\w+)([^.\n{]*)")
@@ -225,12 +227,12 @@ def _parse_parameters(text: str, entry: str, location: Locatable | None) -> tupl
         match = _PARAMETER.match(declaration)
         if match is None:
             raise CompileError.at(location, f"PTX entry '{entry}' has a parameter we cannot read: {declaration}")
-        alignment_text, type_name, space, _, name, count = match.groups()
+        hidden, alignment_text, type_name, space, _, name, count = match.groups()
         element = SIZES[type_name]
         size = element * int(count) if count else element
         alignment = int(alignment_text) if alignment_text else element
         offset = -(-offset // alignment) * alignment
         shown = f"ptr.{space}" if space else type_name
-        parameters.append(PtxParameter(name, shown, offset, size, alignment, declaration))
+        parameters.append(PtxParameter(name, shown, offset, size, alignment, declaration, bool(hidden)))
         offset += size
     return tuple(parameters)

@@ -2,16 +2,19 @@
 
 A tile launch names a grid of tile blocks, each as one block of one thread; the driver starts the threads that
 `.reqntid` says.  It knows such a kernel by `.language 7`, which ptxas records in `.nv.info` (EIATTR_LANGUAGE, TILEIR),
-and passes nothing but the grid and the declared parameters: shared memory is static, parameters that a host would have
-to fill do not exist.  Observed in what the vendor's compiler makes (13.5).
+and passes nothing but the grid and the declared parameters: shared memory is static, and parameters that the source
+does not have are `.hidden`, for code in the cubin to fill (`host_code`).  Observed in what the vendor's compiler makes
+(13.5).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tileiras.codegen.kernel_metadata import KernelInfo
     from tileiras.codegen.ptx import PtxModule
 
 TILE_LANGUAGE = "7"
@@ -35,8 +38,14 @@ def prepare(ir: str, shared_memory: int, code: int) -> str:
     return _BLOCK_ID.sub(r"@llvm.nvvm.read.ptx.sreg.\1clusterid.", ir) if code >= CLUSTERS_SINCE else ir
 
 
-def mark(module: PtxModule) -> None:
-    """Marks every entry of a module."""
+def mark(module: PtxModule, kernels: Mapping[str, KernelInfo]) -> None:
+    """Marks every entry of a module, and the parameters that `kernels` says are hidden."""
     for entry in module.entries:
         entry.directives["language"] = TILE_LANGUAGE
+        said = kernels[entry.name].parameters if entry.name in kernels else ()
+        entry.parameters = tuple(
+            parameter._replace(text=f".hidden {parameter.text}", hidden=True)
+            if index < len(said) and said[index].hidden else parameter
+            for index, parameter in enumerate(entry.parameters)
+        )  # fmt: skip
     module.pieces.insert(0, f"\n{METADATA}\n")

@@ -14,6 +14,7 @@ from tileiras.codegen.kernel_resources import kernel_resources, resources_json
 from tileiras.codegen.tile_launch import TILE_LANGUAGE
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.targets.sm import target
 
 if TYPE_CHECKING:
     from tileiras.codegen import child_process
@@ -24,13 +25,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     text = source.decode()
     module = ptx.parse(text, context.location)
     tile_launch = f"\n.language {TILE_LANGUAGE}\n" in text
-    host = None
-    if tile_launch and options.tile_launch:
-        from tileiras.codegen import host_code
-
-        platform = host_code.platform_of(options.host_arch, options.host_os)
-        if platform is not None:
-            host = host_code.host_object([entry.name for entry in module.entries], *platform)
+    host = _host_object(module, options, context) if tile_launch and options.tile_launch else None
     assemble = _by_library if options.assembler == NVJITLINK else _by_program
     assembled = assemble(text, module, host, options, context)
     launches = kernel_metadata.launch_memory(context.beside.get(".json"))
@@ -40,6 +35,31 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
 
         remark_on_kernels(kernels, context.engine, context.entry_locations, context.location)
     return StageResult(assembled.cubin, {".resources.json": resources_json(kernels).encode()})
+
+
+def _host_object(module: ptx.PtxModule, options: StageOptions, context: StageContext) -> bytes | None:
+    """What the driver calls before tile launches; None for a host without code of ours.
+
+    Raises CompileError (2) where kernels take tensor maps and nothing can fill them.
+    """
+    from tileiras.codegen import host_code
+
+    platform = host_code.platform_of(options.host_arch, options.host_os)
+    described = {kernel["name"]: kernel for kernel in kernel_metadata.kernels_of(context.beside.get(".json"))}
+    kernels = []
+    for entry in module.entries:
+        maps = b""
+        if any(parameter.hidden for parameter in entry.parameters):
+            from tileiras.codegen import host_tensor_maps
+
+            kernel = described.get(entry.name, {"hidden_parameters": ()})
+            if platform is None or not kernel["hidden_parameters"]:
+                missing = "no host code for this machine" if platform is None else "NAME.json does not describe them"
+                message = f"kernel '{entry.name}' takes tensor maps, which a tile launch does not make: {missing}"
+                raise CompileError.at(context.location, message, ExitCode.CONFIGURATION)
+            maps = host_tensor_maps.table(kernel, target(module.target).parameter_bank)
+        kernels.append(host_code.HostKernel(entry.name, maps))
+    return None if platform is None else host_code.host_object(kernels, *platform)
 
 
 def _by_library(

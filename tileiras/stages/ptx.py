@@ -10,9 +10,6 @@ comes from the blobs that it brings along, else from libdevice, which is looked 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tileiras.codegen import (
     admission,
     bitcode_library,
@@ -24,7 +21,7 @@ from tileiras.codegen import (
 )
 from tileiras.codegen.llvm_identity import EXPLICIT
 from tileiras.codegen.target_machine import PTXRequirement, processor
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.stages import StageContext, StageOptions, StageResult
 from tileiras.targets.sm import MORE_PARAMETERS_PTX, PARAMETER_BYTES
 
@@ -94,20 +91,9 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         known = options.ptx_version is None or module.version >= ptx_debug.INLINED_PTX
         ptx_debug.finish(module, ir[debug:], inlining=known)
     if options.tile_launch:
-        tile_launch.mark(module)
+        tile_launch.mark(module, kernels)
     document = kernel_metadata.describe(module, kernels, context.location)
-    if options.tile_launch:
-        _refuse_hidden(document, context)
     return StageResult(str(module).encode(), {".json": kernel_metadata.to_json(document).encode()})
-
-
-def _refuse_hidden(document: Mapping[str, Any], context: StageContext) -> None:
-    """A tile launch fills no parameters that the source does not have."""
-    for kernel in document["kernels"]:
-        if kernel["hidden_parameters"]:
-            remedy = "compile with --tensor-maps=none, or with --tile-launch=false for a launcher that reads NAME.json"
-            message = f"kernel '{kernel['name']}' takes tensor maps, which a tile launch does not make: {remedy}"
-            raise CompileError.at(context.location, message, ExitCode.CONFIGURATION)
 
 
 def _unresolved(name: str, explicit: bool, context: StageContext) -> CompileError:

@@ -59,6 +59,10 @@ TYPES: dict[str, str] = {
 }
 
 
+_PARAMETER_BANKS = ((100, 0x380), (90, 0x210), (75, 0x160))
+"""From which chip on -> the offset that ptxas records in cubins (EIATTR_PARAM_CBANK)."""
+
+
 class Target(NamedTuple):
     """One GPU code.  Sizes are in bytes, counts per SM unless they say otherwise."""
 
@@ -79,6 +83,11 @@ class Target(NamedTuple):
     def number(self) -> int:
         """`sm_90a` -> 90."""
         return split(self.name)[0]
+
+    @property
+    def parameter_bank(self) -> int:
+        """Where kernels' parameters begin in the constant bank, from whose start their alignment counts."""
+        return next(start for code, start in _PARAMETER_BANKS if self.number >= code)
 
     @property
     def suffix(self) -> str:

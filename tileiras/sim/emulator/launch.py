@@ -222,7 +222,7 @@ def _parameters(program: Program, kernel: Mapping[str, Any], memory: Memory, arg
     described = {parameter["offset"] for parameter in kernel.get("hidden_parameters", ())}
     offsets = program.parameter_offsets
     formal = [each for each in program.entry.params if not each.hidden and offsets[each.name] not in described]
-    hidden = [parameter for parameter in program.entry.params if parameter.hidden]
+    hidden = [each for each in program.entry.params if each.hidden and (fill or offsets[each.name] not in described)]
     if hidden and fill is None:
         raise EmulationError("the entry has hidden parameters, which nobody says how to fill")
     if len(args) != len(formal):
@@ -238,7 +238,7 @@ def _parameters(program: Program, kernel: Mapping[str, Any], memory: Memory, arg
     for parameter, raw in zip([*formal, *hidden], values, strict=True):
         at = program.parameter_offsets[parameter.name]
         data[at : at + len(raw)] = raw
-    if described:
+    if described and fill is None:
         hidden_parameters.fill(kernel, data)
     return bytes(data)
 

@@ -65,8 +65,8 @@ def load(
         code, text = _assembled(parts.ptx, entry, gpu), parts.ptx
     else:
         code, text = _disassembled(parts.cubin, parts.ptx, entry, gpu)
-    hidden = None
-    if re.search(r"\.hidden\s+\.param\b", text) is not None:
+    hidden, described = None, (parts.metadata or {}).get("hidden_parameters")
+    if not described and re.search(r"\.hidden\s+\.param\b", text) is not None:
         if parts.cubin is None:
             _refuse(
                 f"'{entry}' has hidden parameters, which PTX does not say how to fill",
