@@ -37,7 +37,7 @@ from bench.plans import PLANS, Plan, plans
 from tileiras.codegen import machine_code, ptxas
 from tileiras.diagnostics import CompileError
 from tileiras.remarks import Remark
-from tileiras.targets import rates
+from tileiras.targets import rates, sm
 
 sys.path.insert(0, str(real_sizes.CONFORMANCE))
 from vendor_ptx import Refused, vendor_compile  # noqa: E402
@@ -77,7 +77,10 @@ class Row(NamedTuple):
 
     @property
     def short(self) -> list[str]:
-        """Reasons that are a shortage."""
+        """Reasons that are a shortage, where the target has instructions of more than a warp."""
+        known = sm.target(self.target)
+        if not (known.has("wgmma") or known.has("tcgen05")):
+            return []
         return [reason for reason in self.left if not _OF_THE_PRODUCT.search(reason)]
 
 

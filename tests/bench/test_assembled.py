@@ -49,6 +49,11 @@ def test_types_and_sizes_are_no_shortage(reason):
     assert found(ROW._replace(left=(reason,))) == []
 
 
+def test_a_target_whose_warps_multiply_by_themselves_is_short_of_nothing():
+    rows = {name: row._replace(target="sm_120", left=("",)) for name, row in OTHERS.items()}
+    assert found(ROW._replace(target="sm_120", chosen=0, executed=0, left=("",)), **rows) == []
+
+
 def test_what_all_refuse_is_no_fault():
     refused = [row._replace(refusal="error: no") for row in (ROW, *OTHERS.values())]
     assert list(faults(refused)) == []

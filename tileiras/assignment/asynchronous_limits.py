@@ -29,7 +29,7 @@ def leave_what_does_not_fit(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.Fu
 
 def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
     """Leaves dots to warps where shared memory does not hold the operands of all that would be in it at a time: those
-    of one operation of the function's block, loops with what is in them."""
+    of one operation of the function's block, of which loops that follow each other in it take turns."""
     target = plans.target
     groups: dict[Operation, list[aa.Dot]] = {}
     for op in dots:
@@ -38,8 +38,8 @@ def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa
     ctas = _ctas_with_registers(dots, plans, func)
     for around, group in groups.items():
         while group:
-            held = {value: None for op in group for value in _in_shared(op, plans)}
-            needed = sum(map(_bytes, held))
+            held = _held_at_a_time(func.body.blocks[0], group, plans)
+            needed = _total(held)
             limit = shared_budget(func, target, ctas) - SCRATCH_BYTES[0]
             if needed <= limit:
                 break
@@ -47,11 +47,41 @@ def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa
                 # Two stages of a ring would take more than these: CTAs yield to it as well.
                 ctas -= 1
                 continue
-            largest = max(group, key=lambda op: sum(map(_bytes, _in_shared(op, plans))))
+            there = [op for op in group if held.keys() >= set(_in_shared(op, plans))]
+            largest = max(there, key=lambda op: sum(map(_bytes, _in_shared(op, plans))))
             reader = "wgmma" if target.has("wgmma") else "tcgen05.mma"
             reason = f"{needed} bytes of operands do not fit into the {limit} of shared memory that {reader} reads"
             plans.refuse_asynchronous(largest, reason)
             group.remove(largest)
+
+
+def _held_at_a_time(block: Block, dots: Iterable[aa.Dot], plans: DotPlans) -> dict[Value, None]:
+    """The operands in shared memory of dots in a block, and in loops and branches in it: of these, the ones that take
+    most; what comes from outside of them is there all the time."""
+    held: dict[Value, None] = {}
+    inside: dict[Block, list[aa.Dot]] = {}
+    for dot in dots:
+        values = _in_shared(dot, plans)
+        if dot.parent is not block:
+            op = block.find_ancestor_op(dot)
+            assert op is not None, "a dot of the block"
+            (own,) = (inner for region in op.regions for inner in region.blocks if inner.find_ancestor_op(dot))
+            inside.setdefault(own, []).append(dot)
+            values = [value for value in values if not _is_made_in(value, op)]
+        held.update(dict.fromkeys(values))
+    most = max((_held_at_a_time(own, there, plans) for own, there in inside.items()), key=_total, default={})
+    return held | most
+
+
+def _is_made_in(value: Value, op: Operation) -> bool:
+    around = value.parent_block
+    while around is not None and around.parent_op is not op:
+        around = around.parent_op.parent if around.parent_op is not None else None
+    return around is not None
+
+
+def _total(values: Iterable[Value]) -> int:
+    return sum(map(_bytes, values))
 
 
 def registers_of_warpgroups(dots: Iterable[aa.Dot], plans: DotPlans, threads: int) -> int:

@@ -114,13 +114,13 @@ class WarpgroupDots:
         if c.rank != 2:
             why.append("wgmma is not used for batches")
             return None
-        if self._num_warps < WARPS:
-            why.append(f"wgmma takes {WARPS} warps, the kernel has {self._num_warps}")
-            return None
         m, n = c.shape if c.shape[0] >= ROWS else (c.shape[1], c.shape[0])
         if m < ROWS or n < FEWEST_COLUMNS:
             least = f"{ROWS} rows and {FEWEST_COLUMNS} columns"
             why.append(f"wgmma has {least} at least, the dot {c.shape[0]} x {c.shape[1]}")
+            return None
+        if self._num_warps < WARPS:
+            why.append(f"wgmma takes {WARPS} warps, the kernel has {self._num_warps}")
             return None
         groups = split_groups(self._num_warps // WARPS, m, n)
         if groups is None:

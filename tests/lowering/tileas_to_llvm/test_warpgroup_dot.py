@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.kernels.dots import Matmul, attention_like, by_columns, chained, converted, matmul
+from tests.kernels.dots import Matmul, attention_in_two_loops, attention_like, by_columns, chained, converted, matmul
 from tests.kernels.views import Kernel
 from tests.machine_code import assemble
 from tileiras.codegen import toolkit
@@ -158,6 +158,23 @@ def test_the_result_of_a_dot_is_the_next_ones_a():
 def test_attention():
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4)
     check(kernel, "m64n64k16.f32.f16.f16", num_warps=4)
+
+
+def test_operands_of_loops_that_take_turns():
+    """Slices with two loops each: what one of them reads fits into shared memory, and is gone when the other runs."""
+    kernel = attention_in_two_loops(1, 1, 1, rows=256, columns=256, depth=128)
+    artifact = kernel.compiled(GPU, **PLAIN)
+    assert instructions(artifact.text) == {"m64n128k16.f32.f16.f16", "m64n64k16.f32.f16.f16"}
+    assert "mma.sync" not in artifact.text
+    if toolkit.find_program("ptxas") is not None:
+        assemble(artifact.text, GPU)
+    kernel.emulated(artifact)
+
+
+def test_a_row_is_too_few_however_many_warps_there_are():
+    artifact = matmul((1, 64, 64), steps=2, sizes=(1, 64, 128)).compiled("sm_90", num_warps=2, emit_remarks=True)
+    (said,) = [d for d in artifact.diagnostics if getattr(d, "name", "").startswith("RemarkTensorCore")]
+    assert said.reason == "wgmma has 64 rows and 8 columns at least, the dot 1 x 64"
 
 
 def test_an_accumulator_that_is_loaded():
