@@ -100,8 +100,10 @@ PAIRS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("maps", ["host", "device"])
-@pytest.mark.parametrize("name", PAIRS)
+PAIR_RUNS = [*((name, "host") for name in PAIRS), *((name, "device") for name in ("guarded", "two loops of products"))]
+
+
+@pytest.mark.parametrize(("name", "maps"), PAIR_RUNS)
 def test_pairs_of_ctas(name, maps, assemble):
     """Threads of both CTAs tell the one that multiplies that an accumulator has been loaded."""
     make, columns, stages = PAIRS[name]
