@@ -153,7 +153,7 @@ class TensorDots:
         """The registers from which A goes to tensor memory, where another dot's result is what it is computed of and
         is in the same threads; None where it goes to shared memory."""
         a = op.a
-        if atom.shape[0] != LANES or source_dot(a) is None or operand_columns(a.type) > self._columns:
+        if source_dot(a) is None or operand_columns(a.type) > self._columns:
             return None
         bits = a.type.element_type.width
         return fragment_layout(operand_layout(a.type.shape, bits), self._num_warps, bits)

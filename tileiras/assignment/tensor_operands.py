@@ -33,5 +33,7 @@ def _alike(op: Operation, value: Value) -> list[Value]:
 
 
 def operand_columns(type: TensorType) -> int:
-    """Columns of tensor memory that A takes there."""
-    return type.num_elements * type.element_type.width // (COLUMN_BITS * LANES)
+    """Columns of tensor memory that A takes there: those of whole lanes, of which 64 rows leave every second run of 16
+    free."""
+    rows = min(type.shape[0], LANES)
+    return type.num_elements * type.element_type.width // (COLUMN_BITS * rows)

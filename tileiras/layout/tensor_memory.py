@@ -41,8 +41,9 @@ _FREE_LANE = 4
 _WARPS = 2
 """Bits of a warp's number that say which lanes it reaches."""
 
-AccessShape = Literal["32x32b", "16x256b"]
-"""PTX ISA, "Data Movement Shape": a lane of 32 has a row; the fragment of mma.sync's accumulators."""
+AccessShape = Literal["32x32b", "16x128b", "16x256b"]
+"""PTX ISA, "Data Movement Shape": a lane of 32 has a row; the fragment of mma.sync's accumulators, of elements that
+have a column each or, where two have one, half as many."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -65,13 +66,15 @@ def accumulator_layout(
 
 @functools.lru_cache(maxsize=256)
 def operand_layout(shape: tuple[int, int], element_bits: int) -> LinearLayout:
-    """Where A of this shape, 128 rows or a multiple of them, lies when an instruction reads it in tensor memory: rows
-    along the lanes, as those of D, and as many elements of a row in a column as its 32 bits hold (PTX ISA, "Data Path
-    Layout Organization")."""
+    """Where A of this shape, 64 rows, or 128 or a multiple of them, lies when an instruction reads it in tensor memory:
+    rows along the lanes, as those of D, and as many elements of a row in a column as its 32 bits hold (PTX ISA, "Data
+    Path Layout Organization")."""
     m, k = shape
     along = [(0, 1 << bit) for bit in range(log2_exact(k))]
     packed = log2_exact(COLUMN_BITS // element_bits)
     rows = [(1 << bit, 0) for bit in range(log2_exact(m))]
+    if m == HALF:
+        rows.insert(_FREE_LANE, (0, 0))
     own = log2_exact(LANES)
     bases = {"element": along[:packed], "column": along[packed:] + rows[own:], "lane": rows[:own]}
     return LinearLayout.from_coordinates(bases, shape)
@@ -118,7 +121,9 @@ def is_in_tensor_memory(layout: LinearLayout) -> bool:
 
 def access_shape(layout: LinearLayout) -> AccessShape:
     """How warps load and store a tile that lies so."""
-    return "32x32b" if layout.bases("lane")[_FREE_LANE] else "16x256b"
+    if layout.bases("lane")[_FREE_LANE]:
+        return "32x32b"
+    return "16x128b" if layout.bases("element") else "16x256b"
 
 
 @functools.lru_cache(maxsize=256)
@@ -138,10 +143,10 @@ def fragment_layout(layout: LinearLayout, warps: int, element_bits: int) -> Line
     if access_shape(layout) == "32x32b":
         bases = {"register": (*elements, *inside), "lane": lanes[:5], "warp": warp}
     else:
-        near = 2 if is_spread(layout, element_bits) else 1
+        near = 0 if elements else 2 if is_spread(layout, element_bits) else 1
         if own < near + 2:
             return None
-        register = (*inside[:near], lanes[3], *inside[near + 2 :])
+        register = (*elements, *inside[:near], lanes[3], *inside[near + 2 :])
         bases = {"register": register, "lane": (*inside[near : near + 2], *lanes[:3]), "warp": warp}
     return LinearLayout(bases, layout.shape)
 

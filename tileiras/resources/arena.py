@@ -151,13 +151,16 @@ class _Arena:
         self.bytes = 0
 
     def to_the_end(self, func: aa.FuncOp) -> None:
-        """Mbarriers of pipes, and where maps are put together, come first: behind buffers they would keep what follows
-        from their place.  One warp makes the maps of a program, one after the other."""
+        """Mbarriers, those that agents have for their dots as well, and where maps are put together, come first: behind
+        buffers they would keep what follows from their place.  One warp makes the maps of a program, one after the
+        other."""
         together: dict[Block | None, Attribute] = {}
         for op in func.walk():
             program = program_around(op) if op.name == names.MAP_BUILD else None
             if op.name == names.CREATE_PIPELINE:
                 self._allocate(op, op.mbarrier_bytes)
+            elif op.name == names.TENSOR_RESERVE:
+                self._allocate(op, op.bytes)
             elif op.name == names.MAP_BUILD and program in together:
                 op.attributes["offset"] = together[program]
             elif op.name in (names.MAP_RESERVE, names.MAP_BUILD):
@@ -169,10 +172,8 @@ class _Arena:
         for op in block.operations:
             if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) and (size := shared_bytes(op)):
                 self._allocate(op, size)
-            elif op.name in (names.CREATE_PIPELINE, names.MAP_RESERVE, names.MAP_BUILD):
+            elif op.name in (names.CREATE_PIPELINE, names.MAP_RESERVE, names.MAP_BUILD, names.TENSOR_RESERVE):
                 pass  # has its place already
-            elif op.name == names.TENSOR_RESERVE:
-                self._allocate(op, op.bytes)
             elif isinstance(op, (tileas.DeallocTensorOp, tileas.DeallocOp)):
                 self._release(op.operands[0])
             elif type(op) in EXCHANGING:

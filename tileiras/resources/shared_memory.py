@@ -23,15 +23,32 @@ SCRATCH_BYTES = 16 * 1024, SCRATCH_LIMIT
 """Of what goes through shared memory in rounds when there is little: so much is left to all exchanges of a loop, if
 they take it, so that each has an area of its own; and so much at most to one conversion, to go at once."""
 
+MBARRIER_BYTES = 1024
+"""Of shared memory that the mbarriers of a kernel take at most, with what aligns the buffers behind them."""
+
+assert MBARRIER_BYTES % ARENA_ALIGNMENT == 0, "buffers behind mbarriers are aligned"
+
+
 def shared_budget(func: aa.FuncOp, target: Target, ctas: int | None = None) -> int:
     """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for, or `ctas`;
     without those of mbarriers for dots into tensor memory."""
-    beside = ARENA_ALIGNMENT if target.has("tcgen05") and any(map(is_of_tensor_memory, func.walk())) else 0
+    beside = MBARRIER_BYTES if _commits(func) else 0
     ctas = ctas or func.kernel_spec.occupancy
     if not ctas:
         return target.shared_per_cta - beside
     share = target.shared_per_sm // ctas - target.shared_reserved
     return min(target.shared_per_cta, share) - beside
+
+
+def pipe_mbarrier_bytes(func: aa.FuncOp) -> int:
+    """Bytes beside `shared_budget` that the mbarriers of pipes take: nothing where they lie behind those of dots into
+    tensor memory."""
+    return 0 if _commits(func) else MBARRIER_BYTES
+
+
+def _commits(func: aa.FuncOp) -> bool:
+    """Whether a function has dots that arrive at mbarriers."""
+    return any(map(is_of_tensor_memory, func.walk()))
 
 
 def buffer_bytes(op: Operation) -> int:

@@ -32,13 +32,20 @@ from tileiras.resources.agent_registers import (
     MORE_REGISTERS,
     POINTER_COPIES,
     TILED_COPIES,
+    RegisterShares,
     loading_warps,
     register_shares,
 )
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.registers import block_registers
-from tileiras.resources.shared_memory import resident_size, scratch_bytes, shared_budget
+from tileiras.resources.shared_memory import (
+    MBARRIER_BYTES,
+    pipe_mbarrier_bytes,
+    resident_size,
+    scratch_bytes,
+    shared_budget,
+)
 from tileiras.targets import CopyAtom, Target, find_copy_atom, mma_atom, registers_per_thread
 from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS, RUNS, WARPGROUPS
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
@@ -47,7 +54,7 @@ from .plain import DEFAULT_STAGES
 from .producer_slice import NotSeparable, ProducerSlice
 from .schedule_analysis import analysis_of, is_published
 from .staging import StagedLoad, staged_load
-from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes, consumer_kind, ctas_of, keep_apart
+from .tensor_boxes import box_refusal, comes_in_boxes, consumer_kind, ctas_of, keep_apart
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -114,6 +121,8 @@ class AgentPlan(NamedTuple):
     atom: CopyAtom
     beside: int
     """Bytes of shared memory that the kernel takes at most beside its rings."""
+    registers: RegisterShares
+    """What is expected of the agents."""
 
 
 def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> AgentPlan:
@@ -133,12 +142,12 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     _share_rings(plans)
     beside = _fit(func, plans, target)
     staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]
-    _check_registers(func, staged)
+    shares = _registers(func, staged)
     needed = ProducerSlice(func, [each.load for each in staged])
     for each in staged:
         if comes_in_boxes(each) and each.load.view.defining_op not in needed.outside:
             raise NotSeparable(each.load, "the tensor map of its view is not known before the agents begin")
-    return AgentPlan(plans, needed, atom, beside)
+    return AgentPlan(plans, needed, atom, beside, shares)
 
 
 def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
@@ -287,8 +296,9 @@ def _dots(op: Operation) -> list[Operation]:
     return found
 
 
-def _check_registers(func: aa.FuncOp, staged: list[StagedLoad]) -> None:
-    """Raises NotSeparable where warps that load leave those that compute too few registers."""
+def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
+    """The registers that agents are expected to have.  Raises NotSeparable where warps that load leave those that
+    compute too few."""
     compute = func.kernel_spec.num_warps
     gone = {each.load for each in staged} | {leaf.convert for each in staged for leaf in each.leaves}
     tiles = block_registers(func.body.blocks[0], gone)
@@ -307,6 +317,7 @@ def _check_registers(func: aa.FuncOp, staged: list[StagedLoad]) -> None:
         most = shares.most if needed > shares.most else shares.entry
         wanted = max(needed, least)
         raise NotSeparable(func, f"a thread needs {wanted} registers and gets {most} beside warps that load")
+    return shares
 
 
 def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
@@ -319,7 +330,8 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
     Raises NotSeparable where two stages of each do not fit.
     """
     pipes = [pipe for plan in plans for pipe in plan.pipes]
-    budget = shared_budget(func, target)
+    # Those of pipes lie beside the mbarriers of dots into tensor memory, for which the budget leaves room.
+    budget = shared_budget(func, target) + MBARRIER_BYTES - pipe_mbarrier_bytes(func)
     beside, in_rounds = (MBARRIER_BYTES + _beside(func, plans, budget, each) for each in (False, True))
     while sum(pipe.bytes for pipe in pipes) > budget - beside:
         deepest = max(plans, key=lambda plan: plan.stages)

@@ -29,7 +29,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import registers_for_tiles, threads_of
 from tileiras.resources.registers import LiveRegisters
-from tileiras.resources.shared_memory import ring_bytes, scratch_beside, shared_budget
+from tileiras.resources.shared_memory import pipe_mbarrier_bytes, ring_bytes, scratch_beside, shared_budget
 from tileiras.targets import CopyAtom, Target, find_copy_atom, occupancy
 from tileiras.targets.pipe_protocol import WARPGROUPS
 
@@ -42,7 +42,7 @@ from .resource_table import Unit, resources
 from .round_model import GROUP, round_cycles
 from .schedule_analysis import ScheduleAnalysis, broken_wait, publish, slots_of
 from .staging import StagedLoad, staged_load
-from .tensor_boxes import MBARRIER_BYTES, comes_in_boxes, consumer_kind
+from .tensor_boxes import comes_in_boxes, consumer_kind
 
 OVERLAPPING = 2
 """Stages at most: with each a thread has a further tile between products, and the code another copy of the loop's
@@ -330,7 +330,7 @@ class LoopOverlap:
         gone |= {each.load for each in self._staged}
         room = shared_budget(self._func, self._target) - ring_bytes(loop) - scratch_beside(loop, gone)
         if any(map(comes_in_boxes, self._staged)):
-            room -= MBARRIER_BYTES
+            room -= pipe_mbarrier_bytes(self._func)
         outer = loop.parent_op
         while outer is not None:
             if isinstance(outer, scf.ForOp):

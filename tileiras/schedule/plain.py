@@ -24,7 +24,7 @@ from tileiras.layout.accumulators import reads_a_in_tensor_memory
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.registers import registers_behind, words
-from tileiras.resources.shared_memory import ring_bytes, scratch_beside, shared_budget
+from tileiras.resources.shared_memory import pipe_mbarrier_bytes, ring_bytes, scratch_beside, shared_budget
 from tileiras.targets import CopyAtom, Target, find_copy_atom, registers_per_thread
 
 from .induction_variable import can_look_ahead, trip_count
@@ -32,7 +32,7 @@ from .materialize.register_prefetch import prefetched_loads
 from .remarks import ScheduleRemarks
 from .single_buffer import turns_of, turns_of_threads
 from .staging import StagedLoad, staged_load
-from .tensor_boxes import MBARRIER_BYTES, box_refusal, comes_in_boxes, keep_apart
+from .tensor_boxes import box_refusal, comes_in_boxes, keep_apart
 
 DEFAULT_STAGES = 3
 MAX_STAGES = 8
@@ -82,7 +82,7 @@ def stages_leave_room(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
         found = [staged for load in loads_of(loop) if (staged := staged_load(load, loop, atom)) is not None]
         if found and trip_count(loop) != 1:
             stages = 2 if turns_of(loop, found) is None else 1
-            beside = scratch_beside(loop, _gone(found)) + MBARRIER_BYTES * any(map(comes_in_boxes, found))
+            beside = scratch_beside(loop, _gone(found)) + pipe_mbarrier_bytes(func) * any(map(comes_in_boxes, found))
             wanted = max(wanted, stages * sum(s.stage_bytes for s in found) + beside)
     while func.kernel_spec.occupancy > 1 and wanted > shared_budget(func, target):
         func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(func.kernel_spec.occupancy - 1)
@@ -248,7 +248,7 @@ class _Scheduler:
         budget = shared_budget(self._func, self._target) - ring_bytes(loop) - around
         found = self._choose_boxes(loop, found, atom)
         if any(map(comes_in_boxes, found)):
-            budget -= MBARRIER_BYTES
+            budget -= pipe_mbarrier_bytes(self._func)
         if self._goes_through_one_stage(loop, found, budget):
             return True
         staged, fitting = list(found), 0

@@ -23,9 +23,6 @@ from .staging import StagedLoad
 if TYPE_CHECKING:
     from tileiras.dialects import scf
 
-MBARRIER_BYTES = 1024
-"""Of shared memory that the mbarriers of a loop's rings take at most, with what aligns the buffers behind them."""
-
 _LARGEST_STAGE = (1 << 20) - 1
 """Bytes that an mbarrier counts in one phase (PTX ISA, "mbarrier": the range of tx-count)."""
 

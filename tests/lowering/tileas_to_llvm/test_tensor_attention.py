@@ -125,7 +125,19 @@ def test_accumulators_that_tensor_memory_holds_of_fewer_ctas():
     assert "1 CTAs to an SM instead of 4: accumulators take 384 columns of tensor memory" in said
 
 
+@pytest.mark.parametrize("maps", ["none", "host"])
+@pytest.mark.parametrize("warps", [4, 8])
+def test_probabilities_of_64_rows_lie_in_tensor_memory(maps, warps):
+    """In 16 of every 32 lanes, as accumulators of 64 rows: threads store what they have loaded of the scores."""
+    kernel = attention(2, 4, 64, 64, 64)
+    ptx = check(kernel, "f16 64x64", tensor_maps=maps, num_warps=warps)
+    assert re.search(r"tcgen05\.st\.sync\.aligned\.16x128b\.x\d+\.b32", ptx)
+    assert "st.shared.v4" not in ptx and "stmatrix" not in ptx
+
+
 MUTATED = {
+    # More iterations than stages, so that each stage is filled again.
+    "64 rows": (lambda: attention(2, 8, 64, 32, 32), {"tensor_maps": "host"}, FENCES),
     "copies": (lambda: attention(), {}, rf"{FENCES}|cp\.async\.wait_group[^;]*;"),
     "boxes": (lambda: attention(), {"tensor_maps": "host"}, FENCES),
     "two loops": (lambda: attention_in_two_loops(2, 2, 4, gpu_name=GPU, **SMALL), {}, TENSOR_ORDERS),

@@ -165,8 +165,8 @@ class ElectSyncOp(NVVMOp):
         return Assembly("elect.sync _|$0, -1;", "=b", "90", (8, 0), side_effects=True)
 
 
-_WORDS_OF_SHAPE = {"32x32b": 1, "16x256b": 4}
-_COLUMNS_OF_WORD = {"32x32b": 1, "16x256b": 2}
+_WORDS_OF_SHAPE = {"32x32b": 1, "16x128b": 2, "16x256b": 4}
+_COLUMNS_OF_WORD = {"32x32b": 1, "16x128b": 2, "16x256b": 2}
 """Registers of `.x1`, and columns for each register (PTX ISA, "Data Movement Shape")."""
 
 

@@ -116,7 +116,7 @@ def _row(kind: _Kind, types: tuple[str, str], c_type: str, shape: _Shape, n: int
     if shape.ctas == 2:
         chosen = not in_tensor
     else:
-        chosen = not in_tensor or shape.m == LANES and kind.bits == 16
+        chosen = not in_tensor or kind.bits == 16
     return MmaAtom(
         name=f"tcgen05_m{shape.m}n{n}k{kind.k}_{c_type}_{a_type}_{b_type}_{_suffix(shape, in_tensor)}",
         shape=(shape.m, n, kind.k),
