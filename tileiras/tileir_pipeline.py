@@ -106,7 +106,8 @@ ROWS: tuple[Row, ...] = (
     Row(1, "canonicalize", ("canonicalize", "cse")),
     Row(2, "convert-tileaa-to-tileas", (
         "tileas-order-tile-blocks", "tileas-plan-cta", "tileas-legalize-scaled-dot", "tileas-assign-num-warps",
-        "tileas-fit-tensor-memory", "tileas-slice-dots", "tileas-slicing", "convert-tileaa-to-tileas",
+        "tileas-fit-tensor-memory", "tileas-split-loop-steps", "tileas-slice-dots", "tileas-slicing",
+        "convert-tileaa-to-tileas",
         "tileas-round-in-boxes", "tileas-assign-dot-layouts",
         "tileas-pair-dots", "tileas-assign-load-store-layouts",
         "tileas-remove-layout-conversions", "cse", "dce", "tileas-generate-schedule",

@@ -21,6 +21,7 @@ BODY = """cuda_tile.module @m {
     %difference = subi %a, %b : tile<i32>
     %product = muli %a, %c : tile<i32>
     %quotient = divi %a, %c4 signed rounding<positive_inf> : tile<i32>
+    %unsigned = divi %m, %c4 unsigned rounding<positive_inf> : tile<i32>
     %remainder = remi %a, %c4 signed : tile<i32>
     %masked = andi %m, %c4 : tile<i32>
     %wide = exti %product signed : tile<i32> -> tile<i64>
@@ -42,7 +43,7 @@ BODY = """cuda_tile.module @m {
 """
 EXPECTED = {
     "sum": (6, 15), "difference": (-2, 7), "product": (-70, -21), "quotient": (0, 3), "remainder": (0, 3),
-    "masked": (0, 4), "wide": (-70, -21), "unknown": (-(2**31), 2**31 - 1), "wrapped": (-(2**31), 2**31 - 1),
+    "unsigned": (0, 2**30), "masked": (0, 4), "wide": (-70, -21), "unknown": (-(2**31), 2**31 - 1), "wrapped": (-(2**31), 2**31 - 1),
     "least": (-(2**31), 4), "places": (3, 41), "x": (0, 2**24 - 2), "ny": (1, 2**24 - 1),
 }  # fmt: skip
 

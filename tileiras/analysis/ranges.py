@@ -144,6 +144,14 @@ def _quotient(a: Range, b: Range) -> Range | None:
     return Range(a.low // b.high, -(-a.high // b.low)) if a.low >= 0 and b.low > 0 else None
 
 
+def _unsigned_quotient(op: arith.DivUIOp | arith.CeilDivUIOp, known: RangeAnalysis) -> Range | None:
+    """Of a dividend that may be negative as well, which then is one of the largest numbers."""
+    a, b = known.range(op.lhs), known.range(op.rhs)
+    if a.low < 0:
+        a = Range(0, (1 << element_type_of(op.lhs.type).width) - 1)
+    return _quotient(a, b)
+
+
 def _remainder(a: Range, b: Range) -> Range | None:
     return Range(0, min(a.high, b.high - 1)) if a.low >= 0 and b.low > 0 else None
 
@@ -186,9 +194,9 @@ RULES: dict[type[Operation], Rule] = {
     arith.SubIOp: _binary(lambda a, b: Range(a.low - b.high, a.high - b.low)),
     arith.MulIOp: _binary(_product),
     arith.DivSIOp: _binary(_quotient),
-    arith.DivUIOp: _binary(_quotient),
+    arith.DivUIOp: _unsigned_quotient,
     arith.CeilDivSIOp: _binary(_quotient),
-    arith.CeilDivUIOp: _binary(_quotient),
+    arith.CeilDivUIOp: _unsigned_quotient,
     arith.FloorDivSIOp: _binary(_quotient),
     arith.RemSIOp: _binary(_remainder),
     arith.RemUIOp: _binary(_remainder),

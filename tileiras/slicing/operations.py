@@ -178,3 +178,14 @@ class SlicedOperations:
         if isinstance(value.type, IntegerType) and value.type.width < 64:
             return self.inner.insert(arith.ExtSIOp(value, result=i64)).results[0]
         return value
+
+
+def tiling_beside(whole: aa.BlockTileOp, type: aa.TiledViewType) -> Value:
+    """A tiling of the same tensor beside that by whole tiles, outside of loops where that is: a tensor map is made of
+    it there."""
+    made = whole.next
+    if not isinstance(made, aa.BlockTileOp) or made.source is not whole.source or made.result.type != type:
+        builder = Builder.after(whole)
+        builder.location = whole.location
+        made = builder.insert(aa.BlockTileOp(whole.source, result=type))
+    return made.results[0]

@@ -32,7 +32,7 @@ from tileiras.ir import (
 
 from .dimensions import ACCESSES, STORES, Access, RematerializedValues, Unsliceable
 from .groups import Group, accesses_before, tile_alike
-from .operations import SlicedOperations
+from .operations import SlicedOperations, tiling_beside
 
 
 class Indivisible(Exception):
@@ -88,13 +88,7 @@ class _Share(SlicedOperations):
             op.erase()
 
     def _tiling(self, whole: aa.BlockTileOp, type: aa.TiledViewType) -> Value:
-        """Beside that by whole tiles, outside of loops where that is: a tensor map is made of it there."""
-        made = whole.next
-        if not isinstance(made, aa.BlockTileOp) or made.source is not whole.source or made.result.type != type:
-            builder = Builder.after(whole)
-            builder.location = whole.location
-            made = builder.insert(aa.BlockTileOp(whole.source, result=type))
-        return made.results[0]
+        return tiling_beside(whole, type)
 
 
 # ---- what is shared --------------------------------------------------------------------------------------------------

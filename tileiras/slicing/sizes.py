@@ -8,6 +8,10 @@ from tileiras.ir import Operation, TensorType
 SMALL_TILE = 32
 """Elements of a thread up to which nobody looks for tiles to slice."""
 
+WANTED_STAGES = 3
+"""Steps of a loop of products for which there should be shared memory, one that is read and two on their way: as many
+as a loop without a hint asks for."""
+
 
 def has_large_tiles(func: Operation, threads: int) -> bool:
     """Whether an operation makes a tile that may be sliced."""
@@ -20,3 +24,11 @@ def has_large_operands(func: Operation, threads: int) -> bool:
     dots = (op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp)))
     types = ([v.type for v in op.operands[:2]] for op in dots)
     return any(sum(t.num_elements * t.element_type.width for t in pair) > 32 * SMALL_TILE * threads for pair in types)
+
+
+def has_large_steps(func: Operation, limit: int) -> bool:
+    """Whether the tiles that are loaded beside a dot, in a loop, take more bytes than `limit`."""
+    blocks = {op.parent: None for op in func.walk() if isinstance(op, aa.DotOp) and op.parent_op is not func}
+    loads = ([op for op in block.operations if isinstance(op, aa.TiledLoadOp)] for block in blocks if block is not None)
+    types = ([op.results[0].type for op in each] for each in loads)
+    return any(sum(t.num_elements * t.element_type.width for t in each) > 8 * limit for each in types)

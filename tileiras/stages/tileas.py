@@ -51,6 +51,7 @@ from tileiras.passes.tileas_slicing import Slicing
 from tileiras.passes.tileas_smem_operands import SharedMemoryOperands
 from tileiras.passes.tileas_specialize_mma import SpecializeMma
 from tileiras.passes.tileas_spill_loop_carried import SpillLoopCarried
+from tileiras.passes.tileas_split_loop_steps import SplitLoopSteps
 from tileiras.passes.tileas_unspecialized_pipeline import UnspecializedPipeline
 from tileiras.stages import StageContext, StageOptions, StageResult
 
@@ -80,6 +81,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(LegalizeScaledDot, "dots are what the rows below count and choose atoms for"),
     Decision(AssignNumWarps, "of whole tiles: slices are cut for a number of threads"),
     Decision(FitTensorMemory, "whose accumulators lie there, the rows below do not cut", optional=True),
+    Decision(SplitLoopSteps, "of whole steps, which loops of the next row would stand in", {}, True, True),
     Decision(SliceDots, "loops over K make the tiles of operands smaller, which the next row sees", optional=True),
     Decision(Slicing, "before layouts, which are chosen for tiles that fit", optional=True),
     # Atoms and layouts.
