@@ -43,8 +43,9 @@ BODY = """cuda_tile.module @m {
 """
 EXPECTED = {
     "sum": (6, 15), "difference": (-2, 7), "product": (-70, -21), "quotient": (0, 3), "remainder": (0, 3),
-    "unsigned": (0, 2**30), "masked": (0, 4), "wide": (-70, -21), "unknown": (-(2**31), 2**31 - 1), "wrapped": (-(2**31), 2**31 - 1),
-    "least": (-(2**31), 4), "places": (3, 41), "x": (0, 2**24 - 2), "ny": (1, 2**24 - 1),
+    "unsigned": (0, 2**30), "masked": (0, 4), "wide": (-70, -21), "unknown": (-(2**31), 2**31 - 1),
+    "wrapped": (-(2**31), 2**31 - 1), "least": (-(2**31), 4), "places": (3, 41),
+    "x": (0, 2**24 - 2), "ny": (1, 2**24 - 1),
 }  # fmt: skip
 
 
