@@ -15,11 +15,13 @@ def rounds(
     guarded: bool = False,
     element: str = "f16",
     loaded: bool = False,
+    in_one_place: bool = False,
     hints: str = "",
 ) -> Kernel:
     """Round t stores the product of row tile t of A with B, over the first t tiles of K: none in the first round.
 
     `guarded`: within a branch that rounds of an even number pass by.  `loaded`: it is added to what C has there.
+    `in_one_place`: all rounds, ordered by tokens, store to C's first tile.
     `hints` stand at the entry.
     """
     m, n, k = tiles
@@ -27,22 +29,25 @@ def rounds(
     b = View("b", (k, n), element, (k * count, n), padding="zero")
     c = View("c", (m, n), "f32", (m * count, n), padding="zero")
     types = a.tile, b.tile, c.tile
-    first, token = ("first", "%k_first") if loaded else ("none", "")
+    first, token = ("first", "%k_first") if loaded else ("none", "%before" if in_one_place else "")
+    place = "%zero, %zero" if in_one_place else "%t, %zero"
     product = [
         *([c.load("first", "%t, %zero")] if loaded else []),
         f"%sum = for %i in (%zero to %t, step %one) : tile<i32> iter_values(%acc = %{first}) -> ({c.tile}) {{",
         a.load("a", "%t, %i"), b.load("b", "%i, %zero"), dot("next", "a", "b", "acc", types),
-        f"continue %next : {c.tile}", "}", c.store("sum", "%t, %zero", token=token),
+        f"continue %next : {c.tile}", "}", c.store("sum", place, token=token),
     ]  # fmt: skip
     if guarded:
         product = ["if %runs {", *product, "yield", "}"]
     body = [
         ONE, zeros("none", c.tile),
         f"%count = constant <i32: {count}> : tile<i32>", "%two = constant <i32: 2> : tile<i32>",
-        "for %t in (%zero to %count, step %one) : tile<i32> {",
+        *(["%start = make_token : token"] if in_one_place else []),
+        f"{'%last = ' if in_one_place else ''}for %t in (%zero to %count, step %one) : tile<i32>"
+        f"{' iter_values(%before = %start) -> (token)' if in_one_place else ''} {{",
         "%rest = remi %t, %two signed : tile<i32>",
         "%runs = cmpi equal %rest, %one, signed : tile<i32> -> tile<i1>",
-        *product, "continue", "}",
+        *product, "continue %end_c : token" if in_one_place else "continue", "}",
     ]  # fmt: skip
     left, right = whole_numbers(a.shape, element, 1, 3), whole_numbers(b.shape, element, 2, 3)
     before = np.full(c.shape, -1, np.float32)
@@ -51,7 +56,8 @@ def rounds(
         if t % 2 or not guarded:
             rows, depth = slice(t * m, (t + 1) * m), t * k
             product = left[rows, :depth].astype(np.float32) @ right[:depth].astype(np.float32)
-            wanted[rows] = product + (before[rows] if loaded else 0)
+            wanted[:m] = product if in_one_place else wanted[:m]
+            wanted[rows] = wanted[rows] if in_one_place else product + (before[rows] if loaded else 0)
     return Kernel(entry([a, b, c], body, hints), (left, right), (before,), (wanted,))
 
 

@@ -1,5 +1,5 @@
-"""Loops in which one thread has something to do: it waits for stages of pipes, copies boxes and issues dots into tensor
-memory."""
+"""Loops in which one thread has something to do: it waits for stages of pipes, copies boxes from or to memory, and
+issues dots into tensor memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.bulk_copies import TmaLoadOp
 from tileiras.dialects.nv_tileas.pipes import (
     ConsumerReleaseOp,
     ConsumerTokenType,
@@ -15,13 +16,13 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProducerAcquireOp,
     ProducerCommitOp,
     ProducerTokenType,
-    TmaLoadOp,
 )
 from tileiras.ir import Operation, Pure
 from tileiras.layout.encoding import is_in_shared
 
 from .pipes import pipe_of, protocol_of
 
+_WORK = (names.TENSOR_DOT, names.TMA_STORE_STAGE)
 _CONSUMES = (ConsumerWaitOp, ConsumerReleaseOp)
 _PRODUCES = (ProducerAcquireOp, ProducerCommitOp, TmaLoadOp)
 _OF_ONE_THREAD = (ConsumerTokenType, ProducerTokenType, PipelineIteratorType, aa.MemTokenType)
@@ -29,10 +30,10 @@ _OF_ONE_THREAD = (ConsumerTokenType, ProducerTokenType, PipelineIteratorType, aa
 
 
 def is_done_by_one_thread(loop: scf.ForOp) -> bool:
-    """Whether the other threads of an agent can go around a loop: dots into tensor memory are in it, and nothing that
-    other threads do, or that they use afterwards."""
+    """Whether the other threads of an agent can go around a loop: dots into tensor memory or copies to memory in boxes
+    are in it, and nothing that other threads do, or that they use afterwards."""
     inside = [op for op in loop.walk() if op is not loop]
-    if not any(op.name == names.TENSOR_DOT for op in inside):
+    if not any(op.name in _WORK for op in inside):
         return False
     if any(result.has_uses and not isinstance(result.type, _OF_ONE_THREAD) for result in loop.results):
         return False
@@ -45,8 +46,8 @@ def _is_done_by_one_thread(op: Operation) -> bool:
         if pipe is None:
             return False
         protocol = protocol_of(pipe)
-        return protocol.frees_by_commit if isinstance(op, _CONSUMES) else protocol.is_filled_by_one_thread
+        return protocol.is_drained_by_one_thread if isinstance(op, _CONSUMES) else protocol.is_filled_by_one_thread
     if isinstance(op, tileas.CopyOp):
         return is_in_shared(op.result.type)
     control = isinstance(op, (scf.ForOp, scf.IfOp, scf.YieldOp, tileas.CreateMemTokenOp, tileas.JoinMemTokenOp))
-    return control or op.name == names.TENSOR_DOT or op.has_trait(Pure)
+    return control or op.name in _WORK or op.has_trait(Pure)

@@ -13,10 +13,17 @@ from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
-from tileiras.dialects.nv_tileas.pipes import (
+from tileiras.dialects.nv_tileas.bulk_copies import (
     STAGE_ATOMS,
     BulkLoadOp,
     BulkStoreOp,
+    OnBuffer,
+    OnToken,
+    StageAccess,
+    TmaLoadOp,
+    TmaStoreStageOp,
+)
+from tileiras.dialects.nv_tileas.pipes import (
     ConsumeOneOp,
     ConsumerReadOp,
     ConsumerReleaseOp,
@@ -26,15 +33,11 @@ from tileiras.dialects.nv_tileas.pipes import (
     CreatePipelineOp,
     DestroyPipelineOp,
     IncIterOp,
-    OnBuffer,
-    OnToken,
     ProduceOneOp,
     ProducerAcquireOp,
     ProducerCommitOp,
     ProducerTokenType,
     ProducerWriteOp,
-    StageAccess,
-    TmaLoadOp,
 )
 from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
 from tileiras.dialects.nv_tileas.tensor_memory import allocation_of
@@ -60,7 +63,7 @@ FILLS = (ProducerAcquireOp, ProduceOneOp)
 DRAINS = (ConsumerWaitOp, ConsumeOneOp)
 ON_TOKENS = (
     *FILLS, *DRAINS, ProducerCommitOp, ConsumerReleaseOp, ProducerWriteOp, ConsumerReadOp, BulkLoadOp, TmaLoadOp,
-    BulkStoreOp,
+    BulkStoreOp, TmaStoreStageOp,
 )  # fmt: skip
 
 _WRITES = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
@@ -288,6 +291,7 @@ _ON_STAGE: dict[type[Operation], tuple[type[Operation] | None, str]] = {
     ConsumerReleaseOp: (ConsumerWaitOp, "releases a stage that it has not waited for"),
     ConsumerReadOp: (ConsumerWaitOp, "reads a stage that it has not waited for"),
     BulkStoreOp: (ConsumerWaitOp, "reads a stage that it has not waited for"),
+    TmaStoreStageOp: (ConsumerWaitOp, "reads a stage that it has not waited for"),
 }
 
 
@@ -355,13 +359,15 @@ def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
         if len(types) != len(pipe.buffers):
             return f"has {len(types)} tiles, on a pipe of {len(pipe.buffers)} buffers"
         pairs = list(zip(types, pipe.buffers))
-    elif isinstance(op, (ProducerWriteOp, ConsumerReadOp, BulkLoadOp, TmaLoadOp, BulkStoreOp)):
+    elif isinstance(op, (ProducerWriteOp, ConsumerReadOp, BulkLoadOp, TmaLoadOp, BulkStoreOp, TmaStoreStageOp)):
         number = 0 if op.buffer is None else op.buffer.value
         if not 0 <= number < len(pipe.buffers):
             return f"names buffer {number}, on a pipe of {len(pipe.buffers)}"
         if isinstance(op, TmaLoadOp):
             parts = 1 if op.multicast is None else pipe.num_ctas
             return boxes_error(op.desc.type, pipe.buffers[number].type.tile, parts)
+        if isinstance(op, TmaStoreStageOp):
+            return boxes_error(op.desc.type, pipe.buffers[number].type.tile)
         pairs = [(_moved(op), pipe.buffers[number])]
     else:
         return ""

@@ -320,7 +320,9 @@ def _alignment(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:
         for user in op.result.users:
             if isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type):
                 return ARENA_ALIGNMENT
-            if user.name == names.CREATE_PIPELINE and user.kinds[0] == "bulk_load" or user.name == names.TMA_STORE:
+            if user.name == names.TMA_STORE:
+                return ARENA_ALIGNMENT
+            if user.name == names.CREATE_PIPELINE and (user.kinds[0] == "bulk_load" or user.kinds[1] == "bulk_store"):
                 return ARENA_ALIGNMENT
     return AREA_ALIGNMENT
 

@@ -15,10 +15,19 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import DenseArrayAttr, IntegerAttr, Operation, Region, TensorType, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, layout_of, with_layout
-from tileiras.resources.agent_registers import POINTER_COPIES, TILED_COPIES, loading_warps, register_shares
+from tileiras.resources.agent_registers import (
+    POINTER_COPIES,
+    TILED_COPIES,
+    RegisterShares,
+    loading_warps,
+    register_shares,
+)
 from tileiras.resources.expected_registers import expected_registers
+from tileiras.resources.limits import LEAST_RESERVE
 from tileiras.resources.registers import block_registers
-from tileiras.targets import Target
+from tileiras.schedule.producer_slice import NotSeparable
+from tileiras.targets import Target, registers_per_thread
+from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
 
 RUNS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 """Copies by all threads of an agent."""
@@ -50,6 +59,35 @@ def resolve_boundary(
         pipes = sum(op.name == names.CREATE_PIPELINE for op in func.body.blocks[0].operations)
         shared = f"{compute} compute, {sum(counts[1:])} load through {counted(pipes, 'pipe')}"
         engine.remark(switch.location, f"warps by agent: {shared}")
+
+
+def shares_with_further(switch: AgentSwitchOp, func: aa.FuncOp, warps: int) -> RegisterShares:
+    """The registers of a switch, whose first agent computes, with `warps` further warps.  Raises NotSeparable where
+    those that compute get too few."""
+    compute, *others = switch.warps(func.kernel_spec.num_warps)
+    if WARP_SIZE * (compute + sum(others) + warps) > MAX_THREADS_PER_CTA:
+        raise NotSeparable(switch, f"{compute + sum(others) + warps} warps are more than a CTA has")
+    tiles, ctas = block_registers(switch.agents[0].block), least_ctas_of(func)
+    shares = register_shares(
+        tiles, expected_registers(func), compute, sum(others) + warps, service_registers(switch), ctas
+    )
+    # What takes more than a thread can have spills as much without.
+    needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * compute, ctas))
+    if needed > shares.most:
+        raise NotSeparable(switch, f"a thread needs {needed} registers and gets {shares.most} beside a further warp")
+    return shares
+
+
+def give_further(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, counts: list[int], shares: RegisterShares
+) -> None:
+    """Gives the agents of a switch, whose last one is new, their warps and registers."""
+    narrow(switch.agents[-1], counts[-1])
+    switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
+    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
+    switch.attributes.pop("max_regs", None)
+    if shares.compute and target.has("setmaxnreg"):
+        switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(counts[1:])])
 
 
 def service_registers(switch: AgentSwitchOp) -> int:

@@ -15,23 +15,19 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.analysis.ranges import RangeAnalysis
-from tileiras.analysis.tensor_map_rules import contiguous_dim, follows_write, memref_of
+from tileiras.analysis.tensor_map_rules import follows_write
 from tileiras.diagnostics import DiagnosticEngine
-from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.arith.build import compare, integer
+from tileiras.dialects.arith.build import integer
 from tileiras.dialects.nv_tileas import names
-from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaDescType, TmaStoreOp
-from tileiras.ir import Builder, Operation, TensorType, UnitAttr, Value
-from tileiras.layout.encoding import is_in_shared, with_layout
-from tileiras.layout.tensor_box import TensorBoxes, box_layout, tensor_boxes
+from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp
+from tileiras.ir import Builder, Operation, UnitAttr
 from tileiras.remarks import Remark
 from tileiras.resources.shared_memory import buffer_bytes, conversion_bytes, ring_bytes, shared_budget
+from tileiras.schedule.materialize.box_ring import box_coordinates
+from tileiras.schedule.stored_tiles import LEAST_BYTES, as_it_comes, stored_in_boxes, tile_bytes
 from tileiras.targets import Target
-
-LEAST_BYTES = 4096
-"""Of a tile: a trip through shared memory costs two barriers and the latency of a copy."""
 
 
 def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
@@ -59,11 +55,11 @@ def _most_bytes(func: aa.FuncOp) -> int:
 
 def _refusal(store: Any, most: int, budget: int) -> str:
     """Why a store that a tensor map can serve does not go through shared memory, or nothing."""
-    if _boxes(store) is None:
+    if stored_in_boxes(store) is None:
         return "no boxes have its tile"
     if _is_in_agent(store):
-        return "its warps run a program of their own, beside others that use shared memory"
-    size, data = _tile_bytes(store), store.data.defining_op
+        return "its warps run a program of their own, and no agent stores for them"
+    size, data = tile_bytes(store), store.data.defining_op
     if size < LEAST_BYTES:
         return f"its tile has {size} bytes, fewer than {LEAST_BYTES}"
     own = conversion_bytes(data) if isinstance(data, tileas.ConvertLayoutOp) else 0
@@ -80,34 +76,20 @@ def _is_in_agent(op: Operation) -> bool:
     return op.name == names.AGENT_SWITCH
 
 
-def _tile_bytes(store: Any) -> int:
-    return store.data.type.num_elements * store.data.type.element_type.width // 8
-
-
-def _boxes(store: Any) -> TensorBoxes | None:
-    view, type = store.view.type, store.data.type
-    inner = contiguous_dim(view)
-    width = type.element_type.width
-    layout = None if inner is None else box_layout(type.shape, inner, width)
-    return None if layout is None else tensor_boxes(layout, inner, width)
-
-
 def _rewrite(store: Any) -> None:
     builder = Builder.before(store)
     builder.location = store.location
-    view, type = store.view.type, store.data.type
-    boxes = _boxes(store)
-    layout = box_layout(type.shape, boxes.order[0], type.element_type.width)
-    tile = with_layout(TensorType(type.shape, type.element_type), layout)
-    desc = TmaDescType(view, boxes.box, boxes.order, boxes.swizzle, boxes.atom)
-    data, convert = _as_it_comes(store.data)
+    found = stored_in_boxes(store)
+    assert found is not None, "what no boxes have is refused"
+    desc, tile = found
+    data, convert = as_it_comes(store.data)
     buffer = builder.insert(tileas.AllocTensorOp(result=tileas.BufferType(1, tile))).results[0]
     stage = integer(builder, 0)
     builder.insert(tileas.StoreTensorOp(data, buffer, stage))
     written = store.token is not None and follows_write(store.token)
     builder.insert(tileas.FenceProxyOp(global_memory=UnitAttr() if written else None))
     made = builder.insert(MakeTmaDescOp(store.view, result=desc)).results[0]
-    coords = _coordinates(builder, store)
+    coords = box_coordinates(builder, store, lambda value: value, RangeAnalysis())
     done = builder.insert(
         TmaStoreOp(buffer=buffer, stage=stage, desc=made, coords=coords, token=store.token,
                    rmw_mode=store.attributes.get("rmw_mode"), result_token=store.result_token.type)
@@ -117,25 +99,3 @@ def _rewrite(store: Any) -> None:
     store.erase()
     if convert is not None and not convert.result.has_uses:
         convert.erase()
-
-
-def _as_it_comes(data: Value) -> tuple[Value, Operation | None]:
-    """A tile before it was converted for a store, with the conversion: any layout can be stored in a buffer."""
-    convert = data.defining_op
-    if isinstance(convert, tileas.ConvertLayoutOp) and not is_in_shared(convert.operand.type):
-        return convert.operand, convert
-    return data, None
-
-
-def _coordinates(builder: Builder, store: Any) -> list[Value]:
-    """The tile's coordinates; behind the first tile, where nothing is stored, along a dimension without elements: the
-    map has one element there, since a map of none cannot be made."""
-    view, memref, ranges = store.view.type, memref_of(store.view), RangeAnalysis()
-    found = []
-    for dim, value in enumerate(store.coords):
-        size = memref.size(view.dim_map[dim])
-        if not isinstance(size, int) and ranges.range(size).low < 1:
-            empty = compare(builder, "eq", size, integer(builder, 0, size.type))
-            value = builder.insert(arith.SelectOp(empty, integer(builder, 1, value.type), value)).results[0]
-        found.append(value)
-    return found

@@ -112,6 +112,8 @@ def operation_cost(op: Operation, warps: int, table: Resources) -> OperationCost
     if isinstance(op, (tileas.BulkLoadOp, tileas.TmaLoadOp)):
         view = op.view.type if isinstance(op, tileas.BulkLoadOp) else op.desc.type.view
         return _moved(_bytes(view), table, global_memory=True, shared=1, latency="tma", warps=0)
+    if isinstance(op, tileas.TmaStoreStageOp):
+        return _moved(_bytes(op.desc.type.view), table, global_memory=True, shared=1, latency="tma", warps=0)
     if isinstance(op, (tileas.TiledStoreOp, tileas.StoreOp)):
         stored = op.operands[0 if isinstance(op, tileas.TiledStoreOp) else 1].type
         return _moved(_bytes(stored), table, global_memory=True, shared=0, latency="l2", warps=warps)

@@ -50,6 +50,7 @@ from tileiras.passes.tileas_slice_dots import SliceDots
 from tileiras.passes.tileas_slicing import Slicing
 from tileiras.passes.tileas_smem_operands import SharedMemoryOperands
 from tileiras.passes.tileas_specialize_mma import SpecializeMma
+from tileiras.passes.tileas_specialize_stores import SpecializeStores
 from tileiras.passes.tileas_spill_loop_carried import SpillLoopCarried
 from tileiras.passes.tileas_split_loop_steps import SplitLoopSteps
 from tileiras.passes.tileas_unspecialized_pipeline import UnspecializedPipeline
@@ -109,6 +110,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(SharedMemoryOperands, "operands whose loads found no room in a ring", IN_LOOPS, True, True),
     Decision(MaterializeAsync, "waits depend on what is in flight around loops; buffers come before what is left over"),
     Decision(SpecializeMma, "products have their groups; before what is left over is spent", {}, True, True),
+    Decision(SpecializeStores, "takes shared memory before what is left over is spent", {}, True, True),
     Decision(SpillLoopCarried, "counts registers when all operands are where they will be", {}, True, True),
     Decision(SharedMemoryOperands, "behind the loops, whose rings are gone there", OUTSIDE_LOOPS, True, True),
     Decision(CommonSubexpressionElimination, "each copy has its addresses", {}, True, True, GenerateSchedule.name),

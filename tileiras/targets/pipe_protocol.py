@@ -60,6 +60,11 @@ class PipeProtocol(NamedTuple):
         return self.full == "agent"
 
     @property
+    def is_drained_by_one_thread(self) -> bool:
+        """Whether one thread of the consumer waits for stages, reads them, and has their signal sent."""
+        return self.empty == "agent"
+
+    @property
     def is_of_pair(self) -> bool:
         """Whether the products that read stages, or write them, are those of two CTAs."""
         return PAIR in (self.producer, self.consumer)

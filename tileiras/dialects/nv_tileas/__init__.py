@@ -126,8 +126,8 @@ from .ops import (
 _LAZY = {
     "AgentSwitchOp": "agents",
     "AsyncDotOp": "async_dots",
-    "BulkLoadOp": "pipes",
-    "BulkStoreOp": "pipes",
+    "BulkLoadOp": "bulk_copies",
+    "BulkStoreOp": "bulk_copies",
     "CommitDotsOp": "async_dots",
     "ConsumeOneOp": "pipes",
     "ConsumerKindAttr": "pipes",
@@ -176,8 +176,9 @@ _LAZY = {
     "TensorStoreOp": "tensor_memory",
     "TensorWaitOp": "tensor_memory",
     "TmaDescType": "tensor_maps",
-    "TmaLoadOp": "pipes",
+    "TmaLoadOp": "bulk_copies",
     "TmaStoreOp": "tensor_maps",
+    "TmaStoreStageOp": "bulk_copies",
     "ToAsyncOp": "async_dots",
     "WaitTurnOp": "async_dots",
 }

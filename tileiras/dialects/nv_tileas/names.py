@@ -28,6 +28,7 @@ MAKE_TMA_DESC = "nv_tileas.make_tma_desc"
 TMA_DESC = "nv_tileas.tma_desc"
 TMA_LOAD = "nv_tileas.async.tma_load"
 TMA_STORE = "nv_tileas.async.tma_store"
+TMA_STORE_STAGE = "nv_tileas.async.tma_store_stage"
 
 MAP_MEMORY = "nv_tileas.map_memory."
 MAP_RESERVE, MAP_BUILD = f"{MAP_MEMORY}reserve", f"{MAP_MEMORY}build"

@@ -25,13 +25,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import integer_like
 from tileiras.ir import (
     AnyOf,
     ArrayAttr,
     Attribute,
-    AttrSizedOperandSegments,
     EnumAttr,
     IntegerAttr,
     MemoryRead,
@@ -56,9 +54,8 @@ from tileiras.ir import (
 
 from .agents import YieldOp
 from .attributes import LinearLayoutAttr
-from .buffers import AsyncLoadOp, AsyncTiledLoadOp, BufferType, CopyOp, StoreTensorOp
+from .buffers import BufferType
 from .names import PIPELINE
-from .tensor_maps import TmaDescType
 from .tensor_memory import TensorBufferType
 
 _NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
@@ -334,82 +331,6 @@ class ConsumerReadOp(Operation):
             raise VerifyError(f"{_REGISTER_TILE}, got {self.result.type}")
 
 
-class _BulkCopy(Operation):
-    """A tile between global memory and a stage, copied by one thread of the agent.
-
-    The tile lies inside the memref as a whole, in runs of at least 16 bytes at multiples of 16 that are the same in
-    both places.  No memory token orders it: what it reads is written before the agents begin, what it writes is read
-    after they end.
-    """
-
-    def check_view(self: Any) -> None:
-        if len(self.coords) != len(self.view.type.shape):
-            raise VerifyError(f"expects {len(self.view.type.shape)} coordinates, but got {len(self.coords)}")
-
-
-class BulkLoadOp(_BulkCopy):
-    """Fills the acquired stage of one of the pipe's buffers with a tile from global memory."""
-
-    name = "nv_tileas.async.bulk_load"
-    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
-    view = operand(aa.TiledViewType)
-    coords = variadic_operand(integer_like)
-    token = operand(ProducerTokenType)
-    buffer = attribute(_NUMBER, optional=True)
-    assembly_format = (
-        "$view `[` $coords `]` `into` $token (`buffer` `=` $buffer^)? attr-dict"
-        " `:` type($view) `,` `(` type($coords) `)`"
-    )
-
-    def verify_op(self) -> None:
-        self.check_view()
-
-
-class TmaLoadOp(Operation):
-    """Fills the acquired stage of one of the pipe's buffers with a tile of the descriptor's view, box by box.
-
-    The coordinates are those of a tile, as a tiled load has them; of what lies outside of the memref the stage gets the
-    view's padding, zeros without one.  One thread of the agent issues it.  No memory token orders it: what it reads is
-    written before the kernel begins.
-
-    `multicast`: all CTAs of the pipe want the same tile.  Each copies its share of the boxes, and each box comes to the
-    same place in the shared memory of all.
-    """
-
-    name = "nv_tileas.async.tma_load"
-    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
-    desc = operand(TmaDescType)
-    coords = variadic_operand(integer_like)
-    token = operand(ProducerTokenType)
-    buffer = attribute(_NUMBER, optional=True)
-    multicast = attribute(UnitAttr, optional=True)
-    assembly_format = (
-        "$desc `[` $coords `]` `into` $token (`buffer` `=` $buffer^)? attr-dict"
-        " `:` type($desc) `,` `(` type($coords) `)`"
-    )
-
-    def verify_op(self) -> None:
-        if len(self.coords) != len(self.desc.type.view.shape):
-            raise VerifyError(f"expects {len(self.desc.type.view.shape)} coordinates, but got {len(self.coords)}")
-
-
-class BulkStoreOp(_BulkCopy):
-    """Copies a tile in the stage that was waited for to global memory."""
-
-    name = "nv_tileas.async.bulk_store"
-    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
-    token = operand(ConsumerTokenType)
-    view = operand(aa.TiledViewType)
-    coords = variadic_operand(integer_like)
-    buffer = attribute(_NUMBER, optional=True)
-    assembly_format = (
-        "$token (`buffer` `=` $buffer^)? `to` $view `[` $coords `]` attr-dict `:` type($view) `,` `(` type($coords) `)`"
-    )
-
-    def verify_op(self) -> None:
-        self.check_view()
-
-
 # ---- a stage from beginning to end -----------------------------------------------------------------------------------
 
 
@@ -476,22 +397,3 @@ class ConsumeOneOp(_One):
 
     def verify_op(self) -> None:
         self._verify_region(list(self.consumer_types), [value.type for value in self.values])
-
-
-STAGE_ATOMS: dict[type[Operation], str] = {
-    StoreTensorOp: "st_shared", ProducerWriteOp: "st_shared", ProduceOneOp: "st_shared",
-    AsyncTiledLoadOp: "cp_async", AsyncLoadOp: "cp_async", BulkLoadOp: "bulk_load", TmaLoadOp: "bulk_load",
-    CopyOp: "ld_shared", ConsumerReadOp: "ld_shared", ConsumeOneOp: "ld_shared", BulkStoreOp: "bulk_store",
-}  # fmt: skip
-"""How operations fill and drain the stages that they touch: the kind of producer or consumer that they are of."""
-
-OnBuffer = ProducerWriteOp | ConsumerReadOp | BulkLoadOp | TmaLoadOp | BulkStoreOp
-"""Operations on a tile in a stage, which name a buffer of the pipe."""
-
-OnToken = (
-    ProducerAcquireOp | ProducerCommitOp | ConsumerWaitOp | ConsumerReleaseOp | ProduceOneOp | ConsumeOneOp | OnBuffer
-)
-"""Operations on a stage of a pipe."""
-
-StageAccess = StoreTensorOp | AsyncTiledLoadOp | AsyncLoadOp | CopyOp
-"""Operations on buffers, those of pipes or not, that name a stage by its number."""

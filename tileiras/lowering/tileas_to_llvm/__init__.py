@@ -117,7 +117,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     },
     "tensor_copies": {
         "nv_tileas.make_tma_desc": "make_tma_desc", "nv_tileas.async.tma_load": "tma_load",
-        "nv_tileas.async.tma_store": "tma_store",
+        "nv_tileas.async.tma_store": "tma_store", names.TMA_STORE_STAGE: "tma_store_stage",
     },
     "tensor_dot": {f"{names.TENSOR_MEMORY}dot": "dot"},
     "tensor_memory": {

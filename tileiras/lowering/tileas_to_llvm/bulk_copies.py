@@ -15,7 +15,7 @@ from .types import memory_type
 from .views import TileAddresses
 
 if TYPE_CHECKING:
-    from tileiras.dialects.nv_tileas.pipes import BulkLoadOp, BulkStoreOp
+    from tileiras.dialects.nv_tileas.bulk_copies import BulkLoadOp, BulkStoreOp
 
 UNIT = 16
 """Bytes that a bulk copy and its addresses are multiples of (PTX ISA, "cp.async.bulk")."""

@@ -14,9 +14,8 @@ from typing import Any
 from tileiras.analysis.agents import agent_warps
 from tileiras.analysis.pipes import DRAINS, FILLS, PipeUses, agent_of, is_last_pipe, pipe_of, protocol_of
 from tileiras.dialects import llvm, nvvm
+from tileiras.dialects.nv_tileas.bulk_copies import BulkLoadOp, BulkStoreOp, OnBuffer, OnToken
 from tileiras.dialects.nv_tileas.pipes import (
-    BulkLoadOp,
-    BulkStoreOp,
     ConsumeOneOp,
     ConsumerReadOp,
     ConsumerReleaseOp,
@@ -26,8 +25,6 @@ from tileiras.dialects.nv_tileas.pipes import (
     DestroyPipelineOp,
     GetStageOp,
     IncIterOp,
-    OnBuffer,
-    OnToken,
     ProduceOneOp,
     ProducerAcquireOp,
     ProducerCommitOp,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.analysis.pipes import boxes_error
 from tileiras.dialects import llvm, nvvm
-from tileiras.dialects.nv_tileas.pipes import TmaLoadOp
+from tileiras.dialects.nv_tileas.bulk_copies import TmaLoadOp, TmaStoreStageOp
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp
 from tileiras.ir import IntegerAttr, StringAttr, TensorType, Value, VerifyError, i32, i64
 from tileiras.layout.encoding import layout_of
@@ -27,7 +27,7 @@ from .agents import by_one_thread
 from .builder import Number
 from .function import FunctionLowering
 from .pipes import number_of_buffer, pipe_on
-from .staging import stage_place
+from .staging import Place, stage_place
 
 _LAST = (1 << 31) - 1
 """Coordinates are signed numbers of 32 bits (PTX ISA, "Tensors")."""
@@ -102,22 +102,43 @@ def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -
     """One thread copies, and waits until what it copied is in memory: other threads see it behind a barrier."""
     emit = lowering.emit
     corners = _corners(op, lowering)
-    atom, syntax = _store_atom(op)
     with by_one_thread(lowering):
         place = stage_place(lowering.value(op.buffer), lowering.value(op.stage), lowering)
-        start = emit.gep(place.base, place.start)
-        for piece in _boxes(op, op.buffer.type.tile).pieces:
-            copy = nvvm.CpAsyncBulkTensorStoreOp(
-                lowering.value(op.desc),
-                emit.gep(start, piece.offset),
-                _coordinates(op, list(piece.corner), corners, lowering),
-                instruction=StringAttr(atom.instruction),
-                syntax=StringAttr(syntax),
-            )
-            emit.insert(copy)
+        _store_boxes(op, op.buffer.type.tile, place, corners, _store_atom(op), lowering)
         emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
         emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32)))
     return [None]
+
+
+def tma_store_stage(op: TmaStoreStageOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    """One thread copies, behind the copies of the stages before: their groups were committed when these were
+    released."""
+    pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
+    buffer = pipe.op.buffers[number_of_buffer(op)]
+    corners = _corners(op, lowering)
+    atom = BULK_COPY_ATOMS[BOX_STORE]
+    with by_one_thread(lowering):
+        lowering.emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32)))
+        place = stage_place(lowering.value(buffer), stage, lowering)
+        _store_boxes(op, buffer.type.tile, place, corners, (atom, atom.syntax), lowering)
+
+
+def _store_boxes(
+    op: TmaStoreOp | TmaStoreStageOp, tile: TensorType, place: Place, corners: list[Number],
+    atom: tuple[CopyAtom, str], lowering: FunctionLowering,
+) -> None:  # fmt: skip
+    """One copy for each box of a tile that lies at a place in shared memory; `atom`: with its operands."""
+    emit = lowering.emit
+    start = emit.gep(place.base, place.start)
+    for piece in _boxes(op, tile).pieces:
+        copy = nvvm.CpAsyncBulkTensorStoreOp(
+            lowering.value(op.desc),
+            emit.gep(start, piece.offset),
+            _coordinates(op, list(piece.corner), corners, lowering),
+            instruction=StringAttr(atom[0].instruction),
+            syntax=StringAttr(atom[1]),
+        )
+        emit.insert(copy)
 
 
 def _store_atom(op: TmaStoreOp) -> tuple[CopyAtom, str]:
@@ -132,7 +153,7 @@ def _store_atom(op: TmaStoreOp) -> tuple[CopyAtom, str]:
     return atom, atom.syntax.replace("{operation}", operation)
 
 
-BoxCopy = TmaLoadOp | TmaStoreOp
+BoxCopy = TmaLoadOp | TmaStoreOp | TmaStoreStageOp
 
 
 def _boxes(op: BoxCopy, tile: TensorType, parts: int = 1) -> TensorBoxes:

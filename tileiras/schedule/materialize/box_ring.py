@@ -36,6 +36,8 @@ from .pipes import copy_box, create_pipe, descriptor_of
 Again = Callable[[Value], Value]
 """What stands for a value of the loop's body in the iteration that is asked for."""
 
+Access = tileas.TiledLoadOp | tileas.TiledStoreOp | tileas.TiledAtomicRMWOp
+
 
 class BoxRing:
     """The pipe of the loads of one loop whose stages are read in one way, and for as long."""
@@ -71,7 +73,7 @@ class BoxRing:
         unused = UnitAttr() if fresh else None
         acquired = builder.insert(tileas.ProducerAcquireOp(self.producer, iterator, fresh=unused)).results[0]
         for number, (staged, desc) in enumerate(zip(self._staged, self._descriptors)):
-            coords = box_coordinates(builder, staged, again, self._ranges)
+            coords = box_coordinates(builder, staged.load, again, self._ranges)
             copy_box(builder, desc, coords, acquired, number, multicast=False)
         builder.insert(tileas.ProducerCommitOp(acquired))
 
@@ -149,12 +151,12 @@ def _is_of_threads(op: Operation) -> bool:
     return isinstance(op, (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp))
 
 
-def box_coordinates(builder: Builder, staged: StagedLoad, again: Again, ranges: RangeAnalysis) -> list[Value]:
-    """The coordinates of a tile that comes in boxes; behind the first tile, where all is filled, along a dimension
-    without elements: the map has one element there, since a map of none cannot be made."""
-    view, memref = staged.load.view.type, memref_of(staged.load.view)
+def box_coordinates(builder: Builder, access: Access, again: Again, ranges: RangeAnalysis) -> list[Value]:
+    """The coordinates of a tile that comes or goes in boxes; behind the first tile, where all is filled and nothing
+    stored, along a dimension without elements: the map has one element there, since a map of none cannot be made."""
+    view, memref = access.view.type, memref_of(access.view)
     found = []
-    for dim, coordinate in enumerate(staged.load.coords):
+    for dim, coordinate in enumerate(access.coords):
         value, size = again(coordinate), memref.size(view.dim_map[dim])
         if not isinstance(size, int) and ranges.range(size).low < 1:
             empty = compare(builder, "eq", size, integer(builder, 0, size.type))

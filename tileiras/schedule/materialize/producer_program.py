@@ -55,7 +55,7 @@ class Producer(AgentProgram[Ring]):
             if not pipe.descriptors:
                 self._stages[pipe] = builder.insert(tileas.GetStageOp(at[ring], result=i32)).results[0]
         if pipe.descriptors:
-            coords = box_coordinates(builder, staged, self._of, self._ranges)
+            coords = box_coordinates(builder, staged.load, self._of, self._ranges)
             copy_box(builder, pipe.descriptors[number], coords, self._acquired[pipe], number, is_multicast(staged))
         else:
             start_copy(builder, staged.load, ring.buffers[number], self._stages[pipe], None, self._atom, self._of)

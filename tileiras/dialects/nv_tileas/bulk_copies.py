@@ -1,0 +1,162 @@
+"""What the copy engines move between global memory and stages of pipes, and by which kind of instruction each operation
+fills or drains the stages that it touches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.arith import integer_like
+from tileiras.ir import (
+    AttrSizedOperandSegments,
+    IntegerAttr,
+    MemoryRead,
+    MemoryWrite,
+    Operation,
+    TypedAttribute,
+    UnitAttr,
+    VerifyError,
+    attribute,
+    i32,
+    operand,
+    variadic_operand,
+)
+
+from .buffers import AsyncLoadOp, AsyncTiledLoadOp, CopyOp, StoreTensorOp
+from .names import TMA_STORE_STAGE
+from .pipes import (
+    ConsumeOneOp,
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerTokenType,
+    ConsumerWaitOp,
+    ProduceOneOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerTokenType,
+    ProducerWriteOp,
+)
+from .tensor_maps import TmaDescType
+
+_NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
+
+
+class _BulkCopy(Operation):
+    """A tile between global memory and a stage, copied by one thread of the agent.
+
+    The tile lies inside the memref as a whole, in runs of at least 16 bytes at multiples of 16 that are the same in
+    both places.  No memory token orders it: what it reads is written before the agents begin, what it writes is read
+    after they end.
+    """
+
+    def check_view(self: Any) -> None:
+        if len(self.coords) != len(self.view.type.shape):
+            raise VerifyError(f"expects {len(self.view.type.shape)} coordinates, but got {len(self.coords)}")
+
+
+class BulkLoadOp(_BulkCopy):
+    """Fills the acquired stage of one of the pipe's buffers with a tile from global memory."""
+
+    name = "nv_tileas.async.bulk_load"
+    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
+    view = operand(aa.TiledViewType)
+    coords = variadic_operand(integer_like)
+    token = operand(ProducerTokenType)
+    buffer = attribute(_NUMBER, optional=True)
+    assembly_format = (
+        "$view `[` $coords `]` `into` $token (`buffer` `=` $buffer^)? attr-dict"
+        " `:` type($view) `,` `(` type($coords) `)`"
+    )
+
+    def verify_op(self) -> None:
+        self.check_view()
+
+
+class TmaLoadOp(Operation):
+    """Fills the acquired stage of one of the pipe's buffers with a tile of the descriptor's view, box by box.
+
+    The coordinates are those of a tile, as a tiled load has them; of what lies outside of the memref the stage gets the
+    view's padding, zeros without one.  One thread of the agent issues it.  No memory token orders it: what it reads is
+    written before the kernel begins.
+
+    `multicast`: all CTAs of the pipe want the same tile.  Each copies its share of the boxes, and each box comes to the
+    same place in the shared memory of all.
+    """
+
+    name = "nv_tileas.async.tma_load"
+    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
+    desc = operand(TmaDescType)
+    coords = variadic_operand(integer_like)
+    token = operand(ProducerTokenType)
+    buffer = attribute(_NUMBER, optional=True)
+    multicast = attribute(UnitAttr, optional=True)
+    assembly_format = (
+        "$desc `[` $coords `]` `into` $token (`buffer` `=` $buffer^)? attr-dict"
+        " `:` type($desc) `,` `(` type($coords) `)`"
+    )
+
+    def verify_op(self) -> None:
+        if len(self.coords) != len(self.desc.type.view.shape):
+            raise VerifyError(f"expects {len(self.desc.type.view.shape)} coordinates, but got {len(self.coords)}")
+
+
+class BulkStoreOp(_BulkCopy):
+    """Copies a tile in the stage that was waited for to global memory."""
+
+    name = "nv_tileas.async.bulk_store"
+    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
+    token = operand(ConsumerTokenType)
+    view = operand(aa.TiledViewType)
+    coords = variadic_operand(integer_like)
+    buffer = attribute(_NUMBER, optional=True)
+    assembly_format = (
+        "$token (`buffer` `=` $buffer^)? `to` $view `[` $coords `]` attr-dict `:` type($view) `,` `(` type($coords) `)`"
+    )
+
+    def verify_op(self) -> None:
+        self.check_view()
+
+
+class TmaStoreStageOp(Operation):
+    """Copies the tile in the stage that was waited for to memory, by boxes of a descriptor.
+
+    The coordinates are those of a tile, as a tiled store has them; what lies outside of the memref is not stored.  One
+    thread of the agent issues it, once all that it has copied before is in memory: the stores of an agent are ordered
+    as it makes them.  The copy has read the stage when that is released.  No memory token orders it.
+    """
+
+    name = TMA_STORE_STAGE
+    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
+    token = operand(ConsumerTokenType)
+    desc = operand(TmaDescType)
+    coords = variadic_operand(integer_like)
+    buffer = attribute(_NUMBER, optional=True)
+    assembly_format = (
+        "$token (`buffer` `=` $buffer^)? `to` $desc `[` $coords `]` attr-dict `:` type($desc) `,` `(` type($coords) `)`"
+    )
+
+    def verify_op(self) -> None:
+        if len(self.coords) != len(self.desc.type.view.shape):
+            raise VerifyError(f"expects {len(self.desc.type.view.shape)} coordinates, but got {len(self.coords)}")
+        if self.desc.type.rounds:
+            raise VerifyError(f"expects elements of {self.desc.type.view.element_type}, which no store converts to")
+
+
+STAGE_ATOMS: dict[type[Operation], str] = {
+    StoreTensorOp: "st_shared", ProducerWriteOp: "st_shared", ProduceOneOp: "st_shared",
+    AsyncTiledLoadOp: "cp_async", AsyncLoadOp: "cp_async", BulkLoadOp: "bulk_load", TmaLoadOp: "bulk_load",
+    CopyOp: "ld_shared", ConsumerReadOp: "ld_shared", ConsumeOneOp: "ld_shared", BulkStoreOp: "bulk_store",
+    TmaStoreStageOp: "bulk_store",
+}  # fmt: skip
+"""How operations fill and drain the stages that they touch: the kind of producer or consumer that they are of."""
+
+OnBuffer = ProducerWriteOp | ConsumerReadOp | BulkLoadOp | TmaLoadOp | BulkStoreOp | TmaStoreStageOp
+"""Operations on a tile in a stage, which name a buffer of the pipe."""
+
+OnToken = (
+    ProducerAcquireOp | ProducerCommitOp | ConsumerWaitOp | ConsumerReleaseOp | ProduceOneOp | ConsumeOneOp | OnBuffer
+)
+"""Operations on a stage of a pipe."""
+
+StageAccess = StoreTensorOp | AsyncTiledLoadOp | AsyncLoadOp | CopyOp
+"""Operations on buffers, those of pipes or not, that name a stage by its number."""

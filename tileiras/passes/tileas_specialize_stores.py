@@ -1,0 +1,44 @@
+"""`tileas-specialize-stores`: stores of tiles in boxes of tensor maps by an agent of their own, where kernels with
+agents have them in loops over tiles.
+
+Maps that the kernel builds itself (`tensor-maps=device`) are not of use to it: their memory is given back by the warps
+that compute.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class SpecializeStores(FunctionPass):
+    name = "tileas-specialize-stores"
+    requires = "SCHEDULED"
+    needs = "agents with their warps; stores marked with the atom of a tensor map"
+    establishes = "an agent that copies a tile to memory while the next one is computed, in loops over tiles"
+    keeps = "values, other functions"
+
+    tensor_maps: str = "none"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects import nv_tileas as tileas
+        from tileiras.dialects.nv_tileas import names
+
+        if self.tensor_maps != "host":
+            return
+        switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
+        if len(switches) == 1 and any(
+            isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes for op in switches[0].walk()
+        ):
+            # Loaded for such kernels only.
+            from tileiras.passes.dce import remove_dead_operations
+            from tileiras.rewrites.store_agent import specialize_stores
+
+            if specialize_stores(switches[0], func, gpu, context.engine):
+                remove_dead_operations(func)

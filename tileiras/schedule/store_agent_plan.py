@@ -1,0 +1,116 @@
+"""Which stores of tiles in loops over tiles can go to an agent of their own.
+
+The warps that compute write the tile to shared memory and go on with the next one; one thread of another agent copies
+it to memory in boxes of a tensor map meanwhile, and waits for the copy.  What is ordered with such a store by tokens
+has to be another one of them: the agent makes them in their order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.incoming import incoming
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.ir import MemoryRead, MemoryWrite, Operation, Value
+from tileiras.named_tuple import NamedTuple
+
+from .producer_slice import AgentSlice, NotSeparable
+
+STORE_WARPS = 1
+"""Of an agent that stores: one thread copies boxes."""
+
+
+class StoreAgentPlan(NamedTuple):
+    """The stores that leave the agent that computes, in program order, and what their agent repeats."""
+
+    stores: list[tileas.TiledStoreOp]
+    slice: AgentSlice
+
+
+def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAgentPlan | None:
+    """The plan for the stores of the first agent of a switch, which computes; None where it has none in a loop that a
+    tensor map can serve.  `outside`: operations that stand before the agents.
+
+    Raises NotSeparable, with the reason.
+    """
+    program = switch.agents[0].block
+    stores: list[Any] = [
+        op for outer in program.operations for op in outer.walk()
+        if isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes and _is_in_loop(op)
+    ]  # fmt: skip
+    if not stores:
+        return None
+    needed = AgentSlice(switch, outside)
+    together = set(stores)
+    for store in stores:
+        if store.view.defining_op not in outside:
+            raise NotSeparable(store, "the tensor map of its view is not known before the agents begin")
+        _check_before(store, together)
+        _check_behind(store, together)
+        needed.take(store, store.coords)
+    needed.close()
+    return StoreAgentPlan(stores, needed)
+
+
+def _is_in_loop(op: Operation) -> bool:
+    return next(iter(scf.loops_around(op)), None) is not None
+
+
+def _check_before(store: Any, stores: set[Any]) -> None:
+    """Raises NotSeparable where a store is ordered behind anything but stores of the same agent."""
+    seen: set[Value] = set()
+    pending = [] if store.token is None else [store.token]
+    while pending:
+        token = pending.pop()
+        if token in seen:
+            continue
+        seen.add(token)
+        handed_on = incoming(token)
+        op = token.defining_op
+        if handed_on is not None:
+            pending += [each.value for each in handed_on]
+        elif op is not None and op not in stores:
+            if op.regions or _accesses(op):
+                raise NotSeparable(store, f"it is ordered after '{op.name}', which another agent does")
+            pending += [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]
+
+
+def _check_behind(store: Any, stores: set[Any]) -> None:
+    """Raises NotSeparable where anything but stores of the same agent is ordered behind a store."""
+    seen: set[Value] = set()
+    pending = [store.result_token]
+    while pending:
+        token = pending.pop()
+        if token in seen:
+            continue
+        seen.add(token)
+        for user in token.users:
+            if user in stores:
+                continue
+            if not isinstance(user, (scf.ForOp, scf.YieldOp, tileas.JoinMemTokenOp)):
+                raise NotSeparable(user, f"'{user.name}' is ordered after a store that another agent would make")
+            pending += _becomes(token, user)
+
+
+def _becomes(token: Value, user: Any) -> list[Value]:
+    """The values of which a token is one that a loop begins with, that a loop or branch yields, or that is joined."""
+    if isinstance(user, tileas.JoinMemTokenOp):
+        return list(user.results)
+    around: Any = user if isinstance(user, scf.ForOp) else user.parent_op
+    given = user.init_args if isinstance(user, scf.ForOp) else user.operands
+    numbers = [number for number, value in enumerate(given) if value is token]
+    if isinstance(around, scf.ForOp):
+        return [value for number in numbers for value in (around.iter_args[number], around.results[number])]
+    if isinstance(around, scf.IfOp):
+        return [around.results[number] for number in numbers]
+    raise NotSeparable(around, "it is in a loop without a counter")
+
+
+def _accesses(op: Operation) -> bool:
+    """Whether an operation that gives a token touches memory, or waits for others that do."""
+    return op.has_trait(MemoryRead) or op.has_trait(MemoryWrite) or not isinstance(
+        op, (tileas.CreateMemTokenOp, tileas.JoinMemTokenOp)
+    )

@@ -1,0 +1,41 @@
+"""Tiles that are stored in boxes of a tensor map: as which boxes, and from which layout they go to shared memory."""
+
+from __future__ import annotations
+
+from tileiras.analysis.tensor_map_rules import contiguous_dim
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
+from tileiras.ir import Operation, TensorType, Value
+from tileiras.layout.encoding import is_in_shared, with_layout
+from tileiras.layout.tensor_box import box_layout, tensor_boxes
+
+Store = tileas.TiledStoreOp | tileas.TiledAtomicRMWOp
+
+LEAST_BYTES = 4096
+"""Of a tile: a trip through shared memory costs two barriers and the latency of a copy."""
+
+
+def tile_bytes(store: Store) -> int:
+    return store.data.type.num_elements * store.data.type.element_type.width // 8
+
+
+def stored_in_boxes(store: Store) -> tuple[TmaDescType, TensorType] | None:
+    """The descriptor of the boxes of a store's tile, and the tile as it lies in shared memory; None where no boxes have
+    it."""
+    view, type = store.view.type, store.data.type
+    inner = contiguous_dim(view)
+    width = type.element_type.width
+    layout = None if inner is None else box_layout(type.shape, inner, width)
+    boxes = None if layout is None else tensor_boxes(layout, inner, width)
+    if boxes is None:
+        return None
+    tile = with_layout(TensorType(type.shape, type.element_type), layout)
+    return TmaDescType(view, boxes.box, boxes.order, boxes.swizzle, boxes.atom), tile
+
+
+def as_it_comes(data: Value) -> tuple[Value, Operation | None]:
+    """A tile before it was converted for a store, with the conversion: any layout can be stored in a buffer."""
+    convert = data.defining_op
+    if isinstance(convert, tileas.ConvertLayoutOp) and not is_in_shared(convert.operand.type):
+        return convert.operand, convert
+    return data, None
