@@ -43,7 +43,7 @@ def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa
             limit = shared_budget(func, target, ctas) - SCRATCH_BYTES[0]
             if needed <= limit:
                 break
-            if ctas > 1 and target.has("wgmma") and isinstance(around, scf.ForOp):
+            if ctas > 1 and isinstance(around, scf.ForOp):
                 # Two stages of a ring would take more than these: CTAs yield to it as well.
                 ctas -= 1
                 continue

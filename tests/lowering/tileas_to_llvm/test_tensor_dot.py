@@ -294,7 +294,16 @@ def test_an_occupancy_yields_to_accumulators():
     few = Matmul((128, 64, 64), steps=2, hints="sm_100 = {occupancy = 16}").kernel()
     said = [d.message for d in few.compiled(GPU, emit="tileas", num_warps=4).diagnostics]
     assert "8 CTAs to an SM instead of 16: accumulators take 64 columns of tensor memory" in said
-    assert reasons(few, num_warps=4) == [
+
+
+def test_an_occupancy_yields_to_operands_of_loops():
+    """Of which warps by themselves would multiply as many, at a sixth of the rate."""
+    few = Matmul((128, 64, 64), steps=2, hints="sm_100 = {occupancy = 16}").kernel()
+    for options in ({}, {"tensor_maps": "host"}):
+        assert reasons(few, num_warps=4, **options) == []
+        check(few, "f16 128x64", num_warps=4, **options)
+    once = Matmul((128, 64, 64), hints="sm_100 = {occupancy = 16}").kernel()
+    assert reasons(once, num_warps=4) == [
         "24576 bytes of operands do not fit into the 11776 of shared memory that tcgen05.mma reads"
     ]
 
