@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tileiras.analysis.copied_loads import is_zero
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
-from tileiras.ir import Block, Operation, Value
+from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.linear_layout import SHARED_DIMS
 from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.shared_memory import SCRATCH_BYTES, shared_budget
@@ -15,6 +15,8 @@ from tileiras.targets import Fragment, mma_atom, registers_per_thread
 
 from .dot_plans import DotPlans, is_linked
 from .tensor_columns import keep_within_tensor_memory
+
+_LOADS = (aa.LoadOp, aa.TiledLoadOp)
 
 
 def leave_what_does_not_fit(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
@@ -36,17 +38,21 @@ def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa
         if _in_shared(op, plans):
             groups.setdefault(func.body.blocks[0].find_ancestor_op(op), []).append(op)
     ctas = _ctas_with_registers(dots, plans, func)
-    for around, group in groups.items():
+    for group in groups.values():
         while group:
+            limit = shared_budget(func, target, ctas) - SCRATCH_BYTES[0]
             held = _held_at_a_time(func.body.blocks[0], group, plans)
             needed = _total(held)
-            limit = shared_budget(func, target, ctas) - SCRATCH_BYTES[0]
             if needed <= limit:
                 break
-            if ctas > 1 and isinstance(around, scf.ForOp):
+            if ctas > 1 and any(_is_in_loop(op) for op in group):
                 # Two stages of a ring would take more than these: CTAs yield to it as well.
                 ctas -= 1
                 continue
+            # Loads that do not run ahead bring what a dot reads when it is its turn.
+            held = _held_at_a_time(func.body.blocks[0], group, plans, in_turn=True)
+            if _total(held) <= limit:
+                break
             there = [op for op in group if held.keys() >= set(_in_shared(op, plans))]
             largest = max(there, key=lambda op: sum(map(_bytes, _in_shared(op, plans))))
             reader = "wgmma" if target.has("wgmma") else "tcgen05.mma"
@@ -55,33 +61,68 @@ def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa
             group.remove(largest)
 
 
-def _held_at_a_time(block: Block, dots: Iterable[aa.Dot], plans: DotPlans) -> dict[Value, None]:
+def _held_at_a_time(
+    block: Block, dots: Iterable[aa.Dot], plans: DotPlans, in_turn: bool = False
+) -> dict[Value, None]:
     """The operands in shared memory of dots in a block, and in loops and branches in it: of these, the ones that take
-    most; what comes from outside of them is there all the time."""
-    held: dict[Value, None] = {}
-    inside: dict[Block, list[aa.Dot]] = {}
+    most; what comes from outside of them is there all the time.
+
+    Those of dots of one block are there together, as where their loads run ahead; `in_turn`: each from its load to its
+    last dot.
+    """
+    operations = list(block.operations)
+    places = {op: place for place, op in enumerate(operations)}
+    uses: dict[Value, list[int]] = {}
+    inside: dict[int, dict[Block, list[aa.Dot]]] = {}
     for dot in dots:
+        op = block.find_ancestor_op(dot)
+        assert op is not None, "a dot of the block"
         values = _in_shared(dot, plans)
-        if dot.parent is not block:
-            op = block.find_ancestor_op(dot)
-            assert op is not None, "a dot of the block"
+        if op is not dot:
             (own,) = (inner for region in op.regions for inner in region.blocks if inner.find_ancestor_op(dot))
-            inside.setdefault(own, []).append(dot)
-            values = [value for value in values if not _is_made_in(value, op)]
-        held.update(dict.fromkeys(values))
-    most = max((_held_at_a_time(own, there, plans) for own, there in inside.items()), key=_total, default={})
-    return held | most
+            inside.setdefault(places[op], {}).setdefault(own, []).append(dot)
+            values = [value for value in values if not op.is_ancestor_of(value.parent_block.parent_op)]
+        for value in values:
+            uses.setdefault(value, []).append(places[op])
+    nested = {
+        place: max((_held_at_a_time(own, there, plans, in_turn) for own, there in blocks.items()), key=_total)
+        for place, blocks in inside.items()
+    }
+    if not in_turn:
+        return dict.fromkeys(uses) | max(nested.values(), key=_total, default={})
+
+    def there(place: int) -> dict[Value, None]:
+        own = (value for value, all in uses.items() if _begin(value, places) <= place <= max(all))
+        return dict.fromkeys(own) | nested.get(place, {})
+
+    # What is there together is so at the last use of one of them.
+    return max(map(there, sorted({*nested, *(max(all) for all in uses.values())})), key=_total, default={})
 
 
-def _is_made_in(value: Value, op: Operation) -> bool:
-    around = value.parent_block
-    while around is not None and around.parent_op is not op:
-        around = around.parent_op.parent if around.parent_op is not None else None
-    return around is not None
+def _begin(value: Value, places: dict[Operation, int]) -> int:
+    """The place in a block at which the first of what a tile is computed of is loaded; before all, where that is
+    outside of it."""
+    first, todo, seen = len(places), [value], {value}
+    while todo:
+        op = todo.pop().defining_op
+        place = -1 if op is None else places.get(op, -1)
+        first = min(first, place)
+        if op is not None and place >= 0 and not isinstance(op, _LOADS):
+            tiles = [each for each in op.operands if isinstance(each.type, TensorType) and each not in seen]
+            todo += tiles
+            seen.update(tiles)
+    return first
 
 
 def _total(values: Iterable[Value]) -> int:
     return sum(map(_bytes, values))
+
+
+def _is_in_loop(op: Operation) -> bool:
+    around = op.parent_op
+    while around is not None and not isinstance(around, scf.ForOp):
+        around = around.parent_op
+    return around is not None
 
 
 def registers_of_warpgroups(dots: Iterable[aa.Dot], plans: DotPlans, threads: int) -> int:

@@ -171,6 +171,21 @@ def test_operands_of_loops_that_take_turns():
     kernel.emulated(artifact)
 
 
+def test_operands_that_take_turns_in_an_iteration():
+    """128 KB of K, and as many of V that are loaded behind the product with K, do not fit beside each other."""
+    kernel = attention_like(1, rows=64, columns=128, depth=512, steps=2, halved=True)
+    lines = kernel.text.split("\n")
+    load = lines.pop(next(number for number, line in enumerate(lines) if line.strip().startswith("%v, %k_v = ")))
+    lines.insert(next(number for number, line in enumerate(lines) if line.strip().startswith("%o_2 = ")), load)
+    kernel = kernel._replace(text="\n".join(lines))
+    artifact = kernel.compiled(GPU, **PLAIN)
+    assert "mma.sync" not in artifact.text
+    if toolkit.find_program("ptxas") is not None:
+        assemble(artifact.text, GPU)
+    for seed in SEEDS[:2]:
+        kernel.emulated(artifact, seed)
+
+
 def test_a_row_is_too_few_however_many_warps_there_are():
     artifact = matmul((1, 64, 64), steps=2, sizes=(1, 64, 128)).compiled("sm_90", num_warps=2, emit_remarks=True)
     (said,) = [d for d in artifact.diagnostics if getattr(d, "name", "").startswith("RemarkTensorCore")]
