@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.dots import attention_like
+from tileiras.codegen import ptxas as assembler
 from tileiras.sim import emulate
 
 KERNEL = """cuda_tile.module @m {{
@@ -79,3 +81,10 @@ def test_elements_stay_in_their_half_of_a_register_pair(gpu, packed, single):
     exchanged = len(re.findall(r"shfl\.sync", text))
     found = len(re.findall(r"add\.rn\.f32x2\s", text)), len(re.findall(r"add\.rn\.f32\s", text)) - exchanged
     assert (exchanged, *found) == (5, packed, single)
+
+
+def test_sums_keep_nothing_of_a_row_of_scores(ptxas):
+    """Two CTAs of attention, of whose rows each thread has one: all 128 elements and what is computed of them."""
+    kernel = attention_like(2, rows=128, columns=128, depth=128, steps=2, gpu_name="sm_100", halved=True)
+    artifact = kernel.check("sm_100", tensor_maps="host", num_warps=4)
+    assert assembler.assemble(artifact.text, "sm_100").resources["k"].stack == 0
