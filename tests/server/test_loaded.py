@@ -1,4 +1,4 @@
-"""What the service takes for an edit of its code: everything that changes a module, and nothing else."""
+"""What the service loads, and what it takes for an edit of its code: everything that changes a module, nothing else."""
 
 import os
 import subprocess
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tileiras.server import protocol
 from tileiras.server.loaded import Snapshot
 
 
@@ -87,3 +88,13 @@ def test_memory_is_kept_in_huge_pages_as_it_was():
     if release < (6, 1) or not os.path.isdir("/sys/kernel/mm/transparent_hugepage"):
         pytest.skip("the system has no MADV_COLLAPSE")
     assert int(found) > 0
+
+
+def test_what_other_commands_need_is_not_loaded():
+    """In a process of its own: NumPy starts threads, and this one may have it."""
+    code = (
+        "import sys\nfrom tileiras.server import loaded\nloaded.preload()\n"
+        "print(*sorted(n for n in sys.modules if n == 'numpy' or n.startswith('tileiras.cli.tileiras')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["tileiras.cli." + name.replace("-", "_") for name in sorted(protocol.PROGRAMS)]

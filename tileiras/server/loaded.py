@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from tileiras.build.fingerprint import tree_state
 from tileiras.files import RACY_NS, FileState, file_state
+from tileiras.server import protocol, warm_up
 
 PACKAGES = (
     "ir", "dialects", "bytecode", "analysis", "targets", "layout", "resources", "slicing", "assignment", "schedule",
@@ -24,40 +25,14 @@ MODULES = (
     "diskcache", "llvmlite.binding", "tempfile", "subprocess", "sqlite3", "xxhash", "select",
 )  # fmt: skip
 
-LEFT_OUT = (
-    # They load NumPy, whose linear algebra starts threads, and belong to other commands.
-    "tileiras.cli.run_arguments", "tileiras.cli.tileiras_run", "tileiras.cli.tileiras_watch",
-)  # fmt: skip
+OTHER_PROGRAMS = "tileiras.cli.tileiras_"
+"""How modules of commands begin: of those that the service does not answer none is loaded.  They load NumPy, whose
+linear algebra starts threads and has pages of its own that every fork would share."""
 
-WARM_UP = """\
-cuda_tile.module @warm_up {
-  entry @sum(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
-    %x, %y, %z = get_tile_block_id : tile<i32>
-    %first = constant <i32: 0> : tile<i32>
-    %step = constant <i32: 1> : tile<i32>
-    %ones = constant <i32: 1> : tile<16x16xi32>
-    %row = iota : tile<16xi32>
-    %column = reshape %row : tile<16xi32> -> tile<1x16xi32>
-    %columns = broadcast %column : tile<1x16xi32> -> tile<16x16xi32>
-    %offsets = addi %columns, %ones : tile<16x16xi32>
-    %zero = constant <f32: 0.0> : tile<16x16xf32>
-    %base = reshape %a : tile<ptr<f16>> -> tile<1x1xptr<f16>>
-    %bases = broadcast %base : tile<1x1xptr<f16>> -> tile<16x16xptr<f16>>
-    %from = offset %bases, %offsets : tile<16x16xptr<f16>>, tile<16x16xi32> -> tile<16x16xptr<f16>>
-    %out = reshape %c : tile<ptr<f32>> -> tile<1x1xptr<f32>>
-    %outs = broadcast %out : tile<1x1xptr<f32>> -> tile<16x16xptr<f32>>
-    %to = offset %outs, %offsets : tile<16x16xptr<f32>>, tile<16x16xi32> -> tile<16x16xptr<f32>>
-    %total = for %i in (%first to %n, step %step) : tile<i32> iter_values(%sum = %zero) -> (tile<16x16xf32>) {
-      %value, %t = load_ptr_tko weak %from : tile<16x16xptr<f16>> -> tile<16x16xf16>, token
-      %more = mmaf %value, %value, %sum : tile<16x16xf16>, tile<16x16xf16>, tile<16x16xf32>
-      continue %more : tile<16x16xf32>
-    }
-    %done = store_ptr_tko weak %to, %total : tile<16x16xptr<f32>>, tile<16x16xf32> -> token
-    return
-  }
-}
-"""
-"""A kernel with a loop, loads and a dot: compiling it fills the tables that are made when they are first asked for."""
+LEFT_OUT = ("tileiras.cli.run_arguments",)
+"""For the same reason."""
+
+WARM_UP_TARGETS = ("sm_90", "sm_80")
 
 
 class Snapshot:
@@ -113,7 +88,8 @@ def wait_until_settled() -> None:
 
 
 def preload() -> bytes:
-    """Loads the compiler, LLVM and the tables into this process, whose children then have them; `WARM_UP` as bytecode.
+    """Loads the compiler, LLVM and the tables into this process, whose children then have them; the kernels of
+    `warm_up` as bytecode.
 
     No helper process of LLVM is started, and nothing is kept that depends on a folder or an environment.
     """
@@ -128,9 +104,9 @@ def preload() -> bytes:
     from tileiras.options import CompileOptions
 
     ptxas.prepare()
-    bytecode = api.compile_with(WARM_UP, CompileOptions({"gpu-name": "sm_90"}), "bytecode").data
-    for source in (WARM_UP, bytecode):
-        for target in ("sm_90", "sm_80"):
+    bytecode = api.compile_with(warm_up.KERNELS, CompileOptions({"gpu-name": "sm_90"}), "bytecode").data
+    for source in (warm_up.KERNELS, bytecode):
+        for target in WARM_UP_TARGETS:
             api.compile_with(source, CompileOptions({"gpu-name": target, "tile-launch": True}), "llvm")
     directory = default_directory(None)
     if directory != OFF:
@@ -155,8 +131,14 @@ def _modules() -> Iterator[str]:
         yield name
         found = importlib.import_module(name)
         for module in pkgutil.walk_packages(found.__path__, name + "."):
-            if module.name not in LEFT_OUT and not module.name.endswith(".__main__"):
+            if _is_answered(module.name) and not module.name.endswith(".__main__"):
                 yield module.name
+
+
+def _is_answered(module: str) -> bool:
+    """Whether commands that the service answers may load a module."""
+    answered = [f"tileiras.cli.{name.replace('-', '_')}" for name in protocol.PROGRAMS]
+    return module not in LEFT_OUT and (not module.startswith(OTHER_PROGRAMS) or module in answered)
 
 
 def threads() -> int:
