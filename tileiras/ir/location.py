@@ -88,18 +88,28 @@ class SourceLoc(Location):
 
 
 class ValueLocation(Location):
-    """A location compared by its fields."""
+    """A location compared by its fields.
 
-    __slots__ = ()
+    It is hashed once: locations of inlined calls are nested as deep as the calls, and merging operations asks for the
+    hashes of all of them again and again.
+    """
+
+    __slots__ = ("_hash",)
 
     def _key(self) -> tuple:
         return tuple(getattr(self, name) for name in self.__slots__)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return type(other) is type(self) and other._key() == self._key()  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
-        return hash((type(self), self._key()))
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = hash((type(self), self._key()))
+            return self._hash
 
 
 class FileLineColLoc(ValueLocation):
