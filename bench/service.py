@@ -1,13 +1,15 @@
 """Commands through the compile service, without it, and the vendor's, turn about: time, processor time, throughput.
 
-    python -m bench service [--target sm_90] [--repeat N] [--assembler ptxas] [--sample N] [--record FILE]
-                            [--throughput N] [FILE-OR-FOLDER ...]
+    python -m bench service [--target sm_90] [--repeat N] [--assembler ptxas] [--store refresh|off] [--sample N]
+                            [--record FILE] [--throughput N] [FILE-OR-FOLDER ...]
 
 The installed command of this environment compiles bytecode to a cubin; nothing comes out of the store, except where a
-hit of it is what is measured.  A ratio is the median of those of the turns.  Processor time is that of all processes:
-with the service the client's, and what the service and its children have taken meanwhile (`tileiras-server status`);
-without it the helper's too, which ends after its command.  On a machine that does other work the ratios of wall times
-say little, those of processor times more.
+hit of it is what is measured.  With `--store=refresh` everything is written into it, as it is for whoever compiles a
+kernel for the first time; with `--store=off` there is none, as for the vendor's tool, which keeps nothing.
+A ratio is the median of those of the turns.  Processor time is that of all processes: with the service the client's,
+and what the service and its children have taken meanwhile (`tileiras-server status`); without it the helper's too,
+which ends after its command.  On a machine that does other work the ratios of wall times say little, those of processor
+times more.
 
 The bars are those of the closing lines.  Throughput is that of an autotuner: threads that compile one kernel, which
 stands for its variants; `LOADS` says which, the first of them for the bar.  The service is one of its own, started and
@@ -119,7 +121,11 @@ def _processor_seconds() -> float:
     return taken.ru_utime + taken.ru_stime
 
 
-REFRESH: Mapping[str, str] = {"TILEIRAS_CACHE_MODE": "refresh"}
+STORES: Mapping[str, Mapping[str, str]] = {
+    "refresh": {"TILEIRAS_CACHE_MODE": "refresh"},
+    "off": {"TILEIRAS_CACHE_DIR": "off"},
+}
+"""The environment of a command that takes nothing out of the store."""
 
 
 def client_cost(bench: Bench, source: str, target: str, repeat: int) -> float:
@@ -153,11 +159,12 @@ def measured(bench: Bench, vendor: str, path: str, options: argparse.Namespace) 
     """One kernel; None where one of the compilers refuses it."""
     common = [path, "--gpu-name", options.target, "-o", os.path.join(bench.environment["XDG_RUNTIME_DIR"], "out")]
     own = [bench.command, *common, f"--assembler={options.assembler}"]
+    store = STORES[options.store]
     turns = []
     try:
         for _ in range(options.repeat):
-            turns.append((bench.run([vendor, *common]), bench.served(own, **REFRESH),
-                          bench.run(own, TILEIRAS_SERVER="off", **REFRESH)))  # fmt: skip
+            turns.append((bench.run([vendor, *common]), bench.served(own, **store),
+                          bench.run(own, TILEIRAS_SERVER="off", **store)))  # fmt: skip
     except subprocess.CalledProcessError:
         return None
 
@@ -176,7 +183,7 @@ class Record:
 
     def __init__(self, path: str | None, options: argparse.Namespace) -> None:
         self._path = path
-        self._how = [options.target, options.assembler, options.repeat]
+        self._how = [options.target, options.assembler, options.store, options.repeat]
         self._rows: dict[str, Row | None] = {}
         if path is not None and os.path.exists(path):
             with open(path, encoding="utf-8") as file:
@@ -213,7 +220,7 @@ def throughput(bench: Bench, vendor: str, path: str, options: argparse.Namespace
     other = taken([vendor, *common, os.path.join(bench.environment["XDG_RUNTIME_DIR"], "out")])
     before = bench.control("status")["processor_seconds"]
     words = [bench.command, *common, os.devnull, f"--assembler={options.assembler}"]
-    ours = taken(words, TILEIRAS_SERVER="auto", **REFRESH)
+    ours = taken(words, TILEIRAS_SERVER="auto", **STORES[options.store])
     time.sleep(0.5)
     processor = ours.processor + bench.control("status")["processor_seconds"] - before
     print(f"  {options.throughput} compilations of {os.path.basename(path)}, {THREADS} threads: {ours.wall:.1f} s, the "
@@ -227,6 +234,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--target", default="sm_90")
     parser.add_argument("--repeat", type=int, default=REPEAT)
     parser.add_argument("--assembler", default="ptxas")
+    parser.add_argument("--store", default="refresh", choices=tuple(STORES))
     parser.add_argument("--sample", type=int, metavar="COUNT")
     parser.add_argument("--record", metavar="FILE")
     parser.add_argument("--throughput", type=int, default=200, metavar="COUNT")
@@ -257,8 +265,8 @@ def _measure(
     target = options.target
     found = {"a hit of the store, by python -c 'import socket'":
              client_cost(bench, loads[-1].path, target, options.repeat)}  # fmt: skip
-    print(f"from bytecode to cubin for {target} with {options.assembler}, median of {options.repeat}, ratios to the "
-          "vendor's wall and processor time")  # fmt: skip
+    print(f"from bytecode to cubin for {target} with {options.assembler}, store {options.store}, median of "
+          f"{options.repeat}, ratios to the vendor's wall and processor time")  # fmt: skip
     print(f"  {'bytecode':<36}{'vendor ms':>10}{'on':>8}{'off':>8}{'cpu on':>8}{'cpu off':>9}")
     record = Record(options.record, options)
     rows = []
