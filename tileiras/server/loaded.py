@@ -88,8 +88,8 @@ def wait_until_settled() -> None:
 
 
 def preload() -> bytes:
-    """Loads the compiler, LLVM and the tables into this process, whose children then have them; the kernels of
-    `warm_up` as bytecode.
+    """Loads the compiler, LLVM and the tables into this process, whose children then have them; a small kernel as
+    bytecode, for `Zygote.rehearse`.
 
     No helper process of LLVM is started, and nothing is kept that depends on a folder or an environment.
     """
@@ -104,8 +104,11 @@ def preload() -> bytes:
     from tileiras.options import CompileOptions
 
     ptxas.prepare()
-    bytecode = api.compile_with(warm_up.KERNELS, CompileOptions({"gpu-name": "sm_90"}), "bytecode").data
-    for source in (warm_up.KERNELS, bytecode):
+    bytecode, larger = (
+        api.compile_with(kernels, CompileOptions({"gpu-name": "sm_90"}), "bytecode").data
+        for kernels in (warm_up.SMALL, warm_up.LARGER)
+    )
+    for source in (warm_up.SMALL, bytecode, larger):
         for target in WARM_UP_TARGETS:
             api.compile_with(source, CompileOptions({"gpu-name": target, "tile-launch": True}), "llvm")
     directory = default_directory(None)

@@ -6,7 +6,7 @@ is a kernel of each kind: a dot in a loop of loads from pointers, one in a loop 
 with reductions over it.
 """
 
-KERNELS = """\
+SMALL = """\
 cuda_tile.module @warm_up {
   entry @sum(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
     %x, %y, %z = get_tile_block_id : tile<i32>
@@ -32,7 +32,12 @@ cuda_tile.module @warm_up {
     %done = store_ptr_tko weak %to, %total : tile<16x16xptr<f32>>, tile<16x16xf32> -> token
     return
   }
+}
+"""
+"""Also what the service rehearses a request with: pages that such a kernel meets, every other one meets as well."""
 
+LARGER = """\
+cuda_tile.module @warm_up {
   entry @product(%a0: tile<ptr<f16>>, %m0: tile<i32>, %k0: tile<i32>, %n0: tile<i32>, %b0: tile<ptr<f16>>,
                  %c0: tile<ptr<f16>>) {
     %before = make_token : token
