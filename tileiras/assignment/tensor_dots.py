@@ -77,11 +77,8 @@ class TensorDots:
         if c.rank != 2:
             why.append("tcgen05.mma is not used for batches")
             return None
-        if self._num_warps < WARPS:
-            why.append(f"tensor memory is read by {WARPS} warps, the kernel has {self._num_warps}")
-            return None
         if isinstance(op, aa.BlockScaledMmaOp):
-            return self._scaled(op, why)
+            return self._scaled(op, why) if self._has_warps(why) else None
         exchanged = c.shape[0] < HALF
         m, n = c.shape[::-1] if exchanged else c.shape
         rows = min(m, LANES)
@@ -98,6 +95,8 @@ class TensorDots:
         if k % atom.shape[2]:
             why.append(f"K of {k} is less than the {atom.shape[2]} of tcgen05.mma")
             return None
+        if not self._has_warps(why):
+            return None
         accumulator = self._accumulator(c, rows, exchanged, why)
         if accumulator is None:
             return None
@@ -109,6 +108,11 @@ class TensorDots:
                 return TensorPlan(other, a, b, accumulator, exchanged)
         operands = self._operands(op, atom, exchanged, why)
         return None if operands is None else TensorPlan(atom, *operands, accumulator, exchanged)
+
+    def _has_warps(self, why: list[str]) -> bool:
+        if self._num_warps < WARPS:
+            why.append(f"tensor memory is read by {WARPS} warps, the kernel has {self._num_warps}")
+        return self._num_warps >= WARPS
 
     def _scaled(self, op: aa.BlockScaledMmaOp, why: list[str]) -> TensorPlan | None:
         """How it multiplies with scales, which copies bring to tensor memory: a word for four runs of K, a column for
