@@ -12,12 +12,11 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
 from tileiras.resources.agent_registers import RegisterShares
 from tileiras.resources.expected_registers import expected_registers
-from tileiras.resources.shared_memory import buffer_bytes, scratch_bytes, shared_budget
+from tileiras.resources.shared_memory import MBARRIER_BYTES, buffer_bytes, scratch_bytes, shared_budget
 from tileiras.schedule.materialize.store_agent import STAGES, separate_stores
 from tileiras.schedule.producer_slice import NotSeparable
 from tileiras.schedule.store_agent_plan import STORE_WARPS, StoreAgentPlan, plan_store_agent
 from tileiras.schedule.stored_tiles import LEAST_BYTES, as_it_comes, stored_in_boxes, tile_bytes
-from tileiras.schedule.tensor_boxes import MBARRIER_BYTES
 from tileiras.targets import Target, occupancy
 from tileiras.targets.sm import WARP_SIZE
 
