@@ -19,6 +19,9 @@ KERNELS = {
     "short loop": lambda: matmul((128, 128, 64), steps=2),
     "8-bit product": lambda: matmul((128, 128, 64), "i8", steps=4),
     "attention": lambda: attention_like(1, rows=64, columns=64, depth=128, steps=4),
+    "attention of two CTAs": lambda: attention_like(
+        2, rows=64, columns=64, depth=128, steps=4, gpu_name="sm_100", halved=True
+    ),
 }
 AGENTS = "the loads of 1 loop go to an agent of their own"
 ONE = "the warps of this kernel are not specialized"
@@ -44,6 +47,8 @@ def chosen(kernel: Kernel, gpu: str, maps: str = "none", **options: int | str) -
     ("product", "sm_120", "none", "agents", "for 16 cycles of an iteration, under 128 of others"),
     ("attention", "sm_90", "none", "agents", "threads copy their tiles for"),
     ("attention", "sm_120", "none", "agents", "threads copy their tiles for"),
+    # Threads start with 128 registers, and those that compute take more from those that copy.
+    ("attention of two CTAs", "sm_100", "host", "agents", "a thread copies their tiles in boxes"),
     ("small product", "sm_120", "none", "one", "an iteration loads 4096 bytes, fewer than 8192"),
     ("short loop", "sm_120", "host", "one", "the loop runs 2 times"),
     ("product", "sm_80", "none", "one", "sm_80 has no registers by agent"),

@@ -34,9 +34,12 @@ def resident_ctas(func: aa.FuncOp, plan: AgentPlan, target: Target, in_boxes: bo
         rings = max(rings, ring + ring_bytes(loop) + scratch_beside(loop, gone))
     held = plan.beside + sum(pipe.bytes for each in plan.loops for pipe in each.pipes)
     together = threads + WARP_SIZE * loading_warps(func.kernel_spec.num_warps, in_boxes)
+    with_agents = registers
+    if plan.registers.compute:  # threads start with equal shares, whatever those that compute set later
+        together, with_agents = WARP_SIZE * plan.registers.warps, plan.registers.entry
     few = round(registers * FEWER_REGISTERS)
     alone, beside = (
         occupancy(target, count, min(each, registers_per_thread(count, least)), shared)
-        for count, each, shared in ((threads, few, rings), (together, registers, held))
+        for count, each, shared in ((threads, few, rings), (together, with_agents, held))
     )
     return max(1, alone.ctas), max(1, beside.ctas)
