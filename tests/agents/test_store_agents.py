@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives, verify
 from tests.kernels.tile_rounds import rounds
-from tests.kernels.views import Kernel
+from tests.kernels.views import Kernel, View
 from tileiras.diagnostics import CompileError
 
 HOST = {"tensor_maps": "host", **SPECIALIZED}
@@ -59,6 +59,24 @@ def test_stores_that_stay_with_the_warps_that_compute(options, kernel, why):
     assert why in said(artifact)
     assert BOX_STORE not in artifact.text
     kernel.emulated(artifact, 1)
+
+
+def test_stores_that_a_load_follows_stay_with_the_warps_that_compute():
+    """What is stored is loaded again, and stored doubled in its place."""
+    kernel = rounds(TILES, count=3)
+    m, n, _ = TILES
+    c = View("c", (m, n), "f32", kernel.outputs[0].shape, padding="zero")
+    again = "\n".join([
+        c.load("again", "%t, %zero", token="%end_c"), f"%twice = addf %again, %again : {c.tile}",
+        c.store("twice", "%t, %zero", token="%k_again").replace("%end_c", "%doubled", 1),
+    ])  # fmt: skip
+    text, stores = re.subn(r"(%end_c = store_view_tko [^\n]*\n)", lambda found: f"{found[1]}{again}\n", kernel.text)
+    assert stores == 1
+    kernel = kernel._replace(text=text, expected=(2 * kernel.expected[0],))
+    artifact = compiled(kernel, "sm_90")
+    assert "'nv_tileas.tiled_load' is ordered after a store that another agent would make" in said(artifact)
+    for seed in SEEDS[:2]:
+        kernel.emulated(artifact, seed)
 
 
 @pytest.mark.parametrize("maps", ["none", "device"])
