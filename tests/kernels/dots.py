@@ -183,7 +183,7 @@ def chained(
 
 def scaled(
     tiles: tuple[int, int, int], operand: str = "f8E4M3FN", steps: int = 2, *, scale: str = "f8E8M0FNU",
-    block: int = 32, by_rows: bool = False, from_bytes: bool = False,
+    block: int = 32, by_rows: bool = False, from_bytes: bool = False, hints: str = "",
 ) -> Kernel:  # fmt: skip
     """C = A B with a scale for each `block` elements along K, in a loop of `steps` tiles; `by_rows`: B is stored so.
     Scales are powers of two from a quarter to four.  `from_bytes`: elements of four bits are unpacked from bytes."""
@@ -221,7 +221,7 @@ def scaled(
     if operand == "f4E2M1FN":
         left, stored = in_pairs(left), in_pairs(stored)
     inputs, out = (left, stored, of_rows, of_columns), np.zeros((m, n), np.float32)
-    return Kernel(entry([a, b, x, y, c], body), inputs, (out,), (wanted.astype(np.float32),))
+    return Kernel(entry([a, b, x, y, c], body, hints), inputs, (out,), (wanted.astype(np.float32),))
 
 
 def _unpacked(value: str, view: View, shape: tuple[int, int]) -> str:

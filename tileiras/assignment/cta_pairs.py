@@ -6,9 +6,12 @@
 `tileas-plan-cta` has given each CTA rows of its own, so that both would load, and keep, all of B.  All dots into tensor
 memory of a function are of pairs, or none is: its instructions have one `.cta_group` (PTX ISA, "tcgen05").
 
-The rule: operands come in boxes of tensor maps, and loops over tiles have agents.  An mbarrier counts the bytes of both
-CTAs then.  What threads copy is behind a barrier of the cluster in each iteration: by our estimate a product of f16
-matrices of 4096, 256x256x64 with two CTAs, takes 173 us on B200 so, and 144 us where each multiplies by itself.
+Of a block-scaled dot each keeps the scales of its rows, and those of all columns.
+
+The rule: operands and scales come in boxes of tensor maps, and loops over tiles have agents.  An mbarrier counts the
+bytes of both CTAs then.  What threads copy is behind a barrier of the cluster in each iteration: by our estimate a
+product of f16 matrices of 4096, 256x256x64 with two CTAs, takes 173 us on B200 so, and 144 us where each multiplies by
+itself.
 """
 
 from __future__ import annotations
@@ -17,10 +20,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
-from tileiras.analysis.copied_loads import is_zero
+from tileiras.analysis.copied_loads import is_zero, operand_layout
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.dots_in_flight import accumulated_in_place
-from tileiras.analysis.tensor_map_rules import access_refusal
+from tileiras.analysis.tensor_map_rules import access_refusal, contiguous_dim
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
@@ -31,8 +34,17 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.accumulators import is_of_tensor_memory, reads_a_in_tensor_memory
 from tileiras.layout.encoding import encode, layout_of
 from tileiras.layout.matrix_descriptor import describe, matrix_layout
+from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.layout.tensor_memory import HALF, LANES, accumulator_layout, fragment_layout
-from tileiras.targets import Target, find_pair_atom, product_types
+from tileiras.targets import (
+    MmaAtom,
+    ScaledMmaAtom,
+    Target,
+    element_name,
+    find_pair_atom,
+    find_scaled_tensor_atom,
+    product_types,
+)
 
 PAIR = 2
 """CTAs, of which the first one's rank is even (PTX ISA, "CTA Pair")."""
@@ -81,20 +93,28 @@ def pair_dots(
 
 
 def _check_operands(dot: Any, dots: list[Any], target: Target) -> None:
-    if isinstance(dot, tileas.BlockScaledMmaOp):
-        raise _Refusal("it has block scales")
     m, n = dot.c.type.shape
-    if dot.exchanged is not None or m % LANES and m != HALF:
+    scaled = isinstance(dot, tileas.BlockScaledMmaOp)
+    if not scaled and (dot.exchanged is not None or m % LANES and m != HALF):
         raise _Refusal(f"tcgen05.mma of a pair has {HALF} or {LANES} rows of each CTA, which has {m}")
     if m == HALF and any(isinstance(user, tileas.ExtractSliceOp) for user in _uses_of(dot)):
         raise _Refusal("its accumulator is loaded in slices")
     if reads_a_in_tensor_memory(dot):
         raise _Refusal("its A goes through registers to tensor memory")
-    if find_pair_atom(target, *product_types(dot), min(m, LANES), n) is None:
+    if _atom_of(dot, target) is None:
         raise _Refusal(f"tcgen05.mma of a pair has 32 to 256 columns, the dot {n}")
     if any(user not in dots or dot.b in (user.a, user.c) for user in dot.b.users):
         raise _Refusal("B is used elsewhere as well")
     _half_layout(dot)
+
+
+def _atom_of(dot: Any, target: Target) -> MmaAtom | ScaledMmaAtom | None:
+    """The instruction of a pair for a dot, None where there is none."""
+    rows, columns = dot.c.type.shape
+    if isinstance(dot, tileas.BlockScaledMmaOp):
+        types = [element_name(value.type.element_type) for value in (dot.a, dot.b, dot.scale_a)]
+        return find_scaled_tensor_atom(target, *types, dot.block, columns, pair=True)
+    return find_pair_atom(target, *product_types(dot), min(rows, LANES), columns)
 
 
 def _check_boxes(dot: Any, facts: DivisibilityAnalysis, tensor_maps: str, agents: bool) -> None:
@@ -111,6 +131,27 @@ def _check_boxes(dot: Any, facts: DivisibilityAnalysis, tensor_maps: str, agents
         refusal = "it is computed" if load is None else access_refusal(load, facts, tensor_maps == "host")
         if refusal:
             raise _Refusal(f"its {name} does not come in boxes of a tensor map: {refusal}")
+    if isinstance(dot, tileas.BlockScaledMmaOp):
+        encodings = dot.operand_layouts.elements[3:]
+        for name, value, encoding in zip("AB", (dot.scale_a, dot.scale_b), encodings):
+            layout = layout_of(value.type.with_encoding(encoding))
+            refusal = _scales_refusal(value, layout, facts, tensor_maps)
+            if refusal:
+                raise _Refusal(f"the scales of its {name} do not come in boxes of a tensor map: {refusal}")
+
+
+def _scales_refusal(value: Value, layout: LinearLayout, facts: DivisibilityAnalysis, tensor_maps: str) -> str:
+    """Why scales that are to lie in shared memory in a layout do not come there in boxes, or nothing."""
+    op: Any = value.defining_op
+    while isinstance(op, (tileas.ViewOp, tileas.PermuteOp)):
+        layout, op = operand_layout(op, layout), op.operand.defining_op
+    if not isinstance(op, tileas.TiledLoadOp):
+        return "they are computed"
+    refusal = access_refusal(op, facts, tensor_maps == "host")
+    inner = contiguous_dim(op.view.type)
+    if not refusal and (inner is None or tensor_boxes(layout, inner, value.type.element_type.width) is None):
+        refusal = "no boxes lie as copies to tensor memory take them"
+    return refusal
 
 
 def _check_loop_over_tiles(dot: Any, loop: scf.ForOp, agents: bool) -> None:
@@ -122,7 +163,7 @@ def _check_loop_over_tiles(dot: Any, loop: scf.ForOp, agents: bool) -> None:
     if place is None or not is_zero(loop.init_args[place]) or not any(True for _ in scf.loops_around(loop)):
         raise _Refusal("no agent could multiply, whose loop stands in one over tiles and begins with zero")
     for op in loop.body.block.operations:
-        moved = isinstance(op, (tileas.TiledLoadOp, tileas.PermuteOp, *tileas.DOTS))
+        moved = isinstance(op, (tileas.TiledLoadOp, *tileas.VIEW_LIKE, *tileas.DOTS))
         if not moved and any(isinstance(result.type, TensorType) for result in op.results):
             raise _Refusal("no agent could multiply, beside which threads compute with tiles in its loop")
 
@@ -133,12 +174,14 @@ def _check_ranks(dot: Any, uniformity: ClusterUniformity) -> None:
         raise _Refusal("a CTA comes to it without the other")
     if not uniformity.is_common(dot.b):
         raise _Refusal("the CTAs multiply with different B")
+    if isinstance(dot, tileas.BlockScaledMmaOp) and not uniformity.is_common(dot.scale_b):
+        raise _Refusal("the CTAs multiply with different scales of B")
 
 
 def _load_of(value: Value) -> tileas.TiledLoadOp | None:
     """The load that gives a tile, perhaps under another shape."""
     op = value.defining_op
-    while isinstance(op, tileas.PermuteOp) and op.operand.has_one_use:
+    while isinstance(op, (tileas.PermuteOp, tileas.UnpackOp)) and op.operand.has_one_use:
         op = op.operand.defining_op
     return op if isinstance(op, tileas.TiledLoadOp) else None
 
@@ -160,17 +203,17 @@ def _half_layout(dot: Any) -> LinearLayout:
 
 
 def _join(dot: Any, half: Value, halves: dict[Value, Value], target: Target) -> None:
-    rows, columns = dot.c.type.shape
-    atom = find_pair_atom(target, *product_types(dot), min(rows, LANES), columns)
+    atom = _atom_of(dot, target)
     assert atom is not None, "looked for before"
-    a, _, c = dot.operand_layouts.elements
-    if rows == HALF:
+    a, _, c, *scales = dot.operand_layouts.elements
+    if dot.c.type.shape[0] == HALF:
         c = encode(_fragment_of_halves(dot))
     attributes = dict(dot.attributes)
-    attributes["operand_layouts"] = ArrayAttr((a, encode(_half_layout(dot)), c))
+    attributes["operand_layouts"] = ArrayAttr((a, encode(_half_layout(dot)), c, *scales))
     attributes["atom"] = tileas.MmaAtomAttr(atom.name)
     b = _cut(dot.b, 1, half, halves)
-    new = tileas.DotOp.create((dot.a, b, dot.c), (dot.result.type,), attributes, location=dot.location)
+    operands = [b if value is dot.b else value for value in dot.operands]
+    new = type(dot).create(operands, (dot.result.type,), attributes, location=dot.location)
     dot.parent.insert_before(new, dot)
     dot.replace_all_uses_with(new.results)
     whole = dot.b
@@ -207,6 +250,9 @@ def _cut(value: Value, dim: int, half: Value, halves: dict[Value, Value]) -> Val
     if isinstance(op, tileas.TiledLoadOp):
         made = _load(op, dim, half, builder)
         op.result_token.replace_all_uses_with(made.result_token)
+    elif isinstance(op, tileas.UnpackOp):
+        operand = _cut(op.operand, dim, half, halves)
+        made = builder.insert(tileas.UnpackOp(operand, dim=op.dim, result=_halved(value.type, dim)))
     else:
         operand = _cut(op.operand, op.permutation.elements[dim], half, halves)
         made = tileas.PermuteOp.create((operand,), (_halved(value.type, dim),), dict(op.attributes))

@@ -88,6 +88,9 @@ class _Packing:
                 return _load_bytes(op, view, dim)
         halves = _bytes_taken_apart(value) if dim == value.type.rank - 1 else None
         if halves is not None:
+            whole = _before_views(halves)
+            if whole.type.shape == _bytes_of(value.type, dim).shape:
+                return whole
             return _behind(op).insert(tileas.ViewOp(halves, result=_bytes_of(value.type, dim))).results[0]
         builder = Builder.at_start(value.block) if op is None else _behind(op)  # type: ignore[attr-defined]
         return _joined(value, dim, builder)
@@ -172,6 +175,12 @@ def _bytes_taken_apart(value: Value) -> Value | None:
     count, *rest = rows.type.shape
     whole = rows.type.element_type is i8 and rest == [1] and spread.result.type.shape == (count, PACKED)
     return rows if whole else None
+
+
+def _before_views(value: Value) -> Value:
+    """A tile before it got other shapes."""
+    op = value.defining_op
+    return _before_views(op.operand) if isinstance(op, tileas.ViewOp) else value
 
 
 def _are_zero_and_four(op: Operation | None) -> bool:

@@ -18,6 +18,7 @@ from tileiras.analysis.dots_in_flight import (
     chain_of,
     is_of_tensor_memory,
     is_of_warpgroups,
+    scales_of,
 )
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -50,6 +51,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom, mma_atom, registe
 from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS, RUNS, WARPGROUPS
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
 
+from .materialize.scale_columns import columns_of_scales, turns_of_stages
 from .plain import DEFAULT_STAGES
 from .producer_slice import NotSeparable, ProducerSlice
 from .schedule_analysis import analysis_of, is_published
@@ -232,7 +234,7 @@ def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
     leaves = {leaf.convert.result for pipe in boxes for staged in pipe.loads for leaf in staged.leaves}
     columns: dict[tuple[Operation, int], int] = {}
     for dot in dots:
-        if not {_unmoved(dot.a), _unmoved(dot.b)} <= leaves:
+        if not {_unmoved(value) for value in (dot.a, dot.b, *scales_of(dot))} <= leaves:
             raise NotSeparable(dot, "two CTAs multiply operands that do not all come in boxes of tensor maps")
         loop: Any = dot.parent_op
         if not isinstance(loop, scf.ForOp):
@@ -251,9 +253,17 @@ def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
     for loop in loops:
         if not any(True for _ in scf.loops_around(loop)) or not _only_multiplies(loop, staged):
             raise NotSeparable(loop, _LOADED_BEFORE)
-    taken, most = sum(columns.values()), COLUMNS // (func.kernel_spec.occupancy or 1)
+    scales = sum(_columns_of_scales(dot, boxes) for dot in dots)
+    taken, most = sum(columns.values()) + scales, COLUMNS // (func.kernel_spec.occupancy or 1)
     if taken > most:
-        raise NotSeparable(dots[0], f"their accumulators take {taken} columns of tensor memory, which has {most}")
+        raise NotSeparable(dots[0], f"they take {taken} columns of tensor memory, which has {most}")
+
+
+def _columns_of_scales(dot: Any, pipes: list[PipePlan]) -> int:
+    """Columns of the scales of a dot, for each stage of its operands."""
+    if not isinstance(dot, tileas.BlockScaledMmaOp):
+        return 0
+    return turns_of_stages(max(pipe.stages for pipe in pipes)) * sum(columns_of_scales(dot))
 
 
 _LOADED_BEFORE = "two CTAs multiply again into columns that the threads of both load before"

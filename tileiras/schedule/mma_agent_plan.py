@@ -8,13 +8,14 @@ loaded, as these warps do by themselves: with rings of two stages a persistent p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tileiras.analysis.one_thread import is_done_by_one_thread
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.dialects.nv_tileas.tensor_memory import allocation_of
 from tileiras.ir import Operation, Value
 from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.named_tuple import NamedTuple
@@ -27,8 +28,8 @@ ACCUMULATORS = 2
 
 class ProductLoop(NamedTuple):
     """A loop whose products an agent does, the group behind it, the accumulators, and the operations of its block
-    between which these are loaded; whether they are products of a pair of CTAs, and how many accumulators there are in
-    turn."""
+    between which these are loaded; whether they are products of a pair of CTAs, how many accumulators there are in
+    turn, and the buffers of block scales, by stages of its operands."""
 
     loop: scf.ForOp
     commit: tileas.TensorCommitOp
@@ -37,6 +38,7 @@ class ProductLoop(NamedTuple):
     last: Operation
     is_of_pair: bool = False
     stages: int = ACCUMULATORS
+    scales: Sequence[Value] = ()
 
 
 class MmaAgentPlan(NamedTuple):
@@ -62,13 +64,15 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
             raise NotSeparable(loop, "there is no loop over tiles around it")
         loops[loop] = None
     found = [_product_loop(loop) for loop in loops]
-    columns = [buffer.type.columns for each in found for buffer in each.buffers]  # type: ignore[attr-defined]
-    taken, most = ACCUMULATORS * sum(columns), COLUMNS // (func.kernel_spec.occupancy or 1)
+    columns = sum(buffer.type.columns for each in found for buffer in each.buffers)  # type: ignore[attr-defined]
+    beside = sum(buffer.type.columns for each in found for buffer in each.scales)  # type: ignore[attr-defined]
+    taken, most = ACCUMULATORS * columns + beside, COLUMNS // (func.kernel_spec.occupancy or 1)
     if taken > most and all(each.is_of_pair for each in found):
         # Of one CTA the warps that compute know when they have loaded an accumulator; of two only a pipe says so.
         found = [each._replace(stages=1) for each in found]
     elif taken > most:
-        reason = f"two accumulators in turn take {taken} columns of tensor memory, which has {most}"
+        scales = f", with {beside} of scales," if beside else ""
+        reason = f"two accumulators in turn take {taken} columns{scales} of tensor memory, which has {most}"
         raise NotSeparable(found[0].loop, reason)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
     for each in found:
@@ -113,7 +117,10 @@ def _product_loop(loop: scf.ForOp) -> ProductLoop:
     places = {op: number for number, op in enumerate(loop.parent.operations)}
     touched.sort(key=lambda op: places[op])
     is_of_pair = any(dot.atom.is_of_pair for dot in dots)
-    return ProductLoop(loop, commit, buffers, touched[0], touched[-1], is_of_pair)
+    scales = list(dict.fromkeys(allocation_of(each) for dot in dots for each in dot.scales[2:]))
+    if any(buffer.parent_block is not loop.parent for buffer in scales):
+        raise NotSeparable(loop, "columns of its scales outlive a round of the loop around it")
+    return ProductLoop(loop, commit, buffers, touched[0], touched[-1], is_of_pair, scales=scales)
 
 
 def _users(buffer: Value) -> Iterator[Operation]:
@@ -129,6 +136,6 @@ def _taken(each: ProductLoop) -> Iterator[Value]:
     """The values from elsewhere that a loop of products uses, tokens and accumulators apart."""
     for op in each.loop.walk():
         for value in op.operands:
-            if value not in each.buffers and not isinstance(value.type, aa.MemTokenType):
+            if value not in each.buffers and value not in each.scales and not isinstance(value.type, aa.MemTokenType):
                 if not is_inside(value, each.loop):
                     yield value

@@ -66,15 +66,18 @@ def ctas_of(staged: Iterable[StagedLoad]) -> int:
 
 def keep_apart(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> str:
     """Has each CTA of the cluster copy the whole tile of a load, which is the same for all, where they cannot share
-    it out; why they cannot, or nothing."""
+    it out; why they cannot, or nothing.  Each of two CTAs that multiply together fills stages of its own."""
+    if not is_multicast(staged):
+        return ""
     refusal = ""
-    if is_multicast(staged):
+    if consumer_kind(staged) != PAIR:
         if not by_agent:
             refusal = "each CTA of the cluster loads it: no agent waits for the other CTAs"
         elif _descriptor(staged, staged.cluster) is None:
             refusal = f"each CTA of the cluster loads it: its boxes cannot be shared out to {staged.cluster} CTAs"
-    if refusal:
-        staged.load.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(BOX_LOAD, 1)
+        else:
+            return ""
+    staged.load.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(BOX_LOAD, 1)
     return refusal
 
 

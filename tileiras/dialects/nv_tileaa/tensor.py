@@ -385,8 +385,13 @@ class BlockScaledMmaOp(Operation):
         """How many elements share a scale."""
         return self.a.type.shape[-1] // self.scale_a.type.shape[-1]
 
+    @property
+    def all_columns(self) -> TensorType:
+        """The type of all of B."""
+        return self.b.type
+
     def verify_op(self) -> None:
-        verify_product(*(value.type for value in (self.a, self.b, self.c, self.result)))
+        verify_product(self.a.type, self.all_columns, self.c.type, self.result.type)
         if self.scale_a.type.element_type is not self.scale_b.type.element_type:
             raise VerifyError("sfa and sfb element type mismatch")
         if self.c.type.element_type is not f32:
@@ -394,7 +399,7 @@ class BlockScaledMmaOp(Operation):
         a, b = self.scale_a.type.shape, self.scale_b.type.shape
         if len(a) != self.a.type.rank or len(b) != self.b.type.rank or not all((*a, *b)):
             raise VerifyError("expects scales of the rank of their factors")
-        if a[:-2] != b[:-2] or a[:-1] != self.a.type.shape[:-1] or b[-1] != self.b.type.shape[-1]:
+        if a[:-2] != b[:-2] or a[:-1] != self.a.type.shape[:-1] or b[-1] != self.all_columns.shape[-1]:
             raise VerifyError("expects scales for the rows of A and the columns of B")
         if a[-1] != b[-2]:
             raise VerifyError(f"Scale factor vector size mismatch:{a[-1]}, {b[-2]}")

@@ -450,9 +450,15 @@ def all_columns(b: TensorType, atom: MmaAtomAttr | None) -> TensorType:
 
 @_counterpart
 class BlockScaledMmaOp(aa.BlockScaledMmaOp):
+    """Of a pair of CTAs B is as `dot` has it, and each has the scales of all columns."""
+
     name = "nv_tileas.block_scaled_mma"
     atom = attribute(MmaAtomAttr, optional=True)
     operand_layouts = attribute(ArrayAttr, optional=True)
+
+    @property
+    def all_columns(self) -> TensorType:
+        return all_columns(self.b.type, self.atom)
 
 
 Dot = DotOp | BlockScaledMmaOp

@@ -305,7 +305,8 @@ class Tcgen05MmaOp(NVVMOp):
 
 class Tcgen05CopyOp(NVVMOp):
     """`tcgen05.cp` of runs of 512 bytes behind each other, 32 rows of 16 bytes for four columns, of which every quarter
-    of the lanes gets a copy.  `source`: the lower word of the descriptor of the first run, `high` the upper one."""
+    of the lanes gets a copy.  `source`: the lower word of the descriptor of the first run, `high` the upper one.  Of a
+    `pair` of CTAs each has what its own shared memory has there."""
 
     name = "nvvm.tcgen05.cp"
     traits = _EFFECTS
@@ -313,6 +314,7 @@ class Tcgen05CopyOp(NVVMOp):
     source = operand(i32)
     runs = attribute(IntegerAttr)
     high = attribute(IntegerAttr)
+    pair = attribute(UnitAttr, optional=True)
     assembly_format = "$taddr `,` $source attr-dict"
 
     RUN_BYTES, RUN_COLUMNS = 512, 4
@@ -321,7 +323,7 @@ class Tcgen05CopyOp(NVVMOp):
         lines = ["{ .reg .b32 w, h; .reg .b64 s;"]
         for number in range(self.runs.value):
             lines.append(_descriptor("s", 1, number * self.RUN_BYTES >> 4, self.high.value))
-            lines.append(f"tcgen05.cp.cta_group::1.32x128b.warpx4 [$0+{number * self.RUN_COLUMNS}], s;")
+            lines.append(f"tcgen05.cp.{_group(self.pair)}.32x128b.warpx4 [$0+{number * self.RUN_COLUMNS}], s;")
         return _assembly(" ".join([*lines, "}"]), "r,r")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, Value, VerifyError, i32
+from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, UnitAttr, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.matrix_descriptor import ADDRESS_MASK, ROWS, MatrixDescriptor, byte_offset, describe
@@ -143,7 +143,7 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
         if op.fenced is not None:
             emit.insert(nvvm.Tcgen05FenceAfterOp())
         if scales is not None:
-            scales.copy()
+            scales.copy(atom.ctas > 1)
         for row in range(0, m, rows):
             for column in range(0, n, columns):
                 place = (column, row) if exchanged else (row, column)
@@ -175,15 +175,16 @@ class _Scales:
         self._sources = [_shared_address(place, lowering) for place in args[:2]]
         self.columns: list[Value] = list(args[2:])
 
-    def copy(self) -> None:
-        """The tensor core reads them behind these copies, which the same thread issues before."""
+    def copy(self, pair: bool) -> None:
+        """The tensor core reads them behind these copies, which the same thread issues before, for both CTAs where it
+        multiplies for a `pair`."""
         emit = self._lowering.emit
         constant = MatrixDescriptor("k", 16, 16, ROWS * 16).tcgen05_constant
         for count, source, columns in zip(self._counts, self._sources, self.columns):
             low = emit.value(emit.add(emit.lshr(source, 4), constant & 0xFFFFFFFF))
             runs = scale_columns(count, self._runs) // nvvm.Tcgen05CopyOp.RUN_COLUMNS
-            high = IntegerAttr(constant >> 32, i32)
-            emit.insert(nvvm.Tcgen05CopyOp(columns, low, runs=IntegerAttr(runs, i32), high=high))
+            high, group = IntegerAttr(constant >> 32, i32), UnitAttr() if pair else None
+            emit.insert(nvvm.Tcgen05CopyOp(columns, low, runs=IntegerAttr(runs, i32), high=high, pair=group))
 
     def steps(
         self, atom: ScaledMmaAtom, a: _AnyOperand, b: _AnyOperand, place: tuple[int, int], steps: Iterable[int]

@@ -41,12 +41,14 @@ def separate_products(switch: AgentSwitchOp, plan: MmaAgentPlan) -> AgentSwitchO
     before.location = switch.location
     memory, base = _open_before(switch, work)
     pipes = AccumulatorPipes(plan, base, before)
+    scales = [buffer for each in plan.loops for buffer in each.scales]
+    for buffer in scales:
+        _outlive_agents(buffer, before)
     program = _MmaProgram(plan, pipes).program(work)
     _Epilogue(pipes).rewrite(work)
     release = next(op for op in work.operations if isinstance(op, tileas.TensorReleaseOp) and op.memory is memory)
-    for pipe in pipes.rings:
-        for buffer in pipe.buffers:
-            work.insert_before(tileas.TensorDeallocOp(buffer, location=release.location), release)
+    for buffer in [*(buffer for pipe in pipes.rings for buffer in pipe.buffers), *scales]:
+        work.insert_before(tileas.TensorDeallocOp(buffer, location=release.location), release)
     Builder.at_end(program, switch.location).insert(YieldOp.create(()))
     return _with_agent(switch, program)
 
@@ -65,6 +67,13 @@ def _open_before(switch: AgentSwitchOp, work: Block) -> tuple[Value, Value]:
     # Every group becomes a stage of a pipe, which has an mbarrier of its own.
     reserve.attributes["commits"] = IntegerAttr(0, i32)
     return reserve.result, opened.result
+
+
+def _outlive_agents(buffer: Value, builder: Builder) -> None:
+    """Has a buffer of the first agent live from before all agents until it is given back."""
+    for user in [user for user in buffer.users if isinstance(user, tileas.TensorDeallocOp)]:
+        user.erase()
+    builder.insert(buffer.defining_op.detach())
 
 
 def _with_agent(switch: AgentSwitchOp, program: Block) -> AgentSwitchOp:

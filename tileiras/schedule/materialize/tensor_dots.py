@@ -39,12 +39,10 @@ from tileiras.ir import (
     i32,
 )
 from tileiras.layout.accumulators import continues, reads_a_in_tensor_memory, rescaled_in_place, scaling_of
-from tileiras.layout.encoding import with_layout
 from tileiras.layout.linear_layout import log2_exact
-from tileiras.layout.tensor_memory import COLUMNS, LANES, accumulator_layout, operand_layout, raw_layout, scale_columns
+from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
 from tileiras.schedule.induction_variable import number as known_number
-from tileiras.targets import mma_atom
 
 from .dot_counts import thread_counts
 from .dot_waits import (
@@ -58,6 +56,8 @@ from .dot_waits import (
     refilled_of,
     waits_of,
 )
+from .scale_columns import ScaleTurns, columns_of_scales, scale_turns, words
+from .tensor_buffers import accumulator_type, columns_taken, operand_type
 
 
 def materialize_tensor_dots(func: aa.FuncOp) -> None:
@@ -100,6 +100,8 @@ class _Rewriting:
         """Dot -> what stores its A in tensor memory."""
         self._for_scales: dict[Any, list[Value]] = {}
         """Dot -> the buffers of its scales."""
+        self._turns: dict[Any, ScaleTurns] = {}
+        """Dot -> stages of a pipe by which its scales have columns in turn."""
         self._added: set[Operation] = set()
         """Dots whose results another one adds to in the same block."""
         self._one_group: dict[Operation, None] = {}
@@ -119,8 +121,12 @@ class _Rewriting:
         first = Builder.before(self._program.find_ancestor_op(dots[0]))
         first.location = dots[0].location
         self._base = first.insert(tileas.TensorOpenOp(self._memory)).results[0]
-        self._has_columns = _columns_taken(dots) <= COLUMNS // (func.kernel_spec.occupancy or 1)
+        taken, most = columns_taken(dots), COLUMNS // (func.kernel_spec.occupancy or 1)
+        self._has_columns = taken <= most
         """Whether tensor memory has columns for each accumulator and each A."""
+        turns = {dot: found for dot in dots if (found := scale_turns(dot)) is not None}
+        if taken + sum(found.columns for found in turns.values()) <= most:
+            self._turns = turns
         self._none = integer(start, 0)
         """Groups before the first one; which there are elsewhere is said when all are there."""
 
@@ -183,7 +189,13 @@ class _Rewriting:
         they are, and what they read is theirs alone until they are complete."""
         there = {dot for dots in self._in_place[loop].values() for dot in dots}
         dots = [op for op in loop.walk() if op in self._old]
-        return all(op in there and _reads_shared_memory_only(op) and _frees_by_itself(op, loop) for op in dots)
+        return all(op in there and self._writes_no_columns(op) and _frees_by_itself(op, loop) for op in dots)
+
+    def _writes_no_columns(self, dot: Any) -> bool:
+        """Whether neither threads nor copies write, for a dot, to columns that an earlier one may still read."""
+        if isinstance(dot, tileas.BlockScaledMmaOp) and dot not in self._turns:
+            return False
+        return not reads_a_in_tensor_memory(dot)
 
     def _accumulator(self, dot: tileas.DotOp, builder: Builder) -> tuple[Value, Value]:
         """The buffer of a dot, and whether it adds to what is there."""
@@ -216,7 +228,7 @@ class _Rewriting:
 
     def _filled(self, dot: tileas.DotOp, value: Value, builder: Builder) -> Value:
         """A buffer with what a dot adds to, unless that is zero."""
-        buffer = self._buffer(_accumulator_type(dot), builder)
+        buffer = self._buffer(accumulator_type(dot), builder)
         if not is_zero(value):
             builder.insert(tileas.TensorStoreOp(value, buffer))
         return buffer
@@ -234,17 +246,17 @@ class _Rewriting:
         outside.location = loop.location
         for number, dot in rescaled.items():
             before = continues(loop, number)
-            if before in self._homes and _accumulator_type(before) == _accumulator_type(dot):
+            if before in self._homes and accumulator_type(before) == accumulator_type(dot):
                 self._homes[dot] = self._homes[before]
                 self._continued[before] = loop
                 continue
-            self._homes[dot] = self._buffer(_accumulator_type(dot), outside)
+            self._homes[dot] = self._buffer(accumulator_type(dot), outside)
             outside.insert(tileas.TensorStoreOp(loop.init_args[number], self._homes[dot]))
 
     def _operand(self, dot: tileas.DotOp, builder: Builder) -> Value:
         """A buffer with A of a dot.  In columns of its own, which outlive its loop, the next iteration's dots may begin
         while this one reads it; in those of what it is computed of they have to wait."""
-        type = _operand_type(dot)
+        type = operand_type(dot)
         place = builder
         if self._has_columns and isinstance(dot.parent_op, scf.ForOp):
             place = Builder.before(dot.parent_op)
@@ -254,21 +266,25 @@ class _Rewriting:
         return buffer
 
     def _scale_operands(self, dot: tileas.BlockScaledMmaOp, builder: Builder) -> list[Value]:
-        """The tiles of scales, and columns for them: in a loop for those of two iterations in turn, so that copies do
-        not write to what the dot before reads."""
+        """The tiles of scales, and columns for them: in a loop for those of each stage of a pipe, or of two iterations,
+        in turn, so that copies do not write to what a dot before reads."""
         loop: Any = dot.parent_op
+        turns = self._turns.get(dot)
         in_turn = _counts_by_one(loop)
+        places = turns.places if turns is not None else 1 + in_turn
         place = Builder.before(loop if isinstance(loop, scf.ForOp) else dot)
         place.location = dot.location
-        runs, counts = dot.scale_a.type.shape[1], (dot.scale_a.type.shape[0], dot.scale_b.type.shape[1])
-        columns = [scale_columns(count, runs) for count in counts]
-        buffers = [self._buffer(_words(size << in_turn), place) for size in columns]
+        columns = columns_of_scales(dot)
+        buffers = [self._buffer(words(size * places), place) for size in columns]
         self._for_scales[dot] = buffers
-        if in_turn:
-            passed = binary(builder, arith.SubIOp, loop.induction_variable, loop.lower_bound)
-            turn = binary(builder, arith.AndIOp, passed, integer(builder, 1, passed.type))
-            coords = [integer(builder, 0, passed.type), turn]
-            slices = [tileas.TensorSliceOp(b, coords, result=_words(size)) for b, size in zip(buffers, columns)]
+        if places > 1:
+            if turns is not None:
+                turn = turns.stage
+            else:
+                passed = binary(builder, arith.SubIOp, loop.induction_variable, loop.lower_bound)
+                turn = binary(builder, arith.AndIOp, passed, integer(builder, 1, passed.type))
+            coords = [integer(builder, 0, turn.type), turn]
+            slices = [tileas.TensorSliceOp(b, coords, result=words(size)) for b, size in zip(buffers, columns)]
             buffers = [builder.insert(slice).results[0] for slice in slices]
         return [dot.scale_a, dot.scale_b, *buffers]
 
@@ -374,7 +390,8 @@ class _Rewriting:
     def _may_fly(self, dot: tileas.DotOp, loop: scf.ForOp) -> bool:
         """Whether nothing writes to what a dot of a loop reads before the dot of the next iteration has begun, but for
         its own A and its scales in tensor memory."""
-        own = _counts_by_one(loop) if dot in self._for_scales else dot not in self._stored or self._has_columns
+        in_turn = dot in self._turns or _counts_by_one(loop)
+        own = in_turn if dot in self._for_scales else dot not in self._stored or self._has_columns
         return own and is_left_alone(dot, loop)
 
     def _load_what_is_complete(self, block: Block) -> None:
@@ -415,44 +432,9 @@ def _waits_for_stage(op: Operation | None) -> bool:
     return op is not None and op.name == names.CONSUMER_WAIT
 
 
-def _words(columns: int) -> tileas.TensorBufferType:
-    """Words of all lanes."""
-    return tileas.TensorBufferType(with_layout(TensorType((LANES, columns), i32), raw_layout(columns)))
-
-
 def _counts_by_one(loop: Operation | None) -> bool:
     """Whether the iterations of a loop are even and odd in turn, as their counters are."""
     return isinstance(loop, scf.ForOp) and known_number(loop.step) == 1
-
-
-def _accumulator_type(dot: tileas.DotOp) -> tileas.TensorBufferType:
-    atom, type = mma_atom(dot.atom.atom), dot.c.type
-    exchanged = getattr(dot, "exchanged", None) is not None
-    layout = accumulator_layout(type.shape, atom.cta_rows, exchanged, atom.ctas > 1)
-    return tileas.TensorBufferType(with_layout(type, layout))
-
-
-def _columns_taken(dots: list[Any]) -> int:
-    """Columns of all buffers at a time, at most: those of accumulators whose results are used in their iteration are
-    free again for the dots of the next loop."""
-    loops: dict[Operation | None, int] = {}
-    taken = 0
-    for dot in dots:
-        columns, loop = _accumulator_type(dot).columns, dot.parent_op
-        taken += _operand_type(dot).columns if reads_a_in_tensor_memory(dot) else 0
-        if not isinstance(loop, scf.ForOp) or isinstance(loop.parent_op, scf.ForOp):
-            taken += columns
-        elif dot.result not in loop.yield_op.operands:
-            loops[loop] = loops.get(loop, 0) + columns
-        else:
-            number = loop.yield_op.operands.index(dot.result)
-            taken += columns if continues(loop, number) is None else 0
-    return taken + max(loops.values(), default=0)
-
-
-def _operand_type(dot: tileas.DotOp) -> tileas.TensorBufferType:
-    type = dot.a.type
-    return tileas.TensorBufferType(with_layout(type, operand_layout(type.shape, type.element_type.width)))
 
 
 def _load_slice(part: tileas.ExtractSliceOp, buffer: Value, runs: Value | None) -> None:
@@ -479,11 +461,6 @@ def _program_of(op: Operation) -> Block:
         block = block.parent_op.parent
     assert block is not None
     return block
-
-
-def _reads_shared_memory_only(dot: Any) -> bool:
-    """Whether a dot has no operand in tensor memory, which threads or copies write there for it."""
-    return not reads_a_in_tensor_memory(dot) and not isinstance(dot, tileas.BlockScaledMmaOp)
 
 
 def _frees_by_itself(dot: Any, loop: scf.ForOp) -> bool:

@@ -179,10 +179,13 @@ def _scaled_name(
     return f"tcgen05_m{m}n{n}k{k}_f32_{a_type}_{b_type}_{scale_type}_{block}_{suffix}"
 
 
-def scaled_tensor_atom_name(a_type: str, b_type: str, scale_type: str, block: int, n: int) -> str:
-    """The name that a row of one CTA with A in shared memory and so many columns has, or would have."""
+def scaled_tensor_atom_name(
+    a_type: str, b_type: str, scale_type: str, block: int, n: int, pair: bool = False
+) -> str:
+    """The name that a row of one CTA, or of a pair, with A in shared memory and so many columns has, or would have."""
     k = next((kind.k for kind in _SCALED_KINDS if (a_type, b_type) in kind.pairs and kind.block == block), 0)
-    return _scaled_name(a_type, b_type, scale_type, block, LANES, n, k, "ss")
+    rows, place = (2 * LANES, "ss_pair") if pair else (LANES, "ss")
+    return _scaled_name(a_type, b_type, scale_type, block, rows, n, k, place)
 
 
 def _scaled_row(
@@ -195,7 +198,7 @@ def _scaled_row(
     # A word holds the scales of a row: 32 rows in the lanes of a warp, 32 more in each further column.
     scale_b_columns = -(-n // 32)
     name = _scaled_name(a_type, b_type, kind.scale_type, kind.block, shape.m, n, kind.k, _suffix(shape, in_tensor))
-    chosen = shape.ctas == 1 and not in_tensor and n >= LANES
+    chosen = not in_tensor and n >= LANES
     return ScaledMmaAtom(
         name=name,
         shape=(shape.m, n, kind.k),
