@@ -390,7 +390,9 @@ def _difference(image: Image, launch: Launch, expected: list[np.ndarray]) -> str
 
     grid, args = launch
     with Journal() as journal:
-        metadata = {key: value for key, value in (image.metadata or {}).items() if key != "hidden_parameters"}
+        metadata = dict(image.metadata or {})
+        if image.hidden is not None:
+            metadata.pop("hidden_parameters", None)
         emulate(image.ptx, image.entry, grid, args, metadata=metadata or None, hidden=image.hidden, journal=journal)
         return _differing(args, expected)
 

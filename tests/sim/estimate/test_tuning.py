@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.dots import Matmul
 from tests.machine_code import needs_tools
 from tileiras import tuning
 from tileiras.diagnostics import CompileError, ExitCode
@@ -27,6 +28,15 @@ def test_it_gives_the_candidate_of_least_time():
     again = tileiras.compile(SAXPY, gpu_name="sm_80", **found.options)
     assert tileiras.sim.estimate(again, "saxpy", 4, ARGS, "A100").microseconds == times[0]
     assert (ARGS[1] == 1).all() and (X == np.arange(4096)).all()
+
+
+def test_pairs_of_ctas_with_maps_of_the_host_are_candidates():
+    """How many CTAs a tile block has is the launcher's to know: it is chosen here, above the compiler."""
+    kernel = Matmul((256, 64, 64), steps=4).kernel()
+    args = [*kernel.inputs, *(each.copy() for each in kernel.outputs)]
+    found = tileiras.tune(kernel.text, 1, args, [{"num_ctas": 1}, {"num_ctas": 2}], "B200", tensor_maps="host")
+    assert [each.options for each in found.candidates] == [{"num_ctas": 2}, {"num_ctas": 1}]
+    assert not any(each.why for each in found.candidates)
 
 
 def test_equal_candidates_stay_in_the_order_given():
