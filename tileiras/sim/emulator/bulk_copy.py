@@ -204,7 +204,9 @@ def _wait_group(group: WarpGroup, item: Instruction, left: int, only_read: bool)
             rest.append(copy)
     read_together(due)
     if not only_read:
-        for copy in due:
+        # Nothing orders bulk copies of a thread, of one group or several, but a wait between them (PTX ISA, "Async
+        # Operations"): what relies on the order in which they began is found out.
+        for copy in reversed(due):
             copy.land(group.batch)
     group.batch.bulk_copies = rest
 

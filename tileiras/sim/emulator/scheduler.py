@@ -251,7 +251,8 @@ class Batch:
                     self.apart = True
                     continue
                 raise EmulationError(waits.deadlock(self, waiting))
-        for copy in self.bulk_copies:  # a copy that nobody waited for lands at the latest now
+        # A copy that nobody waited for lands at the latest now, the last one first: nothing orders them (`bulk_copy`).
+        for copy in reversed(self.bulk_copies):
             copy.land(self)
 
     def _wake(self) -> None:
