@@ -112,6 +112,22 @@ def test_a_chip_full_of_products_is_bound_by_power():
     assert all_.bound == "power" and all_.cycles == pytest.approx(trips * each * product / 0.63, rel=0.01)
 
 
+def test_a_chip_full_of_products_in_registers_reaches_their_rate():
+    """`mma.sync` takes a fourth of the peak of a B200, of which power leaves more."""
+    trips, each, warps = 300, 16, 4
+    product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{%f{0},%f{1},%f{2},%f{3}}}, " \
+              "{{%r40,%r41,%r42,%r43}}, {{%r44,%r45}}, {{%f{0},%f{1},%f{2},%f{3}}};"  # fmt: skip
+    words = "\n".join(f"mov.u32 %r{register}, %r1;" for register in range(40, 46))
+    zeros = "\n".join(f"mov.f32 %f{register}, 0f00000000;" for register in range(4 * each))
+    products = "\n".join(product.format(*range(4 * at, 4 * at + 4)) for at in range(each))
+    sums = "\n".join(f"add.f32 %f0, %f0, %f{register};" for register in range(1, 4 * each))
+    ptx = kernel(f"{words}\n{zeros}\n{loop(products, trips)}{sums}\n{STORE}", 32 * warps, "sm_100a")
+    one, all_ = (estimate(ptx, [OUT], grid=ctas, on="B200") for ctas in (1, gpu("B200").sms))
+    busy = 2 * 16 * 8 * 16 * trips * each * warps / gpu("B200").mma_sync["f16"]
+    assert busy <= all_.cycles == pytest.approx(one.cycles, rel=0.05)
+    assert all_.cycles < busy * 1.3 and all_.bound == "tensor"
+
+
 @pytest.mark.parametrize("work, slow", [(16, 128), (128, 16)])
 def test_a_ring_runs_at_the_pace_of_its_slower_end(work, slow):
     found = estimate(ring(work, slow), [OUT])

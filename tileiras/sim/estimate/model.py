@@ -348,7 +348,7 @@ class Model:
         each = self.clusters * self.mean / len(run.sample.clusters)
         servers = {unit: len(free) for unit, free in run.outcome.sms[0].free.items()}
         busy = {unit: cycles * each for unit, cycles in run.busy.items()}
-        return grid_limits.limits(busy, servers, self.gpu, run.sample.active)[-1]
+        return grid_limits.limit(busy, servers, self.gpu, run.sample.active, self.recording)
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
