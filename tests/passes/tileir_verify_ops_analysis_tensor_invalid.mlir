@@ -34,8 +34,8 @@ builtin.module {
     nv_tileas.tensor_memory.dot %a, %b into %t if %yes {atom = #nv_tileas.mma_atom<"tcgen05_m64n64k16_f32_bf16_bf16_ss">} : tensor<64x16xf16, #k>, tensor<16x64xf16, #n>, !nv_tileas.tensor_buffer<tensor<64x64xf32, #acc>>
     // expected-error @below {{atom 'tcgen05_m128n64k16_f32_f16_f16_ss' does not divide a result of 64 x 64}}
     nv_tileas.tensor_memory.dot %a, %b into %t if %yes {atom = #nv_tileas.mma_atom<"tcgen05_m128n64k16_f32_f16_f16_ss">} : tensor<64x16xf16, #k>, tensor<16x64xf16, #n>, !nv_tileas.tensor_buffer<tensor<64x64xf32, #acc>>
-    // expected-error @below {{mma atom 'tcgen05_m64n64k16_f32_f16_f16_ts' is described, but not generated yet}}
-    nv_tileas.tensor_memory.dot %a, %b into %t if %yes {atom = #nv_tileas.mma_atom<"tcgen05_m64n64k16_f32_f16_f16_ts">} : tensor<64x16xf16, #k>, tensor<16x64xf16, #n>, !nv_tileas.tensor_buffer<tensor<64x64xf32, #acc>>
+    // expected-error @below {{mma atom 'tcgen05_m64n64k32_f32_f8E4M3FN_f8E4M3FN_ts' is described, but not generated yet}}
+    nv_tileas.tensor_memory.dot %a, %b into %t if %yes {atom = #nv_tileas.mma_atom<"tcgen05_m64n64k32_f32_f8E4M3FN_f8E4M3FN_ts">} : tensor<64x16xf16, #k>, tensor<16x64xf16, #n>, !nv_tileas.tensor_buffer<tensor<64x64xf32, #acc>>
     // expected-error @below {{moves a tile whose elements its threads do not reach in tensor memory}}
     %x = nv_tileas.tensor_memory.load %t : !nv_tileas.tensor_buffer<tensor<64x64xf32, #acc>> -> tensor<64x64xf32, #rows>
     %y = nv_tileas.tensor_memory.load %t : !nv_tileas.tensor_buffer<tensor<64x64xf32, #acc>> -> tensor<64x64xf32, #loaded>

@@ -71,7 +71,8 @@ def test_stages_of_a_pipeline_are_read_in_slices():
 def test_matrix_dots_of_stages_are_loops(operand, accumulator, gpu_name, transposed, instructions):
     """Those of more instructions than are unrolled; an f8 one is two of f16 where the target has none."""
     kernel = single((64, 64, 256), operand, accumulator, sizes=(61, 64, 592), b_by_columns=transposed, steps=3)
-    ptx = kernel.check(gpu_name, num_warps=2).text
+    # By default the loop would take smaller steps.
+    ptx = kernel.check(gpu_name, num_warps=2, unspecialized_pipeline_num_stages=2).text
     looped = instructions > MATRIX_INSTRUCTIONS
     assert "cp.async" in ptx and ptx.count('.pragma "nounroll"') == looped
     assert len(re.findall(r"\bmma\.sync", ptx)) == (MATRIX_BODY if looped else instructions)
@@ -86,8 +87,9 @@ def test_matrix_dots_of_stages_are_loops(operand, accumulator, gpu_name, transpo
 )
 def test_each_kind_of_dot_has_a_pass(operand, gpu_name, before, row):
     kernel = single((64, 64, 256), operand, "f32", sizes=(61, 64, 592), steps=3)
-    counts = [len(unrolled_once(kernel.after(each, gpu_name, num_warps=2))) for each in (before, row)]
-    assert counts[0] == 0 < counts[1] == len(unrolled_once(kernel.tileas(gpu_name, num_warps=2)))
+    options = {"num_warps": 2, "unspecialized_pipeline_num_stages": 2}
+    counts = [len(unrolled_once(kernel.after(each, gpu_name, **options))) for each in (before, row)]
+    assert counts[0] == 0 < counts[1] == len(unrolled_once(kernel.tileas(gpu_name, **options)))
 
 
 def test_small_dots_are_unrolled():

@@ -134,9 +134,9 @@ def test_probabilities_go_from_registers_to_tensor_memory(rows, columns, depth, 
     assert "st.shared.v4" not in ptx
 
 
-def test_rows_of_64_go_through_shared_memory():
+def test_probabilities_of_64_rows():
     ptx = check(rescaled(64, 64, 64), "f16 64x64", num_warps=4)
-    assert reads_a_in_columns(ptx) == 0
+    assert reads_a_in_columns(ptx) == 64 // 16
 
 
 def test_an_accumulator_that_is_rescaled_and_used_otherwise_is_loaded():
@@ -228,12 +228,17 @@ MUTATED = {
 }
 
 
+IMPLIED = {"attention": ["tcgen05.fence::after_thread_sync;"]}
+"""Behind the wait for the second dot, before its operand is stored again: the first one, which has been waited for by
+then, is committed after it."""
+
+
 @pytest.mark.parametrize("name", sorted(MUTATED))
 def test_nothing_that_orders_is_superfluous(name):
     make, options, orders = MUTATED[name]
     kernel = make()
     artifact = kernel.compiled(GPU, **PLAIN, **options)
-    assert not survivors(kernel, artifact, orders)
+    assert [line for _, line in survivors(kernel, artifact, orders)] == IMPLIED.get(name, [])
 
 
 def test_no_wait_for_a_commit_is_superfluous():
