@@ -102,6 +102,9 @@ products of a pair of CTAs, which read it in both: one `full` mbarrier, of the C
 both stages, and a commit arrives at the `empty` mbarriers of both (PTX ISA, ".cta_group" of cp.async.bulk.tensor and
 "tcgen05.commit")."""
 
+STORES, BOX_STORES = "st_shared", "bulk_store"
+"""Producer and consumer of a pipe of tiles that threads write and one thread copies to global memory, in boxes."""
+
 PRODUCTS, PAIR_PRODUCTS, ACCUMULATOR_LOADS = "tcgen05", PAIR, "tcgen05_ld"
 """Producers and consumer of a pipe whose stages are accumulators in tensor memory: products, of one CTA or of a pair,
 whose commit arrives at the `full` mbarriers of both, and threads that load; those of both CTAs arrive at the `empty`

@@ -24,6 +24,7 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.ir import Block, Builder, DenseArrayAttr, Operation, Region, Value, i32
 from tileiras.schedule.store_agent_plan import StoreAgentPlan
 from tileiras.schedule.stored_tiles import as_it_comes, stored_in_boxes
+from tileiras.targets.pipe_protocol import BOX_STORES, STORES
 
 from .agent_program import AgentProgram
 from .box_ring import box_coordinates
@@ -47,7 +48,7 @@ class StorePipe:
         builder.location = store.location
         buffer = tileas.AllocTensorOp(result=tileas.BufferType(STAGES, tile))
         self.buffers = [builder.insert(buffer).results[0]]
-        self.producer, self.consumer = create_pipe(builder, self.buffers, STAGES, "st_shared", "bulk_store")
+        self.producer, self.consumer = create_pipe(builder, self.buffers, STAGES, STORES, BOX_STORES)
         self.desc = builder.insert(tileas.MakeTmaDescOp(store.view, result=desc)).results[0]
 
 
