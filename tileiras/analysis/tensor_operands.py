@@ -6,14 +6,15 @@ from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import TensorType, Value
+from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.matrix_descriptor import describe
 from tileiras.layout.tensor_memory import (
     COLUMNS,
     LANES,
     SCALES_IN_WORD,
+    access_of,
     accumulator_layout,
-    fragment_layout,
     operand_layout,
     scale_layout,
 )
@@ -40,9 +41,7 @@ def tensor_dot_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | Scaled
         return f"atom '{atom.name}' does not divide a result of {c.shape[0]} x {c.shape[1]}"
     wanted = accumulator_layout(c.shape, rows, exchanged, atom.ctas > 1)
     given = layout_of(c)
-    if given.dims != wanted.dims:
-        wanted = fragment_layout(wanted, given.warps, c.element_type.width) or wanted
-    if given != wanted:
+    if not _is_there(given, wanted, c.element_type.width):
         return f"the layout of C does not have the accumulator of atom '{atom.name}'"
     wrong = _scales_error(op, atom)
     if wrong:
@@ -80,10 +79,13 @@ def _a_error(op: tileas.DotOp | tileas.TensorDotOp) -> str:
     wanted = operand_layout(type.shape, bits)
     if is_in_shared(type):
         return "A is in shared memory"
-    given = layout_of(type)
-    if given.dims != wanted.dims:
-        wanted = fragment_layout(wanted, given.warps, bits) or wanted
-    return "" if given == wanted else "A does not lie where tcgen05.mma reads it in tensor memory"
+    is_there = _is_there(layout_of(type), wanted, bits)
+    return "" if is_there else "A does not lie where tcgen05.mma reads it in tensor memory"
+
+
+def _is_there(given: LinearLayout, wanted: LinearLayout, element_bits: int) -> bool:
+    """Whether a tile lies so in tensor memory, or is in the registers that move from and to there."""
+    return given == wanted if given.dims == wanted.dims else access_of(wanted, given, element_bits) is not None
 
 
 def _operand_error(what: str, type: TensorType, k_axis: int) -> str:
@@ -148,6 +150,7 @@ class TensorPlaces:
 def _moved_error(op: tileas.TensorLoadOp | tileas.TensorScaleOp | tileas.TensorStoreOp, warps: int) -> str:
     tile = op.result if isinstance(op, tileas.TensorLoadOp) else op.operands[0]
     type: TensorType = tile.type  # type: ignore[assignment]
-    if fragment_layout(layout_of(op.buffer.type.tile), warps, type.element_type.width) != layout_of(type):
+    layout = layout_of(type)
+    if layout.warps != warps or access_of(layout_of(op.buffer.type.tile), layout, type.element_type.width) is None:
         return "moves a tile whose elements its threads do not reach in tensor memory"
     return ""

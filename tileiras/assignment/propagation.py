@@ -201,11 +201,13 @@ def slice_of_accumulator(op: tileas.ExtractSliceOp) -> LinearLayout | None:
     if dot is None:
         return None
     # Loaded for such targets only.
-    from tileiras.layout.tensor_memory import slice_fragment
+    from tileiras.layout.tensor_memory import HALVES, access_of, accumulator_layout, slice_fragment
 
-    shapes, warps = (op.source.type.shape, op.result.type.shape), operand_layouts(dot)[2].warps
+    shapes, whole = (op.source.type.shape, op.result.type.shape), operand_layouts(dot)[2]
     rows, bits = mma_atom(dot.atom.atom).cta_rows, op.result.type.element_type.width
-    return slice_fragment(*shapes, rows, getattr(dot, "exchanged", None) is not None, warps, bits)
+    exchanged = getattr(dot, "exchanged", None) is not None
+    halves = access_of(accumulator_layout(dot.c.type.shape, rows, exchanged), whole, bits) == HALVES
+    return slice_fragment(*shapes, rows, exchanged, whole.warps, bits, halves)
 
 
 def access_layout(op: tileas.Access) -> LinearLayout | None:

@@ -36,6 +36,7 @@ from tileiras.targets import (
 )
 from tileiras.targets.atoms.rows import SharedTile
 
+from .dot_plans import is_linked
 from .operand_origins import Origins, major
 from .tensor_operands import operand_columns, source_dot
 
@@ -97,7 +98,9 @@ class TensorDots:
             return None
         if not self._has_warps(why):
             return None
-        accumulator = self._accumulator(c, rows, exchanged, why)
+        # Of tiles between two dots whole rows are reduced and multiplied: the fewer threads have parts of one.
+        halves = is_linked(op) and not exchanged
+        accumulator = self._accumulator(c, rows, exchanged, why, halves=halves)
         if accumulator is None:
             return None
         a = None if exchanged else self._a_in_tensor_memory(op, atom)
@@ -138,17 +141,17 @@ class TensorDots:
         return TensorPlan(atom, *operands, accumulator, scales=scales)
 
     def _accumulator(
-        self, type: TensorType, rows: int, exchanged: bool, why: list[str], beside: int = 0
+        self, type: TensorType, rows: int, exchanged: bool, why: list[str], beside: int = 0, halves: bool = False
     ) -> LinearLayout | None:
-        """What threads load of the accumulator; None when it does not fit with the columns `beside` it, or its lanes
-        cannot be divided among the warps."""
+        """What threads load of the accumulator, `halves` of its rows where lanes are free; None when it does not fit
+        with the columns `beside` it, or its lanes cannot be divided among the warps."""
         size = type.num_elements // rows
         if size + beside > self._columns:
             why.append(f"{size} columns of the accumulator do not fit into the {self._columns} of tensor memory")
             return None
         layout = accumulator_layout(type.shape, rows, exchanged)
         assert columns_of(layout) == size
-        fragment = fragment_layout(layout, self._num_warps, type.element_type.width)
+        fragment = fragment_layout(layout, self._num_warps, type.element_type.width, halves)
         if fragment is None:
             why.append(f"{size} columns of tensor memory are too few for {self._num_warps} warps")
         return fragment
@@ -160,7 +163,7 @@ class TensorDots:
         if source_dot(a) is None or operand_columns(a.type) > self._columns:
             return None
         bits = a.type.element_type.width
-        return fragment_layout(operand_layout(a.type.shape, bits), self._num_warps, bits)
+        return fragment_layout(operand_layout(a.type.shape, bits), self._num_warps, bits, halves=True)
 
     def _operands(
         self, op: aa.Dot, atom: MmaAtom | ScaledMmaAtom, exchanged: bool, why: list[str]

@@ -41,9 +41,11 @@ _FREE_LANE = 4
 _WARPS = 2
 """Bits of a warp's number that say which lanes it reaches."""
 
-AccessShape = Literal["32x32b", "16x128b", "16x256b"]
-"""PTX ISA, "Data Movement Shape": a lane of 32 has a row; the fragment of mma.sync's accumulators, of elements that
-have a column each or, where two have one, half as many."""
+HALVES = "16x32bx2"
+
+AccessShape = Literal["32x32b", "16x32bx2", "16x128b", "16x256b"]
+"""PTX ISA, "Data Movement Shape": a lane of 32 has a row; a lane and the one 16 behind have half a row each; the
+fragment of mma.sync's accumulators, of elements that have a column each or, where two have one, half as many."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -119,19 +121,33 @@ def is_in_tensor_memory(layout: LinearLayout) -> bool:
     return layout.dims == TENSOR_DIMS
 
 
-def access_shape(layout: LinearLayout) -> AccessShape:
-    """How warps load and store a tile that lies so."""
+def access_shape(layout: LinearLayout, halves: bool = False) -> AccessShape:
+    """How warps load and store a tile that lies so; `halves` as of `fragment_layout`."""
     if layout.bases("lane")[_FREE_LANE]:
         return "32x32b"
+    if halves:
+        return HALVES
     return "16x128b" if layout.bases("element") else "16x256b"
 
 
+def access_of(layout: LinearLayout, fragment: LinearLayout, element_bits: int) -> AccessShape | None:
+    """How warps move these fragments of a tile that lies so; None where no instruction does."""
+    for halves in (False, True):
+        if fragment_layout(layout, fragment.warps, element_bits, halves) == fragment:
+            return access_shape(layout, halves)
+    return None
+
+
 @functools.lru_cache(maxsize=256)
-def fragment_layout(layout: LinearLayout, warps: int, element_bits: int) -> LinearLayout | None:
+def fragment_layout(
+    layout: LinearLayout, warps: int, element_bits: int, halves: bool = False
+) -> LinearLayout | None:
     """The registers, lanes and warps that a tile in tensor memory goes to; None when its lanes cannot be divided
     among the warps.
 
-    Elements of 16 bits that have a column each are put into registers by two neighbours.
+    Elements of 16 bits that have a column each are put into registers by two neighbours.  `halves`: of 64 rows, each is
+    in two threads, which reduce it with one exchange, instead of four, of which each has the columns of a quadruple of
+    neighbours that mma.sync and stores of 8 elements by as many threads want.
     """
     further = log2_exact(warps) - _WARPS
     elements, lanes, columns = layout.bases("element"), layout.bases("lane"), layout.bases("column")
@@ -140,8 +156,13 @@ def fragment_layout(layout: LinearLayout, warps: int, element_bits: int) -> Line
         return None
     warp = (*lanes[-_WARPS:], *columns[own:])
     inside = columns[:own]
-    if access_shape(layout) == "32x32b":
+    shape = access_shape(layout, halves)
+    if shape == "32x32b":
         bases = {"register": (*elements, *inside), "lane": lanes[:5], "warp": warp}
+    elif shape == HALVES:
+        if len(inside) < 1 + is_spread(layout, element_bits):
+            return None
+        bases = {"register": (*elements, *inside[:-1]), "lane": (*lanes[:_FREE_LANE], inside[-1]), "warp": warp}
     else:
         near = 0 if elements else 2 if is_spread(layout, element_bits) else 1
         if own < near + 2:
@@ -152,17 +173,18 @@ def fragment_layout(layout: LinearLayout, warps: int, element_bits: int) -> Line
 
 
 def slice_fragment(
-    shape: tuple[int, ...], part: tuple[int, ...], rows: int, exchanged: bool, warps: int, element_bits: int
-) -> LinearLayout | None:
+    shape: tuple[int, ...], part: tuple[int, ...], rows: int, exchanged: bool, warps: int, element_bits: int,
+    halves: bool = False,
+) -> LinearLayout | None:  # fmt: skip
     """The fragments of a slice of an accumulator of `accumulator_layout`, cut into parts of the shape `part`; None when
-    its columns are not neighbours, or so many warps cannot share them.
+    its columns are not neighbours, or so many warps cannot share them; `halves` as of `fragment_layout`.
 
     A slice lies as an accumulator of its own shape does.
     """
     (m, n), (part_m, part_n) = (shape[::-1], part[::-1]) if exchanged else (shape, part)
     if part_m % rows or part_m > rows and part_n < n:
         return None
-    return fragment_layout(accumulator_layout(part, rows, exchanged), warps, element_bits)
+    return fragment_layout(accumulator_layout(part, rows, exchanged), warps, element_bits, halves)
 
 
 def is_spread(layout: LinearLayout, element_bits: int) -> bool:
@@ -184,7 +206,12 @@ def column_of(layout: LinearLayout, place: tuple[int, int]) -> int:
     return gf2.apply(inverse, layout.flatten(place)) & (1 << len(columns)) - 1
 
 
+def own_columns(layout: LinearLayout, warps: int) -> int:
+    """Columns of a tile that each of so many warps reaches."""
+    return columns_of(layout) >> log2_exact(warps) - _WARPS
+
+
 def warp_offsets(layout: LinearLayout, warps: int) -> list[int]:
     """What each bit of a warp's number adds to the address of a tile, to be that of the warp's part."""
-    own = len(layout.bases("column")) - (log2_exact(warps) - _WARPS)
+    own = log2_exact(own_columns(layout, warps))
     return [32 << LANE_SHIFT, 64 << LANE_SHIFT, *(1 << bit for bit in range(own, len(layout.bases("column"))))]

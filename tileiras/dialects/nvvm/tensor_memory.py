@@ -165,8 +165,11 @@ class ElectSyncOp(NVVMOp):
         return Assembly("elect.sync _|$0, -1;", "=b", "90", (8, 0), side_effects=True)
 
 
-_WORDS_OF_SHAPE = {"32x32b": 1, "16x128b": 2, "16x256b": 4}
-_COLUMNS_OF_WORD = {"32x32b": 1, "16x128b": 2, "16x256b": 2}
+HALVES = "16x32bx2"
+"""The shape of which half of the lanes reach columns of their own."""
+
+_WORDS_OF_SHAPE = {"32x32b": 1, HALVES: 1, "16x128b": 2, "16x256b": 4}
+_COLUMNS_OF_WORD = {"32x32b": 1, HALVES: 1, "16x128b": 2, "16x256b": 2}
 """Registers of `.x1`, and columns for each register (PTX ISA, "Data Movement Shape")."""
 
 
@@ -186,6 +189,12 @@ class _Transfer(NVVMOp):
         shape = self.shape.value
         if shape not in _WORDS_OF_SHAPE or words % _WORDS_OF_SHAPE[shape] or words & words - 1:
             raise VerifyError(f"has no form of '{shape}' with {words} registers")
+        if (shape == HALVES) != (self.split is not None):
+            raise VerifyError(f"has no form of '{shape}' {'with' if self.split is not None else 'without'} a 'split'")
+
+    def _at(self, address: str, column: int) -> str:
+        """The operands that say where columns from one on are."""
+        return f"[{address}+{column}]" + ("" if self.split is None else f", {self.split.value}")
 
     def _form(self, name: str, count: int) -> str:
         packing = {"ld": ".pack::16b", "st": ".unpack::16b"}[name] if self.packed.value else ""
@@ -196,7 +205,8 @@ class _Transfer(NVVMOp):
 class Tcgen05LoadOp(_Transfer):
     """`tcgen05.ld` of neighbouring columns, and `tcgen05.wait::ld` for all of them.
 
-    `packed`: a register has the lower halves of two columns.  With a `reduction` (`max`, `min`, `.NaN`) of f32, which
+    `packed`: a register has the lower halves of two columns.  `split`: of 16x32bx2, how many columns the upper half of
+    the lanes is behind.  With a `reduction` (`max`, `min`, `.NaN`) of f32, which
     one instruction does, what the registers reduce to is behind them.
     """
 
@@ -205,6 +215,7 @@ class Tcgen05LoadOp(_Transfer):
     taddr = operand(i32)
     shape = attribute(StringAttr)
     packed = attribute(IntegerAttr)
+    split = attribute(IntegerAttr, optional=True)
     reduction = attribute(StringAttr, optional=True)
     res = optional_result(llvm_type)
     assembly_format = "$taddr attr-dict `:` type($res)"
@@ -220,7 +231,7 @@ class Tcgen05LoadOp(_Transfer):
         lines = []
         for first, words, column in _pieces(self.shape.value, count, bool(self.packed.value)):
             registers = ", ".join(f"${i}" for i in range(first, first + words))
-            lines.append(f"{self._form('ld', words)} {{{registers}}}, [${count}+{column}];")
+            lines.append(f"{self._form('ld', words)} {{{registers}}}, {self._at(f'${count}', column)};")
         # The address is read by every instruction: no result may take its register.
         constraints = ",".join(["=&r"] * count + ["r"])
         return _assembly(" ".join([*lines, "tcgen05.wait::ld.sync.aligned;"]), constraints)
@@ -245,6 +256,7 @@ class Tcgen05StoreOp(_Transfer):
     words = variadic_operand(i32)
     shape = attribute(StringAttr)
     packed = attribute(IntegerAttr)
+    split = attribute(IntegerAttr, optional=True)
     goes_on = attribute(UnitAttr, optional=True)
     assembly_format = "$taddr `,` $words attr-dict"
 
@@ -254,7 +266,7 @@ class Tcgen05StoreOp(_Transfer):
         lines = []
         for first, words, column in _pieces(self.shape.value, count, bool(self.packed.value)):
             registers = ", ".join(f"${1 + i}" for i in range(first, first + words))
-            lines.append(f"{self._form('st', words)} [$0+{column}], {{{registers}}};")
+            lines.append(f"{self._form('st', words)} {self._at('$0', column)}, {{{registers}}};")
         if self.goes_on is None:
             lines.append("tcgen05.wait::st.sync.aligned;")
         return _assembly(" ".join(lines), ",".join(["r"] * (1 + count)))

@@ -29,11 +29,12 @@ from tileiras.ir import (
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_memory import (
+    HALVES,
     SCALED_AT_ONCE,
-    access_shape,
+    access_of,
     column_of,
-    fragment_layout,
     is_spread,
+    own_columns,
     warp_offsets,
 )
 
@@ -123,7 +124,8 @@ def dealloc(op: tileas.TensorDeallocOp, args: Sequence[Value], lowering: Functio
 def _part(buffer: tileas.TensorBufferType, fragment: TensorType, address: Value, lowering: FunctionLowering) -> Value:
     """The address of the warp's part of a tile, whose fragments have to be those that a warp reaches."""
     layout, warps = layout_of(buffer.tile), lowering.num_warps
-    if fragment_layout(layout, warps, fragment.element_type.width) != layout_of(fragment):
+    held = layout_of(fragment)
+    if held.warps != warps or access_of(layout, held, fragment.element_type.width) is None:
         raise VerifyError(f"moves a tile whose elements its threads do not reach in tensor memory: {fragment}")
     emit = lowering.emit
     return emit.value(emit.add(address, emit.image(warp_offsets(layout, warps), uniform_warp(lowering))))
@@ -159,8 +161,15 @@ def _reduced(
 
 def _form(layout: LinearLayout, type: TensorType) -> dict[str, Attribute]:
     """The form of loads and stores of a tile that lies so."""
-    packed = is_spread(layout, type.element_type.width)
-    return {"shape": StringAttr(access_shape(layout)), "packed": IntegerAttr(int(packed), i32)}
+    fragment, bits = layout_of(type), type.element_type.width
+    shape = access_of(layout, fragment, bits)
+    assert shape is not None, "checked with the address of the warp's part"
+    form: dict[str, Attribute] = {
+        "shape": StringAttr(shape), "packed": IntegerAttr(int(is_spread(layout, bits)), i32),
+    }  # fmt: skip
+    if shape == HALVES:
+        form["split"] = IntegerAttr(own_columns(layout, fragment.warps) // 2, i32)
+    return form
 
 
 def _loaded(
@@ -181,7 +190,8 @@ def scale(op: tileas.TensorScaleOp, args: Sequence[Value], lowering: FunctionLow
     address = _part(op.buffer.type, type, args[1], lowering)
     registers = layout_of(type).registers
     step = min(registers, SCALED_AT_ONCE)
-    columns = (1 << len(layout.bases("column"))) * step * 4 // (registers * lowering.num_warps)
+    form = _form(layout, type)
+    columns = own_columns(layout, lowering.num_warps) * step // registers // (2 if "split" in form else 1)
     flushing = {"rounding": nvvm.FPRoundingModeAttr("rn"), "ftz": UnitAttr()}
     if op.behind is None:
         emit.insert(nvvm.Tcgen05FenceAfterOp())
@@ -196,7 +206,7 @@ def scale(op: tileas.TensorScaleOp, args: Sequence[Value], lowering: FunctionLow
         packed = emit.pack(scaled, i32)
         words = [emit.extract(packed, i) for i in range(step)]
         goes_on = UnitAttr() if part + 1 < registers // step or _is_before_store(op) else None
-        emit.insert(nvvm.Tcgen05StoreOp(at, words, **_form(layout, type), goes_on=goes_on))
+        emit.insert(nvvm.Tcgen05StoreOp(at, words, **form, goes_on=goes_on))
     if op.fenced is not None:
         emit.insert(nvvm.Tcgen05FenceBeforeOp())
 
