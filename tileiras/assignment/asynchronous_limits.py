@@ -13,7 +13,8 @@ from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.shared_memory import SCRATCH_BYTES, shared_budget
 from tileiras.targets import Fragment, mma_atom, registers_per_thread
 
-from .dot_plans import DotPlans, is_linked
+from .dot_plans import DotPlans
+from .linked_dots import is_linked
 from .tensor_columns import keep_within_tensor_memory
 
 _LOADS = (aa.LoadOp, aa.TiledLoadOp)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import FloatType, TensorType, Value
+from tileiras.ir import FloatType
 from tileiras.layout import LinearLayout, blocked, fma_operands, mma_layouts, scale_layouts
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import (
@@ -21,6 +21,8 @@ from tileiras.targets import (
     find_scaled_mma_atom,
     product_types,
 )
+
+from .linked_dots import is_linked
 
 if TYPE_CHECKING:
     from .tensor_dots import TensorDots
@@ -217,32 +219,3 @@ def split_rows(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> 
     """Warps along M as far as there are rows for them: each then has whole rows of the result."""
     along_m = min(num_warps, max(1, tile[0] // unit[0]))
     return along_m, num_warps // along_m
-
-
-def is_linked(op: aa.DotOp) -> bool:
-    """Whether the result of one dot becomes an operand of another, and `op` is either: rows then stay in their warp on
-    the way, and what is computed of whole rows in between does as well."""
-    return _becomes_factor(op.result, set()) or any(_comes_from_dot(v, set()) for v in (op.a, op.b))
-
-
-def _becomes_factor(value: Value, seen: set[Value]) -> bool:
-    if value in seen:
-        return False
-    seen.add(value)
-    for user in value.users:
-        if isinstance(user, aa.DotOp):
-            if value is user.a or value is user.b:
-                return True
-        elif not user.regions and any(_becomes_factor(r, seen) for r in user.results if isinstance(r.type, TensorType)):
-            return True
-    return False
-
-
-def _comes_from_dot(value: Value, seen: set[Value]) -> bool:
-    op = value.defining_op
-    if value in seen or op is None or op.regions:
-        return False
-    seen.add(value)
-    if isinstance(op, aa.DotOp):
-        return True
-    return any(_comes_from_dot(v, seen) for v in op.operands if isinstance(v.type, TensorType))

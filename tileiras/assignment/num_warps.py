@@ -58,7 +58,7 @@ def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
     # Loaded for such kernels only.
     from tileiras.layout.tensor_memory import LANES
 
-    from .dot_plans import is_linked
+    from .linked_dots import is_linked
 
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp) and is_linked(op)]
     return bool(dots) and all(

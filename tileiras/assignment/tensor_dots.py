@@ -36,7 +36,7 @@ from tileiras.targets import (
 )
 from tileiras.targets.atoms.rows import SharedTile
 
-from .dot_plans import is_linked
+from .linked_dots import is_linked
 from .operand_origins import Origins, major
 from .tensor_operands import operand_columns, source_dot
 
