@@ -25,6 +25,7 @@ from tileiras.passes.tileas_assign_load_store_layouts import AssignLoadStoreLayo
 from tileiras.passes.tileas_assign_num_warps import AssignNumWarps
 from tileiras.passes.tileas_attach_tma_desc_args import AttachTmaDescArgs
 from tileiras.passes.tileas_fit_tensor_memory import FitTensorMemory
+from tileiras.passes.tileas_fold_unit_batches import FoldUnitBatches
 from tileiras.passes.tileas_generate_schedule import GenerateSchedule
 from tileiras.passes.tileas_insert_barriers import InsertBarriers
 from tileiras.passes.tileas_legalize_fma_dot import LegalizeFmaDot
@@ -79,6 +80,7 @@ DECISIONS: tuple[Decision, ...] = (
     # How the work is cut.
     Decision(OrderTileBlocks, "loops have the bounds that the program gives them", {}, True, True),
     Decision(PlanCta, "before all others: all that follows is about what one CTA does", optional=True),
+    Decision(FoldUnitBatches, "dots are of matrices before anything looks for their instructions", optional=True),
     Decision(LegalizeScaledDot, "dots are what the rows below count and choose atoms for"),
     Decision(AssignNumWarps, "of whole tiles: slices are cut for a number of threads"),
     Decision(FitTensorMemory, "whose accumulators lie there, the rows below do not cut", optional=True),

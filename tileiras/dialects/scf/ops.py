@@ -103,6 +103,14 @@ class ForOp(Operation):
         self.erase()
         return new
 
+    def with_carried(self, init_args: Sequence[Value]) -> "ForOp":
+        """Puts a loop in the place of this one whose body carries values of other types, which it takes and yields
+        already; these are the values before the first iteration."""
+        new = self._carrying(init_args, [value.type for value in init_args])
+        self.replace_all_uses_with(new.results)
+        self.erase()
+        return new
+
     def _carrying(self, init_args: Sequence[Value], types: Sequence[Any]) -> "ForOp":
         """A loop in front of this one that takes over its body."""
         operands = (self.lower_bound, self.upper_bound, self.step, *init_args)

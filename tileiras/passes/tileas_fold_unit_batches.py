@@ -1,0 +1,28 @@
+"""`tileas-fold-unit-batches`: dots of batches of one become dots of matrices, which every instruction multiplies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class FoldUnitBatches(FunctionPass):
+    name = "tileas-fold-unit-batches"
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "dots of batches of two or more, and of matrices"
+    keeps = "values, other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects.nv_tileaa import BlockScaledMmaOp, DotOp
+
+        if any(type(op) in (DotOp, BlockScaledMmaOp) and op.result.type.shape[:-2] == (1,) for op in func.walk()):
+            from tileiras.rewrites.unit_batches import fold_unit_batches
+
+            fold_unit_batches(func)
