@@ -14,7 +14,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DYNAMIC, Operation, TensorType, element_type_of
 from tileiras.layout import LinearLayout
-from tileiras.layout.accumulators import is_of_tensor_memory
 from tileiras.layout.memory import ACCESS_BITS, coalesced, contiguous_registers, dimension_order, vector_registers
 from tileiras.named_tuple import NamedTuple
 
@@ -169,7 +168,7 @@ class MemoryLayouts:
         for op, access in self.accesses.items():
             key = self._key(op)
             # Most elements per access first: a wider element then takes several accesses of the same layout.
-            # Copies of scales keep together what a word of tensor memory has.
+            # Copies of scales keep together what a dot takes in a word.
             run = min(access.aligned_elements, (key[2] or ACCESS_BITS) // access.element_bits)
             narrowest[key] = max(narrowest.get(key, (0, 0)), (run, access.element_bits))
         self._layouts = {
@@ -246,8 +245,8 @@ COPIED_BITS = 32
 
 
 def _loads_scales(op: Operation) -> bool:
-    """Whether an access loads scales that a dot into tensor memory reads in shared memory: their copies run ahead of
-    the dot where they are wide enough."""
+    """Whether an access loads nothing but scales of block-scaled dots, whose copies run ahead where they are wide
+    enough: a thread has less of a tile of scales."""
     if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType) or op.data.type.element_type.width != 8:
         return False
     values = [op.data]
@@ -255,9 +254,7 @@ def _loads_scales(op: Operation) -> bool:
         for user in value.users:
             if isinstance(user, tileas.VIEW_LIKE):
                 values += user.results
-            elif not isinstance(user, tileas.BlockScaledMmaOp) or not is_of_tensor_memory(user):
-                return False
-            elif value not in (user.scale_a, user.scale_b):
+            elif not isinstance(user, tileas.BlockScaledMmaOp) or value not in (user.scale_a, user.scale_b):
                 return False
     return op.data.has_uses
 

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.analysis.copied_loads import Leaf, copied_vector, feeds_dot, leaves_of, operand_layout, refused, rounds
+from tileiras.analysis.copied_loads import (
+    Leaf,
+    copied_vector,
+    feeds_dot,
+    leaves_of,
+    loads_of,
+    operand_layout,
+    refused,
+    rounds,
+)
 from tileiras.analysis.incoming import incoming
 from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
@@ -30,6 +39,7 @@ from tileiras.ir import (
 )
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
+from tileiras.layout.shared import INSTRUCTION_COST
 from tileiras.layout.staging import buffer_offsets, reading_cost
 from tileiras.layout.tensor_box import box_layout
 from tileiras.named_tuple import NamedTuple
@@ -42,6 +52,9 @@ if TYPE_CHECKING:
 _CONVERSION_COST = 1.0
 """Of a register to tf32, beside wavefronts of shared memory: two cycles of a quarter of an SM for the conversion (CUDA
 programming guide, "Arithmetic Instructions": 64 results a cycle), as many to issue it and its share of the copies."""
+
+_PIPE_COST = 2 * (1 + INSTRUCTION_COST)
+"""Of a pipe whose stages threads fill, beside one of boxes: a wait and a release, each an access of shared memory."""
 
 
 class StagedLoad(NamedTuple):
@@ -88,7 +101,8 @@ def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[st
     if offsets is None:
         return refused(why, "dots read its tile in shared memory in different layouts")
     if tileas.AHEAD_ATOM in load.attributes:
-        offsets = _offsets_of_boxes(load, leaves, offsets) or offsets
+        others = any(tileas.AHEAD_ATOM in other.attributes for other in loads_of(loop) if other is not load)
+        offsets = _offsets_of_boxes(load, leaves, offsets, others) or offsets
     return StagedLoad(load, writer, leaves, offsets, tokens, _cluster_of(loop))
 
 
@@ -100,9 +114,12 @@ def _cluster_of(op: Operation) -> int:
     return 1 if around is None else around.kernel_spec.num_ctas or 1
 
 
-def _offsets_of_boxes(load: tileas.Load, leaves: Sequence[Leaf], otherwise: tuple[int, ...]) -> tuple[int, ...] | None:
+def _offsets_of_boxes(
+    load: tileas.Load, leaves: Sequence[Leaf], otherwise: tuple[int, ...], others: bool
+) -> tuple[int, ...] | None:
     """The layout in which boxes put a tile, None where threads that read it would take longer than `otherwise`, with
-    the conversions that boxes save them, or where dots read it in place, which say the layout."""
+    what boxes save them (conversions, and a pipe of its own beside `others` in boxes), or where dots read it in place,
+    which say the layout."""
     view, type = load.view.type, load.data.type
     readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves)) or (layout_of(type),)
     inner = contiguous_dim(view)
@@ -113,7 +130,7 @@ def _offsets_of_boxes(load: tileas.Load, leaves: Sequence[Leaf], otherwise: tupl
     if layout is None:
         return None
     found = layout.bases("offset")
-    least = reading_cost(readers, otherwise, width)
+    least = reading_cost(readers, otherwise, width) + _PIPE_COST * others
     if rounds(load):
         least += _CONVERSION_COST * sum(reader.registers for reader in readers)
     return found if reading_cost(readers, found, width) <= least else None
