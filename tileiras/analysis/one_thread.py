@@ -7,25 +7,13 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
-from tileiras.dialects.nv_tileas.bulk_copies import TmaLoadOp
-from tileiras.dialects.nv_tileas.pipes import (
-    ConsumerReleaseOp,
-    ConsumerTokenType,
-    ConsumerWaitOp,
-    PipelineIteratorType,
-    ProducerAcquireOp,
-    ProducerCommitOp,
-    ProducerTokenType,
-)
 from tileiras.ir import Operation, Pure
 from tileiras.layout.encoding import is_in_shared
 
-from .pipes import pipe_of, protocol_of
-
 _WORK = (names.TENSOR_DOT, names.TMA_STORE_STAGE)
-_CONSUMES = (ConsumerWaitOp, ConsumerReleaseOp)
-_PRODUCES = (ProducerAcquireOp, ProducerCommitOp, TmaLoadOp)
-_OF_ONE_THREAD = (ConsumerTokenType, ProducerTokenType, PipelineIteratorType, aa.MemTokenType)
+_CONSUMES = (names.CONSUMER_WAIT, names.CONSUMER_RELEASE)
+_PRODUCES = (names.PRODUCER_ACQUIRE, names.PRODUCER_COMMIT, names.TMA_LOAD)
+_OF_ONE_THREAD = (names.CONSUMER_TOKEN, names.PRODUCER_TOKEN, names.PIPE_ITERATOR, aa.MemTokenType.name)
 """What no other thread uses behind the loop, or has no value."""
 
 
@@ -35,18 +23,21 @@ def is_done_by_one_thread(loop: scf.ForOp) -> bool:
     inside = [op for op in loop.walk() if op is not loop]
     if not any(op.name in _WORK for op in inside):
         return False
-    if any(result.has_uses and not isinstance(result.type, _OF_ONE_THREAD) for result in loop.results):
+    if any(result.has_uses and result.type.name not in _OF_ONE_THREAD for result in loop.results):
         return False
     return all(map(_is_done_by_one_thread, inside))
 
 
 def _is_done_by_one_thread(op: Operation) -> bool:
-    if isinstance(op, (*_CONSUMES, *_PRODUCES)):
-        pipe = pipe_of(op.token)
+    if op.name in _CONSUMES or op.name in _PRODUCES:
+        # Most kernels with loops have no pipes.
+        from .pipes import pipe_of, protocol_of
+
+        pipe = pipe_of(op.token)  # type: ignore[attr-defined]
         if pipe is None:
             return False
         protocol = protocol_of(pipe)
-        return protocol.is_drained_by_one_thread if isinstance(op, _CONSUMES) else protocol.is_filled_by_one_thread
+        return protocol.is_drained_by_one_thread if op.name in _CONSUMES else protocol.is_filled_by_one_thread
     if isinstance(op, tileas.CopyOp):
         return is_in_shared(op.result.type)
     control = isinstance(op, (scf.ForOp, scf.IfOp, scf.YieldOp, tileas.CreateMemTokenOp, tileas.JoinMemTokenOp))

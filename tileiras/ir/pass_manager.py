@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, FilePosition, Locatable
+from tileiras.named_tuple import NamedTuple
 
 from .attributes import VerifyError
 from .operation import Operation
@@ -155,51 +156,98 @@ class PassContext:
         self._analyses.clear()
 
 
+class PassWhereFound(NamedTuple):
+    """A pass that is made, and its file loaded, only for IR in which there is something for it to do."""
+
+    made: Callable[[], Pass]
+    names: tuple[str, ...]
+    """The pass changes nothing and says nothing where no operation has one of these names, or an attribute of one."""
+
+
 class PassManager:
     """Runs passes in order on an operation.
 
-    `verify_each` checks the IR after every pass; `instrumentation` watches.
+    `verify_each` checks the IR after every pass; `instrumentation` watches, and sees passes that have nothing to do as
+    well.
     """
 
     def __init__(
-        self, passes: Sequence[Pass], *, verify_each: bool = True, instrumentation: Sequence[PassInstrumentation] = ()
+        self,
+        passes: Sequence[Pass | PassWhereFound],
+        *,
+        verify_each: bool = True,
+        instrumentation: Sequence[PassInstrumentation] = (),
     ) -> None:
-        self.passes = list(passes)
         self.verify_each = verify_each
         self.instrumentation = [VerifyEach(), *instrumentation] if verify_each else list(instrumentation)
+        self.passes = list(passes)
+        if self.instrumentation:
+            self.passes = [item if isinstance(item, Pass) else item.made() for item in passes]
 
     def run(self, op: Operation, context: PassContext | None = None) -> None:
         """Raises CompileError (code 5) when a pass fails or leaves invalid IR behind."""
         context = context if context is not None else PassContext()
         context.soft_failures.clear()
         context.forget_analyses()
-        for item in self.passes:
+        found: set[str] = set()
+        for each in self.passes:
+            if isinstance(each, Pass):
+                item = each
+            else:
+                if not found:
+                    _collect_names(op, found)
+                if found.isdisjoint(each.names):
+                    continue
+                item = each.made()
             item.state = 0
-        for item in self.passes:
             if item._after in context.soft_failures:
                 continue
-            with instrumented(item.name, op, self.instrumentation, item.pipeline() if self.instrumentation else ""):
-                for target in _targets(item, op):
-                    if self.verify_each:
-                        item.verify_input(target, context)
-                        context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
-                    try:
-                        item.run(target, context)
-                    except VerifyError as error:
-                        context.engine.error(error.location or target.location, error.message)
-                        text = f"'{item.name}' pass failed; per-op verifier may have fired"
-                        context.engine.error(target.location, text)
-                    except CompileError:
-                        raise
-                    except Exception as error:
-                        # Whoever shows it can say which pass it was; Python prints it below the traceback.
-                        error.add_note(f"in pass '{item.name}'")
-                        raise
-                context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
+            if self.instrumentation:
+                with instrumented(item.name, op, self.instrumentation, item.pipeline()):
+                    self._run_pass(item, op, context)
+            else:
+                self._run_pass(item, op, context)
+            found.clear()
             if not item.preserves_analyses:
                 context.forget_analyses()
             if item.state & Pass.SOFT_FAILURE:
                 context.soft_failures.add(item.name)
+
+    def _run_pass(self, item: Pass, op: Operation, context: PassContext) -> None:
+        for target in _targets(item, op):
+            if self.verify_each:
+                item.verify_input(target, context)
+                context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
+            try:
+                item.run(target, context)
+            except VerifyError as error:
+                context.engine.error(error.location or target.location, error.message)
+                text = f"'{item.name}' pass failed; per-op verifier may have fired"
+                context.engine.error(target.location, text)
+            except CompileError:
+                raise
+            except Exception as error:
+                # Whoever shows it can say which pass it was; Python prints it below the traceback.
+                error.add_note(f"in pass '{item.name}'")
+                raise
+        context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
+
+
+def _collect_names(op: Operation, found: set[str]) -> None:
+    """Adds the names of an operation and all inside it, and of their attributes."""
+    found.add(op.name)
+    found.update(op.attributes)
+    for region in op.regions:
+        for block in region.blocks:
+            inner = block.first
+            while inner is not None:
+                if inner.regions:
+                    _collect_names(inner, found)
+                else:
+                    found.add(inner.name)
+                    if inner.attributes:
+                        found.update(inner.attributes)
+                inner = inner.next
 
 
 def _targets(item: Pass, op: Operation) -> list[Operation]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,10 +21,15 @@ if TYPE_CHECKING:
 def lookup_pass(name: str) -> type[Pass]:
     """Raises CompileError (code 2) when there is no such pass."""
     module = f"tileiras.passes.{name.replace('-', '_')}"
-    if name.replace("-", "_").isidentifier() and importlib.util.find_spec(module) is not None:
-        for value in vars(importlib.import_module(module)).values():
-            if isinstance(value, type) and issubclass(value, Pass) and value.name == name:
-                return value
+    try:
+        found = vars(importlib.import_module(module)) if name.replace("-", "_").isidentifier() else {}
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        found = {}
+    for value in found.values():
+        if isinstance(value, type) and issubclass(value, Pass) and value.name == name:
+            return value
     raise CompileError.at(None, f"'{name}' does not refer to a registered pass; known: {', '.join(names())}",
                           ExitCode.CONFIGURATION)  # fmt: skip
 

@@ -10,51 +10,17 @@ needs from an earlier one stands in nv_tileas itself (types, attributes, operati
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.scf import ForOp
 from tileiras.ir import Operation, Pass, verify
-from tileiras.ir.pass_manager import PassContext, PassManager
+from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
 from tileiras.named_tuple import NamedTuple
-from tileiras.passes.convert_tileaa_to_tileas import ConvertTileAAToTileAS
-from tileiras.passes.cse import CommonSubexpressionElimination
-from tileiras.passes.dce import DeadCodeElimination
-from tileiras.passes.lower_tma_load_store_to_async import LowerTmaLoadStoreToAsync
-from tileiras.passes.tileas_assign_dot_layouts import AssignDotLayouts
-from tileiras.passes.tileas_assign_launch_bounds import AssignLaunchBounds
-from tileiras.passes.tileas_assign_load_store_layouts import AssignLoadStoreLayouts
-from tileiras.passes.tileas_assign_num_warps import AssignNumWarps
-from tileiras.passes.tileas_attach_tma_desc_args import AttachTmaDescArgs
-from tileiras.passes.tileas_fit_tensor_memory import FitTensorMemory
-from tileiras.passes.tileas_fold_unit_batches import FoldUnitBatches
-from tileiras.passes.tileas_generate_schedule import GenerateSchedule
-from tileiras.passes.tileas_insert_barriers import InsertBarriers
-from tileiras.passes.tileas_legalize_fma_dot import LegalizeFmaDot
-from tileiras.passes.tileas_legalize_scaled_dot import LegalizeScaledDot
-from tileiras.passes.tileas_lower_occupancy import LowerOccupancy
-from tileiras.passes.tileas_mark_short_loops import MarkShortLoops
-from tileiras.passes.tileas_materialize_async import MaterializeAsync
-from tileiras.passes.tileas_materialize_convert_layout import MaterializeConvertLayout
-from tileiras.passes.tileas_materialize_schedule import MaterializeSchedule
-from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
-from tileiras.passes.tileas_order_tile_blocks import OrderTileBlocks
-from tileiras.passes.tileas_order_warpgroups import OrderWarpgroups
-from tileiras.passes.tileas_pair_dots import PairDots
-from tileiras.passes.tileas_plan_cta import PlanCta
-from tileiras.passes.tileas_rematerialize import Rematerialize
-from tileiras.passes.tileas_remove_layout_conversions import RemoveLayoutConversions
-from tileiras.passes.tileas_resolve_agent_boundary import ResolveAgentBoundary
-from tileiras.passes.tileas_reuse_loads import ReuseLoads
-from tileiras.passes.tileas_roll_mma_dot import RollMmaDot
-from tileiras.passes.tileas_round_in_boxes import RoundInBoxes
-from tileiras.passes.tileas_sink_loads import SinkLoads
-from tileiras.passes.tileas_slice_dots import SliceDots
-from tileiras.passes.tileas_slicing import Slicing
-from tileiras.passes.tileas_smem_operands import SharedMemoryOperands
-from tileiras.passes.tileas_specialize_mma import SpecializeMma
-from tileiras.passes.tileas_specialize_stores import SpecializeStores
-from tileiras.passes.tileas_spill_loop_carried import SpillLoopCarried
-from tileiras.passes.tileas_split_loop_steps import SplitLoopSteps
-from tileiras.passes.tileas_unspecialized_pipeline import UnspecializedPipeline
+from tileiras.passes import lookup_pass
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 
@@ -65,70 +31,144 @@ class Decision(NamedTuple):
     `after`: skipped when that pass failed softly.
     """
 
-    made: type[Pass]
+    name: str
     why: str
     options: Mapping[str, str] = {}
     optional: bool = False
     schedules: bool = False
     after: str = ""
 
+    @property
+    def made(self) -> type[Pass]:
+        return lookup_pass(self.name)
 
+
+PAIR_DOTS, GENERATE_SCHEDULE, AGENT_VERIFIER = "tileas-pair-dots", "tileas-generate-schedule", "tileaa-agent-verifier"
 REGISTERS, SHARED_MEMORY = {"resource": "registers"}, {"resource": "shared-memory"}
 INVARIANT, IN_LOOPS, OUTSIDE_LOOPS = ({"where": each} for each in ("loop-invariant", "in-loops", "outside-loops"))
 
 DECISIONS: tuple[Decision, ...] = (
     # How the work is cut.
-    Decision(OrderTileBlocks, "loops have the bounds that the program gives them", {}, True, True),
-    Decision(PlanCta, "before all others: all that follows is about what one CTA does", optional=True),
-    Decision(FoldUnitBatches, "dots are of matrices before anything looks for their instructions", optional=True),
-    Decision(LegalizeScaledDot, "dots are what the rows below count and choose atoms for"),
-    Decision(AssignNumWarps, "of whole tiles: slices are cut for a number of threads"),
-    Decision(FitTensorMemory, "whose accumulators lie there, the rows below do not cut", optional=True),
-    Decision(SplitLoopSteps, "of whole steps, which loops of the next row would stand in", {}, True, True),
-    Decision(SliceDots, "loops over K make the tiles of operands smaller, which the next row sees", optional=True),
-    Decision(Slicing, "before layouts, which are chosen for tiles that fit", optional=True),
+    Decision("tileas-order-tile-blocks", "loops have the bounds that the program gives them", {}, True, True),
+    Decision("tileas-plan-cta", "before all others: all that follows is about what one CTA does", optional=True),
+    Decision(
+        "tileas-fold-unit-batches", "dots are of matrices before anything looks for their instructions", optional=True,
+    ),  # fmt: skip
+    Decision("tileas-legalize-scaled-dot", "dots are what the rows below count and choose atoms for"),
+    Decision("tileas-assign-num-warps", "of whole tiles: slices are cut for a number of threads"),
+    Decision("tileas-fit-tensor-memory", "whose accumulators lie there, the rows below do not cut", optional=True),
+    Decision("tileas-split-loop-steps", "of whole steps, which loops of the next row would stand in", {}, True, True),
+    Decision(
+        "tileas-slice-dots", "loops over K make the tiles of operands smaller, which the next row sees", optional=True,
+    ),  # fmt: skip
+    Decision("tileas-slicing", "before layouts, which are chosen for tiles that fit", optional=True),
     # Atoms and layouts.
-    Decision(ConvertTileAAToTileAS, "nothing: one operation for another"),
-    Decision(RoundInBoxes, "operands as boxes bring them have layouts in shared memory", {}, True, True),
-    Decision(AssignDotLayouts, "dots are what kernels with dots are for: the rest follows them"),
-    Decision(PairDots, "of dots that have atoms; loads of half of B have layouts of their own", {}, True, True),
-    Decision(AssignLoadStoreLayouts, "after dots: a store may stay in the layout in which a result comes to it"),
-    Decision(RemoveLayoutConversions, "layouts flow from what the two rows above have chosen"),
-    Decision(CommonSubexpressionElimination, "users of one layout each had the value rematerialized", optional=True),
-    Decision(DeadCodeElimination, "what was rematerialized everywhere has no user where it was", optional=True),
-    Decision(ReuseLoads, "layouts say what a thread has; behind cse, so that equal addresses are one", {}, True, True),
+    Decision("convert-tileaa-to-tileas", "nothing: one operation for another"),
+    Decision("tileas-round-in-boxes", "operands as boxes bring them have layouts in shared memory", {}, True, True),
+    Decision("tileas-assign-dot-layouts", "dots are what kernels with dots are for: the rest follows them"),
+    Decision(
+        "tileas-pair-dots", "of dots that have atoms; loads of half of B have layouts of their own", {}, True, True,
+    ),  # fmt: skip
+    Decision(
+        "tileas-assign-load-store-layouts", "after dots: a store may stay in the layout in which a result comes to it",
+    ),  # fmt: skip
+    Decision("tileas-remove-layout-conversions", "layouts flow from what the two rows above have chosen"),
+    Decision("cse", "users of one layout each had the value rematerialized", optional=True),
+    Decision("dce", "what was rematerialized everywhere has no user where it was", optional=True),
+    Decision(
+        "tileas-reuse-loads", "layouts say what a thread has; behind cse, so that equal addresses are one",
+        {}, True, True,
+    ),  # fmt: skip
     # What changes the registers and the shared memory that schedules spend.
-    Decision(LowerOccupancy, "first, since it says how many registers there are", REGISTERS, True, True),
-    Decision(SinkLoads, "frees registers that the rows below count", {}, True, True),
-    Decision(LowerOccupancy, "before shared memory is spent: rings have two stages", SHARED_MEMORY, True, True),
-    Decision(MarkShortLoops, "counts tiles before operands leave registers", {}, True, True),
-    Decision(SharedMemoryOperands, "operands that stay get shared memory before rings", INVARIANT, True, True),
+    Decision("tileas-lower-occupancy", "first, since it says how many registers there are", REGISTERS, True, True),
+    Decision("tileas-sink-loads", "frees registers that the rows below count", {}, True, True),
+    Decision(
+        "tileas-lower-occupancy", "before shared memory is spent: rings have two stages", SHARED_MEMORY, True, True,
+    ),  # fmt: skip
+    Decision("tileas-mark-short-loops", "counts tiles before operands leave registers", {}, True, True),
+    Decision("tileas-smem-operands", "operands that stay get shared memory before rings", INVARIANT, True, True),
     # Schedules.
-    Decision(GenerateSchedule, "spends the registers and the shared memory that are left"),
-    Decision(MaterializeSchedule, "makes agents first: the loops that are left belong to one of them", {}, True, True),
-    Decision(ResolveAgentBoundary, "agents have their warps before anything counts threads", {}, True, True),
-    Decision(UnspecializedPipeline, "makes of every loop what its schedule says", {}, True, True),
+    Decision("tileas-generate-schedule", "spends the registers and the shared memory that are left"),
+    Decision(
+        "tileas-materialize-schedule", "makes agents first: the loops that are left belong to one of them",
+        {}, True, True,
+    ),  # fmt: skip
+    Decision("tileas-resolve-agent-boundary", "agents have their warps before anything counts threads", {}, True, True),
+    Decision("tileas-unspecialized-pipeline", "makes of every loop what its schedule says", {}, True, True),
     # What may use only what schedules have left over.
-    Decision(SharedMemoryOperands, "operands whose loads found no room in a ring", IN_LOOPS, True, True),
-    Decision(MaterializeAsync, "waits depend on what is in flight around loops; buffers come before what is left over"),
-    Decision(SpecializeMma, "products have their groups; before what is left over is spent", {}, True, True),
-    Decision(SpecializeStores, "takes shared memory before what is left over is spent", {}, True, True),
-    Decision(SpillLoopCarried, "counts registers when all operands are where they will be", {}, True, True),
-    Decision(SharedMemoryOperands, "behind the loops, whose rings are gone there", OUTSIDE_LOOPS, True, True),
-    Decision(CommonSubexpressionElimination, "each copy has its addresses", {}, True, True, GenerateSchedule.name),
-    Decision(RollMmaDot, "reads the operands that the rows above left in buffers; takes no memory", optional=True),
-    Decision(LegalizeFmaDot, "reads operands slice by slice from the buffers that the rows above made", optional=True),
-    Decision(LowerTmaLoadStoreToAsync, "takes no more shared memory than all rows above", {}, True, True),
-    Decision(AttachTmaDescArgs, "behind all that makes descriptors; before the function's arguments are counted"),
+    Decision("tileas-smem-operands", "operands whose loads found no room in a ring", IN_LOOPS, True, True),
+    Decision(
+        "tileas-materialize-async",
+        "waits depend on what is in flight around loops; buffers come before what is left over",
+    ),  # fmt: skip
+    Decision("tileas-specialize-mma", "products have their groups; before what is left over is spent", {}, True, True),
+    Decision("tileas-specialize-stores", "takes shared memory before what is left over is spent", {}, True, True),
+    Decision("tileas-spill-loop-carried", "counts registers when all operands are where they will be", {}, True, True),
+    Decision("tileas-smem-operands", "behind the loops, whose rings are gone there", OUTSIDE_LOOPS, True, True),
+    Decision("cse", "each copy has its addresses", {}, True, True, GENERATE_SCHEDULE),
+    Decision(
+        "tileas-roll-mma-dot", "reads the operands that the rows above left in buffers; takes no memory", optional=True,
+    ),  # fmt: skip
+    Decision(
+        "tileas-legalize-fma-dot", "reads operands slice by slice from the buffers that the rows above made",
+        optional=True,
+    ),  # fmt: skip
+    Decision("lower-tma-load-store-to-async", "takes no more shared memory than all rows above", {}, True, True),
+    Decision(
+        "tileas-attach-tma-desc-args", "behind all that makes descriptors; before the function's arguments are counted",
+    ),  # fmt: skip
     # What stands where, once operations are what they will be.
-    Decision(MaterializeConvertLayout, "loads between conversions are under way before their barrier", optional=True),
-    Decision(OptimizeAllocTensor, "behind all that makes a buffer, or a conversion that needs scratch memory"),
-    Decision(Rematerialize, "marks the operations that there are in the end, in loops marked above", {}, True, True),
-    Decision(InsertBarriers, "places that are used again say where threads have to wait"),
-    Decision(OrderWarpgroups, "barriers in a loop decide whether it can have turns", {}, True, True),
-    Decision(AssignLaunchBounds, "counts registers a last time, and the shared memory of all rows above"),
+    Decision(
+        "tileas-materialize-convert-layout", "loads between conversions are under way before their barrier",
+        optional=True,
+    ),  # fmt: skip
+    Decision(
+        "tileas-optimize-alloc-tensor", "behind all that makes a buffer, or a conversion that needs scratch memory",
+    ),  # fmt: skip
+    Decision(
+        "tileas-rematerialize", "marks the operations that there are in the end, in loops marked above", {}, True, True,
+    ),  # fmt: skip
+    Decision("tileas-insert-barriers", "places that are used again say where threads have to wait"),
+    Decision("tileas-order-warpgroups", "barriers in a loop decide whether it can have turns", {}, True, True),
+    Decision("tileas-assign-launch-bounds", "counts registers a last time, and the shared memory of all rows above"),
 )
 """The decisions of TileAS in order."""
+
+LOOPS, LOOP_SCHEDULES = (ForOp.name,), (tileas.LOOP_SCHEDULE, tileas.RUNS_AHEAD)
+TILEAA_DOTS, DOTS = (aa.DotOp.name, aa.BlockScaledMmaOp.name), tuple(op.name for op in tileas.DOTS)
+AGENTS = (names.AGENT_SWITCH,)
+
+WORKS_ON: Mapping[str, tuple[str, ...]] = {
+    "tileas-order-tile-blocks": LOOPS,
+    "tileas-fold-unit-batches": TILEAA_DOTS,
+    "tileas-legalize-scaled-dot": TILEAA_DOTS,
+    "tileas-fit-tensor-memory": TILEAA_DOTS,
+    "tileas-split-loop-steps": TILEAA_DOTS,
+    "tileas-slice-dots": TILEAA_DOTS,
+    "tileas-round-in-boxes": (tileas.FpToFpOp.name,),
+    "tileas-assign-dot-layouts": DOTS,
+    "tileas-pair-dots": DOTS,
+    "tileas-reuse-loads": (tileas.LoadOp.name,),
+    "tileas-mark-short-loops": LOOPS,
+    "tileas-smem-operands": (*LOOPS, *DOTS),
+    "tileas-generate-schedule": LOOPS,
+    "tileas-materialize-schedule": LOOP_SCHEDULES,
+    "tileas-resolve-agent-boundary": AGENTS,
+    "tileas-unspecialized-pipeline": LOOP_SCHEDULES,
+    "tileas-materialize-async": DOTS,
+    "tileas-specialize-mma": AGENTS,
+    "tileas-specialize-stores": AGENTS,
+    "tileas-spill-loop-carried": (tileas.SHORT_OF_REGISTERS,),
+    "tileas-roll-mma-dot": DOTS,
+    "tileas-legalize-fma-dot": DOTS,
+    "lower-tma-load-store-to-async": (tileas.AHEAD_ATOM,),
+    "tileas-attach-tma-desc-args": (names.MAKE_TMA_DESC,),
+    "tileas-materialize-convert-layout": (tileas.ConvertLayoutOp.name,),
+    "tileas-rematerialize": (tileas.SHORT_OF_REGISTERS,),
+    "tileas-order-warpgroups": AGENTS,
+    AGENT_VERIFIER: (names.AGENT_SWITCH, names.CREATE_PIPELINE),
+}
+"""Pass -> names of operations and of attributes without any of which it has nothing to do, and is not loaded."""
 
 GIVEN = {
     "compute_capability": "gpu-name",
@@ -159,12 +199,26 @@ def _is_left_to_a_rule(options: StageOptions) -> bool:
 
 
 def passes(options: StageOptions) -> list[Pass]:
-    found = [_pass(row, options) for row in decisions(options)]
-    if options.opt_level > 0 and (options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)):
-        from tileiras.passes.tileaa_agent_verifier import AgentVerifier
+    return [item if isinstance(item, Pass) else item.made() for item in _items(options)]
 
-        found.append(AgentVerifier(compute_capability=options.gpu_name))
+
+def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
+    """The passes; each that works on certain operations alone is made when a function has one of them."""
+    found: list[Pass | PassWhereFound] = []
+    specializes = options.pipeline_strategy == "warp-specialize"
+    for row in decisions(options):
+        made = partial(_pass, row, options)
+        # Who asks for agents is told about kernels without loops as well.
+        always = specializes and row.name == GENERATE_SCHEDULE
+        works_on = WORKS_ON.get(row.name)
+        found.append(made() if always or works_on is None else PassWhereFound(made, works_on))
+    if options.opt_level > 0 and (specializes or _is_left_to_a_rule(options)):
+        found.append(PassWhereFound(partial(_agent_verifier, options), WORKS_ON[AGENT_VERIFIER]))
     return found
+
+
+def _agent_verifier(options: StageOptions) -> Pass:
+    return lookup_pass(AGENT_VERIFIER)(compute_capability=options.gpu_name)
 
 
 def explained(options: StageOptions) -> list[tuple[str, str]]:
@@ -173,27 +227,28 @@ def explained(options: StageOptions) -> list[tuple[str, str]]:
 
 
 def _pass(row: Decision, options: StageOptions) -> Pass:
-    fields = row.made.options()
+    made = row.made
+    fields = made.options()
     given: dict[str, Any] = dict(row.options)
     asked = ((field, options[name]) for field, name in GIVEN.items() if field in fields)
     given.update((field, value) for field, value in asked if value is not None)
-    if row.made is PairDots and (options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)):
+    if row.name == PAIR_DOTS and (options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)):
         given["agents"] = True
     if "warpgroups" in fields and options.opt_level == 0:
         given["warpgroups"] = False
-    if row.made is GenerateSchedule and not _schedules(options):
+    if row.name == GENERATE_SCHEDULE and not _schedules(options):
         given["serial"] = True
-    elif row.made is GenerateSchedule and options.pipeline_strategy == "warp-specialize":
+    elif row.name == GENERATE_SCHEDULE and options.pipeline_strategy == "warp-specialize":
         given["agents"] = "light" if options.rrt_size_threshold == 0 else "heavy"
-    elif row.made is GenerateSchedule and _is_left_to_a_rule(options):
+    elif row.name == GENERATE_SCHEDULE and _is_left_to_a_rule(options):
         given["agents"] = "auto-light" if options.rrt_size_threshold == 0 else "auto"
-    item = row.made(**given)
+    item = made(**given)
     return item.after(row.after) if row.after else item
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
     context.engine.remarks = options.emit_remarks
-    manager = PassManager(passes(options), verify_each=False, instrumentation=context.instrumentation)
+    manager = PassManager(_items(options), verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
     verify(source)
     return StageResult(source)

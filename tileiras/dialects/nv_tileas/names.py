@@ -14,6 +14,7 @@ CONSUMER_RELEASE = f"{PIPELINE}consumer_release"
 INC_ITER = f"{PIPELINE}inc_iter"
 GET_STAGE = f"{PIPELINE}get_stage"
 PIPE_ITERATOR = "nv_tileas.pipeline_iterator"
+CONSUMER_TOKEN, PRODUCER_TOKEN = "nv_tileas.consumer_token", "nv_tileas.producer_token"
 
 ASYNC_DOT = "nv_tileas.async.dot"
 FENCE_PROXY = "nv_tileas.fence_proxy_async"
