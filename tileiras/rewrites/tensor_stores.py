@@ -26,7 +26,7 @@ from tileiras.ir import Builder, Operation, UnitAttr
 from tileiras.remarks import Remark
 from tileiras.resources.shared_memory import buffer_bytes, conversion_bytes, ring_bytes, shared_budget
 from tileiras.schedule.materialize.box_ring import box_coordinates
-from tileiras.schedule.stored_tiles import LEAST_BYTES, as_it_comes, stored_in_boxes, tile_bytes
+from tileiras.schedule.stored_tiles import LEAST_BYTES, as_it_comes, stored_in_boxes, tile_bytes, writes_conflict
 from tileiras.targets import Target
 
 
@@ -62,6 +62,8 @@ def _refusal(store: Any, most: int, budget: int) -> str:
     size, data = tile_bytes(store), store.data.defining_op
     if size < LEAST_BYTES:
         return f"its tile has {size} bytes, fewer than {LEAST_BYTES}"
+    if writes_conflict(store):
+        return "threads would write its tile bank upon bank, as the boxes have it in shared memory"
     own = conversion_bytes(data) if isinstance(data, tileas.ConvertLayoutOp) else 0
     if size > max(most, own):
         return f"its tile takes {size} bytes of shared memory, more than the kernel takes without"

@@ -6,7 +6,11 @@ from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
 from tileiras.ir import Operation, TensorType, Value
-from tileiras.layout.encoding import is_in_shared, with_layout
+from tileiras.layout.arena import stored_bits
+from tileiras.layout.convert import plan_conversion
+from tileiras.layout.encoding import is_in_shared, layout_of, with_layout
+from tileiras.layout.shared import SharedPlan
+from tileiras.layout.staging import access_cost, store_access
 from tileiras.layout.tensor_box import box_layout, tensor_boxes
 
 Store = tileas.TiledStoreOp | tileas.TiledAtomicRMWOp
@@ -31,6 +35,22 @@ def stored_in_boxes(store: Store) -> tuple[TmaDescType, TensorType] | None:
         return None
     tile = with_layout(TensorType(type.shape, type.element_type), layout)
     return TmaDescType(view, boxes.box, boxes.order, boxes.swizzle, boxes.atom), tile
+
+
+def writes_conflict(store: Store) -> bool:
+    """Whether threads would write a tile into the place of its boxes for longer than they take for the conversion that
+    boxes save, both ways: what lies where in boxes is up to their swizzle, by which the rows of a transposed tile that
+    the lanes of a warp have lie in the same banks."""
+    found, (data, convert) = stored_in_boxes(store), as_it_comes(store.data)
+    if found is None or convert is None:
+        return False
+    _, tile = found
+    layout, bits = layout_of(data.type), stored_bits(tile.element_type)
+    plan = plan_conversion(layout, layout_of(store.data.type), bits, matrix_stores=True)
+    if not isinstance(plan, SharedPlan):
+        return False
+    written = access_cost(store_access(layout, layout_of(tile).bases("offset"), bits), bits)
+    return written > plan.access_cost()
 
 
 def as_it_comes(data: Value) -> tuple[Value, Operation | None]:
