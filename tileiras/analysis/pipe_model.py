@@ -11,7 +11,8 @@ for has to be the current or the preceding one; an earlier or a later one of the
 CTAs of a cluster that fill each other's stages run the same programs, beside each other; two stand for all.
 
 Bounds: a number that is not known, such as the trip count that an argument gives, is each of a few ones, up to one that
-has every stage used twice; of several, as many combinations as `MOST_ASSUMPTIONS`.  Copies land some time, so arrivals
+has every stage used twice, and so is the round behind which a loop without a counter ends at the latest; of several, as
+many combinations as `MOST_ASSUMPTIONS`.  Copies land some time, so arrivals
 count at once.  Programs of more than `MOST_EVENTS` events are not looked at, and no more than `MOST_STATES` states of
 one assumption; `unchecked` hears of either.
 """
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
+from tileiras.diagnostics import counted
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
@@ -31,6 +33,7 @@ from tileiras.ir import Block, BlockArgument, Operation
 
 from .pipe_programs import (
     MOST_EVENTS,
+    ROUNDS,
     Assumption,
     Decisive,
     Event,
@@ -106,9 +109,9 @@ def _choices(programs: list[Block], decisive: Decisive, depth: int) -> dict[Key,
     """What may be assumed of each unknown number, and of the trips of loops without a counter."""
     ranges = RangeAnalysis()
     found = {key: candidates(key, value, decisive.scale, depth, ranges) for key, value in decisive.unknown.items()}
-    for op in (inner for program in programs for outer in program.operations for inner in outer.walk()):
-        if isinstance(op, scf.WhileOp) and has_events(op):
-            found["while", op] = [0, 1, 2, 2 * depth + 1]
+    inside = (inner for program in programs for outer in program.operations for inner in outer.walk())
+    if any(isinstance(op, scf.WhileOp) and has_events(op) for op in inside):
+        found[ROUNDS] = [0, 1, 2, 2 * depth + 1]
     return found
 
 
@@ -132,7 +135,7 @@ def _spelled(assumption: Assumption, decisive: Decisive) -> str:
         elif value is not None and value.defining_op is not None:
             parts.append(f"'{value.defining_op.name}'{_line(value.defining_op)} is {number}")
         else:
-            parts.append(f"a loop runs {number} times")
+            parts.append(f"loops without a counter end after {counted(number, 'round')}")
     return f" (where {', '.join(parts)})" if parts else ""
 
 

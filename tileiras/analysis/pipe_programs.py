@@ -50,6 +50,10 @@ Where = Any
 
 Assumption = Mapping[Key, int]
 
+ROUNDS: Key = "rounds"
+"""Of the number of rounds behind which loops without a counter are taken to end, where their conditions do not say so
+before: of what agents compute alike, as of what a round loads, one number is assumed for all rounds."""
+
 MOST_EVENTS = 4096
 """Of one agent."""
 
@@ -268,7 +272,7 @@ class Decisive:
 def _controls(op: Choice) -> list[Value]:
     if isinstance(op, scf.ForOp):
         return [op.lower_bound, op.upper_bound, op.step]
-    return [op.condition] if isinstance(op, scf.IfOp) else []
+    return [op.condition] if isinstance(op, scf.IfOp) else [op.before.block.last.condition]  # type: ignore[union-attr]
 
 
 def candidates(key: Key, value: Value, scale: int, depth: int, ranges: RangeAnalysis) -> list[int]:
@@ -382,14 +386,14 @@ class Run:
             self._pass_by(op.results, op.inits)
             return
         carried = self._carried(op.inits)
-        trips = self._assumption.get(("while", op), 0)
-        for last in [False] * trips + [True]:
+        for further in reversed(range(1 + self._assumption[ROUNDS])):
             self._bind(op.before.block.arguments, carried)
             for inner in op.before.block.operations:
                 if inner is not op.before.block.last:
                     self._operation(inner)
-            passed = self._carried(op.before.block.last.args)
-            if last:
+            end: Any = op.before.block.last
+            passed = self._carried(end.args)
+            if not further or not self._number(end.condition):
                 self._bind(op.results, passed)
                 return
             self._bind(op.after.block.arguments, passed)

@@ -37,7 +37,8 @@ class AgentSlice:
 
     `outside`: operations that stand before the agents, for all of them; `operations`: those that the agent repeats;
     `around`: the loops and branches in which its own operations are, which it runs through, and `handed_on` the
-    numbers of their results that it needs.
+    numbers of their results that it needs, of loops without a counter of the values that their condition passes on;
+    `begun_with`: the numbers of the values that a round of these begins with.
 
     Methods raise NotSeparable where something cannot be repeated, or has to wait for another agent.
     """
@@ -49,6 +50,7 @@ class AgentSlice:
         self.operations: set[Operation] = set()
         self.around: set[Operation] = set()
         self.handed_on: dict[Operation, set[int]] = {}
+        self.begun_with: dict[Operation, set[int]] = {}
         self._seen: set[Value] = set()
         self._own: set[Operation] = set()
         self._pending: list[Value] = []
@@ -76,9 +78,12 @@ class AgentSlice:
             elif isinstance(op, scf.IfOp):
                 self._pending.append(op.condition)
             else:
-                raise NotSeparable(op, "it is in a loop without a counter")
+                assert isinstance(op, scf.WhileOp), op.name
+                # Each agent finds out by itself whether there is a further round.
+                self._pending.append(op.before.block.last.condition)  # type: ignore[union-attr]
             self.around.add(op)
             self.handed_on.setdefault(op, set())
+            self.begun_with.setdefault(op, set())
             op = op.parent_op
 
     def _need(self, value: Value) -> None:
@@ -87,9 +92,13 @@ class AgentSlice:
             return
         if op in self.around:
             is_argument = isinstance(value, BlockArgument)
-            if is_argument and value.index == 0:
+            if isinstance(op, scf.WhileOp):
+                begins = is_argument and value.block is op.before.block
+                (self.begun_with if begins else self.handed_on)[op].add(value.index)
+            elif is_argument and value.index == 0:
                 return  # the counter
-            self.handed_on[op].add(value.index - is_argument)
+            else:
+                self.handed_on[op].add(value.index - is_argument)
             self._pending += [each.value for each in incoming(value) or ()]
             return
         if not isinstance(value, BlockArgument):

@@ -90,23 +90,31 @@ def _check_behind(store: Any, stores: set[Any]) -> None:
         for user in token.users:
             if user in stores:
                 continue
-            if not isinstance(user, (scf.ForOp, scf.YieldOp, tileas.JoinMemTokenOp)):
+            if not isinstance(user, _HANDING_ON):
                 raise NotSeparable(user, f"'{user.name}' is ordered after a store that another agent would make")
             pending += _becomes(token, user)
+
+
+_HANDING_ON = (scf.ForOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, tileas.JoinMemTokenOp)
 
 
 def _becomes(token: Value, user: Any) -> list[Value]:
     """The values of which a token is one that a loop begins with, that a loop or branch yields, or that is joined."""
     if isinstance(user, tileas.JoinMemTokenOp):
         return list(user.results)
-    around: Any = user if isinstance(user, scf.ForOp) else user.parent_op
+    is_loop = isinstance(user, (scf.ForOp, scf.WhileOp))
+    around: Any = user if is_loop else user.parent_op
     given = user.init_args if isinstance(user, scf.ForOp) else user.operands
-    numbers = [number for number, value in enumerate(given) if value is token]
+    if isinstance(user, scf.ConditionOp):
+        given = user.args
+    become: list[Any] = [around.results]
     if isinstance(around, scf.ForOp):
-        return [value for number in numbers for value in (around.iter_args[number], around.results[number])]
-    if isinstance(around, scf.IfOp):
-        return [around.results[number] for number in numbers]
-    raise NotSeparable(around, "it is in a loop without a counter")
+        become.append(around.iter_args)
+    elif isinstance(user, scf.ConditionOp):
+        become.append(around.after.block.arguments)
+    elif isinstance(around, scf.WhileOp):
+        become = [around.before.block.arguments]
+    return [values[number] for number, value in enumerate(given) if value is token for values in become]
 
 
 def _accesses(op: Operation) -> bool:

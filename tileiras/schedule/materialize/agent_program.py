@@ -4,7 +4,7 @@ what they depend on, once more."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from tileiras.dialects import nv_tileaa as aa
@@ -60,7 +60,7 @@ class AgentProgram(ABC, Generic[Pipe]):
             if self._is_own(op):
                 self._do(op, builder, at)
             elif op in self._slice.around:
-                (self._loop if isinstance(op, scf.ForOp) else self._branch)(op, builder, at)
+                _CONTROL_FLOW[type(op)](self, op, builder, at)
             elif op in self._slice.operations:
                 self._repeat(op, builder)
 
@@ -96,6 +96,27 @@ class AgentProgram(ABC, Generic[Pipe]):
         new = scf.ForOp.create((*bounds, *inits), types, attributes, (Region([body]),), location=loop.location)
         self._passed_on(loop, builder.insert(new), needed, pipes, at)
 
+    def _while(self, loop: scf.WhileOp, builder: Builder, at: dict[Pipe, Value]) -> None:
+        """A loop without a counter: the agent computes its condition, and what that is computed of, once more."""
+        pipes = self._inside(loop)
+        begun, passed = sorted(self._slice.begun_with[loop]), sorted(self._slice.handed_on[loop])
+        inits = [*(self._of(loop.inits[n]) for n in begun), *(at[pipe] for pipe in pipes)]
+        before = Block([value.type for value in inits])
+        old: Any = loop.before.block
+        self._values.update(zip((old.arguments[n] for n in begun), before.arguments))
+        inner = dict(zip(pipes, before.arguments[len(begun) :]))
+        first = Builder.at_end(before)
+        self._block(old, first, inner)
+        first.location = old.last.location
+        values = [*(self._of(old.last.args[n]) for n in passed), *(inner[pipe] for pipe in pipes)]
+        first.insert(scf.ConditionOp(self._of(old.last.condition), values))
+        after = Block([value.type for value in values])
+        self._values.update(zip((loop.after.block.arguments[n] for n in passed), after.arguments))
+        self._end(loop.after.block, after, begun, pipes, dict(zip(pipes, after.arguments[len(passed) :])))
+        types, regions = [value.type for value in values], (Region([before]), Region([after]))
+        new = scf.WhileOp.create(inits, types, {}, regions, location=loop.location)
+        self._passed_on(loop, builder.insert(new), passed, pipes, at)
+
     def _branch(self, branch: scf.IfOp, builder: Builder, at: dict[Pipe, Value]) -> None:
         pipes, needed = self._inside(branch), sorted(self._slice.handed_on[branch])
         regions = []
@@ -126,3 +147,8 @@ class AgentProgram(ABC, Generic[Pipe]):
         results = list(new.results)
         self._values.update(zip((old.results[n] for n in needed), results))
         at.update(zip(pipes, results[len(needed) :]))
+
+
+_CONTROL_FLOW: dict[type[Operation], Callable[..., None]] = {
+    scf.ForOp: AgentProgram._loop, scf.WhileOp: AgentProgram._while, scf.IfOp: AgentProgram._branch,
+}  # fmt: skip

@@ -49,6 +49,8 @@ class Consumer:
                 continue
             if isinstance(op, scf.ForOp):
                 self._loop(op, at, runs_once)
+            elif isinstance(op, scf.WhileOp):
+                self._while(op, at)
             else:
                 self._branch(op, at, runs_once)
 
@@ -70,6 +72,25 @@ class Consumer:
         count = len(branch.results)
         branch.replace_all_uses_with(new.results[:count])
         branch.erase()
+        at.update(zip(rings, new.results[count:]))
+
+    def _while(self, loop: scf.WhileOp, at: Iterators) -> None:
+        rings = self._pipes.inside(loop)
+        types = [at[ring].type for ring in rings]
+        for block in (loop.before.block, loop.after.block):
+            inner = {ring: block.add_argument(type, loop.location) for ring, type in zip(rings, types)}
+            self._block(block, inner)
+            end: Any = block.last
+            end.operands = (*end.operands, *(inner[ring] for ring in rings))
+        operands = (*loop.operands, *(at[ring] for ring in rings))
+        regions = [Region().take_blocks(region) for region in loop.regions]
+        results = [*(result.type for result in loop.results), *types]
+        new = scf.WhileOp.create(operands, results, dict(loop.attributes), regions, location=loop.location)
+        assert loop.parent is not None
+        loop.parent.insert_before(new, loop)
+        count = len(loop.results)
+        loop.replace_all_uses_with(new.results[:count])
+        loop.erase()
         at.update(zip(rings, new.results[count:]))
 
     def _loop(self, loop: scf.ForOp, at: Iterators, runs_once: bool) -> None:
