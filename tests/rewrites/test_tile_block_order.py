@@ -96,6 +96,15 @@ def test_the_longest_blocks_of_all_rows_of_a_group_come_first():
     assert (columns[:8] == 63).all() and (columns[8:16] == 62).all() and columns[511] == 0 and columns[512] == 63
 
 
+def test_groups_grow_with_the_ctas_of_an_sm():
+    hints = "optimization_hints=<sm_80 = {occupancy = 2}>"
+    made = compiled(text("addi %x, %two").replace("tile<i32>) {", f"tile<i32>) {hints} {{", 1))
+    assert made.kernels[0].metadata["block_group"] == 2 * GROUP
+    grid = (200, 4, 2)
+    assert (ran(made, grid) == wanted(grid, lambda x, y: x + 2)).all()
+    assert np.flatnonzero(ran(made, grid, blocks=[5]) >= 0).tolist() == [block_order(grid, 2 * GROUP)[5]]
+
+
 def test_rows_themselves_start_from_the_end():
     made = compiled(text("addi %y, %two"))
     assert "block_group" not in made.kernels[0].metadata

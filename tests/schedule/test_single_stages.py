@@ -1,4 +1,5 @@
-"""Loops of dots that threads execute, whose loads have one stage each since no ring of two fits."""
+"""Loops of dots that threads execute, whose loads have one stage each since no ring of two fits, or none beside another
+CTA."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import pytest
 from tests.kernels.dots import attention_like
 from tests.kernels.dots import with_steps_at_run_time as at_run_time
 from tests.kernels.views import Kernel
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.sim.errors import SimulationError
@@ -34,6 +36,39 @@ def test_where_no_ring_of_two_fits():
     # sm_80 has 163 KB.
     text = attention()
     assert schedules(text._replace(text=text.text.replace("sm_120", "sm_80")), "sm_80") == [PLAIN]
+
+
+def shared(steps: int = 3, ctas: int = 2, columns: int = 64) -> Kernel:
+    """With 64 columns two stages of K and V have 64 KB: an SM of 100 KB holds one CTA."""
+    return attention_like(ctas, rows=64, columns=columns, depth=128, steps=steps, gpu_name=GPU)
+
+
+def occupancy(kernel: Kernel, gpu_name: str = GPU, **options) -> int:
+    (func,) = (op for op in kernel.tileas(gpu_name, **WARPS, **options).walk() if isinstance(op, aa.FuncOp))
+    return func.kernel_spec.occupancy
+
+
+def test_where_two_stages_would_leave_an_sm_one_cta():
+    assert schedules(shared()) == [SINGLE] and occupancy(shared()) == 2
+    # Nothing that an SM has no room for, however few stages there are; two stages where it has.
+    assert occupancy(shared(ctas=4)) == 3
+    assert schedules(shared(columns=32)) != [SINGLE] and occupancy(shared(columns=32)) == 2
+    assert occupancy(shared(columns=128)) == 1
+
+
+RINGS = [{"pipeline_strategy": "warp-specialize"}, {"unspecialized_pipeline_num_stages": 2}]
+
+
+@pytest.mark.parametrize("options", RINGS, ids=lambda options: next(iter(options)))
+def test_not_where_something_else_was_asked_for(options):
+    assert schedules(shared(), **options) != [SINGLE] and occupancy(shared(), **options) == 1
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_result_beside_another_cta(steps, seed):
+    kernel = shared(steps)
+    kernel.emulated(kernel.compiled(GPU, **WARPS), seed=seed)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])

@@ -1,7 +1,8 @@
 """`tileas-lower-occupancy`: fewer CTAs on an SM than a kernel asks for, where as many would leave it too little.
 
 `resource` says of what: `registers` of a thread for its tiles, or `shared-memory` of a CTA for two stages of the loads
-that could run ahead.
+that could run ahead.  Single stages do for some loops instead of one CTA on an SM, unless `num-stages` says how many
+there are, or `agents` that another agent loads.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ class LowerOccupancy(FunctionPass):
     needs = "layouts and atoms"
     establishes = "an occupancy in `kernel_spec` that leaves a thread its registers, or a CTA its shared memory"
     keeps = "operations"
+    accepts = {"num_stages": range(9)}
 
     resource: str = "registers"
+    num_stages: int = 0
+    agents: bool = False
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if self.resource not in ("registers", "shared-memory"):
@@ -39,4 +43,4 @@ class LowerOccupancy(FunctionPass):
         else:
             from tileiras.schedule.plain import stages_leave_room
 
-            stages_leave_room(func, gpu, context.engine)
+            stages_leave_room(func, gpu, context.engine, by_threads=not self.agents and not self.num_stages)

@@ -4,7 +4,7 @@ A GPU starts the tile blocks of a grid by their numbers, x first.  Where loops r
 causal attention, the last blocks to start are the longest ones, and most SMs have nothing to do while they run.
 
 Along y or z the nth block does the work of the nth from the end.  Along x, whose blocks start side by side, that would
-only turn each row of the grid round: there rows form groups of `GROUP` blocks or more, and a group's first blocks do
+only turn each row of the grid round: there rows form groups of 512 blocks or more, and a group's first blocks do
 the work of the longest blocks of all its rows.  With rows of 64 blocks:
 
     blocks that start      0 .. 63 of row 0                 0 .. 63 of row 1      ...
@@ -28,8 +28,10 @@ from tileiras.dialects.nv_tileas import BLOCK_GROUP
 from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
 
 GROUP = 512
-"""Tile blocks of a group, at least: more than most GPUs run at a time, so that what is left to do behind a group is
-little; and few enough for L2 to hold what the rows of a group read, each for itself."""
+"""Tile blocks of a group, at least, for each CTA that a kernel asks for on an SM.  Of blocks whose work grows along a
+line the longest takes twice the mean: from twice as many blocks as a GPU runs at a time (188 SMs of RTX PRO 6000) the
+others of a group take as long as its longest, and little is left to do behind it.  And they are few enough for L2 to
+hold what the rows of a group read, each for itself."""
 
 AXES = ("x", "y", "z")
 
@@ -50,9 +52,10 @@ def start_longest_first(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
         if 1 in trends and -1 not in trends:
             engine.remark(func.location, f"tile blocks start from the end of axis {axis}, where loops run longer")
             numbers = _Numbers(func)
-            fresh = numbers.by_groups() if axis == "x" else numbers.from_end(axis)
+            group = GROUP * (func.kernel_spec.occupancy or 1)
+            fresh = numbers.by_groups(group) if axis == "x" else numbers.from_end(axis)
             if axis == "x":
-                func.attributes[BLOCK_GROUP] = IntegerAttr(GROUP, i32)
+                func.attributes[BLOCK_GROUP] = IntegerAttr(group, i32)
             for op in ids:
                 op.result.replace_all_uses_with(fresh[op.axis.value])
                 op.erase()
@@ -100,16 +103,16 @@ class _Numbers:
         found = {each: self._id(each) for each in AXES}
         return {**found, axis: self._mirrored(found[axis], self._size(axis))}
 
-    def by_groups(self) -> dict[str, Value]:
+    def by_groups(self, group: int) -> dict[str, Value]:
         """Those by which the blocks of a group of rows are counted from the end along x, all rows at a time.
 
         No product leaves 32 bits without sign: y and z have 65,535 blocks at most on any GPU (CUDA C++ Programming
-        Guide, "Compute Capabilities"), and a group has fewer than x and `GROUP` together.
+        Guide, "Compute Capabilities"), and the rows of a group have fewer blocks than x and `group` together.
         """
         of, (columns, height, depth) = self._of, map(self._size, AXES)
         rows = of(arith.MulIOp, height, depth)
         row = of(arith.AddIOp, self._id("y"), of(arith.MulIOp, self._id("z"), height))
-        whole = of(arith.CeilDivUIOp, integer(self._builder, GROUP), columns)
+        whole = of(arith.CeilDivUIOp, integer(self._builder, group), columns)
         first = of(arith.MulIOp, of(arith.DivUIOp, row, whole), whole)
         members = of(arith.MinUIOp, whole, of(arith.SubIOp, rows, first))
         place = of(arith.AddIOp, of(arith.MulIOp, of(arith.SubIOp, row, first), columns), self._id("x"))

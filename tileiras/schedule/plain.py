@@ -10,7 +10,7 @@ and `nv_tileas.no_room` on those that could and found no shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tileiras.analysis.copied_loads import loads_of, rounds
@@ -70,20 +70,24 @@ def leave_serial(func: Any) -> None:
             op.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
 
 
-def stages_leave_room(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def stages_leave_room(
+    func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None, by_threads: bool = True
+) -> None:
     """Lowers the occupancy that a kernel asks for, in place, while it leaves no shared memory for two stages of each
-    load that could run ahead.  What is loaded where it is used has to wait in registers as well."""
+    load that could run ahead.  What is loaded where it is used has to wait in registers as well.
+
+    Loops of dots into tensor memory are content with one stage, and those of other dots, where threads may copy for
+    themselves (`by_threads`), if two would leave an SM one CTA: while it starts or ends, nobody would load.
+    """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     asked = func.kernel_spec.occupancy or 1
     if atom is None or asked == 1:
         return
-    wanted = 0
-    for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
-        found = [staged for load in loads_of(loop) if (staged := staged_load(load, loop, atom)) is not None]
-        if found and trip_count(loop) != 1:
-            stages = 2 if turns_of(loop, found) is None else 1
-            beside = scratch_beside(loop, _gone(found)) + pipe_mbarrier_bytes(func) * any(map(comes_in_boxes, found))
-            wanted = max(wanted, stages * sum(s.stage_bytes for s in found) + beside)
+    found = list(_that_run_ahead(func, atom))
+    wanted = _bytes_beside(func, found, False)
+    if wanted > shared_budget(func, target, 2) and by_threads:
+        single = _bytes_beside(func, found, True)
+        wanted = single if single <= shared_budget(func, target, 2) else wanted
     while func.kernel_spec.occupancy > 1 and wanted > shared_budget(func, target):
         func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(func.kernel_spec.occupancy - 1)
     if func.kernel_spec.occupancy < asked and engine is not None:
@@ -92,6 +96,25 @@ def stages_leave_room(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
             f"{func.kernel_spec.occupancy} CTAs to an SM instead of {asked}:"
             f" loads that run ahead need {wanted} bytes of shared memory",
         )
+
+
+def _that_run_ahead(func: aa.FuncOp, atom: CopyAtom) -> Iterator[tuple[scf.ForOp, list[StagedLoad]]]:
+    """The loops of a function with the loads of each that could run ahead."""
+    for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
+        found = [staged for load in loads_of(loop) if (staged := staged_load(load, loop, atom)) is not None]
+        if found and trip_count(loop) != 1:
+            yield loop, found
+
+
+def _bytes_beside(func: aa.FuncOp, loops: list[tuple[scf.ForOp, list[StagedLoad]]], by_threads: bool) -> int:
+    """Shared memory that the loop which takes most needs for the fewest stages that its loads can run ahead with;
+    `by_threads`: single ones where threads execute the dots as well."""
+    wanted = 0
+    for loop, found in loops:
+        single = turns_of(loop, found) or by_threads and turns_of_threads(loop, found)
+        beside = scratch_beside(loop, _gone(found)) + pipe_mbarrier_bytes(func) * any(map(comes_in_boxes, found))
+        wanted = max(wanted, (1 if single else 2) * sum(s.stage_bytes for s in found) + beside)
+    return wanted
 
 
 def _gone(found: list[StagedLoad]) -> set[Operation]:

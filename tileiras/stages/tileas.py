@@ -234,6 +234,8 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
     given.update((field, value) for field, value in asked if value is not None)
     if row.name == PAIR_DOTS and (options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)):
         given["agents"] = True
+    if row.made is LowerOccupancy and options.pipeline_strategy == "warp-specialize":
+        given["agents"] = True
     if "warpgroups" in fields and options.opt_level == 0:
         given["warpgroups"] = False
     if row.name == GENERATE_SCHEDULE and not _schedules(options):
