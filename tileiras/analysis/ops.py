@@ -74,6 +74,8 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
             specialized = True
         elif op.name == names.CREATE_PIPELINE:
             piped = True
+        elif op.name == names.CONSUMER_TAIL:
+            places.give_back(op.consumer.defining_op.buffers)  # type: ignore[attr-defined]
         elsewhere = elsewhere or any(residence_of(result.type) != "register" for result in op.results)
         here = agent_warps(op, func) if specialized else warps
         wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)

@@ -27,6 +27,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ConsumeOneOp,
     ConsumerReadOp,
     ConsumerReleaseOp,
+    ConsumerTailOp,
     ConsumerTokenType,
     ConsumerWaitOp,
     CreateIteratorOp,
@@ -183,6 +184,7 @@ def pipe_errors(func: Operation, uses: PipeUses, gpu: Target) -> Iterator[Findin
     for pipe, operations in uses.pipes.items():
         yield from _ends_errors(pipe, uses, func)
         yield from _kind_errors(pipe, operations, gpu)
+        yield from _tail_errors(pipe, operations, uses)
         for op in operations:
             wrong = _unpaired(op) or _iterator_error(op, pipe) or _tile_error(op, pipe)
             if wrong:
@@ -212,6 +214,20 @@ def _ends_errors(pipe: CreatePipelineOp, uses: PipeUses, func: Operation) -> Ite
     switches = {None if agent is None else agent.parent for agent in (*filling, *draining)}
     if len(switches) > 1:
         yield pipe, "is a pipe between agents that do not run beside each other"
+
+
+def _tail_errors(pipe: CreatePipelineOp, operations: list[Any], uses: PipeUses) -> Iterator[Finding]:
+    """Whether an agent that takes the memory of a pipe alone drains it, and does nothing more with it."""
+    for tail in pipe.consumer.users:
+        if not isinstance(tail, ConsumerTailOp):
+            continue
+        agent = agent_of(tail)
+        if agent is None or tail.parent is not agent.block or uses.draining(pipe) != [agent]:
+            yield tail, "expects to stand in the block of the only agent that drains the pipe"
+            continue
+        own = (agent.block.find_ancestor_op(op) for op in operations if agent_of(op) is agent)
+        if not all(op is not None and op.is_before_in_block(tail) for op in own):
+            yield tail, "says that no stage is waited for any more, and one is used behind it"
 
 
 def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> Iterator[Finding]:

@@ -3,6 +3,7 @@ that there are, and a launch has what the function needs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
@@ -72,6 +73,11 @@ class Places:
         if not wrong:
             self.take(op.result, start, end)
         return wrong
+
+    def give_back(self, buffers: Iterable[Value]) -> None:
+        """Notes that others may lie where buffers are from here on."""
+        for buffer in buffers:
+            self._live.pop(buffer, None)
 
     # -- scratch areas -------------------------------------------------------------------------------------------------
 

@@ -86,6 +86,8 @@ class Synchronization(BarrierTimes):
             self.block(region.blocks[0])
         if kind in ("consumer_release", "consume_one"):
             self._stage_read(op)
+        elif kind == "consumer_tail":
+            self._drained(op.consumer.defining_op)
 
     def _show_mbarriers(self, last: Operation) -> None:
         """A barrier behind the last of the pipes that are created together: of the cluster, where its CTAs fill each
@@ -116,6 +118,15 @@ class Synchronization(BarrierTimes):
         for buffer in () if pipe is None else pipe.buffers:
             if buffer in self._buffers:
                 self.read(self._buffers[buffer])
+
+    def _drained(self, pipe: Any) -> None:
+        """Each thread has waited for the dots that read the stages, where dots do; else for its own loads."""
+        from tileiras.targets.pipe_protocol import BY_DOTS
+
+        for buffer in pipe.buffers if pipe.kinds[1] in BY_DOTS else ():
+            found = self._buffers[buffer]
+            self._under_way.pop(found, None)
+            found.last_read = 0
 
     def _agent_switch(self, switch: Any) -> None:
         """All agents begin when what stands before them is over, and what follows begins when all have ended."""
@@ -270,7 +281,12 @@ class Synchronization(BarrierTimes):
         buffer = self._buffer(op)
         self.before_loads(Place(op), buffer)
         self._access(op)
-        self.read(buffer)
+        if not op.leaves_all:
+            self.read(buffer)
+
+    def _tma_store_tail(self, op: Any) -> None:
+        """One thread knows of the last copies that their buffer has been read."""
+        self.read(self._buffer(op))
 
     # -- tensor memory -------------------------------------------------------------------------------------------------
 
@@ -466,6 +482,7 @@ _BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
     names.ASYNC_DOT: Synchronization._async_dot,
     "nv_tileas.async.future_wait": Synchronization._future_wait,
     names.TMA_STORE: Synchronization._tma_store,
+    names.TMA_STORE_TAIL: Synchronization._tma_store_tail,
     names.MAP_RESERVE: Synchronization._reserve,
     f"{names.TENSOR_MEMORY}alloc": Synchronization._tensor_alloc,
     names.TENSOR_DOT: Synchronization._tensor_dot,

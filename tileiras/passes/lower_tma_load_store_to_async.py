@@ -20,10 +20,12 @@ class LowerTmaLoadStoreToAsync(FunctionPass):
     establishes = "`async.tma_store` for stores marked with its atom, where shared memory has room for their tiles"
     keeps = "values, token order"
 
+    tensor_maps: str = "none"
+
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.dialects import nv_tileas as tileas
 
         if any(tileas.AHEAD_ATOM in op.attributes for op in func.walk()):
             from tileiras.rewrites.tensor_stores import store_in_boxes
 
-            store_in_boxes(func, gpu, context.engine)
+            store_in_boxes(func, gpu, context.engine, keeps_maps=self.tensor_maps == "host")

@@ -21,6 +21,7 @@ class Slicing(FunctionPass):
     keeps = "values, the order of writes"
 
     warpgroups: bool = True
+    tensor_maps: str = "none"
 
     def verify_input(self, op: Operation, context: PassContext) -> None:
         check_num_warps(self.name, op, context)
@@ -34,4 +35,5 @@ class Slicing(FunctionPass):
             from tileiras.assignment.dot_plans import DotPlans
             from tileiras.slicing.tile_slices import slice_tiles
 
-            slice_tiles(func, warps, DotPlans(gpu, warps, func if self.warpgroups else None), context.engine)
+            plans = DotPlans(gpu, warps, func if self.warpgroups else None)
+            slice_tiles(func, warps, plans, context.engine, in_boxes=self.tensor_maps == "host")

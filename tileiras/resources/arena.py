@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
@@ -27,6 +27,9 @@ from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges
 from tileiras.targets import Target
+
+if TYPE_CHECKING:
+    from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 
 SHARED_BYTES = 16 * 1024
 """What a function's allocations take together at most: shared memory limits how many blocks run at once."""
@@ -96,7 +99,8 @@ def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
     between threads its areas of scratch memory, and the function the bytes of them all.
 
     A buffer lies behind all that live where it begins; mbarriers, and where maps are put together, live to the end of
-    the function, and what an agent has until all agents have ended.  An area of scratch memory lies behind the buffers,
+    the function, and what an agent has until all agents have ended.  Behind `consumer_tail` an agent's buffers lie
+    where those of the pipe did, as far as these reach.  An area of scratch memory lies behind the buffers,
     and behind the areas before it while these take little together, so that the barrier of one exchange also separates
     the uses of another; after that the memory is used over again.
 
@@ -129,6 +133,23 @@ class _Exhausted(Exception):
         self.size = size
 
 
+class _GivenBack:
+    """A range of shared memory below all that lives, in which an agent's buffers lie one behind the other."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self._start, self._end = start, end
+        self.ends: dict[Value, int] = {}
+        """Where each buffer in it ends that lives."""
+
+    def take(self, op: Any, size: int) -> int | None:
+        """Where a buffer lies; None where there is no room left for it."""
+        start = aligned_to(max((self._start, *self.ends.values())), _alignment(op))
+        if start + size > self._end:
+            return None
+        self.ends[op.results[0]] = start + size
+        return start
+
+
 class _Arena:
     """The arena on the way through a function: what lives in it, and how far scratch areas have come."""
 
@@ -146,6 +167,8 @@ class _Arena:
         self._reserved = 0
         self._top = 0
         """Where the buffers end, and the last scratch area."""
+        self._given_back: list[_GivenBack] = []
+        """What pipes have left to the agent."""
         self._joined: set[Operation] = set()
         """Conversions that have their area from one before them."""
         self.bytes = 0
@@ -180,6 +203,8 @@ class _Arena:
                 self._exchange(op)
             elif op.name == names.AGENT_SWITCH:
                 self._agents(op)
+            elif op.name == names.CONSUMER_TAIL:
+                self._give_back(op.consumer.defining_op)
             else:
                 for region in op.regions:
                     for inner in region.blocks:
@@ -195,6 +220,7 @@ class _Arena:
             self._warps, outside, self.bytes = warps._replace(count=count), self.bytes, 0
             self._floor = self._reserved = self._top = self._behind_buffers()
             self.block(region.block)
+            self._given_back = []
             self._floor = max(self._floor, self.bytes)
             self.bytes = max(self.bytes, outside)
         self._warps, self._floor = warps, floor
@@ -206,13 +232,25 @@ class _Arena:
         """Where all that lives now ends."""
         return max((self._floor, *self._ends.values()))
 
+    def _give_back(self, pipe: CreatePipelineOp) -> None:
+        """Leaves the places of a pipe's buffers to the agent, if they follow each other."""
+        places = sorted((b.defining_op.offset.value, self._ends[b]) for b in pipe.buffers if b in self._ends)
+        if all(a[1] + ARENA_ALIGNMENT > b[0] for a, b in zip(places, places[1:])):
+            self._given_back.append(_GivenBack(places[0][0], places[-1][1]))
+
     def _allocate(self, op: Any, size: int) -> None:
+        for each in self._given_back:
+            if (place := each.take(op, size)) is not None:
+                op.attributes["offset"] = IntegerAttr(place, i32)
+                return
         start = aligned_to(self._behind_buffers(), _alignment(op))
         op.attributes["offset"] = IntegerAttr(start, i32)
         self._ends[op.results[0]] = self._reserved = self._top = start + size
         self._take(op, start + size)
 
     def _release(self, buffer: Value) -> None:
+        for each in self._given_back:
+            each.ends.pop(buffer, None)
         if self._ends.pop(buffer, None) is not None:
             self._reserved = self._top = self._behind_buffers()
 

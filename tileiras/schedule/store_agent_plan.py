@@ -13,6 +13,7 @@ from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import MemoryRead, MemoryWrite, Operation, Value
 from tileiras.named_tuple import NamedTuple
@@ -39,7 +40,7 @@ def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAge
     program = switch.agents[0].block
     stores: list[Any] = [
         op for outer in program.operations for op in outer.walk()
-        if isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes and _is_in_loop(op)
+        if isinstance(op, tileas.TiledStoreOp) and tileas.AHEAD_ATOM in op.attributes and _is_in_loop_over_tiles(op)
     ]  # fmt: skip
     if not stores:
         return None
@@ -55,8 +56,9 @@ def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAge
     return StoreAgentPlan(stores, needed)
 
 
-def _is_in_loop(op: Operation) -> bool:
-    return next(iter(scf.loops_around(op)), None) is not None
+def _is_in_loop_over_tiles(op: Operation) -> bool:
+    """Whether a loop around an operation computes tiles of what other agents bring, not only slices of one of them."""
+    return any(inner.name == names.CONSUMER_WAIT for loop in scf.loops_around(op) for inner in loop.walk())
 
 
 def _check_before(store: Any, stores: set[Any]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout.arena import stored_bits
@@ -51,6 +54,29 @@ def writes_conflict(store: Store) -> bool:
         return False
     written = access_cost(store_access(layout, layout_of(tile).bases("offset"), bits), bits)
     return written > plan.access_cost()
+
+
+def is_waited_for(store: Store) -> bool:
+    """Whether anything is ordered behind a store by its token, through joins, loops and branches of scf."""
+    seen: set[Value] = set()
+    pending = [store.result_token]
+    while pending:
+        token = pending.pop()
+        if token in seen:
+            continue
+        seen.add(token)
+        for user in token.users:
+            if isinstance(user, tileas.JoinMemTokenOp):
+                pending += user.results
+                continue
+            around: Any = user if isinstance(user, scf.ForOp) else user.parent_op
+            if not isinstance(around, (scf.ForOp, scf.IfOp)) or not isinstance(user, (scf.ForOp, scf.YieldOp)):
+                return True
+            given = user.init_args if user is around else user.operands
+            for number in [number for number, value in enumerate(given) if value is token]:
+                pending.append(around.results[number])
+                pending += [around.iter_args[number]] if isinstance(around, scf.ForOp) else []
+    return False
 
 
 def as_it_comes(data: Value) -> tuple[Value, Operation | None]:

@@ -36,10 +36,26 @@ MIN_RUN = 128
 """Elements that stay together along the fastest dimension: 16 bytes for each thread of a warp, of most types."""
 
 
-def slice_tiles(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
-    """Cuts the tiles of a function of nv_tileaa that take too many registers, in place; a remark says which."""
+BOX_SLICE_BYTES = 32 * 1024
+"""Of a slice of an accumulator that goes to memory in boxes of a tensor map: while one is copied, at 64 bytes a cycle
+of an SM, the next one is written to shared memory at 128, with two barriers and the latency of tensor memory."""
+
+
+BOX_ROW_BYTES = 128
+"""Of the rows of such slices: those of a box with the widest swizzle."""
+
+
+def slice_tiles(
+    func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None, in_boxes: bool = False
+) -> None:
+    """Cuts the tiles of a function of nv_tileaa that take too many registers, in place; a remark says which.
+
+    `in_boxes`: accumulators in tensor memory that are stored once are read in slices that copies in boxes follow.
+    """
     held = HeldAccumulators(func, num_warps, dots)
     slicing = _Slicing(32 * num_warps, func.kernel_spec.occupancy or 1, dots, held)
+    once = {func.body.blocks[0]} if in_boxes else set()
+    """Blocks that are executed once, and the bodies of loops over slices in them."""
     pending = [block for op in func.walk() for region in op.regions for block in region.blocks]
     while pending:
         block = pending.pop(0)
@@ -48,8 +64,10 @@ def slice_tiles(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnos
         met: set[Operation] = set()
         for op in list(block.operations):
             seed = slicing.seed(op) if op not in met else None
-            group = None if seed is None else slicing.choose(seed, op)
-            if seed is None or group is None:
+            if seed is None:
+                continue
+            group = slicing.choose(seed, op) or (slicing.box_slices(seed, op) if block in once else None)
+            if group is None:
                 continue
             met.update(group.ops)
             if engine is not None:
@@ -60,7 +78,10 @@ def slice_tiles(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnos
                     f" a thread would need {slicing.taken(group)} registers for what is there at a time",
                 )
             # Slices along one dimension may still be too large.
-            pending += SlicedLoops(group).run()
+            bodies = SlicedLoops(group).run()
+            pending += bodies
+            if block in once:
+                once.update(bodies)
 
 
 _Make = Callable[[Value, Operation, int, int], Group | None]
@@ -103,6 +124,17 @@ class _Slicing:
             if found:
                 return min(found, key=lambda group: (group.phase_count, len(group.scans), -group.parts))
         return None
+
+    def box_slices(self, seed: Value, store: Operation) -> Group | None:
+        """The group around what a store takes of an accumulator in tensor memory, cut so that a copy of one slice goes
+        on while the next one is read; None where nothing else than the accumulator is read, or it is small."""
+        type, dim = seed.type, seed.type.rank - 1
+        width = type.element_type.width
+        parts = type.num_elements * width // (8 * BOX_SLICE_BYTES)
+        if not isinstance(store, aa.TiledStoreOp) or parts < 2 or type.shape[dim] * width < parts * 8 * BOX_ROW_BYTES:
+            return None
+        group = self._held_group(seed, store, dim, parts) if self._held.plans else None
+        return group if group is not None and list(group.accesses) == [store] and group.phase_count == 1 else None
 
     def _cut(self, seed: Value, consumer: Operation, dim: int, group: Group, make: _Make) -> Group | None:
         """A group in two parts, in as many as its registers ask for."""

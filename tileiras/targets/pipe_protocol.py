@@ -101,6 +101,8 @@ THREADS, WARPGROUPS, TENSOR_MEMORY, PAIR = "ld_shared", "wgmma", "tcgen05", "tcg
 products of a pair of CTAs, which read it in both: one `full` mbarrier, of the CTA of even rank, counts the bytes of
 both stages, and a commit arrives at the `empty` mbarriers of both (PTX ISA, ".cta_group" of cp.async.bulk.tensor and
 "tcgen05.commit")."""
+BY_DOTS = TENSOR_MEMORY, PAIR
+"""Kinds of which all threads know by a wait for the dots, which one of them has issued, that stages have been read."""
 
 STORES, BOX_STORES = "st_shared", "bulk_store"
 """Producer and consumer of a pipe of tiles that threads write and one thread copies to global memory, in boxes."""

@@ -156,6 +156,7 @@ _LAZY = {
     "ProducerAcquireOp": "pipes",
     "ProducerCommitOp": "pipes",
     "ProducerKindAttr": "pipes",
+    "ConsumerTailOp": "pipes",
     "ProducerTailOp": "pipes",
     "ProducerTokenType": "pipes",
     "ProducerWriteOp": "pipes",
@@ -179,6 +180,7 @@ _LAZY = {
     "TmaLoadOp": "bulk_copies",
     "TmaStoreOp": "tensor_maps",
     "TmaStoreStageOp": "bulk_copies",
+    "TmaStoreTailOp": "tensor_maps",
     "ToAsyncOp": "async_dots",
     "WaitTurnOp": "async_dots",
 }

@@ -277,6 +277,20 @@ class ProducerTailOp(Operation):
             raise VerifyError("expects the end of a pipe that 'create_pipeline' gives")
 
 
+class ConsumerTailOp(Operation):
+    """Says that no stage is filled any more, and that what the agent waited for is all read: from here on the memory of
+    the pipe's buffers is the agent's, which alone drains the pipe, for what it allocates in its own block."""
+
+    name = f"{PIPELINE}consumer_tail"
+    traits = (MemoryRead, MemoryWrite)
+    consumer = operand(ConsumerTokenType)
+    assembly_format = "$consumer attr-dict"
+
+    def verify_op(self) -> None:
+        if not isinstance(self.consumer.defining_op, CreatePipelineOp):
+            raise VerifyError("expects the end of a pipe that 'create_pipeline' gives")
+
+
 class ConsumerWaitOp(_OnToken):
     """Waits until a stage is full."""
 

@@ -19,6 +19,7 @@ from tileiras.dialects.nv_tileaa.memory import verify_mode
 from tileiras.ir import (
     AttrSizedOperandSegments,
     FloatType,
+    IntegerAttr,
     IntegerType,
     MemoryRead,
     MemoryWrite,
@@ -178,8 +179,10 @@ class TmaStoreOp(Operation):
     `rmw_mode` elements are combined with what is there, each atomically for the GPU.
 
     The coordinates are those of a tile, as a tiled store has them; what lies outside of the memref is not stored.  One
-    thread issues the copies and waits for them.  What threads stored in the buffer they have fenced for the
-    asynchronous proxy, before a barrier; so they have, with `global`, their own accesses that the token stands for.
+    thread issues the copies and waits for them; with `unread` only until the buffers of all such copies but so many
+    have been read, where nothing is ordered behind the token; with as many as the buffer has stages it does not wait,
+    since none is used twice before `tma_store_tail`.  What threads stored in the buffer they have fenced for
+    the asynchronous proxy, before a barrier; so they have, with `global`, their own accesses that the token stands for.
     """
 
     name = "nv_tileas.async.tma_store"
@@ -190,6 +193,7 @@ class TmaStoreOp(Operation):
     coords = variadic_operand(integer_like)
     token = optional_operand(aa.MemTokenType)
     rmw_mode = attribute(aa.AtomicRMWModeAttr, optional=True)
+    unread = attribute(IntegerAttr, optional=True)
     mem_semantic = aa.MemSemanticAttr("weak")
     result_token = result(aa.MemTokenType)
     assembly_format = (
@@ -197,6 +201,11 @@ class TmaStoreOp(Operation):
         " (`token` `=` $token^)? attr-dict"
         " `:` type($buffer) `,` type($desc) `,` `(` type($coords) `)` `->` type($result_token)"
     )
+
+    @property
+    def leaves_all(self) -> bool:
+        """Whether it waits for no copy."""
+        return self.unread is not None and self.unread.value >= self.buffer.type.stages
 
     def verify_op(self) -> None:
         check_stage(self)
@@ -206,3 +215,12 @@ class TmaStoreOp(Operation):
             raise VerifyError(f"expects elements of {self.desc.type.view.element_type}, which no store converts to")
         if self.rmw_mode is not None:
             verify_mode(self.desc.type.view.element_type, self.rmw_mode.value)
+
+
+class TmaStoreTailOp(Operation):
+    """Waits until the copies from all stages of a buffer have been read, which `unread` has left."""
+
+    name = "nv_tileas.async.tma_store_tail"
+    traits = (MemoryRead, MemoryWrite)
+    buffer = operand(BufferType)
+    assembly_format = "$buffer attr-dict `:` type($buffer)"

@@ -98,7 +98,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
             for name in (
                 "create_pipeline", "destroy_pipeline", "create_iterator", "inc_iter", "get_stage", "producer_acquire",
                 "producer_tail", "producer_write", "producer_commit", "consumer_wait", "consumer_read",
-                "consumer_release", "produce_one", "consume_one",
+                "consumer_release", "consumer_tail", "produce_one", "consume_one",
             )
         },
         "nv_tileas.async.bulk_load": "bulk_load", "nv_tileas.async.bulk_store": "bulk_store",
@@ -118,6 +118,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     "tensor_copies": {
         "nv_tileas.make_tma_desc": "make_tma_desc", "nv_tileas.async.tma_load": "tma_load",
         "nv_tileas.async.tma_store": "tma_store", names.TMA_STORE_STAGE: "tma_store_stage",
+        names.TMA_STORE_TAIL: "tma_store_tail",
     },
     "tensor_dot": {f"{names.TENSOR_MEMORY}dot": "dot"},
     "tensor_memory": {

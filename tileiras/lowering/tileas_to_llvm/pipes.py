@@ -19,6 +19,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ConsumeOneOp,
     ConsumerReadOp,
     ConsumerReleaseOp,
+    ConsumerTailOp,
     ConsumerWaitOp,
     CreateIteratorOp,
     CreatePipelineOp,
@@ -252,6 +253,10 @@ def producer_tail(op: ProducerTailOp, args: Sequence[Value], lowering: FunctionL
                 parity = emit.value(emit.xor(_parity(at, lowering), 1))
                 _wait_until_empty(pipe, _stage(at, lowering), parity, lowering)
             at = _following(at, pipe.stages, lowering)
+
+
+def consumer_tail(op: ConsumerTailOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
+    """What it says has been used when the agent's buffers were given their places."""
 
 
 def producer_commit(op: ProducerCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:

@@ -8,8 +8,8 @@ from typing import Any
 from tileiras.analysis.pipes import boxes_error
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nv_tileas.bulk_copies import TmaLoadOp, TmaStoreStageOp
-from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp
-from tileiras.ir import IntegerAttr, StringAttr, TensorType, Value, VerifyError, i32, i64
+from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp, TmaStoreTailOp
+from tileiras.ir import IntegerAttr, StringAttr, TensorType, UnitAttr, Value, VerifyError, i32, i64
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import TensorBoxes, tensor_boxes
 from tileiras.targets import CopyAtom
@@ -99,15 +99,24 @@ def _of_first_cta(mbarrier: Value, lowering: FunctionLowering) -> Value:
 
 
 def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
-    """One thread copies, and waits until what it copied is in memory: other threads see it behind a barrier."""
+    """One thread copies, and waits until what it copied is in memory, where other threads see it behind a barrier, or
+    only until it has been read."""
     emit = lowering.emit
     corners = _corners(op, lowering)
     with by_one_thread(lowering):
         place = stage_place(lowering.value(op.buffer), lowering.value(op.stage), lowering)
         _store_boxes(op, op.buffer.type.tile, place, corners, _store_atom(op), lowering)
         emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
-        emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32)))
+        if not op.leaves_all:
+            read = None if op.unread is None else UnitAttr()
+            emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=op.unread or IntegerAttr(0, i32), read=read))
     return [None]
+
+
+def tma_store_tail(op: TmaStoreTailOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    """The thread that copies waits for all that it has copied."""
+    with by_one_thread(lowering):
+        lowering.emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32), read=UnitAttr()))
 
 
 def tma_store_stage(op: TmaStoreStageOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
