@@ -44,6 +44,7 @@ class Decision(NamedTuple):
 
 
 PAIR_DOTS, GENERATE_SCHEDULE, AGENT_VERIFIER = "tileas-pair-dots", "tileas-generate-schedule", "tileaa-agent-verifier"
+LOWER_OCCUPANCY = "tileas-lower-occupancy"
 REGISTERS, SHARED_MEMORY = {"resource": "registers"}, {"resource": "shared-memory"}
 INVARIANT, IN_LOOPS, OUTSIDE_LOOPS = ({"where": each} for each in ("loop-invariant", "in-loops", "outside-loops"))
 
@@ -234,7 +235,7 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
     given.update((field, value) for field, value in asked if value is not None)
     if row.name == PAIR_DOTS and (options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)):
         given["agents"] = True
-    if row.made is LowerOccupancy and options.pipeline_strategy == "warp-specialize":
+    if row.name == LOWER_OCCUPANCY and options.pipeline_strategy == "warp-specialize":
         given["agents"] = True
     if "warpgroups" in fields and options.opt_level == 0:
         given["warpgroups"] = False
