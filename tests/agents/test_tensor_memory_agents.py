@@ -34,8 +34,9 @@ STRATEGIES = {"agents": SPECIALIZED, "ring": {"pipeline_strategy": "unspecialize
 def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
     kernel: Kernel = KERNELS[name]()
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
-    # Loops over tiles have a warp that multiplies.
-    assert artifact.kernels[0].metadata["block"][0] == 128 + (128 if maps == "none" else 32) + 32 * ("rounds" in name)
+    # Loops over tiles, and those in which threads compute between products, have a warp that multiplies.
+    multiplies = "rounds" in name or name == "attention"
+    assert artifact.kernels[0].metadata["block"][0] == 128 + (128 if maps == "none" else 32) + 32 * multiplies
     assert "tcgen05.mma" in artifact.text
     assert ("cp.async.bulk.tensor" in artifact.text) is (maps == "host")
     assert assemble(artifact.text, GPU).stack == 0

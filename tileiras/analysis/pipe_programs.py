@@ -472,7 +472,8 @@ class Run:
         self._emit(Event(op, "arrive", where, weight=self._share))
 
     def _close(self, op: ProducerCommitOp | ConsumerReleaseOp) -> None:
-        self._arrive(op, self._values.get(op.token))
+        if getattr(op, "last", None) is None:
+            self._arrive(op, self._values.get(op.token))
 
     def _tail(self, op: ProducerTailOp) -> None:
         """An agent waits until each stage that it has filled is empty."""

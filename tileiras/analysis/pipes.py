@@ -429,10 +429,13 @@ def _outside_error(op: StageAccess, uses: PipeUses) -> str:
 
 
 def _accumulator_error(op: Any, uses: PipeUses) -> str:
-    """Whether an agent touches an accumulator of a pipe otherwise than by products that fill or loads that drain it."""
+    """Whether an agent touches an accumulator of a pipe otherwise than by products that fill or loads that drain it, or
+    what threads store for products otherwise than by these."""
     pipe = uses.buffers.get(allocation_of(op.buffer))
     if pipe is None:
         return ""
+    if protocol_of(pipe).is_stored:
+        return _agent_error(op, pipe, uses, op.name != names.TENSOR_DOT)
     if op.name not in (names.TENSOR_DOT, names.TENSOR_LOAD):
         return f"touches an accumulator of a pipe, which '{names.TENSOR_DOT}' fills and '{names.TENSOR_LOAD}' drains"
     if op.name == names.TENSOR_DOT and op.atom.is_of_pair is not protocol_of(pipe).is_of_pair:

@@ -356,7 +356,9 @@ class Synchronization(BarrierTimes):
 
     def _release(self, op: tileas.TensorReleaseOp) -> None:
         """Once all threads have loaded what they load."""
-        self.wait(Place(op))
+        columns = [each for each in self.ranges if each.start >= _FIRST_COLUMN]
+        if not columns or any(max(each.last_read, each.last_written) > self.barrier for each in columns):
+            self.wait(Place(op))
 
     def _fence(self, op: Operation) -> None:
         """The fence is a thread's own (PTX ISA, membar / fence.proxy): barriers hand its effect to the others."""

@@ -1,5 +1,5 @@
 """`tileas-specialize-mma`: products into tensor memory by an agent of their own, where kernels with agents have them in
-loops over tiles."""
+loops over tiles, or in loops in which threads compute between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ class SpecializeMma(FunctionPass):
     name = "tileas-specialize-mma"
     requires = "ASYNCHRONOUS"
     needs = "agents with their warps; dots into tensor memory with buffers, groups and waits"
-    establishes = "an agent that multiplies for the next tile while the last accumulator is stored, in loops over tiles"
+    establishes = (
+        "an agent that multiplies for the next tile while the last accumulator is stored, or for the next iteration"
+        " while threads compute"
+    )
     keeps = "values, other functions"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:

@@ -218,7 +218,12 @@ class _Arena:
             agents.sort(key=lambda agent: _largest_exchange(agent[0], warps._replace(count=agent[1])))
         for region, count in agents:
             self._warps, outside, self.bytes = warps._replace(count=count), self.bytes, 0
-            self._floor = self._reserved = self._top = self._behind_buffers()
+            # What the agent itself gives back, behind the last use of others, may be its own again.
+            given_back = {op.buffer for outer in region.operations for op in outer.walk()
+                          if isinstance(op, tileas.DeallocTensorOp)}  # fmt: skip
+            kept = [end for buffer, end in self._ends.items() if buffer not in given_back]
+            self._floor = max((self._floor, *kept))
+            self._reserved = self._top = self._behind_buffers()
             self.block(region.block)
             self._given_back = []
             self._floor = max(self._floor, self.bytes)

@@ -10,6 +10,8 @@ from tileiras.dialects.nvvm.tensor_memory import MOST_WORDS
 from tileiras.layout.encoding import layout_of
 from tileiras.resources.agent_registers import BESIDE_ACCUMULATORS, RegisterShares
 from tileiras.schedule.agent_plan import MMA_WARPS
+from tileiras.schedule.linked_products_plan import plan_linked_products
+from tileiras.schedule.materialize.linked_products import separate_linked_products
 from tileiras.schedule.materialize.mma_agent import separate_products
 from tileiras.schedule.mma_agent_plan import plan_mma_agent
 from tileiras.schedule.producer_slice import NotSeparable
@@ -22,10 +24,11 @@ def specialize_products(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None
 ) -> bool:
     """Whether the products of a switch, whose first agent computes, leave it for an agent of their own, in place; a
-    remark says so, or why those of a loop over tiles stay."""
+    remark says so, or why those of a loop over tiles, or with something to compute between them, stay."""
     try:
-        plan = plan_mma_agent(func, switch)
-        if plan is None:
+        linked = plan_linked_products(func, switch)
+        plan = None if linked is not None else plan_mma_agent(func, switch)
+        if linked is None and plan is None:
             return False
         shares = _shares(switch, func)
     except NotSeparable as found:
@@ -34,6 +37,13 @@ def specialize_products(
             engine.remark(found.op.location, f"warp-specialize: {text}")
         return False
     counts = [*switch.warps(func.kernel_spec.num_warps), MMA_WARPS]
+    if linked is not None:
+        give_further(separate_linked_products(switch, linked), func, target, counts, shares)
+        if engine is not None:
+            text = "warp-specialize: a warp of its own multiplies, the next iteration's first product ahead"
+            engine.remark(linked.loops[0].loop.location, text)
+        return True
+    assert plan is not None, "one of the two"
     switch = separate_products(switch, plan)
     give_further(switch, func, target, counts, shares)
     if engine is not None:

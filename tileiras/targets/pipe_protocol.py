@@ -7,8 +7,8 @@ transactions, that it waits for have come.
 Sources: PTX ISA, "mbarrier", "cp.async.mbarrier.arrive", "Async Copy and mbarrier Transactions" (`bulk_load`), "Async
 Proxy" and "fence.proxy" (an access by the asynchronous proxy that follows one by the generic proxy, a read included,
 needs the fence between), "wgmma.wait_group" and "cp.async.bulk.wait_group" (when operands have been read), "Canonical
-synchronization patterns" of tcgen05 (accumulators: a commit, or loads and `tcgen05.fence::before_thread_sync`, then
-`tcgen05.fence::after_thread_sync` behind the wait).
+synchronization patterns" of tcgen05 (accumulators: a commit, or loads, or stores, and
+`tcgen05.fence::before_thread_sync`, then `tcgen05.fence::after_thread_sync` behind the wait).
 """
 
 from __future__ import annotations
@@ -53,6 +53,16 @@ class PipeProtocol(NamedTuple):
     def fills_by_commit(self) -> bool:
         """Whether a stage is full once the products that write it are complete: it lies in tensor memory."""
         return self.full_signal == COMMIT
+
+    @property
+    def is_in_tensor_memory(self) -> bool:
+        """Whether stages lie in tensor memory, where fences of its own order what agents do."""
+        return self.fills_by_commit or self.is_stored
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether threads store to stages in tensor memory, which products read."""
+        return self.producer == OPERAND_STORES
 
     @property
     def is_filled_by_one_thread(self) -> bool:
@@ -112,6 +122,10 @@ PRODUCTS, PAIR_PRODUCTS, ACCUMULATOR_LOADS = "tcgen05", PAIR, "tcgen05_ld"
 whose commit arrives at the `full` mbarriers of both, and threads that load; those of both CTAs arrive at the `empty`
 mbarrier of the CTA of even rank."""
 
+OPERAND_STORES = "tcgen05_st"
+"""Producer of a pipe of operands in tensor memory, with the accumulators that products of them add to: threads store
+and rescale them, products of another agent read and write them."""
+
 _TCGEN05 = "=100f,110f"
 """PTX ISA, "Target ISA Notes" of tcgen05.mma."""
 
@@ -143,6 +157,8 @@ PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
         # `tcgen05.wait::ld.sync.aligned` stands behind the loads.
         PipeProtocol("tcgen05", "tcgen05_ld", "agent", COMMIT, "converged warp", ARRIVE, "", _TCGEN05),
         PipeProtocol("tcgen05_pair", "tcgen05_ld", "agent", COMMIT, "converged warp", ARRIVE, "", _TCGEN05),
+        # `tcgen05.wait::st.sync.aligned` stands behind the stores.
+        PipeProtocol("tcgen05_st", "tcgen05", "converged warp", ARRIVE, "agent", COMMIT, "", _TCGEN05),
     )
 }
 

@@ -13,8 +13,9 @@ One agent fills the stages in turn, one or more drain them, each of these every 
 
 and likewise `consumer_wait`, `consumer_read`, `consumer_release`.  `producer_kind` and `consumer_kind` say by which
 instructions stages are filled and drained; `tileiras/targets/pipe_protocol.py` has what follows from them.  A pipe
-without buffers carries no tiles: a mutex, or an order, between agents.  The stages of buffers in tensor memory lie side
-by side in its columns: products of one agent fill them, and threads of another one load from them.
+without buffers carries no tiles: a mutex, or an order, between agents. The stages of buffers in tensor memory lie
+side by side in its columns: products of one agent fill them, and threads of another one load from them; or threads
+store operands there, and rescale accumulators, of products of another one.
 
 A token that `producer_acquire` or `consumer_wait` gives stands for the stage that it is about, also when a loop carries
 it on; the ends that `create_pipeline` gives stand for none.
@@ -80,11 +81,12 @@ class PipelineIteratorType(Type):
 
 
 class ProducerKindAttr(EnumAttr):
-    """The copy atom that fills stages, or products into tensor memory, where they lie, of one CTA or of a pair."""
+    """The copy atom that fills stages, products into tensor memory, where they lie, of one CTA or of a pair, or stores
+    of threads there."""
 
     name = "nv_tileas.producer_kind"
     keyword_only = True
-    cases = {"st_shared": 0, "cp_async": 1, "bulk_load": 2, "tcgen05": 3, "tcgen05_pair": 4}
+    cases = {"st_shared": 0, "cp_async": 1, "bulk_load": 2, "tcgen05": 3, "tcgen05_pair": 4, "tcgen05_st": 5}
 
 
 class ConsumerKindAttr(EnumAttr):
@@ -149,10 +151,13 @@ class CreatePipelineOp(Operation):
         of_accumulators = self.kinds[0] in ("tcgen05", "tcgen05_pair")
         if of_accumulators is not (self.kinds[1] == "tcgen05_ld"):
             raise VerifyError("expects accumulators that 'tcgen05' fills to be drained by 'tcgen05_ld'")
+        of_operands = self.kinds[0] == "tcgen05_st"
+        if of_operands and self.kinds[1] != "tcgen05":
+            raise VerifyError("expects operands that 'tcgen05_st' fills to be drained by 'tcgen05'")
         for buffer in self.buffers:
-            if isinstance(buffer.type, TensorBufferType) is not of_accumulators:
+            if isinstance(buffer.type, TensorBufferType) is not (of_accumulators or of_operands):
                 raise VerifyError(f"has stages of accumulators in tensor memory or none, got {buffer.type}")
-            if of_accumulators:
+            if of_accumulators or of_operands:
                 if buffer.type.columns % stages:
                     raise VerifyError(f"has {stages} stages in {buffer.type.columns} columns")
                 continue
@@ -263,8 +268,9 @@ class ProducerCommitOp(_OnToken):
 
 
 class ProducerTailOp(Operation):
-    """Waits until each stage is empty that has been filled, where what empties stages arrives from another CTA, behind
-    whose last arrival the own one may end.  The iterator is at the stage that would be filled next."""
+    """Waits until each stage is empty that has been filled: where what empties stages arrives from another CTA, behind
+    whose last arrival the own one may end; or where threads load accumulators that are complete then, or use the place
+    of what was read.  The iterator is at the stage that would be filled next."""
 
     name = f"{PIPELINE}producer_tail"
     traits = (MemoryRead, MemoryWrite)
@@ -303,11 +309,13 @@ class ConsumerWaitOp(_OnToken):
 
 
 class ConsumerReleaseOp(_OnToken):
-    """Says that the stage that was waited for is empty."""
+    """Says that the stage that was waited for is empty; there is nobody to say it to where it is the `last` time, and
+    no stage of the pipe is filled again."""
 
     name = f"{PIPELINE}consumer_release"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ConsumerTokenType)
+    last = attribute(UnitAttr, optional=True)
     result = result(ConsumerTokenType)
     assembly_format = "$token attr-dict"
 

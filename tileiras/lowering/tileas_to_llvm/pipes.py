@@ -81,6 +81,8 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
     empty = sum(protocol.empty_count(warps) for warps in _warps(uses, op, DRAINS, lowering))
     lowering.pipes[op] = Pipe(base, stages, protocol, op)
     counts = (full, empty, op.num_ctas) if op.num_ctas > 1 else (full, empty)
+    if all(isinstance(use, ProducerAcquireOp) and use.fresh is not None for use in _waits_until_empty(uses, op)):
+        counts = (full,)
     with elected(lowering, first_thread(lowering)):
         for count, start in zip(counts, range(0, op.mbarrier_bytes, BYTES * stages)):
             for stage in range(stages):
@@ -91,6 +93,11 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
                 # The asynchronous proxy, which counts bytes or arrives on them, sees them initialised.
                 emit.insert(nvvm.FenceMbarrierInitOp())
     return [emit.integer(0), emit.integer(0)]
+
+
+def _waits_until_empty(uses: PipeUses, pipe: CreatePipelineOp) -> list[Operation]:
+    tails = [user for user in pipe.producer.users if isinstance(user, ProducerTailOp)]
+    return [*(use for use in uses.pipes[pipe] if isinstance(use, FILLS)), *tails]
 
 
 def destroy_pipeline(op: DestroyPipelineOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
@@ -205,8 +212,8 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: boo
             _wait_until_empty(pipe, stage, parity, lowering)
         if pipe.op.num_ctas > 1:
             _wait_for_cluster(pipe, stage, _parity(iterator, lowering), lowering)
-        if pipe.protocol.fills_by_commit:
-            emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the loads of those that have released it
+        if pipe.protocol.is_in_tensor_memory and not fresh:
+            emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the loads, or products, of those that have released it
         elif pipe.protocol.counts_bytes:
             pair = pipe.protocol.is_of_pair
             size = emit.integer(pipe.op.stage_bytes * (2 if pair else 1))
@@ -245,7 +252,7 @@ def _fence_cluster(lowering: FunctionLowering) -> None:
 
 def producer_tail(op: ProducerTailOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
     emit, pipe = lowering.emit, lowering.pipes[op.producer.defining_op]
-    with _filling(pipe, lowering):
+    with _filling(pipe, lowering) if pipe.protocol.is_filled_by_one_thread else nullcontext():
         at = args[1]
         for number in range(pipe.stages):
             # Threads release stages in turn: the last one says it of all.  Commits may arrive in any order.
@@ -253,6 +260,8 @@ def producer_tail(op: ProducerTailOp, args: Sequence[Value], lowering: FunctionL
                 parity = emit.value(emit.xor(_parity(at, lowering), 1))
                 _wait_until_empty(pipe, _stage(at, lowering), parity, lowering)
             at = _following(at, pipe.stages, lowering)
+        if pipe.protocol.is_stored:
+            emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the products that add to what threads load
 
 
 def consumer_tail(op: ConsumerTailOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
@@ -276,6 +285,8 @@ def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
             arrive_behind_dots(pipe.full(stage, lowering), pipe.protocol.is_of_pair, lowering)
         return
     _fence("before commit", pipe, lowering)
+    if pipe.protocol.is_stored:
+        lowering.emit.insert(nvvm.Tcgen05FenceBeforeOp())
     _by_warps(pipe.full(stage, lowering), pipe.protocol.full, lowering)
 
 
@@ -289,13 +300,14 @@ def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
     with by_thread_of_pair(lowering, pipe.protocol.is_of_pair) if alone else nullcontext():
         wait_for_phase(pipe.full(stage, lowering), parity, lowering)
         _fence("behind wait", pipe, lowering)
-        if pipe.protocol.fills_by_commit:
+        if pipe.protocol.is_in_tensor_memory:
             lowering.emit.insert(nvvm.Tcgen05FenceAfterOp())
     return stage
 
 
 def consumer_release(op: ConsumerReleaseOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    _release(pipe_on(op, lowering), args[0], lowering)
+    if op.last is None:
+        _release(pipe_on(op, lowering), args[0], lowering)
     return lowering.emit.integer(0)
 
 

@@ -39,21 +39,21 @@ def separate_products(switch: AgentSwitchOp, plan: MmaAgentPlan) -> AgentSwitchO
     work = switch.agents[0].block
     before = Builder.before(switch)
     before.location = switch.location
-    memory, base = _open_before(switch, work)
+    memory, base = open_before(switch, work)
     pipes = AccumulatorPipes(plan, base, before)
     scales = [buffer for each in plan.loops for buffer in each.scales]
     for buffer in scales:
-        _outlive_agents(buffer, before)
+        outlive_agents(buffer, before)
     program = _MmaProgram(plan, pipes).program(work)
     _Epilogue(pipes).rewrite(work)
     release = next(op for op in work.operations if isinstance(op, tileas.TensorReleaseOp) and op.memory is memory)
     for buffer in [*(buffer for pipe in pipes.rings for buffer in pipe.buffers), *scales]:
         work.insert_before(tileas.TensorDeallocOp(buffer, location=release.location), release)
     Builder.at_end(program, switch.location).insert(YieldOp.create(()))
-    return _with_agent(switch, program)
+    return with_agent(switch, program)
 
 
-def _open_before(switch: AgentSwitchOp, work: Block) -> tuple[Value, Value]:
+def open_before(switch: AgentSwitchOp, work: Block) -> tuple[Value, Value]:
     """Has the columns of the first agent reserved for all agents, before they begin."""
     opened: Any = next(op for op in work.operations if isinstance(op, tileas.TensorOpenOp))
     reserve: Any = opened.memory.defining_op
@@ -69,14 +69,14 @@ def _open_before(switch: AgentSwitchOp, work: Block) -> tuple[Value, Value]:
     return reserve.result, opened.result
 
 
-def _outlive_agents(buffer: Value, builder: Builder) -> None:
+def outlive_agents(buffer: Value, builder: Builder) -> None:
     """Has a buffer of the first agent live from before all agents until it is given back."""
     for user in [user for user in buffer.users if isinstance(user, tileas.TensorDeallocOp)]:
         user.erase()
     builder.insert(buffer.defining_op.detach())
 
 
-def _with_agent(switch: AgentSwitchOp, program: Block) -> AgentSwitchOp:
+def with_agent(switch: AgentSwitchOp, program: Block) -> AgentSwitchOp:
     regions = [*(Region().take_blocks(region) for region in switch.agents), Region([program])]
     attributes = dict(switch.attributes)
     attributes["num_agents_per_group"] = DenseArrayAttr(i32, [*switch.num_agents_per_group.elements, 1])
@@ -184,12 +184,12 @@ class _Epilogue(Consumer):
         self._by_loop = pipes.by_loop
 
     def rewrite(self, work: Block) -> None:
-        around = {outer for loop in self._by_loop for outer in _around(loop, work)}
+        around = {outer for loop in self._by_loop for outer in loops_around(loop, work)}
         for loop, pipe in self._by_loop.items():
             _pass_by(loop, pipe.loop.commit)
         places = {op: number for number, op in enumerate(inner for outer in work.operations for inner in outer.walk())}
         for op in sorted(around, key=lambda op: -places[op]):  # what is inside comes first
-            _drop_unchanged(op)
+            drop_unchanged(op)
         super().rewrite(work)
         for loop, pipe in self._by_loop.items():
             loop.erase()
@@ -220,7 +220,7 @@ class _Epilogue(Consumer):
         at[pipe] = behind.insert(tileas.IncIterOp(at[pipe])).results[0]
 
 
-def _around(loop: Operation, work: Block) -> Iterator[Operation]:
+def loops_around(loop: Operation, work: Block) -> Iterator[Operation]:
     """The loops and branches of a program that an operation is in."""
     outer = loop.parent_op
     while outer is not None and outer is not work.parent_op:
@@ -235,7 +235,7 @@ def _pass_by(loop: scf.ForOp, commit: tileas.TensorCommitOp) -> None:
     commit.result.replace_all_uses_with(commit.count)
 
 
-def _drop_unchanged(op: Operation) -> None:
+def drop_unchanged(op: Operation) -> None:
     """Removes loop-carried values that every iteration yields unchanged, and results of a branch that are one value
     whichever way it goes."""
     if isinstance(op, scf.ForOp):

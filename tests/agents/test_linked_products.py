@@ -1,0 +1,91 @@
+"""Attention on sm_100: a warp of its own issues both products, that of the next iteration's scores first, while the
+warps that compute have the exponentials of this one."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
+from tests.kernels.dots import attention_in_two_loops, attention_like
+from tests.kernels.views import Kernel
+
+GPU = "sm_100"
+
+
+def attention(ctas: int = 2, steps: int = 4, rows: int = 64, columns: int = 64, depth: int = 64) -> Kernel:
+    return attention_like(ctas, rows=rows, columns=columns, depth=depth, steps=steps, gpu_name=GPU, halved=True)
+
+
+def two_loops(first: int, second: int, rows: int = 64, ctas: int = 1) -> Kernel:
+    return attention_in_two_loops(first, second, ctas, rows=rows, columns=64, depth=64, gpu_name=GPU)
+
+
+def agents(kernel: Kernel, **options) -> str:
+    """The warps of each agent, as they are in the end."""
+    text = kernel.compiled(GPU, emit="tileas", **{**SPECIALIZED, **options}).text
+    found = re.search(r"num_warps = \[([^]]*)]", text)
+    return "" if found is None else found[1]
+
+
+KERNELS = {
+    "64 rows": lambda: attention(),
+    "64 rows, more steps than stages": lambda: attention(steps=9, columns=32, depth=32),
+    "128 rows": lambda: attention(rows=128),
+    "two steps": lambda: attention(steps=2),
+    "two loops": lambda: two_loops(2, 3),
+    "two loops of 128 rows": lambda: two_loops(3, 2, rows=128),
+}
+RUN = [
+    *((name, "host") for name in KERNELS),
+    *((name, maps) for name in ("64 rows", "two loops") for maps in ("none", "device")),
+]
+
+
+@pytest.mark.parametrize(("name", "maps"), RUN)
+def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
+    kernel = KERNELS[name]()
+    loads = 4 if maps == "none" else 1
+    assert agents(kernel, tensor_maps=maps) == f"4, {loads}, 1"
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    assert assemble(artifact.text, GPU).stack == 0
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_number_of_iterations_that_is_known_at_run_time(maps, steps):
+    """The first product of an iteration stands before the loop, in a branch for loops that do not run."""
+    kernel = attention(steps=max(steps, 1))
+    constant = f"%steps = constant <i32: {max(steps, 1)}> : tile<i32>"
+    unknown = "%bx, %by, %bz = get_tile_block_id : tile<i32>\n    %more = constant <i32: {}> : tile<i32>\n" \
+              "    %steps = addi %bx, %more : tile<i32>"  # fmt: skip
+    assert kernel.text.count(constant) == 1
+    nothing = (np.zeros((64, 64)), np.full((64, 1), -10000.0), np.full((64, 1), 3.0))
+    wanted = kernel.expected if steps else tuple(each.astype(np.float32) for each in nothing)
+    other = kernel._replace(text=kernel.text.replace(constant, unknown.format(steps)), expected=wanted)
+    assert agents(other, tensor_maps=maps) == f"4, {4 if maps == 'none' else 1}, 1"
+    artifact = other.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    for seed in SEEDS:
+        other.emulated(artifact, seed)
+
+
+ORDERS = re.compile(r"tcgen05\.(?:commit|fence::|alloc|dealloc|wait)[^;]*;")
+
+
+def test_nothing_that_orders_is_superfluous():
+    kernel = attention(steps=9, columns=32, depth=32)
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
+    # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.
+    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith("fence.mbarrier_init")]
+    code = artifact.text
+    found += [(each[0], code[: each.start()] + code[each.end() :]) for each in ORDERS.finditer(code)]
+    assert sum("tcgen05.commit" in line for line, _ in found) == 7
+
+    def judge(code: str, seed: int | None) -> None:
+        kernel.emulated(artifact, seed, code)
+
+    assert [line for line, broken in found if survives(broken, judge)] == []

@@ -1,0 +1,309 @@
+"""Which loops have products that threads compute between can leave these to an agent of their own, as attention can.
+
+An iteration of such a loop multiplies, has threads compute with the result, and multiplies what they have stored: the
+scores of attention, their exponentials, and the product of these that adds to what the iterations before have left,
+once threads have rescaled it.  An agent of one warp that multiplies has the scores of the next iteration issued before
+it waits for the exponentials of this one: threads that compute find them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tileiras.analysis.copied_loads import is_zero
+from tileiras.analysis.pipes import pipe_of
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ConsumerWaitOp, IncIterOp
+from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
+from tileiras.layout.encoding import is_in_shared
+from tileiras.layout.tensor_memory import COLUMNS
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets.pipe_protocol import TENSOR_MEMORY
+
+from .producer_slice import AgentSlice, NotSeparable, is_inside
+
+_FILLS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.StoreTensorOp)
+"""What writes to a buffer in shared memory."""
+
+
+class LinkedDot(NamedTuple):
+    """A product, the group that it is, and what threads do in its block with its accumulator, or with its A: between
+    the first and the last of these operations the stage of a pipe is theirs."""
+
+    dot: tileas.TensorDotOp
+    commit: tileas.TensorCommitOp
+    is_ahead: bool
+    """Whether nothing that threads compute in its iteration goes into it."""
+    first: Operation
+    last: Operation
+    buffers: list[Value]
+    """What the product and threads hand to each other: its accumulator, behind A where threads store that."""
+
+
+class LinkedLoop(NamedTuple):
+    """A loop, its products, and the operations of its block that leave with them."""
+
+    loop: scf.ForOp
+    dots: list[LinkedDot]
+    moved: list[Operation]
+    carried: list[int]
+    """The numbers of the values that these carry on."""
+    fixed: list[Operation]
+    """The copies of operands that do not change in the loop."""
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What loops have in common that go on with each other's pipes."""
+        return tuple((each.buffers[0].type, *each.buffers[1:]) for each in self.dots)
+
+
+class FixedOperand(NamedTuple):
+    """A buffer in shared memory with an operand of the products of some loops of one block, what threads fill it by,
+    and the copies by which products read it."""
+
+    buffer: Value
+    fill: Operation
+    copies: list[Operation]
+    loops: list[scf.ForOp]
+
+
+class LinkedPlan(NamedTuple):
+    """The loops of a kernel whose products leave, the operands that threads fill, and what their agent repeats."""
+
+    loops: list[LinkedLoop]
+    fixed: list[FixedOperand]
+    slice: AgentSlice
+
+
+def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan | None:
+    """The plan for the products of the first agent of a switch, which computes; None where threads do not compute
+    between products in loops.  Raises NotSeparable, with the reason."""
+    program = switch.agents[0].block
+    inside = [op for outer in program.operations for op in outer.walk()]
+    dots: list[Any] = [op for op in inside if isinstance(op, tileas.TensorDotOp)]
+    loops: dict[Any, list[Any]] = {}
+    for dot in dots:
+        loops.setdefault(dot.parent_op, []).append(dot)
+    if not any(isinstance(dot.a.type, tileas.TensorBufferType) for dot in dots):
+        return None
+    for dot in dots:
+        if not isinstance(dot.parent_op, scf.ForOp):
+            raise NotSeparable(dot, "one of them is in no loop")
+    found = [_Loop(loop, own).plan() for loop, own in loops.items()]
+    _check_waits(inside, found)
+    fixed = _fixed_operands(found)
+    _check_columns(func, found)
+    needed = AgentSlice(switch, set(func.body.blocks[0].operations))
+    for each in found:
+        needed.take(each.loop, _taken(each))
+    for operand in fixed:
+        for copy in operand.copies:
+            needed.take(copy, [copy.stage])  # type: ignore[attr-defined]
+    needed.close()
+    return LinkedPlan(found, fixed, needed)
+
+
+def _check_columns(func: aa.FuncOp, loops: Iterable[LinkedLoop]) -> None:
+    """Each accumulator and each A has columns for the whole kernel; loops of a kind share theirs."""
+    buffers: dict[Any, int] = {}
+    for each in loops:
+        for number, dot in enumerate(each.dots):
+            buffers[each.kind, number] = dot.buffers[0].type.columns  # type: ignore[attr-defined]
+            buffers.update((kept, kept.type.columns) for kept in dot.buffers[1:])  # type: ignore[attr-defined]
+    taken, most = sum(buffers.values()), COLUMNS // (func.kernel_spec.occupancy or 1)
+    if taken > most:
+        reason = f"accumulators and operands of their own take {taken} columns of tensor memory, of which a CTA has"
+        raise NotSeparable(next(iter(loops)).loop, f"{reason} {most}")
+
+
+def _check_waits(inside: Iterable[Operation], loops: list[LinkedLoop]) -> None:
+    """That threads wait for groups where the loops are, or around these, and there are no other groups."""
+    blocks: set[Block | None] = set()
+    for each in loops:
+        op: Operation | None = each.loop.body.block.first
+        while op is not None and op.parent is not None:
+            blocks.add(op.parent)
+            op = op.parent_op
+    commits = {dot.commit for each in loops for dot in each.dots}
+    for op in inside:
+        if isinstance(op, tileas.TensorCommitOp) and op not in commits:
+            raise NotSeparable(op, "their groups are not one product each")
+        if isinstance(op, tileas.TensorWaitOp) and op.parent not in blocks:
+            raise NotSeparable(op, "threads wait for them in a branch")
+
+
+# ---- one loop --------------------------------------------------------------------------------------------------------
+
+
+class _Loop:
+    """The plan of a loop with products.  Methods raise NotSeparable."""
+
+    def __init__(self, loop: scf.ForOp, dots: list[tileas.TensorDotOp]) -> None:
+        self._loop = loop
+        self._block = loop.body.block
+        self._dots = dots
+        self._places = {op: number for number, op in enumerate(self._block.operations)}
+        self._moved: dict[Operation, None] = {}
+        self._fixed: dict[Operation, None] = {}
+        self._carried: dict[int, None] = {}
+
+    def plan(self) -> LinkedLoop:
+        dots = [self._dot(dot) for dot in self._dots]
+        if not any(each.is_ahead for each in dots) or all(each.is_ahead for each in dots):
+            raise NotSeparable(self._loop, "no thread computes between two of an iteration")
+        for dot in self._dots:
+            self._moved[dot] = None
+            self._need(dot.adds)
+            for value in (dot.a, dot.b):
+                if isinstance(value.type, TensorType):
+                    self._need(value)
+        rings = {copy.buffer for copy in self._moved if isinstance(copy, tileas.CopyOp)}
+        for op in self._loop.walk():
+            if isinstance(op, (ConsumerWaitOp, ConsumerReleaseOp)):
+                self._take_from_ring(op, rings)
+        for op in self._block.operations:
+            if isinstance(op, IncIterOp) and self._number(op.iterator) in self._carried:
+                self._moved[op] = None
+        for number in self._carried:
+            end = self._block.last.operands[number]  # type: ignore[union-attr]
+            if end.defining_op not in self._moved and is_inside(end, self._loop):
+                raise NotSeparable(self._loop, "what it carries for them is computed by threads")
+        moved = sorted(self._moved, key=lambda op: self._places[op])
+        return LinkedLoop(self._loop, dots, moved, sorted(self._carried), list(self._fixed))
+
+    def _dot(self, dot: Any) -> LinkedDot:
+        if dot.atom.is_of_pair or dot.scales:
+            raise NotSeparable(dot, "they are those of two CTAs, or have scales")
+        commit = dot.next
+        if not isinstance(commit, tileas.TensorCommitOp):
+            raise NotSeparable(dot, "their groups are not one product each")
+        place = self._places[dot]
+        if isinstance(dot.a.type, tileas.TensorBufferType):
+            touched = [*self._touched(dot.a), *self._touched(dot.buffer)]
+            if not touched or any(self._places[op] > place for op in touched):
+                raise NotSeparable(dot, "threads use what one of them has left in the same iteration")
+            if is_inside(dot.buffer, self._loop):
+                raise NotSeparable(dot, "an accumulator of what threads have stored does not outlive its iteration")
+            return LinkedDot(dot, commit, False, *self._ends(touched), [dot.a, dot.buffer])
+        touched = self._touched(dot.buffer)
+        fresh = is_zero(dot.adds) and isinstance(dot.buffer.defining_op, tileas.TensorAllocOp)
+        if not fresh or not is_inside(dot.buffer, self._loop):
+            raise NotSeparable(dot, "an accumulator of what is loaded outlives its iteration")
+        if not touched or any(self._places[op] < place for op in touched):
+            raise NotSeparable(dot, "threads write to an accumulator of what is loaded")
+        return LinkedDot(dot, commit, True, *self._ends(touched), [dot.buffer])
+
+    def _touched(self, buffer: Value) -> list[Operation]:
+        """The operations of the block in which threads load from a buffer, or store there."""
+        found: list[Operation] = []
+        for user in buffer.users:
+            around = self._block.find_ancestor_op(user)
+            if around is None:
+                continue
+            if isinstance(user, tileas.TensorSliceOp):
+                found += self._touched(user.result)
+            elif isinstance(user, tileas.TensorDotOp):
+                if user.parent is not self._block or buffer is not user.buffer and user.a is not buffer:
+                    raise NotSeparable(user, "one of them reads what another one has left")
+            elif not isinstance(user, tileas.TensorDeallocOp):
+                found.append(around)
+        return found
+
+    def _ends(self, touched: list[Operation]) -> tuple[Operation, Operation]:
+        ordered = sorted(touched, key=lambda op: self._places[op])
+        return ordered[0], ordered[-1]
+
+    def _number(self, value: Value) -> int | None:
+        """The number of a value that the loop carries."""
+        is_carried = isinstance(value, BlockArgument) and value.block is self._block and value.index > 0
+        return value.index - 1 if is_carried else None  # type: ignore[attr-defined]
+
+    def _need(self, value: Value) -> None:
+        """Follows an operand of a product to what its agent does for it."""
+        number = self._number(value)
+        if number is not None:
+            if number not in self._carried:
+                self._carried[number] = None
+                self._need(self._block.last.operands[number])  # type: ignore[union-attr]
+            return
+        op: Any = value.defining_op
+        if op is None or op in self._moved:
+            return
+        if isinstance(op, tileas.CopyOp) and not is_inside(value, self._loop):
+            self._fixed[op] = None
+            return
+        if not is_inside(value, self._loop):
+            if is_in_shared(value.type):  # a view of such a copy
+                for operand in op.operands:
+                    self._need(operand)
+            return
+        if op.parent is not self._block or op.regions:
+            raise NotSeparable(op, "one of their operands is made in a branch")
+        if isinstance(op, tileas.CopyOp) and all(user.name != names.CREATE_PIPELINE for user in op.buffer.users):
+            raise NotSeparable(op, "threads write one of their operands to shared memory")
+        self._moved[op] = None
+        for operand in op.operands:
+            if not isinstance(operand.type, (tileas.BufferType, aa.MemTokenType)):
+                self._need(operand)
+
+    def _take_from_ring(self, op: Any, rings: set[Value]) -> None:
+        """A wait for a stage of a ring whose tiles products read, or the release of one."""
+        pipe = pipe_of(op.token)
+        if pipe is None or not any(buffer in rings for buffer in pipe.buffers):
+            return
+        if op.parent is not self._block or pipe.kinds[1] != TENSOR_MEMORY:
+            raise NotSeparable(op, "threads hold the stage of an operand")
+        self._moved[op] = None
+        if isinstance(op, ConsumerWaitOp):
+            self._need(op.iterator)
+
+
+def _fills(buffer: Value) -> list[Operation]:
+    return [user for user in buffer.users if isinstance(user, _FILLS)]
+
+
+def _taken(each: LinkedLoop) -> Iterator[Value]:
+    """The values from elsewhere that the products of a loop take, accumulators apart."""
+    loop = each.loop
+    yield from (loop.lower_bound, loop.upper_bound, loop.step)
+    yield from (loop.init_args[number] for number in each.carried)
+    for op in each.moved:
+        for value in op.operands:
+            if not isinstance(value.type, (tileas.TensorBufferType, aa.MemTokenType)) and not is_inside(value, loop):
+                yield value
+
+
+# ---- operands that do not change -------------------------------------------------------------------------------------
+
+
+def _fixed_operands(loops: list[LinkedLoop]) -> list[FixedOperand]:
+    """The buffers of operands that products of loops read and threads have filled before."""
+    found: dict[Value, FixedOperand] = {}
+    for each in loops:
+        for copy in each.fixed:
+            buffer: Any = copy.buffer  # type: ignore[attr-defined]
+            fills = _fills(buffer)
+            made = buffer.defining_op
+            ends = (*fills, *(user for user in buffer.users if isinstance(user, tileas.DeallocTensorOp)))
+            beside = [user for user in buffer.users if user not in ends]
+            if made is None or made.name != tileas.AllocTensorOp.name or len(fills) != 1 or buffer.type.stages != 1:
+                raise NotSeparable(copy, "an operand that does not change is filled in several parts")
+            if not all(isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type) for user in beside):
+                raise NotSeparable(copy, "threads read an operand that does not change")
+            if fills[0].parent is not each.loop.parent or not fills[0].is_before_in_block(each.loop):
+                raise NotSeparable(copy, "an operand that does not change is filled elsewhere")
+            operand = found.setdefault(buffer, FixedOperand(buffer, fills[0], [], []))
+            if operand.copies and copy.parent is not operand.copies[0].parent:
+                raise NotSeparable(copy, "an operand that does not change is read elsewhere")
+            if copy not in operand.copies:
+                operand.copies.append(copy)
+            if each.loop not in operand.loops:
+                operand.loops.append(each.loop)
+    return list(found.values())
+
+

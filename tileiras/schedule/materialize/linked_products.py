@@ -1,0 +1,434 @@
+"""Products that threads compute between go to an agent of their own, which issues those of the next iteration first.
+
+    for %i ... {                           agent that computes           agent that multiplies
+      dot %q, %k into %s; commit             for %i ... {                  for %i ... {
+      wait                                     consumer_wait                 producer_acquire
+      %x = load %s                             %x = load of the stage        dot %q, %k into the stage
+      %y = exponentials of %x          ->      consumer_release              producer_commit
+      scale %o; store %y into %p               %y = ...                      consumer_wait
+      dot %p, %v into %o; commit               producer_acquire              dot %p, %v into %o
+    }                                          scale %o; store %y into %p    consumer_release
+                                               producer_commit             }
+                                             }
+
+The stages of the first pipe are accumulators, those of the second one are an A and the accumulator that threads have
+rescaled: who has acquired the stage may touch them.  The agent's loop is then rotated, so that it issues the first
+product of iteration i + 1 before it waits for what the second one of iteration i reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.pipes import pipe_of
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
+from tileiras.ir import Block, Builder, Operation, Region, UnitAttr, Value
+from tileiras.schedule.induction_variable import trip_count
+from tileiras.schedule.linked_products_plan import FixedOperand, LinkedDot, LinkedLoop, LinkedPlan
+from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, OPERAND_STORES, PRODUCTS, RUNS, STORES, TENSOR_MEMORY
+
+from .agent_program import AgentProgram
+from .consumer_program import Consumer
+from .mma_agent import drop_unchanged, loops_around, open_before, outlive_agents, with_agent
+from .pipes import create_pipe
+from .rotation import rotate
+from .unspecialized import mark_fresh
+
+
+def separate_linked_products(switch: AgentSwitchOp, plan: LinkedPlan) -> AgentSwitchOp:
+    """Gives the products of a plan to a further, last agent, of as many warps as the first one; returns the switch in
+    the place of the one that is given."""
+    work = switch.agents[0].block
+    before = Builder.before(switch)
+    before.location = switch.location
+    memory, base = open_before(switch, work)
+    kept = list(dict.fromkeys(buffer for each in plan.loops for dot in each.dots for buffer in dot.buffers[1:]))
+    for buffer in kept:
+        outlive_agents(buffer, before)
+    pipes = LinkedPipes(plan, base, before)
+    program = _Program(plan, pipes)
+    block = program.program(work)
+    _Computing(plan, pipes).rewrite(work)
+    release = next(op for op in work.operations if isinstance(op, tileas.TensorReleaseOp) and op.memory is memory)
+    for buffer in dict.fromkeys((*kept, *(buffer for pipe in pipes.rings for buffer in pipe.own))):
+        work.insert_before(tileas.TensorDeallocOp(buffer, location=release.location), release)
+    for buffer in pipes.fixed:
+        if not any(isinstance(user, tileas.DeallocTensorOp) for user in buffer.users):
+            work.insert_before(tileas.DeallocTensorOp(buffer, location=release.location), release)
+    Builder.at_end(block, switch.location).insert(YieldOp.create(()))
+    new = with_agent(switch, block)
+    for loop, slots in program.overlapping:
+        rotate(loop, slots, lambda _: ())
+    _release_no_further(block)
+    mark_fresh(block)
+    mark_fresh(work)
+    return new
+
+
+# ---- pipes -----------------------------------------------------------------------------------------------------------
+
+
+class LinkedPipe:
+    """A pipe between the agent that multiplies and threads that compute: of accumulators, of operands with the
+    accumulators that they add to, or of an operand that does not change."""
+
+    __slots__ = ("buffers", "consumer", "own", "producer")
+
+    def __init__(self, buffers: list[Value], own: list[Value], kinds: tuple[str, str], builder: Builder) -> None:
+        self.buffers = buffers
+        self.own = own
+        """Those in tensor memory that are the pipe's own."""
+        self.producer, self.consumer = create_pipe(builder, buffers, 1, *kinds)
+
+
+class LinkedPipes:
+    """The pipes of the products of a kernel.  For `Consumer` no loop has some that it drains a stage of by itself."""
+
+    def __init__(self, plan: LinkedPlan, base: Value, builder: Builder) -> None:
+        self.by_loop: dict[Operation, list[LinkedPipe]] = {}
+        """A pipe for each product of a loop; loops of a kind share theirs."""
+        self.fixed: dict[Value, LinkedPipe] = {}
+        """By the buffers of operands that do not change."""
+        self.fills = {each.fill: each for each in plan.fixed}
+        of_kind: dict[Any, list[LinkedPipe]] = {}
+        for each in plan.loops:
+            if each.kind not in of_kind:
+                of_kind[each.kind] = [self._pipe(dot, base, builder) for dot in each.dots]
+            self.by_loop[each.loop] = of_kind[each.kind]
+        for operand in plan.fixed:
+            builder.location = operand.buffer.defining_op.location  # type: ignore[union-attr]
+            builder.insert(operand.buffer.defining_op.detach())  # type: ignore[union-attr]
+            filled = STORES if isinstance(operand.fill, tileas.StoreTensorOp) else RUNS
+            self.fixed[operand.buffer] = LinkedPipe([operand.buffer], [], (filled, TENSOR_MEMORY), builder)
+        shared = [pipe for pipes in of_kind.values() for pipe in pipes]
+        self.rings = [*shared, *self.fixed.values()]
+
+    def _pipe(self, dot: LinkedDot, base: Value, builder: Builder) -> LinkedPipe:
+        builder.location = dot.dot.location
+        own = builder.insert(tileas.TensorAllocOp(base, result=dot.buffers[0].type)).results[0]
+        kinds = (PRODUCTS, ACCUMULATOR_LOADS) if dot.is_ahead else (OPERAND_STORES, TENSOR_MEMORY)
+        return LinkedPipe([own, *dot.buffers[1:]], [own], kinds, builder)
+
+    def of(self, loop: Operation) -> list[LinkedPipe]:
+        return []
+
+    def inside(self, op: Operation) -> list[LinkedPipe]:
+        """The pipes of an operation that is such a loop or fills an operand, and of those in it, in order."""
+        found: dict[LinkedPipe, None] = {}
+        for inner in op.walk():
+            found.update(dict.fromkeys(self.by_loop.get(inner, ())))
+            if inner in self.fills:
+                found[self.fixed[self.fills[inner].buffer]] = None
+        return list(found)
+
+
+# ---- the agent that multiplies ---------------------------------------------------------------------------------------
+
+
+class _Program(AgentProgram[LinkedPipe]):
+    """Writes the program of the agent that multiplies."""
+
+    def __init__(self, plan: LinkedPlan, pipes: LinkedPipes) -> None:
+        super().__init__(plan.slice)
+        self._pipes = pipes
+        self._loops = {each.loop: each for each in plan.loops}
+        self._copies = {copy for each in plan.fixed for copy in each.copies}
+        self._fixed = plan.fixed
+        self._held: dict[Value, Value] = {}
+        """Buffers of operands that do not change -> the tokens of the waits for them."""
+        self.overlapping: list[tuple[scf.ForOp, dict[Operation, tuple[int, int]]]] = []
+        """Loops, and stages and places of their operations."""
+
+    def program(self, work: Block) -> Block:
+        """What the agent does while `work` is done."""
+        fills = {pipe: pipe.producer for pipe in self._pipes.rings if _is_filled_by_products(pipe)}
+        drains = {pipe: pipe.consumer for pipe in self._pipes.rings if pipe not in fills}
+        return self._written(work, {**fills, **drains})
+
+    def _is_own(self, op: Operation) -> bool:
+        return op in self._loops or op in self._copies
+
+    def _inside(self, op: Operation) -> list[LinkedPipe]:
+        return self._pipes.inside(op)
+
+    def _do(self, op: Operation, builder: Builder, at: dict[LinkedPipe, Value]) -> None:
+        each = self._loops.get(op)
+        if each is None:
+            builder.insert(op.clone(self._values))
+            return
+        mine = [fixed for fixed in self._fixed if each.loop in fixed.loops]
+        for fixed in mine:
+            self._wait(fixed, builder, at)
+        self._multiply(each, builder, at)
+        for fixed in mine:
+            if fixed.loops[-1] is each.loop:
+                builder.insert(tileas.ConsumerReleaseOp(self._held.pop(fixed.buffer)))
+
+    def _wait(self, fixed: FixedOperand, builder: Builder, at: dict[LinkedPipe, Value]) -> None:
+        if fixed.buffer not in self._held:
+            pipe = self._pipes.fixed[fixed.buffer]
+            self._held[fixed.buffer] = builder.insert(tileas.ConsumerWaitOp(pipe.consumer, at[pipe])).results[0]
+            at[pipe] = builder.insert(tileas.IncIterOp(at[pipe])).results[0]
+
+    def _multiply(self, each: LinkedLoop, builder: Builder, at: dict[LinkedPipe, Value]) -> None:
+        """The loop, with what its products wait for and signal."""
+        loop, pipes = each.loop, self._pipes.by_loop[each.loop]
+        inits = [*(self._of(loop.init_args[n]) for n in each.carried), *(at[pipe] for pipe in pipes)]
+        bounds = [self._of(value) for value in (loop.lower_bound, loop.upper_bound, loop.step)]
+        body = Block([bounds[0].type, *(value.type for value in inits)])
+        values = dict(self._values)
+        values[loop.induction_variable] = body.arguments[0]
+        values.update(zip((loop.iter_args[n] for n in each.carried), body.arguments[1:]))
+        iterators = dict(zip(pipes, body.arguments[1 + len(each.carried) :]))
+        inner = Builder.at_end(body, loop.location)
+        by_dot = {dot.dot: (dot, pipe) for dot, pipe in zip(each.dots, pipes)}
+        stages: dict[Operation, int] = {}
+        stage_of = _stages(each)
+        for op in each.moved:
+            last = body.last
+            inner.location = op.location
+            if op in by_dot:
+                _issue(*by_dot[op], values, iterators, inner)
+            else:
+                inner.insert(op.clone(values))
+            made = body.first if last is None else last.next
+            while made is not None:
+                stages[made] = stage_of[op]
+                made = made.next
+        ends = [values.get(end := loop.yield_op.operands[n], end) for n in each.carried]
+        inner.insert(scf.YieldOp.create([*ends, *(iterators[pipe] for pipe in pipes)]))
+        attributes: dict[str, Any] = {tileas.LOOP_SCHEDULE: tileas.LoopScheduleAttr(tileas.SERIAL, 1)}
+        if loop.unsignedCmp is not None:
+            attributes["unsignedCmp"] = loop.unsignedCmp
+        types = [value.type for value in inits]
+        new = scf.ForOp.create((*bounds, *inits), types, attributes, (Region([body]),), location=loop.location)
+        builder.insert(new)
+        self._values.update(zip((loop.results[n] for n in each.carried), new.results))
+        at.update(zip(pipes, new.results[len(each.carried) :]))
+        # The next iteration's come first: in the order of their stages, and of the program in each.
+        places = sorted(stages, key=lambda op: stages[op])
+        self.overlapping.append((new, {op: (stages[op], place) for place, op in enumerate(places)}))
+
+
+def _is_filled_by_products(pipe: LinkedPipe) -> bool:
+    return pipe.producer.defining_op.kinds[0] == PRODUCTS  # type: ignore[union-attr]
+
+
+def _stages(each: LinkedLoop) -> dict[Operation, int]:
+    """Of the operations that move: 1 for products of what threads have stored and for what only these need."""
+    found: dict[Operation, int] = {dot.dot: int(not dot.is_ahead) for dot in each.dots}
+    stages = dict(found)
+    moving_on = [op for op in each.moved if isinstance(op, tileas.IncIterOp)]
+    for op in reversed([op for op in each.moved if op not in found and op not in moving_on]):
+        if isinstance(op, tileas.ConsumerReleaseOp):
+            buffers = op.token.defining_op.token.defining_op.buffers  # type: ignore[union-attr]
+            stages[op] = max(found[dot] for dot in found if _reads(dot, buffers))
+        else:
+            users = (user for result in op.results for user in result.users)
+            stages[op] = min((stages[user] for user in users if user in stages), default=0)
+    for op in moving_on:  # beside the wait that goes by the iterator
+        stages[op] = min((stages[user] for user in op.iterator.users if user in stages), default=0)
+    return stages
+
+
+def _reads(dot: Operation, buffers: Any) -> bool:
+    """Whether a product reads a tile of a ring with these buffers."""
+    pending = list(dot.operands)
+    while pending:
+        op = pending.pop().defining_op
+        if isinstance(op, tileas.CopyOp):
+            if op.buffer in buffers:
+                return True
+        elif isinstance(op, tileas.VIEW_LIKE):
+            pending += op.operands
+    return False
+
+
+def _issue(
+    each: LinkedDot, pipe: LinkedPipe, values: dict[Value, Value], iterators: dict[LinkedPipe, Value], builder: Builder
+) -> None:
+    """A product, between the wait for its stage and the signal behind it."""
+    at = iterators[pipe]
+    if each.is_ahead:
+        token = builder.insert(tileas.ProducerAcquireOp(pipe.producer, at)).results[0]
+    else:
+        token = builder.insert(tileas.ConsumerWaitOp(pipe.consumer, at)).results[0]
+    values.update(zip(each.buffers, pipe.buffers))
+    builder.insert(each.dot.clone(values))
+    builder.insert((tileas.ProducerCommitOp if each.is_ahead else tileas.ConsumerReleaseOp)(token))
+    iterators[pipe] = builder.insert(tileas.IncIterOp(at)).results[0]
+
+
+def _release_no_further(program: Block) -> None:
+    """Marks the last release of a stage that another agent would fill again, where none waits for it in the end."""
+    released: dict[Operation, Operation] = {}
+    for op in (inner for outer in program.operations for inner in outer.walk()):
+        if isinstance(op, tileas.ConsumerReleaseOp):
+            pipe: Any = pipe_of(op.token)
+            released.pop(pipe, None)
+            is_awaited = any(isinstance(user, tileas.ProducerTailOp) for user in pipe.producer.users)
+            if next(iter(scf.loops_around(op)), None) is None and not is_awaited:
+                released[pipe] = op
+    for op in released.values():
+        op.attributes["last"] = UnitAttr()
+
+
+# ---- the agent that computes -----------------------------------------------------------------------------------------
+
+
+class _Computing(Consumer):
+    """Rewrites the program of the agent that computes, in place, to hand stages to the one that multiplies."""
+
+    def __init__(self, plan: LinkedPlan, pipes: LinkedPipes) -> None:
+        super().__init__(pipes)  # type: ignore[arg-type]
+        self._loops = {each.loop: each for each in plan.loops}
+        self._linked = pipes
+        self._copies = [copy for each in plan.fixed for copy in each.copies]
+        self._fixed = {each.buffer: each for each in plan.fixed}
+        self._runs = {loop: bool(trip_count(loop)) for loop in self._loops}
+        """Whether a loop is known to run."""
+
+    def rewrite(self, work: Block) -> None:
+        around = {outer for loop in self._loops for outer in loops_around(loop, work)}
+        for each in self._loops.values():
+            _pass_by(each)
+        places = {op: number for number, op in enumerate(inner for outer in work.operations for inner in outer.walk())}
+        for op in sorted(around, key=lambda op: -places[op]):  # what is inside comes first
+            drop_unchanged(op)
+        _drop_waits_for_copies(work, set(self._linked.fixed))
+        builder = Builder.at_start(work)
+        ends = {pipe: pipe.consumer if _is_filled_by_products(pipe) else pipe.producer for pipe in self._linked.rings}
+        at: Any = {pipe: builder.insert(tileas.CreateIteratorOp(end)).results[0] for pipe, end in ends.items()}
+        self._block(work, at, runs_once=True)
+        for copy in self._copies:
+            _erase_with_views(copy)
+
+    def _block(self, block: Block, at: Any, runs_once: bool = False) -> None:
+        for op in list(block.operations):
+            if isinstance(op, tileas.TensorWaitOp):
+                self._wait(op, at)
+            elif op in self._linked.fills:
+                self._fill(op, at)
+            elif isinstance(op, tileas.DeallocTensorOp) and op.buffer in self._linked.fixed:
+                self._give_back(op, at)
+            elif self._pipes.inside(op):
+                (self._loop if isinstance(op, scf.ForOp) else self._branch)(op, at, runs_once)  # type: ignore[arg-type]
+
+    def _wait(self, wait: tileas.TensorWaitOp, at: Any) -> None:
+        """Behind a loop: for all products that add to an accumulator of its own."""
+        builder = Builder.before(wait)
+        builder.location = wait.location
+        for pipe in self._linked.rings:
+            if pipe.producer.defining_op.kinds[0] == OPERAND_STORES:  # type: ignore[union-attr]
+                builder.insert(tileas.ProducerTailOp(pipe.producer, at[pipe]))
+        wait.erase()
+
+    def _fill(self, fill: Operation, at: Any) -> None:
+        pipe = self._linked.fixed[self._linked.fills[fill].buffer]
+        builder = Builder.before(fill)
+        builder.location = fill.location
+        token = builder.insert(tileas.ProducerAcquireOp(pipe.producer, at[pipe])).results[0]
+        behind = Builder.after(fill)
+        behind.location = fill.location
+        behind.insert(tileas.ProducerCommitOp(token))
+        at[pipe] = behind.insert(tileas.IncIterOp(at[pipe])).results[0]
+
+    def _give_back(self, dealloc: tileas.DeallocTensorOp, at: Any) -> None:
+        """What takes the place of an operand is behind the products that read it, as threads are that have loaded what
+        they gave.  In a loop over tiles the operand keeps its place."""
+        builder = Builder.before(dealloc)
+        builder.location = dealloc.location
+        if next(iter(scf.loops_around(dealloc)), None) is not None:
+            dealloc.erase()
+        elif not any(self._runs[loop] for loop in self._fixed[dealloc.buffer].loops):
+            pipe = self._linked.fixed[dealloc.buffer]
+            builder.insert(tileas.ProducerTailOp(pipe.producer, at[pipe]))
+
+    def _loop(self, loop: scf.ForOp, at: Any, runs_once: bool) -> None:
+        each = self._loops.get(loop)
+        if each is None:
+            super()._loop(loop, at, runs_once)
+            return
+        pipes = self._linked.by_loop[loop]
+        block = loop.body.block
+        inner = {pipe: block.add_argument(at[pipe].type, loop.location) for pipe in pipes}
+        for dot, pipe in zip(each.dots, pipes):
+            _hand_on(dot, pipe, inner)
+        for op in [op for op in block.operations if isinstance(op, tileas.TensorWaitOp)]:
+            op.erase()
+        same = [*each.carried, *_counts(each)]
+        end = loop.yield_op
+        end.operands = [loop.iter_args[n] if n in same else value for n, value in enumerate(end.operands)]
+        for dot in each.dots:
+            dot.dot.erase()
+            dot.commit.erase()
+        for op in reversed(each.moved):
+            if op.parent is not None and not any(result.has_uses for result in op.results):
+                op.erase()
+        for dot in each.dots:
+            dot.buffers[0].defining_op.erase()  # type: ignore[union-attr]
+        end.operands = (*end.operands, *(inner[pipe] for pipe in pipes))
+        for number in same:
+            loop.iter_args[number].replace_all_uses_with(loop.init_args[number])
+        new = loop.replace_with_additional_yields([at[pipe] for pipe in pipes]).without_carried(same)
+        at.update(zip(pipes, new.results[-len(pipes) :]))
+
+
+def _hand_on(each: LinkedDot, pipe: LinkedPipe, at: dict[LinkedPipe, Value]) -> None:
+    """What threads do with the stage of a pipe in an iteration, between the wait for it and the signal behind."""
+    before, behind = Builder.before(each.first), Builder.after(each.last)
+    before.location, behind.location = each.first.location, each.last.location
+    if each.is_ahead:
+        token = before.insert(tileas.ConsumerWaitOp(pipe.consumer, at[pipe])).results[0]
+        behind.insert(tileas.ConsumerReleaseOp(token))
+    else:
+        token = before.insert(tileas.ProducerAcquireOp(pipe.producer, at[pipe])).results[0]
+        behind.insert(tileas.ProducerCommitOp(token))
+    at[pipe] = behind.insert(tileas.IncIterOp(at[pipe])).results[0]
+    old = each.buffers[0]
+    for user in [user for user in old.users if user is not each.dot]:
+        if isinstance(user, tileas.TensorDeallocOp):
+            user.erase()
+        else:
+            old.replace_uses_in(pipe.buffers[0], [user])
+
+
+def _counts(each: LinkedLoop) -> list[int]:
+    """The numbers of the groups that a loop carries."""
+    loop, counts = each.loop, {dot.commit.count for dot in each.dots}
+    return [n for n, value in enumerate(loop.iter_args) if value in counts]
+
+
+def _pass_by(each: LinkedLoop) -> None:
+    """Has what follows the products of a loop use the numbers and the iterators that there were before."""
+    loop = each.loop
+    for dot in each.dots:
+        dot.commit.result.replace_all_uses_with(dot.commit.count)
+    for number in (*each.carried, *_counts(each)):
+        loop.results[number].replace_all_uses_with(loop.init_args[number])
+
+
+def _erase_with_views(op: Operation) -> None:
+    """Removes an operation and the views of its result, which nothing else uses any more."""
+    for user in list(op.results[0].users):
+        _erase_with_views(user)
+    op.erase()
+
+
+def _drop_waits_for_copies(work: Block, buffers: set[Value]) -> None:
+    """Removes the waits for copies into buffers of pipes, whose mbarriers say when these have landed, where there are
+    no other copies; and the fences for products, of which each pipe has its own."""
+    inside = [op for outer in work.operations for op in outer.walk()]
+    for op in inside:
+        if op.name == names.FENCE_PROXY:
+            op.erase()
+    copies: list[Any] = [op for op in inside if isinstance(op, (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp))]
+    if any(op.buffer not in buffers for op in copies):
+        return
+    for op in inside:
+        waits = isinstance(op, tileas.AsyncWaitOp) and not op.result_token.has_uses
+        if waits or isinstance(op, tileas.AsyncCommitGroupOp):
+            op.erase()
