@@ -2,16 +2,22 @@
 
 Threads that hold copies of an element must not execute its update again; when the old values are wanted in a layout
 with copies, they are handed to the others (`replicas`).
+
+Updates that release or acquire are made by relaxed instructions between two fences where a thread makes several (PTX
+ISA, "Release and Acquire Patterns"): ptxas 13.5 puts a fence of its own beside each instruction that does so by itself,
+which waits for the update before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nvvm.atomics import atomic_form
-from tileiras.ir import FloatType, IntegerType, Operation, Value, VerifyError, i32
+from tileiras.ir import FloatType, IntegerType, Operation, StringAttr, Value, VerifyError, i32
+from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import admits
@@ -25,6 +31,8 @@ from .views import TileAddresses
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileas as tileas
+
+    Atomic = tileas.AtomicCASOp | tileas.AtomicRMWOp | tileas.TiledAtomicRMWOp
 
 # nv_tileaa's names of the operations -> PTX's (nvvm.atom).
 _OPERATIONS = {
@@ -47,26 +55,47 @@ _EXCHANGED_BITS = (16, 32, 64)
 """Widths of `atom.cas` (PTX ISA, "atom"; .b16 from sm_70 on)."""
 
 
-def _order(op: tileas.AtomicCASOp | tileas.AtomicRMWOp | tileas.TiledAtomicRMWOp) -> tuple[str, str]:
+def _order(op: Atomic) -> tuple[str, str]:
     """PTX's order and scope; a weak update is a relaxed one that nobody outside the block looks at."""
     if op.mem_semantic.value == "weak":
         return "relaxed", "gpu"
     return op.mem_semantic.value, SCOPES[op.mem_scope.value]
 
 
-class _Update:
-    """One atomic update, made for each element: its kind, order and scope, and whether the old value is wanted."""
+_RELEASES, _ACQUIRES = ("release", "acq_rel"), ("acquire", "acq_rel")
 
-    def __init__(
-        self,
-        op: tileas.AtomicCASOp | tileas.AtomicRMWOp | tileas.TiledAtomicRMWOp,
-        kind: str,
-        wanted: bool,
-        lowering: FunctionLowering,
-    ) -> None:
+_FENCED_SCOPES = {"cta": "block", "cluster": "cluster", "gpu": "device", "sys": ""}
+"""PTX's names of scopes -> LLVM's."""
+
+
+@contextmanager
+def _ordered(op: Atomic, count: int, lowering: FunctionLowering) -> Iterator[str]:
+    """The order of each of `count` instructions by which a thread makes an update."""
+    order, scope = _order(op)
+    if count == 1 or order == "relaxed":
+        yield order
+        return
+
+    def fence() -> None:
+        whole = llvm.AtomicOrderingAttr("acq_rel"), StringAttr(_FENCED_SCOPES[scope])
+        lowering.emit.insert(llvm.FenceOp(ordering=whole[0], syncscope=whole[1]))
+
+    if order in _RELEASES:
+        fence()
+    yield "relaxed"
+    if order in _ACQUIRES:
+        fence()
+
+
+class _Update:
+    """One atomic update, made for each element: its kind, order and scope, and whether the old value is wanted, as it
+    is of updates that acquire: what acquires reads."""
+
+    def __init__(self, op: Atomic, kind: str, order: str, wanted: bool, lowering: FunctionLowering) -> None:
         self.kind = kind
-        self.order, self.scope = _order(op)
-        self.wanted = wanted
+        asked, self.scope = _order(op)
+        self.order = order
+        self.wanted = wanted or asked in _ACQUIRES
         self.lowering = lowering
 
     def at(self, pointer: Value, values: Sequence[Value], predicate: Value | None) -> Value | None:
@@ -134,8 +163,14 @@ class _Update:
         return emit.bitcast(done.arguments[0], value.type)
 
 
+def _distinct(layout: LinearLayout) -> int:
+    """The elements of a tile that a thread updates."""
+    free = layout.free_variable_masks()["register"]
+    return sum(not register & free for register in range(layout.registers))
+
+
 def _through_pointers(
-    op: tileas.AtomicCASOp | tileas.AtomicRMWOp, kind: str, values: Sequence[Value], lowering: FunctionLowering
+    op: Atomic, kind: str, values: Sequence[Value], lowering: FunctionLowering
 ) -> list[Any]:
     emit = lowering.emit
     layout = lowering.layout(op.pointer)
@@ -144,16 +179,17 @@ def _through_pointers(
     free = layout.free_variable_masks()
     acting = representative(layout, lowering)
     wanted = bool(list(op.data.users))
-    update = _Update(op, kind, wanted, lowering)
     results: list[Any] = []
-    for register in range(layout.registers):
-        first = register & ~free["register"]
-        if first != register:
-            results.append(results[first])
-            continue
-        active = emit.extract(mask, register) if mask is not None else None
-        operands = [emit.extract(v, register) for v in values]
-        results.append(update.at(emit.extract(pointers, register), operands, emit.both(acting, active)))
+    with _ordered(op, _distinct(layout), lowering) as order:
+        update = _Update(op, kind, order, wanted, lowering)
+        for register in range(layout.registers):
+            first = register & ~free["register"]
+            if first != register:
+                results.append(results[first])
+                continue
+            active = emit.extract(mask, register) if mask is not None else None
+            operands = [emit.extract(v, register) for v in values]
+            results.append(update.at(emit.extract(pointers, register), operands, emit.both(acting, active)))
     if not wanted:
         return [None, None]
     return [from_elected(emit.build(results), layout, lowering), None]
@@ -209,6 +245,7 @@ def _sum(
     offset: int,
     values: Value,
     op: tileas.TiledAtomicRMWOp,
+    order: str,
     predicate: Value | None,
     lowering: FunctionLowering,
 ) -> None:
@@ -217,7 +254,7 @@ def _sum(
     sum_, _ = _SUMS[str(element_of(values.type))]
     count = count_of(values.type) // sum_.packed
     words = values if sum_.packed == 1 else emit.bitcast(values, vector_of(i32, count))
-    order, scope = _order(op)
+    _, scope = _order(op)
     vector = f".v{count}" if count > 1 else ""
     instruction = f"red.{order}.{scope}.global.{sum_.operation}{vector}.{sum_.type}"
     text = f"{instruction} {address_text(0, offset)}, {register_list(1, count)};"
@@ -237,11 +274,11 @@ def tiled_atomic_rmw(op: tileas.TiledAtomicRMWOp, args: Sequence[Any], lowering:
     value = lowering.value(op.data)
     free = layout.free_variable_masks()
     acting = representative(layout, lowering)
-    update = _Update(op, _OPERATIONS[op.rmw_mode.value], False, lowering)
     size = _neighbours(op, element_of(value.type), lowering)
     axis = addresses.fastest() if addresses.rank else 0
 
     def combine(width: int, masked: bool) -> None:
+        update = _Update(op, _OPERATIONS[op.rmw_mode.value], order, False, lowering)
         for group in register_groups(layout.registers, vector_bits(layout, axis, width) if width > 1 else ()):
             if group[0] & free["register"]:
                 continue
@@ -249,7 +286,7 @@ def tiled_atomic_rmw(op: tileas.TiledAtomicRMWOp, args: Sequence[Any], lowering:
             predicate = emit.both(acting, addresses.mask(group[0]) if masked else None)
             elements = emit.shuffle(value, group)
             if width > 1:
-                _sum(pointer, offset, elements, op, predicate, lowering)
+                _sum(pointer, offset, elements, op, order, predicate, lowering)
             elif op.multicast is None:
                 update.at(emit.gep(pointer, offset), [elements], predicate)
             else:
@@ -258,5 +295,8 @@ def tiled_atomic_rmw(op: tileas.TiledAtomicRMWOp, args: Sequence[Any], lowering:
                 mode = op.rmw_mode.value
                 multimem.reduce(lowering, mode, emit.gep(pointer, offset), elements, predicate, ordering_of(op))
 
-    by_bounds(addresses, axis, size, combine, lowering)
+    # Updates in switches of multicast memory have orders of their own.
+    count = 1 if op.multicast is not None else _distinct(layout) // size
+    with _ordered(op, count, lowering) as order:
+        by_bounds(addresses, axis, size, combine, lowering)
     return [None]
