@@ -415,6 +415,8 @@ class DiagnosticEngine:
 
     @property
     def has_errors(self) -> bool:
+        if not self.diagnostics:
+            return self._accepted_errors
         return self._accepted_errors or any(d.severity is Severity.ERROR for d in self.diagnostics)
 
     def raise_if_errors(self, code: int = ExitCode.COMPILE_FAILURE) -> None:

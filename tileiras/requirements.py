@@ -8,6 +8,8 @@ instructions that the kernel came to use, so that code without such instructions
 
 from __future__ import annotations
 
+import functools
+
 FAMILIES: tuple[tuple[int, ...], ...] = ((100, 103, 107), (110,), (120, 121))
 """Chips whose family-specific features later members keep (ptxas assembles `sm_100f` for each of the first three)."""
 
@@ -15,6 +17,7 @@ FORMS = ("", "f", "a")
 """Letters from the most portable form to the least; each has all instructions of those before it."""
 
 
+@functools.cache
 def split(chip: str) -> tuple[int, str]:
     """`sm_90a` -> (90, "a")."""
     code = chip.removeprefix("sm_")
@@ -22,6 +25,7 @@ def split(chip: str) -> tuple[int, str]:
     return int(code.removesuffix(letter)), letter
 
 
+@functools.cache
 def form(requirement: str, chip: str) -> str | None:
     """The least letter that the chip's `.target` needs to meet a requirement, None when the chip does not meet it.
 

@@ -139,6 +139,24 @@ def test_a_pass_that_is_left_out_has_nothing_to_do(gpu, name, strategy):
     assert [str(each) for each in stage.diagnostics] == [str(each) for each in whole.diagnostics]
 
 
+@pytest.mark.parametrize("name", ["layer_norm", "matmul_f16"])
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+def test_a_pass_that_adds_no_operations_adds_none(gpu, name):
+    """The stage does not look for names again behind a pass that says so (`adds_operations`)."""
+    options = pipeline.stage("tileas").select(CompileOptions({"gpu-name": gpu, "tensor-maps": "host"}))
+    module = tileiras.compile(BYTECODE / f"{name}.tileirbc", gpu_name=gpu, emit="tileaa").text
+    module = parse_module(module, "k.mlir")
+    names: set[str] = set()
+    kept = 0
+    for item in tileas.passes(options):
+        before = names
+        run(module, [item], verify_each=False)
+        names = {each for op in module.walk() for each in (op.name, *op.attributes)}
+        kept += not item.adds_operations
+        assert item.adds_operations or names <= before, item.name
+    assert kept > 3
+
+
 def test_a_kernel_without_loops_and_dots_leaves_passes_out(monkeypatch):
     ran, run_pass = [], PassManager._run_pass
     monkeypatch.setattr(PassManager, "_run_pass", lambda *given: (ran.append(given[1].name), run_pass(*given)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-from tileiras.ir import UNKNOWN_LOC, Attribute, BytecodeLoc, CallSiteLoc, Location, lookup_attribute
+from tileiras.ir import UNKNOWN_LOC, Attribute, BytecodeLoc, CallSiteLoc, FileLineColLoc, Location, lookup_attribute
 
 from .encoding import Cursor
 from .sections import ByteTable, StringTable
@@ -95,14 +96,11 @@ class DebugInfo:
             column = _position(run, "column number when parsing DILexicalBlockAttr")
             return _attribute("di_lexical_block")(scope, file, line, column)
         if tag == LOC:
-            from tileiras.dialects.cuda_tile import DILoc
-            from tileiras.ir import FileLineColLoc
-
             scope = self._child(run, "scope", "DILocAttr", _local_scopes())
             filename = self.strings.read(run, "file name attribute when parsing FileLineColLoc")
             line = _position(run, "line number when parsing FileLineColLoc")
             column = _position(run, "column number when parsing FileLineColLoc")
-            return DILoc(FileLineColLoc(filename, line, column), scope)
+            return _attribute("di_loc")(FileLineColLoc(filename, line, column), scope)
         if tag == CALL_SITE:
             callee = self._child(run, "callee", "CallSiteLoc", Location)
             caller = self._child(run, "caller", "CallSiteLoc", Location)
@@ -155,9 +153,11 @@ def _position(run: Cursor, what: str) -> int:
     return run.varint(what) & 0xFFFFFFFF
 
 
+@functools.cache
 def _attribute(mnemonic: str) -> Any:
     return lookup_attribute(f"cuda_tile.{mnemonic}")
 
 
+@functools.cache
 def _local_scopes() -> tuple:
     return (_attribute("di_subprogram"), _attribute("di_lexical_block"))

@@ -16,6 +16,11 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import KERNELS_METADATA
 from tileiras.targets.sm import parameter_bytes, parameter_overflow
 
+try:
+    from _json import encode_basestring  # what `json` takes, without the rest of it
+except ImportError:
+    from json.encoder import encode_basestring
+
 if TYPE_CHECKING:
     from tileiras.codegen.ptx import PtxModule
 
@@ -117,9 +122,23 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
 
 def to_json(document: Mapping[str, Any]) -> str:
     """The document's text."""
+    return _indented(document, "\n") + "\n"
+
+
+def _indented(value: Any, line: str) -> str:
+    """What `json.dumps(value, indent=2, ensure_ascii=False)` gives, which makes its way through four generators for
+    each value where it indents; `line` is a line break with the indentation around the value."""
+    if isinstance(value, str):
+        return encode_basestring(value)
+    inner = line + "  "
+    if isinstance(value, dict) and value:
+        members = [f"{encode_basestring(key)}: {_indented(member, inner)}" for key, member in value.items()]
+        return f"{{{inner}{f',{inner}'.join(members)}{line}}}"
+    if isinstance(value, list) and value:
+        return f"[{inner}{f',{inner}'.join([_indented(element, inner) for element in value])}{line}]"
     import json
 
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(value)
 
 
 def merge(texts: Sequence[bytes]) -> bytes:

@@ -15,9 +15,10 @@ def is_trivially_dead(op: "Operation") -> bool:
 
     Terminators stay.  Loads stay as well, weak ones included: their tokens order what follows.
     """
-    if any(result.has_uses for result in op.results) or op.has_trait(Terminator):
-        return False
-    return has_no_effect(op)
+    for result in op.results:
+        if result.has_uses:
+            return False
+    return not op.has_trait(Terminator) and has_no_effect(op)
 
 
 def has_no_effect(op: "Operation") -> bool:

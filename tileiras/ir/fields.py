@@ -244,22 +244,12 @@ def segments(
     With at most one field that is not "one" the sizes follow from `total`; otherwise `sizes` (the operation's
     segment-size attribute) gives them.
     """
-    return _segments_by_count(fields, total) if sizes is None else _segments_of_sizes(fields, total, sizes)
-
-
-@functools.lru_cache(maxsize=4096)  # every look at an operation asks, and few operations differ in this
-def _segments_by_count(fields: tuple[Field, ...], total: int) -> tuple[tuple[int, int], ...] | None:
-    flexible = sum(field.arity != "one" for field in fields)
-    if flexible > 1:
-        return None
-    spare = total - (len(fields) - flexible)
-    return _segments_of_sizes(fields, total, tuple(1 if field.arity == "one" else spare for field in fields))
-
-
-@functools.lru_cache(maxsize=4096)
-def _segments_of_sizes(
-    fields: tuple[Field, ...], total: int, sizes: tuple[int, ...]
-) -> tuple[tuple[int, int], ...] | None:
+    if sizes is None:
+        flexible = sum(field.arity != "one" for field in fields)
+        if flexible > 1:
+            return None
+        spare = total - (len(fields) - flexible)
+        sizes = tuple(1 if field.arity == "one" else spare for field in fields)
     if len(sizes) != len(fields) or sum(sizes) != total:
         return None
     spans = []

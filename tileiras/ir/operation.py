@@ -6,6 +6,7 @@ attributes, regions and successors, and stands in a block's linked list.
 
 from __future__ import annotations
 
+import functools
 from operator import attrgetter
 from typing import Any, Callable, ClassVar, Iterable, Iterator, Sequence
 
@@ -284,12 +285,12 @@ class Operation:
         """The instance of `trait` on this class, None without one."""
         return next((t for t in cls.trait_instances if isinstance(t, trait)), None)
 
-    def operand_spans(self) -> tuple[tuple[int, int], ...] | None:
+    def operand_spans(self) -> Spans:
         """(start, end) per operand field; None when the operand count does not fit the declaration."""
-        return segments(self.operand_fields, len(self._operands), sizes_of(self.attributes.get(OPERAND_SEGMENTS)))
+        return _operand_spans(type(self), len(self._operands), self.attributes.get(OPERAND_SEGMENTS))
 
-    def result_spans(self) -> tuple[tuple[int, int], ...] | None:
-        return segments(self.result_fields, len(self._results), sizes_of(self.attributes.get(RESULT_SEGMENTS)))
+    def result_spans(self) -> Spans:
+        return _result_spans(type(self), len(self._results), self.attributes.get(RESULT_SEGMENTS))
 
     # ---- hooks -------------------------------------------------------------------------------------------------------
 
@@ -337,6 +338,10 @@ class Operation:
             for block in region.blocks:
                 for op in block.operations:
                     op.drop_all_references()
+
+    def become(self, cls: type[Operation]) -> None:
+        """Makes the operation, with all that it has, one of a class that has the same fields.  Verifies nothing."""
+        self.__class__ = cls
 
     def replace_all_uses_with(self, values: Sequence[Value]) -> None:
         for result, value in zip(self._results, values, strict=True):
@@ -404,6 +409,19 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"<{self.name} at {self.location!r}>"
+
+
+Spans = tuple[tuple[int, int], ...] | None
+
+
+@functools.lru_cache(maxsize=4096)  # every look at an operation asks, and few operations differ in this
+def _operand_spans(cls: type[Operation], count: int, sizes: Attribute | None) -> Spans:
+    return segments(cls.operand_fields, count, sizes_of(sizes))
+
+
+@functools.lru_cache(maxsize=4096)
+def _result_spans(cls: type[Operation], count: int, sizes: Attribute | None) -> Spans:
+    return segments(cls.result_fields, count, sizes_of(sizes))
 
 
 def _infers(cls: type[Operation]) -> bool:

@@ -53,6 +53,9 @@ class Pass:
     preserves_analyses: ClassVar[bool] = False
     """Whether what was found out about operations and values before the pass holds after it."""
 
+    adds_operations: ClassVar[bool] = True
+    """Whether operations or attributes with names that were not in the IR may be there after the pass."""
+
     SOFT_FAILURE = 4
     """Bit of `state`: the pass has left undone what it is for."""
 
@@ -207,7 +210,8 @@ class PassManager:
                     self._run_pass(item, op, context)
             else:
                 self._run_pass(item, op, context)
-            found.clear()
+            if item.adds_operations:
+                found.clear()
             if not item.preserves_analyses:
                 context.forget_analyses()
             if item.state & Pass.SOFT_FAILURE:

@@ -10,11 +10,14 @@ other tile blocks decide what each of them sees.  What stays has the locations o
 
 from __future__ import annotations
 
+import functools
+
 from tileiras.ir import Block, Convergent, FusedLoc, IsolatedFromAbove, NoMemoryEffect, Operation, Pass
 
 
 class CommonSubexpressionElimination(Pass):
     name = "cse"
+    adds_operations = False
     needs = "nothing"
     establishes = "no two operations without effects that compute the same in one scope"
     keeps = "everything else"
@@ -26,6 +29,12 @@ class CommonSubexpressionElimination(Pass):
                 _merge(block, [{}])
 
 
+@functools.cache
+def _computes(cls: type[Operation]) -> bool:
+    """Whether one operation of a class can stand for another with the same operands."""
+    return cls.has_trait(NoMemoryEffect) and not cls.has_trait(Convergent)
+
+
 def _merge(block: Block, known: list[dict]) -> None:
     scope = known[-1]
     for op in block.operations:
@@ -34,12 +43,16 @@ def _merge(block: Block, known: list[dict]) -> None:
             outer = [{}] if op.has_trait(IsolatedFromAbove) else known
             for inner in region.blocks:
                 _merge(inner, [*outer, {}])
-        if regions or not results or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
+        if regions or not results or not _computes(type(op)):
             continue
         attributes = op.attributes.items()
         named = tuple(attributes) if len(attributes) < 2 else tuple(sorted(attributes, key=lambda item: item[0]))
         key = (type(op), op.operands, named, tuple([result.type for result in results]))
-        first = next((found for table in known if (found := table.get(key)) is not None), None)
+        first = None
+        for table in known:
+            first = table.get(key)
+            if first is not None:
+                break
         if first is None:
             scope[key] = op
         else:

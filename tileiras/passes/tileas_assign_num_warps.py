@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class AssignNumWarps(FunctionPass):
     name = "tileas-assign-num-warps"
     of_nv_tileaa = True
+    adds_operations = False
     needs = "whole tiles: functions that are not sliced yet"
     establishes = "`num_warps` in `kernel_spec`"
     keeps = "operations"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class LowerOccupancy(FunctionPass):
     name = "tileas-lower-occupancy"
     requires = "LAYOUTS"
+    adds_operations = False
     needs = "layouts and atoms"
     establishes = "an occupancy in `kernel_spec` that leaves a thread its registers, or a CTA its shared memory"
     keeps = "operations"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class SinkLoads(FunctionPass):
     name = "tileas-sink-loads"
     requires = "LAYOUTS"
+    adds_operations = False
     needs = "layouts and atoms"
     establishes = "loads where their tiles are used, in kernels without the registers to wait"
     keeps = "values, the order of loads and writes"

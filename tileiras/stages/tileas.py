@@ -10,7 +10,7 @@ needs from an earlier one stands in nv_tileas itself (types, attributes, operati
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
@@ -158,6 +158,7 @@ WORKS_ON: Mapping[str, tuple[str, ...]] = {
     "tileas-specialize-mma": AGENTS,
     "tileas-specialize-stores": AGENTS,
     "tileas-spill-loop-carried": (tileas.SHORT_OF_REGISTERS,),
+    f"cse after {GENERATE_SCHEDULE}": (*LOOPS, *DOTS, tileas.ShiftedOp.name),
     "tileas-roll-mma-dot": DOTS,
     "tileas-legalize-fma-dot": DOTS,
     "lower-tma-load-store-to-async": (tileas.AHEAD_ATOM,),
@@ -167,7 +168,8 @@ WORKS_ON: Mapping[str, tuple[str, ...]] = {
     "tileas-order-warpgroups": AGENTS,
     AGENT_VERIFIER: (names.AGENT_SWITCH, names.CREATE_PIPELINE),
 }
-"""Pass -> names of operations and of attributes without any of which it has nothing to do, and is not loaded."""
+"""Pass, with what it stands `after` -> names of operations and of attributes without any of which there is nothing for
+it to do, so that it is not loaded."""
 
 GIVEN = {
     "compute_capability": "gpu-name",
@@ -209,7 +211,7 @@ def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
         made = partial(_pass, row, options)
         # Who asks for agents is told about kernels without loops as well.
         always = specializes and row.name == GENERATE_SCHEDULE
-        works_on = WORKS_ON.get(row.name)
+        works_on = WORKS_ON.get(f"{row.name} after {row.after}" if row.after else row.name)
         found.append(made() if always or works_on is None else PassWhereFound(made, works_on))
     if options.opt_level > 0 and (specializes or _is_left_to_a_rule(options)):
         found.append(PassWhereFound(partial(_agent_verifier, options), WORKS_ON[AGENT_VERIFIER]))
@@ -225,17 +227,24 @@ def explained(options: StageOptions) -> list[tuple[str, str]]:
     return [(_pass(row, options).spelled(), row.why) for row in decisions(options)]
 
 
+@cache
+def _asked(made: type[Pass]) -> list[tuple[str, str]]:
+    """The options of a pass that are options of the stage, and what they are called there."""
+    fields = made.options()
+    return [(field, name) for field, name in GIVEN.items() if field in fields]
+
+
 def _pass(row: Decision, options: StageOptions) -> Pass:
     made = row.made
-    fields = made.options()
     given: dict[str, Any] = dict(row.options)
-    asked = ((field, options[name]) for field, name in GIVEN.items() if field in fields)
-    given.update((field, value) for field, value in asked if value is not None)
+    for field, name in _asked(made):
+        if options[name] is not None:
+            given[field] = options[name]
     if row.name == PAIR_DOTS and (options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)):
         given["agents"] = True
     if row.name == LOWER_OCCUPANCY and options.pipeline_strategy == "warp-specialize":
         given["agents"] = True
-    if "warpgroups" in fields and options.opt_level == 0:
+    if options.opt_level == 0 and "warpgroups" in made.options():
         given["warpgroups"] = False
     if row.name == GENERATE_SCHEDULE and not _schedules(options):
         given["serial"] = True

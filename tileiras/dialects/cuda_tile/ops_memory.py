@@ -107,6 +107,8 @@ class LoadPtrTkoOp(TileOp):
             op.attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, (source, 0, 1, token))
         return op
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         verify_load_ordering(self)
 
@@ -143,6 +145,8 @@ class StorePtrTkoOp(TileOp):
         " custom<CudaTileType>(type($destination)) `,` custom<CudaTileType>(type($value))"
         " (`,` custom<CudaTileType>(type($mask))^)? `->` custom<CudaTileType>(type($result_token))"
     )
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         verify_store_ordering(self)
@@ -217,6 +221,8 @@ class JoinTokensOp(TileOp):
     @classmethod
     def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
         return [TokenType()]
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         if len(self.tokens) < 2:

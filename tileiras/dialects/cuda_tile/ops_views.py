@@ -48,6 +48,8 @@ class MakeTensorViewOp(TileOp):
     dynamicStrides = variadic_operand(ScalarInt, "the strides that the type leaves open, in order")
     result = output(TensorViewType, "the view")
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         view = self.result.type
         pointee = self.base.type.element_type.pointee_type
@@ -188,6 +190,8 @@ class _MakeView(TileOp):
 
     tensor_view = operand(TensorViewType, "the tensor")
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         given, wanted = self.tensor_view.type, self.results[0].type.tensor_view
         if given is not wanted:
@@ -299,6 +303,8 @@ class GetTensorShapeOp(_ShapeQuery):
     def _dimensions(type: TensorViewType) -> int | None:
         return type.rank if isinstance(type, TensorViewType) else None
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         rank = self.src.type.rank
         if len(self.results) != rank:
@@ -318,6 +324,8 @@ class GetIndexSpaceShapeOp(_ShapeQuery):
     @staticmethod
     def _dimensions(type: PartitionViewType) -> int | None:
         return type.index_rank if isinstance(type, TileView) else None
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         rank = self.src.type.index_rank
@@ -342,6 +350,8 @@ class LoadViewTkoOp(TileOp):
     inbounds = attribute(BoolArrayAttr, INBOUNDS, default=no_promise, since="13.4")
     tile = output(TileType, "the tile")
     result_token = output(TokenType, "the read has happened")
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         verify_view_access(self, self.tile.type)
@@ -398,6 +408,8 @@ class StoreViewTkoOp(TileOp):
     optimization_hints = attribute(OptimizationHintsAttr, HINTS, optional=True)
     inbounds = attribute(BoolArrayAttr, INBOUNDS, default=no_promise, since="13.4")
     result_token = output(TokenType, "the write has happened")
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         verify_view_access(self, self.tile.type)

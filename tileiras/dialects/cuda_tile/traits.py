@@ -17,6 +17,7 @@ from tileiras.ir import (
 class ElementTypesMatch(Trait):
     """The named fields are tiles of one element type."""
 
+    verifies_locally = True
     __slots__ = ("fields",)
 
     def __init__(self, *fields: str) -> None:
@@ -31,6 +32,7 @@ class ElementTypesMatch(Trait):
 class TypesRelate(Trait):
     """A relation between the types of two fields, with the sentence that says it; holds when either is absent."""
 
+    verifies_locally = True
     __slots__ = ("sentence", "first", "second", "relation")
 
     def __init__(self, sentence: str, first: str, second: str, relation: Callable[[Any, Any], bool]) -> None:
@@ -48,6 +50,7 @@ class TypesRelate(Trait):
 class GroupTypesMatch(Trait):
     """Two variadic fields have the same types, one by one."""
 
+    verifies_locally = True
     __slots__ = ("first", "second")
 
     def __init__(self, first: str, second: str) -> None:
@@ -62,6 +65,7 @@ class GroupTypesMatch(Trait):
 
 
 class SameOperandsAndResultElementType(Trait):
+    verifies_locally = True
     __slots__ = ()
 
     def verify(self, op: Operation) -> None:
@@ -69,6 +73,7 @@ class SameOperandsAndResultElementType(Trait):
 
 
 class SameOperandsShape(Trait):
+    verifies_locally = True
     __slots__ = ()
 
     def verify(self, op: Operation) -> None:

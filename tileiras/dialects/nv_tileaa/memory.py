@@ -203,6 +203,8 @@ class MakeMemRefOp(Operation):
         " `:` type($base) `,` `(` type($sizes) `)` `,` `(` type($strides) `)` `->` type($result)"
     )
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         for name, values, extents in (
             ("sizes", self.sizes, self.result.type.shape),
@@ -251,6 +253,8 @@ class BlockTileOp(Operation):
     result = result(TiledViewType)
     assembly_format = "$source attr-dict `:` type($result)"
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         if self.result.type.source is not self.source.type:
             raise VerifyError(f"expects a tiled view of {self.source.type}, but got {self.result.type.source}")
@@ -265,6 +269,8 @@ class _Ordered(Operation):
     """Orders that accesses of this kind have not."""
     spelled: ClassVar[tuple[str, str]] = ("mem_scope", "mem_semantic")
     """What the documented texts call scope and order."""
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         if self.mem_semantic.value in self.unsupported:
@@ -291,6 +297,8 @@ _STORES_HAVE_NO = ("acquire", "acq_rel")
 
 class _Tiled(_Ordered):
     """An access through a view; `data` is a tile of its shape and elements."""
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         super().verify_op()
@@ -380,6 +388,8 @@ class TiledAtomicRMWOp(_Tiled, _Update):
         f" `:` type($data) `,` {_VIEW_TYPES} `->` type($result_token)"
     )
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         super().verify_op()
         element, mode = element_type_of(self.data.type), self.rmw_mode.value
@@ -414,6 +424,8 @@ class _Pointed(_Ordered):
     """An access through pointers: data, and what stands in for it, are of their shape, layout and pointee."""
 
     values: ClassVar[tuple[str, ...]] = ("data",)
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         super().verify_op()
@@ -483,6 +495,8 @@ class AtomicRMWOp(_Pointed, _Update):
         "$rmw_mode $pointer `,` $value (`mask` `=` $mask^ `:` type($mask))? (`token` `=` $token^)?"
         " attr-dict `:` type($pointer) `,` type($value) `->` type($data) `,` type($result_token)"
     )
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         super().verify_op()

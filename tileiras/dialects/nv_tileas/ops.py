@@ -515,6 +515,8 @@ class BarrierOp(Operation):
     relaxed = attribute(UnitAttr, optional=True)
     assembly_format = "`id` `=` $id (`threads` `=` $threads^)? attr-dict"
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         number, threads = self.id.value, self.threads
         if not 0 <= number <= LAST_BARRIER:

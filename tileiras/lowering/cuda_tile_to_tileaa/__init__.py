@@ -6,6 +6,7 @@ its location.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity
@@ -42,6 +43,7 @@ class TargetSpec(NamedTuple):
     num_ctas: int | None = None
 
 
+@functools.cache
 def pattern_table() -> dict[type[Operation], Any]:
     """Rules by operation class."""
     registry.load_dialect("cuda_tile")

@@ -77,6 +77,8 @@ def constant_text(value: Attribute) -> str:
 
 def escaped(text: str) -> str:
     """A string between double quotes as LLVM IR has it: printable ASCII as it is, other bytes as hexadecimal pairs."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return text
     data = text.encode("utf-8", "surrogateescape")
     return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
 

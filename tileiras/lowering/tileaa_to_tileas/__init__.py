@@ -8,27 +8,16 @@ Layouts and atoms are for the passes behind it to choose.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.analysis.function_state import KEPT, is_nv_tileas
-from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import ConversionRewriter, ConversionTarget, Operation, TypeConverter, apply_conversion
+from tileiras.ir import Operation
 
 FAILURE = "failed to convert nv_tileaa to nv_tileas"
 
 SHARED = ("arith", "math", "scf", "debuginfo")
 """Dialects whose operations both levels have."""
-
-
-def _counterpart(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    regions = [rewriter.convert_region(region) for region in op.regions]
-    types = [result.type for result in op.results]
-    return rewriter.insert(tileas.COUNTERPARTS[type(op)].create(args, types, dict(op.attributes), regions))
-
-
-PATTERNS: dict[type[Operation], Any] = dict.fromkeys(tileas.COUNTERPARTS, _counterpart)
 
 
 def convert_function(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
@@ -39,8 +28,18 @@ def convert_function(func: aa.FuncOp, engine: DiagnosticEngine | None = None) ->
     """
     if _is_converted(func):
         return
-    kept = ConversionTarget(SHARED, {cls: lambda op: True for cls in (aa.ReturnOp, aa.GlobalOp)})
-    apply_conversion(func, PATTERNS, kept, TypeConverter({}), failure=FAILURE, engine=engine)
+    for op in func.walk():
+        counterpart = tileas.COUNTERPARTS.get(type(op))
+        if counterpart is not None:
+            op.become(counterpart)
+        elif not isinstance(op, KEPT) and op.dialect not in SHARED:
+            raise _not_legalized(op, engine if engine is not None else DiagnosticEngine())
+
+
+def _not_legalized(op: Operation, engine: DiagnosticEngine) -> CompileError:
+    engine.error(op.location, f"failed to legalize operation '{op.name}'")
+    engine.error(op.location, FAILURE)
+    return CompileError(engine.diagnostics)
 
 
 def _is_converted(func: aa.FuncOp) -> bool:
@@ -48,8 +47,5 @@ def _is_converted(func: aa.FuncOp) -> bool:
         return False
     if any(op.dialect == "nv_tileaa" and not isinstance(op, KEPT) for op in func.walk()):
         done = next(op for op in func.walk() if op.dialect == "nv_tileas")
-        engine = DiagnosticEngine()
-        engine.error(done.location, f"failed to legalize operation '{done.name}'")
-        engine.error(done.location, FAILURE)
-        engine.raise_if_errors()
+        raise _not_legalized(done, DiagnosticEngine())
     return True
