@@ -107,17 +107,16 @@ class DivisibilityAnalysis:
 
     def _block(self, block: Block) -> None:
         for op in block.operations:
-            if isinstance(op, scf.ForOp):
+            # Operations of nv_tileas are subclasses of their nv_tileaa counterparts.
+            rule = RULES.get(type(op)) or RULES.get(type(op).__bases__[0])
+            if rule is not None:
+                self._facts[op.results[0]] = rule(op, self)
+            elif isinstance(op, scf.ForOp):
                 self._for(op)
             elif isinstance(op, scf.WhileOp):
                 self._while(op)
             elif isinstance(op, scf.IfOp):
                 self._if(op)
-            else:
-                # Operations of nv_tileas are subclasses of their nv_tileaa counterparts.
-                rule = RULES.get(type(op)) or RULES.get(type(op).__bases__[0])
-                if rule is not None:
-                    self._facts[op.results[0]] = rule(op, self)
 
     def _for(self, op: scf.ForOp) -> None:
         lower, step = self.facts(op.lower_bound).divisor[0], self.facts(op.step).divisor[0]

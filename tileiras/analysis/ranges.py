@@ -6,6 +6,7 @@ that may leave its type's numbers says nothing.  Ranges are of signed numbers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,7 @@ class Range(NamedTuple):
         return Range(min(self.low, other.low), max(self.high, other.high))
 
 
+@functools.lru_cache(maxsize=1024)  # most values are of a few types
 def whole(type: IntegerType | TensorType) -> Range:
     """All numbers of an integer type, or of a tensor's element type; those of 64 bits for an index."""
     element = element_type_of(type)

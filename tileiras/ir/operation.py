@@ -332,7 +332,8 @@ class Operation:
 
     def drop_all_references(self) -> None:
         """Stops using any value or block, here and in every region."""
-        self.operands = ()
+        if self._operands:
+            self.operands = ()
         self._successors = ()
         for region in self._regions:
             for block in region.blocks:

@@ -11,6 +11,7 @@ other tile blocks decide what each of them sees.  What stays has the locations o
 from __future__ import annotations
 
 import functools
+from operator import attrgetter
 
 from tileiras.ir import Block, Convergent, FusedLoc, IsolatedFromAbove, NoMemoryEffect, Operation, Pass
 
@@ -27,6 +28,8 @@ class CommonSubexpressionElimination(Pass):
             for block in region.blocks:
                 # Blocks of one region may not dominate one another; each starts afresh.
                 _merge(block, [{}])
+
+_TYPE = attrgetter("type")
 
 
 @functools.cache
@@ -45,9 +48,7 @@ def _merge(block: Block, known: list[dict]) -> None:
                 _merge(inner, [*outer, {}])
         if regions or not results or not _computes(type(op)):
             continue
-        attributes = op.attributes.items()
-        named = tuple(attributes) if len(attributes) < 2 else tuple(sorted(attributes, key=lambda item: item[0]))
-        key = (type(op), op.operands, named, tuple([result.type for result in results]))
+        key = (type(op), op.operands, frozenset(op.attributes.items()), tuple(map(_TYPE, results)))
         first = None
         for table in known:
             first = table.get(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Callable
 
 from tileiras.diagnostics import CompileError
@@ -88,9 +89,13 @@ PREDICATES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@functools.lru_cache(maxsize=1024)  # kernels assume the same of most parameters
+def _predicate(assumed: cuda_tile.AssumePredicate) -> Any:
+    return PREDICATES[assumed.name](assumed)
+
+
 def _assume(op: cuda_tile.AssumeOp, args: tuple, rewriter: ConversionRewriter) -> Any:
-    predicate = PREDICATES[op.predicate.name](op.predicate)
-    return rewriter.insert(nv_tileaa.AssumeOp(args[0], predicate=predicate))
+    return rewriter.insert(nv_tileaa.AssumeOp(args[0], predicate=_predicate(op.predicate)))
 
 
 def _assert(op: cuda_tile.AssertOp, args: tuple, rewriter: ConversionRewriter) -> None:
