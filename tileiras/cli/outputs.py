@@ -35,7 +35,7 @@ STANDARD = "-"
 Content = Union[bytes, Callable[[IO[bytes]], object]]
 """The bytes of a file, or what writes them to an open one."""
 
-_OWN_DESCRIPTORS = re.compile(r"/proc/(\d+)(/task/\d+)?/fd|/dev/fd")
+_OWN_DESCRIPTORS = r"/proc/(\d+)(/task/\d+)?/fd|/dev/fd"
 _MOST_LINKS = 40
 """Linux's limit on symbolic links in a path (path_resolution(7))."""
 _DISK = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
@@ -292,7 +292,7 @@ def _followed(path: str) -> tuple[int | None, str]:
             os.stat(path)
             raise _error(errno.EISDIR)
         folder = os.path.realpath(folder or os.curdir)
-        match = _OWN_DESCRIPTORS.fullmatch(folder)
+        match = re.fullmatch(_OWN_DESCRIPTORS, folder) if folder.startswith(("/proc/", "/dev/")) else None
         if match and match[1] in (None, str(os.getpid())) and name.isdigit():
             os.fstat(int(name))
             return int(name), path

@@ -48,6 +48,7 @@ def _place(ir: str, offset: int, location: Locatable | None) -> Locatable | None
 
 # ---- the machine -----------------------------------------------------------------------------------------------------
 
+# Patterns that are strings are compiled when somebody else's text needs them.
 # Patterns that begin with a letter of their own are looked for ten times as fast as those that begin with `^`.
 _TARGET = re.compile(r'target (triple|datalayout) = "([^"]*)"')
 
@@ -73,11 +74,11 @@ def _targets(ir: str) -> Iterator[Finding]:
                 yield Finding(match.start(2), f"data layout of another machine: {wrong}", note)
 
 
-_PROCESSOR = re.compile(r'"target-cpu"="([^"]*)"')
+_PROCESSOR = r'"target-cpu"="([^"]*)"'
 
 
 def _processors(ir: str) -> Iterator[Finding]:
-    for match in _PROCESSOR.finditer(ir) if '"target-cpu"' in ir else ():
+    for match in re.finditer(_PROCESSOR, ir) if '"target-cpu"' in ir else ():
         if re.fullmatch(r"sm_[0-9]+[af]?", match[1]) is None:
             yield Finding(match.start(), f"functions are for '{match[1]}', which is no GPU")
 
@@ -94,7 +95,7 @@ TENSOR_MEMORY = 6
 
 def _layout_error(layout: str) -> str:
     """What of a data layout differs from NVPTX's; nothing of an empty one, and of those that older LLVMs wrote."""
-    words = [word for word in layout.split("-") if word]
+    words = [word for word in layout.split("-") if word] if layout != DATA_LAYOUT else []
     for word in words:
         pointer = re.fullmatch(r"p(\d*):(\d+)(:\d+)*", word)
         scalar = re.fullmatch(r"([ifv]\d+):(\d+)(:\d+)?", word)
@@ -111,13 +112,13 @@ def _layout_error(layout: str) -> str:
     return ""
 
 
-_KERNEL = re.compile(r"^define [^\n@]*\bptx_kernel\b[^\n@]*@[^\n(]*\(([^\n]*<vscale[^\n]*)$", re.MULTILINE)
+_KERNEL = r"(?m)^define [^\n@]*\bptx_kernel\b[^\n@]*@[^\n(]*\(([^\n]*<vscale[^\n]*)$"
 
 
 def _scalable(ir: str) -> Iterator[Finding]:
     if "<vscale" not in ir:
         return
-    for match in _KERNEL.finditer(ir):
+    for match in re.finditer(_KERNEL, ir):
         number = match[1].partition("<vscale")[0].count(",")
         yield Finding(match.start(), f"argument {number} has scalable type; not supported in NVVM kernels")
 
@@ -125,7 +126,7 @@ def _scalable(ir: str) -> Iterator[Finding]:
 # ---- launches --------------------------------------------------------------------------------------------------------
 
 _DEFINITION = re.compile(r"define\b.*?\{[ \t]*$", re.MULTILINE | re.DOTALL)
-_GROUP = re.compile(r"^attributes (#\d+) = \{([^\n]*)\}", re.MULTILINE)
+_GROUP = r"(?m)^attributes (#\d+) = \{([^\n]*)\}"
 _ATTRIBUTE = re.compile(r'"(nvvm\.[\w.]+)"(?:="([^"]*)")?')
 _BY_LLVM_NAME = {row.llvm_name: row for row in reversed(LAUNCH_ATTRIBUTES.values())}
 
@@ -133,7 +134,7 @@ _BY_LLVM_NAME = {row.llvm_name: row for row in reversed(LAUNCH_ATTRIBUTES.values
 def _launch_attributes(ir: str, sm: int) -> Iterator[Finding]:
     if '"nvvm.' not in ir:
         return
-    groups = dict(_GROUP.findall(ir)) if "\nattributes #" in ir else {}
+    groups = dict(re.findall(_GROUP, ir)) if "\nattributes #" in ir else {}
     for definition in _DEFINITION.finditer(ir):
         if not _starts_line(ir, definition.start()):
             continue
@@ -157,14 +158,14 @@ def _value(kind: str, text: str) -> LaunchValue:
     return True if not text else None
 
 
-_ANNOTATION = re.compile(
+_ANNOTATION = (
     r'!"((?:maxntid|reqntid)[xyz]|cluster_dim_[xyz]|minctasm|maxnreg|maxclusterrank|cluster_max_blocks)",\s*([^,}]*)'
 )
 """A launch attribute as LLVM IR had it before it had attributes for it; LLVM makes one of it."""
 
 
 def _annotations(ir: str) -> Iterator[Finding]:
-    for match in _ANNOTATION.finditer(ir) if "!nvvm.annotations" in ir else ():
+    for match in re.finditer(_ANNOTATION, ir) if "!nvvm.annotations" in ir else ():
         value = re.fullmatch(r"i(?:32|64) ([0-9]+)", match[2].strip())
         if value is None or not 0 < int(value[1]) < 1 << 31:
             yield Finding(match.start(), f"'{match[1]}' annotation must be a positive number, got {match[2].strip()}")

@@ -27,15 +27,16 @@ METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
 CLUSTERS_SINCE = 90
 
 # A pattern that begins with a letter of its own is looked for ten times as fast as one that begins with `^` or `\b`.
-_DYNAMIC_SHARED = re.compile(r"@([\w$]+) = external addrspace\(3\) global \[0 x i8\]")
-_BLOCK_ID = re.compile(r"@llvm\.nvvm\.read\.ptx\.sreg\.(n?)ctaid\.")
+# Compiled when they are used: launches are of blocks unless somebody asks for tiles.
+_DYNAMIC_SHARED = r"@([\w$]+) = external addrspace\(3\) global \[0 x i8\]"
+_BLOCK_ID = r"@llvm\.nvvm\.read\.ptx\.sreg\.(n?)ctaid\."
 
 
 def prepare(ir: str, shared_memory: int, code: int) -> str:
     """LLVM IR of a kernel for `sm_<code>`: its shared memory of a fixed size in bytes, and the tile block's id read
     from the cluster where there are clusters, since the launch may make several blocks of one."""
-    ir = _DYNAMIC_SHARED.sub(rf"@\1 = internal addrspace(3) global [{shared_memory} x i8] undef", ir)
-    return _BLOCK_ID.sub(r"@llvm.nvvm.read.ptx.sreg.\1clusterid.", ir) if code >= CLUSTERS_SINCE else ir
+    ir = re.sub(_DYNAMIC_SHARED, rf"@\1 = internal addrspace(3) global [{shared_memory} x i8] undef", ir)
+    return re.sub(_BLOCK_ID, r"@llvm.nvvm.read.ptx.sreg.\1clusterid.", ir) if code >= CLUSTERS_SINCE else ir
 
 
 def mark(module: PtxModule, kernels: Mapping[str, KernelInfo]) -> None:

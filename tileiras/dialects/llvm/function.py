@@ -64,7 +64,7 @@ DENORMAL_MODES = ("denormal_fp_math", "denormal_fp_math_f32")
 """String attributes of a function: what becomes of denormals, of f32 alone for the second."""
 
 _DENORMAL_WORD = "(?:ieee|preserve-sign|positive-zero|dynamic)"
-_DENORMAL_MODE = re.compile(f"{_DENORMAL_WORD}(?:,{_DENORMAL_WORD})?")
+_DENORMAL_MODE = f"{_DENORMAL_WORD}(?:,{_DENORMAL_WORD})?"
 
 _FLAGS = ("llvm.noalias", "llvm.readonly", GRID_CONSTANT)
 _STRINGS = (PARAMETER_NAME, PARAMETER_TYPE, HIDDEN_PARAMETER)
@@ -150,7 +150,7 @@ class LLVMFuncOp(LLVMOp):
             raise VerifyError("Kernel functions do not support return with operands")
         for name in DENORMAL_MODES:
             mode = self.attributes.get(name)
-            if mode is not None and not (isinstance(mode, StringAttr) and _DENORMAL_MODE.fullmatch(mode.value)):
+            if mode is not None and not (isinstance(mode, StringAttr) and re.fullmatch(_DENORMAL_MODE, mode.value)):
                 raise VerifyError(f"'{name}' must be one or two modes of denormals, got {mode}")
         for number in range(len(inputs)):
             given = self.argument_attributes(number)
@@ -357,7 +357,7 @@ class InlineAsmOp(LLVMOp):
     )
 
     def verify_op(self) -> None:
-        if self.min_ptx is not None and not _PTX_VERSION.fullmatch(self.min_ptx.value):
+        if self.min_ptx is not None and not re.fullmatch(_PTX_VERSION, self.min_ptx.value):
             raise VerifyError(f"expects a PTX version, got '{self.min_ptx.value}'")
         letters = [c.strip() for c in self.constraints.value.split(",")] if self.constraints.value else []
         inputs = [c for c in letters if not c.startswith(("=", "~"))]
@@ -374,5 +374,5 @@ class InlineAsmOp(LLVMOp):
                 raise VerifyError(f"unknown asm constraint '{constraint}'")
 
 
-_PTX_VERSION = re.compile(r"\d{1,2}\.\d{1,2}", re.ASCII)
+_PTX_VERSION = r"(?a:\d{1,2}\.\d{1,2})"
 _ASM_LETTERS = frozenset("hrlqfdbnci")

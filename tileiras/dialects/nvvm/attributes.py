@@ -14,7 +14,7 @@ TRIPLE = "nvptx64-nvidia-cuda"
 UNROLL_THRESHOLD = 9900000
 """Above every loop: what the scheduler has left rolled stays so by its own decision."""
 
-_FEATURE = re.compile(r"\+(?:ptx\d{2,3}|sm_\d{2,3}[af]?)")
+_FEATURE = r"\+(?:ptx\d{2,3}|sm_\d{2,3}[af]?)"
 
 
 class NVVMTargetAttr(Attribute):
@@ -60,7 +60,7 @@ class NVVMTargetAttr(Attribute):
         if not isinstance(self.flags, DictAttr):
             raise VerifyError(f"target flags must be a dictionary, got {self.flags}", prefix=False)
         for word in self.features.split(",") if self.features else ():
-            if _FEATURE.fullmatch(word) is None:
+            if re.fullmatch(_FEATURE, word) is None:
                 raise VerifyError(f"target has no feature '{word}'", prefix=False)
 
     def print_parameters(self, printer: Printer) -> None:
