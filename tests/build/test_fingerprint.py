@@ -9,6 +9,7 @@ from project import CHECKOUT, Project, axpy, module
 from tileiras.build import discover
 from tileiras.build.fingerprint import MODULE_FRAME, CodeBase, stage_roots
 from tileiras.pipeline import STAGES, stage
+from tileiras.stages.tileas import DECISIONS
 
 # What the build itself consists of: it moves bytes and decides nothing about them.
 BUILD = ("tileiras.build", "tileiras.pipeline", "tileiras.options", "tileiras.files")
@@ -205,3 +206,10 @@ def test_packages_loaded_by_parts_are_whole_in_a_fingerprint(tmp_path):
     inside, _ = CodeBase(root).closure(["tileiras.codegen.text"])
     assert {"tileiras.codegen.rules.dot", "tileiras.codegen.rules.scan"} <= set(inside)
     assert {"tileiras.ir.parser", "tileiras.ir.printer"} <= set(inside)
+
+
+def test_every_decision_is_in_the_fingerprint_of_its_stage():
+    inside, _ = CodeBase().closure(stage_roots(stage("tileas")))
+    passes = {row.made.__module__ for row in DECISIONS}
+    assert len(passes) > 30 and passes <= {*inside}
+    assert {"tileiras.passes.tileaa_agent_verifier", "tileiras.schedule.materialize.agents"} <= {*inside}

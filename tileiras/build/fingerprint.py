@@ -231,7 +231,8 @@ class _File(NamedTuple):
 def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """The imports of a file and its `_LAZY` table; `package` is what its relative imports start from.
 
-    The keys of a `FAMILIES` table are files of the package that it loads itself.
+    The keys of a `FAMILIES` table are files of the package that it loads itself.  The rows of a `DECISIONS` table begin
+    with the names of passes, each of which is loaded when something needs it.
     """
     import ast
 
@@ -252,6 +253,11 @@ def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], 
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "FAMILIES":
             if isinstance(node.value, ast.Dict):
                 imports.update((f"{package}.{ast.literal_eval(key)}", "") for key in node.value.keys if key is not None)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "DECISIONS":
+            rows = node.value.elts if isinstance(node.value, ast.Tuple) else []
+            first = [row.args[0] for row in rows if isinstance(row, ast.Call) and row.args]
+            names = [name.value for name in first if isinstance(name, ast.Constant) and isinstance(name.value, str)]
+            imports.update((f"tileiras.passes.{name.replace('-', '_')}", "") for name in names)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
             if isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_LAZY":
                 for name, module in ast.literal_eval(node.value).items():

@@ -32,6 +32,7 @@ class Decision(NamedTuple):
     """
 
     name: str
+    """A literal: what the stage's code is (`build/fingerprint.py`) is read from the file."""
     why: str
     options: Mapping[str, str] = {}
     optional: bool = False
@@ -219,7 +220,9 @@ def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
 
 
 def _agent_verifier(options: StageOptions) -> Pass:
-    return lookup_pass(AGENT_VERIFIER)(compute_capability=options.gpu_name)
+    from tileiras.passes.tileaa_agent_verifier import AgentVerifier
+
+    return AgentVerifier(compute_capability=options.gpu_name)
 
 
 def explained(options: StageOptions) -> list[tuple[str, str]]:
