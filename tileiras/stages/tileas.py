@@ -82,9 +82,11 @@ DECISIONS: tuple[Decision, ...] = (
         {}, True, True,
     ),  # fmt: skip
     # What changes the registers and the shared memory that schedules spend.
-    Decision(LOWER_OCCUPANCY, "first, since it says how many registers there are", REGISTERS, True, True),
+    Decision("tileas-lower-occupancy", "first, since it says how many registers there are", REGISTERS, True, True),
     Decision("tileas-sink-loads", "frees registers that the rows below count", {}, True, True),
-    Decision(LOWER_OCCUPANCY, "before shared memory is spent: rings have two stages", SHARED_MEMORY, True, True),
+    Decision(
+        "tileas-lower-occupancy", "before shared memory is spent: rings have two stages", SHARED_MEMORY, True, True,
+    ),  # fmt: skip
     Decision("tileas-mark-short-loops", "counts tiles before operands leave registers", {}, True, True),
     Decision("tileas-smem-operands", "operands that stay get shared memory before rings", INVARIANT, True, True),
     # Schedules.
