@@ -297,6 +297,11 @@ class _Scheduler:
             known = trip_count(loop)
             wanted = wanted + 1 if known is None else min(wanted + 1, known)
         number = min(wanted, fitting)
+        if in_place and any(isinstance(each.load, tileas.LoadOp) for each in staged) and self._may_have_more(staged):
+            beside = around + ring_bytes(loop) + scratch_beside(loop, _gone(staged))
+            most = min(fitting, MAX_STAGES, trip_count(loop) or MAX_STAGES)
+            number = self._stages_beside_as_many_ctas(number, most, staged, beside)
+            wanted = max(wanted, number)
         if in_flight and number >= STAGES_IN_FLIGHT:
             loop.attributes[tileas.DOTS_IN_FLIGHT] = UnitAttr()
         if number < wanted:
@@ -306,6 +311,22 @@ class _Scheduler:
         self._rings[loop] = number * sum(s.stage_bytes for s in staged)
         self._schedule(loop, tileas.PLAIN, number, [each.load for each in staged])
         return True
+
+    def _may_have_more(self, staged: list[StagedLoad]) -> bool:
+        """Whether nobody has said how many stages there are, or how long a load takes."""
+        return not self._stages and not any(aa.LATENCY in each.load.attributes for each in staged)
+
+    def _stages_beside_as_many_ctas(self, number: int, most: int, staged: list[StagedLoad], beside: int) -> int:
+        """As many stages, from a number on, as leave an SM its CTAs by shared memory.  Rows that threads gather lie
+        anywhere: they come from DRAM, whose latency is that of several steps of dots that nobody waits for."""
+        stage = sum(each.stage_bytes for each in staged)
+
+        def ctas(stages: int) -> int:
+            return self._target.shared_per_sm // (stages * stage + beside + self._target.shared_reserved)
+
+        while number < most and ctas(number + 1) == ctas(number):
+            number += 1
+        return number
 
     def _holds_operands(self, loop: scf.ForOp, staged: list[StagedLoad]) -> bool:
         """Whether a thread has registers for the operands of dots that are under way while the first dot of the next
