@@ -1,11 +1,12 @@
 """The memory that a child of the service shares with it, and the pages of it that requests meet.
 
 A forked child has its parent's pages until it writes to them, and Python writes to every object that it looks at: each
-first write makes the system copy 4 KB, 1,500 times for a hit of the store and 4,000 times for a small kernel, which is
+first write makes the system copy 4 KB, 1,500 times for a hit of the store and 3,500 times for a small kernel, which is
 a third of what they take.  Of files, the code of libraries above all, a child has no pages at first: the system gives
-them to it when it reads there, 300 times for LLVM.  Which pages that are is nearly the same every time.  So a child
-that has answered a request tells the zygote which it has met, and children that wait for the next one do so while
-nobody else waits for anything.
+them to it when it reads there, 500 times for LLVM.  Which pages that are is nearly the same every time.  So children
+that have answered tell the zygote which they have met, and those that wait for the next request meet what nearly all
+have while nobody else waits for anything.  Pages that few requests need would take more processor time than the others
+save.
 
 All of this only takes time away: on a system that does not tell, or does not copy, nothing is different.
 """
@@ -13,6 +14,7 @@ All of this only takes time away: on a system that does not tell, or does not co
 from __future__ import annotations
 
 import array
+import collections
 import contextlib
 import ctypes
 import io
@@ -26,17 +28,18 @@ Range = tuple[int, int]
 MOST_PAGES = 8_192
 """Of a request, that children copy ahead of it: 32 MB for each that waits."""
 
-MOST_PAGES_OF_FILES = 32_768
-"""That children have ahead of it besides.  They are everybody's; 128 MB have 256 KB of entries in a child."""
-
-FEW_PAGES = 200
-"""That a request may meet first without anybody's asking which: looking for them takes as long as 3,000 do."""
+REPORTS = 6
+"""The last children that have told what they met: what counts is what two thirds of them have.  A page that is met
+ahead takes two thirds of the processor time of one that is not."""
 
 _COLLAPSE, _POPULATE_READ, _POPULATE_WRITE = 25, 22, 23
 """MADV_COLLAPSE, since Linux 6.1, MADV_POPULATE_READ and MADV_POPULATE_WRITE, since 5.14, of linux/mman.h."""
 
 _READ = 1
 """Added to the address of a page that is read."""
+
+_AROUND = 64 << 10
+"""Bytes that a process is given at once when it reads from a file that is in memory (`fault_around_bytes`)."""
 
 _HUGE = 2 << 20
 """Bytes of a huge page on x86-64, and on AArch64 with pages of 4 KB."""
@@ -94,23 +97,25 @@ class SharedPages:
                     self._private.append((start, end))
                 elif permissions[:2] == "r-" and name.startswith("/"):
                     self._files.append((start, end))
-        self._known: set[int] = set()
-        self._faults: int | None = None
-        """How many this process had met when it had those that are known."""
+        self._reports: collections.deque[list[int]] = collections.deque(maxlen=REPORTS)
+        self._count = 0
         self.ranges = b""
         """What is known, for a child that was forked before it was; empty where nothing is."""
 
     def __len__(self) -> int:
         """How many pages are known."""
-        return len(self._known)
+        return self._count
 
     def learn(self, ranges: bytes) -> None:
         """Takes what `met` has found in a child; raises ValueError for what is nothing of that."""
-        pages = self._known.union(_pages(ranges))
-        read = sum(page & _READ for page in pages)
-        if len(pages) > len(self._known) and len(pages) - read <= MOST_PAGES and read <= MOST_PAGES_OF_FILES:
-            self._known = pages
-            self.ranges = _packed(sorted(pages))
+        report = list(_pages(ranges))
+        if sum(not page & _READ for page in report) > MOST_PAGES:
+            return  # a request like few others
+        self._reports.append(report)
+        met = collections.Counter(page for pages in self._reports for page in pages)
+        known = sorted(page for page, count in met.items() if 3 * count >= 2 * len(self._reports))
+        self._count = len(known)
+        self.ranges = _packed(known)
 
     def meet(self) -> None:
         """Makes the pages that are known this process's own, as writing to them or reading them would."""
@@ -119,18 +124,17 @@ class SharedPages:
             address = start & ~_READ
             if advise(address, end - start, _POPULATE_READ if start & _READ else _POPULATE_WRITE):
                 break  # an older system, or one that is short of memory
-        self._faults = faults()
 
     def met(self) -> bytes:
-        """Where this process has written to what it shared with its parent, and read from files, besides what is known;
-        empty where those are few, or it had no time for `meet`.  Raises OSError."""
-        if self._faults is None or faults() - self._faults <= FEW_PAGES:
-            return b""
+        """Where this process has written to what it shared with its parent, and read from files; raises OSError."""
         with open("/proc/self/pagemap", "rb", buffering=0) as file:
             pages = [page for start, end in self._private for page in _with(file, start, end, _PRESENT | _EXCLUSIVE)]
-            pages += [page | _READ for start, end in self._files for page in _with(file, start, end, _PRESENT)]
-        more = set(pages).difference(_pages(self.ranges))
-        return _packed(sorted(more)) if len(more) > FEW_PAGES else b""
+            # One of those that have come at once.
+            read = {
+                page // _AROUND: page | _READ
+                for start, end in self._files for page in _with(file, start, end, _PRESENT)
+            }  # fmt: skip
+        return _packed(sorted([*pages, *read.values()]))
 
 
 def _with(file: io.FileIO, start: int, end: int, bits: int) -> list[int]:

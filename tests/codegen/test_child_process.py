@@ -12,7 +12,7 @@ import pytest
 
 from tileiras import api
 from tileiras.cli import tileiras as command
-from tileiras.codegen import nvdisasm, toolkit
+from tileiras.codegen import child_process, nvdisasm, toolkit
 from tileiras.codegen import ptxas as assembler
 from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.options import CompileOptions
@@ -273,3 +273,13 @@ def test_a_folder_is_where_the_environment_says_and_nothing_is_tried_out_beside_
     assert os.path.dirname(folder) == str(tmp_path)
     assert {path for path in touched if os.path.dirname(path) == str(tmp_path)} == {folder}
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("own", [None, "glibc.malloc.check=0"])
+def test_a_program_asks_for_memory_in_large_pieces_unless_the_user_says_how(program, monkeypatch, own):
+    if own is None:
+        monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    else:
+        monkeypatch.setenv("GLIBC_TUNABLES", own)
+    message, _ = failure(program('echo "$GLIBC_TUNABLES"; exit 3'))
+    assert message.splitlines()[1] == (own or child_process.ALLOCATOR)

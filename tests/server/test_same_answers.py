@@ -22,6 +22,17 @@ EXPECTED = json.loads(RECORDED.read_text())
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx")
 
 
+FATAL = """\
+module {
+  llvm.func @k(%x: f32) attributes {nvvm.kernel} {
+    llvm.inline_asm has_side_effects "nop; // $0", "q" %x : (f32) -> ()
+    llvm.return
+  }
+}
+"""
+"""On which LLVM aborts."""
+
+
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("inputs")
@@ -48,6 +59,14 @@ def test_recorded_command_lines_have_their_answers(ptxas, service, inputs):
             wrong[line] = (found, expected)
     assert wrong == {}
     assert service.facts()["requests"] == before + len(INVOCATIONS), "some were not answered by the service"
+
+
+def test_llvm_s_end_is_told_as_without_the_service(service, folder):
+    """The request's process ends with LLVM, and the command does the work again."""
+    (folder / "bad.llvm.mlir").write_text(FATAL)
+    found = both(service, ("bad.llvm.mlir", "--gpu-name=sm_80", "--emit=ptx"), folder)
+    assert found.code == 5 and b"note: LLVM ended with SIGABRT" in found.error and found.files == {}
+    assert service.run((*PTX, "-o", "k.ptx"), folder).code == 0
 
 
 def both(service, words, folder, **how):

@@ -7,35 +7,27 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tileiras.codegen.helper_pipes import read_announcement, read_message, send
-
-if TYPE_CHECKING:
-    from tileiras.forked_memory import SharedPages
-
-MET = ""
-"""The request for the pages that the helper has met."""
+from tileiras.codegen.helper_pipes import read_message, send
 
 
 def serve(
     requests: int, replies: int, lifeline: int, owner: int, sentinel: int | None,
-    functions: Callable[[], Mapping[str, Callable[..., Any]]], warm: bool, ahead: bool, pages: SharedPages | None,
+    functions: Callable[[], Mapping[str, Callable[..., Any]]], warm: bool, ahead: bool,
 ) -> None:  # fmt: skip
     """Answers what comes over `requests`, with what `functions` loads; ends with the owner, in the middle of a request
     as well.
 
     `warm` says that LLVM is loaded, `ahead` that it is to be before the first request.  `sentinel` as for
-    `lifeline.follow`.  With `pages` the process has been started before its owner is what it will be: it meets those,
-    and takes over from the owner what comes with a request that has an environment.
+    `lifeline.follow`.
     """
     import signal
 
     from tileiras.codegen.lifeline import follow
 
     # LLVM runs without the interpreter's lock, so this thread is awake meanwhile.
-    read = read_message if pages is None else read_announcement
-    follower = threading.Thread(target=follow, args=(lambda: read(lifeline), owner, sentinel), daemon=True)
+    follower = threading.Thread(target=follow, args=(lambda: read_message(lifeline), owner, sentinel), daemon=True)
     follower.start()
 
     faulthandler = sys.modules.get("faulthandler")
@@ -59,20 +51,10 @@ def serve(
     warm_up = known.get("warm_up")
     if warm_up is not None and not warm:
         warm_up()
-    if pages is not None:
-        pages.meet()
-        known = {**known, MET: pages.met}
     ready = _resident_bytes()
     while (message := first or read_message(requests)) is not None:
         first = None
-        function, arguments, environment = marshal.loads(message)
-        ok: bool | None
-        try:
-            if environment is not None:
-                _take_over(owner, environment)
-        except (OSError, ValueError) as error:
-            send(replies, marshal.dumps((None, str(error), 0)))
-            continue
+        function, arguments = marshal.loads(message)
         try:
             ok, value = True, known[function](**arguments)
         except Exception as error:  # noqa: BLE001  Whatever it is, the parent must get an answer; it raises it again.
@@ -82,15 +64,6 @@ def serve(
         except BrokenPipeError:  # the parent has gone, and this process ends when what it has left is cleared away
             break
     follower.join()
-
-
-def _take_over(owner: int, environment: dict[bytes, bytes]) -> None:
-    """Becomes what the owner has become; raises OSError or ValueError."""
-    from tileiras import process_state
-
-    os.chdir(f"/proc/{owner}/cwd")
-    process_state.take_over(owner, process_state.status(owner))
-    process_state.take_over_environment(environment)
 
 
 def _resident_bytes() -> int:

@@ -11,9 +11,8 @@ PassInstrumentationCallbacks of a pass builder (53 KB for each compilation, LLVM
 `MAX_REQUESTS` requests, or when it has grown by `MAX_GROWTH`; the next compilation starts its successor, which loads
 LLVM while that compilation reads and lowers.
 
-A process that waits to become a user's (`server.request`) starts its helper before it is one, with `start_waiting`.
-What it then takes over the helper takes over from it at the first request: environment, working directory, umask,
-limits, priority and processors.
+A process whose end is survivable itself needs no helper: what waits for it does the work again (`server.request`).  It
+says so with `work_here`, and another process looks after what it runs (`guard_with`).
 
 One helper per thread and process: a helper is never shared, so requests cannot interleave, and a process forked from
 the parent (a worker of a build) starts its own.
@@ -33,21 +32,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileiras.codegen import helper_loop
-from tileiras.codegen.helper_pipes import (
-    both_beyond,
-    connected,
-    nameless_file,
-    pass_descriptor,
-    read_message,
-    send,
-    wait,
-)
+from tileiras.codegen.helper_pipes import beyond_streams, nameless_file, read_message, send, wait
 
 if TYPE_CHECKING:
-    from tileiras.forked_memory import SharedPages
-
-_FIRST_OF_WAITING = 512
-"""Descriptors of a helper that waits have this number or a higher one: those below are its user's to come."""
+    from tileiras.codegen.guard import Guard
 
 MAX_REQUESTS = 64
 """Requests that one helper answers: 3.4 MB that cannot be freed, against 70 ms of processor time for its successor."""
@@ -73,19 +61,15 @@ class Helper:
     """A forked process that runs functions for its parent."""
 
     __slots__ = (
-        "_announced", "_answered", "_environment", "_growth", "_lifeline", "_owner", "_pid", "_read_to", "_replies",
-        "_requests", "_stderr", "waits",
+        "_announced", "_answered", "_growth", "_lifeline", "_owner", "_pid", "_read_to", "_replies", "_requests",
+        "_stderr",
     )  # fmt: skip
 
-    def __init__(self, ahead: bool = True, pages: SharedPages | None = None) -> None:
-        """`ahead` of its first request it loads LLVM.  With `pages` it is one that waits, and meets those."""
+    def __init__(self, ahead: bool = True) -> None:
+        """`ahead` of its first request it loads LLVM."""
         _prepare_fork()
-        self.waits = pages is not None
-        """Whether it was started before its owner was what it is now."""
-        self._environment: dict[bytes, bytes] | None = None
-        lowest = _FIRST_OF_WAITING if self.waits else 3
         # A file, not a pipe: it never fills up, and its content outlives the helper.
-        self._stderr = nameless_file(lowest)
+        self._stderr = nameless_file()
         self._read_to = 0
         self._answered = 0
         self._growth = 0
@@ -98,9 +82,9 @@ class Helper:
                 # No other thread may be inside LLVM at the fork: its locks would stay taken in the child for ever.
                 lock.acquire()
             try:
-                request_read, self._requests = both_beyond(lowest, os.pipe())
-                self._replies, reply_write = both_beyond(lowest, os.pipe())
-                lifeline_read, self._lifeline = both_beyond(lowest, connected() if self.waits else os.pipe())
+                request_read, self._requests = beyond_streams(os.pipe())
+                self._replies, reply_write = beyond_streams(os.pipe())
+                lifeline_read, self._lifeline = beyond_streams(os.pipe())
                 inner = (request_read, reply_write, lifeline_read)
                 _pipe_ends.update((*inner, *self._ends()))
                 _kept[threading.get_ident()] = inner
@@ -109,7 +93,7 @@ class Helper:
                 if lock is not None:
                     lock.release()
             if self._pid == 0:
-                self._become_helper(inner, ahead, pages)
+                self._become_helper(inner, ahead)
             del _kept[threading.get_ident()]
             for descriptor in inner:
                 _pipe_ends.discard(descriptor)
@@ -119,15 +103,13 @@ class Helper:
         """The parent's ends of the pipes."""
         return self._requests, self._replies, self._lifeline
 
-    def _become_helper(self, inner: tuple[int, int, int], ahead: bool, pages: SharedPages | None) -> NoReturn:
+    def _become_helper(self, inner: tuple[int, int, int], ahead: bool) -> NoReturn:
         code = 1
         try:
             # Not the parent's: whoever reads a pipe of the parent waits until all its writers are gone.
             os.dup2(self._stderr.fileno(), 1)
             os.dup2(self._stderr.fileno(), 2)
-            if pages is not None:
-                os.closerange(3, _FIRST_OF_WAITING)
-            helper_loop.serve(*inner, self._owner, _sentinel, _functions, llvm_is_loaded, ahead, pages)
+            helper_loop.serve(*inner, self._owner, _sentinel, _functions, llvm_is_loaded, ahead)
             code = 0
         finally:
             os._exit(code)
@@ -138,8 +120,7 @@ class Helper:
     ) -> tuple[Any, str]:  # fmt: skip
         """The function's result and what was written to stderr meanwhile; raises HelperDied, TimedOut when `timeout`
         seconds have passed, or RuntimeError."""
-        payload = marshal.dumps((function, arguments, self._environment))
-        self._environment = None
+        payload = marshal.dumps((function, arguments))
         unread = False
         try:
             try:
@@ -161,26 +142,9 @@ class Helper:
             raise HelperDied(self._reap(), text, unread)
         ok, value, self._growth = marshal.loads(reply)
         self._answered += 1
-        if ok is None:
-            self.close()
-            raise HelperDied(value, text, unread=True)
         if not ok:
             raise RuntimeError(value)
         return value, text
-
-    def follow_owner(self, sentinel: int) -> None:
-        """Has a helper that waits take over at its next request what its owner is now, and end that when the descriptor
-        `sentinel` can be read."""
-        self._environment = dict(os.environb)
-        pass_descriptor(self._lifeline, sentinel)
-
-    def met_pages(self) -> bytes:
-        """What `SharedPages.met` says in a helper that waited, once it was asked something."""
-        return self.call(helper_loop.MET, {})[0] if self.waits and self._answered else b""
-
-    @property
-    def was_asked(self) -> bool:
-        return self._answered > 0
 
     def worn_out(self) -> bool:
         """Whether another helper is to take the next request; never while this one watches over a program."""
@@ -265,17 +229,41 @@ _sentinel: int | None = None
 
 
 def end_with(sentinel: int) -> None:
-    """Has this process end, and what it runs, once the descriptor can be read; helpers that start later see to it, and
-    one that waits, which from now on is what this process has become."""
+    """Has this process end, and what it runs, once the descriptor can be read; its guard sees to it, and helpers that
+    start later."""
     global _sentinel
     _sentinel = sentinel
-    helper = getattr(_local, "helper", None)
-    if helper is not None and helper.waits:
-        helper.follow_owner(sentinel)
+    if _guard is not None:
+        _guard.end_with(sentinel)
+
+
+_may_die: Callable[[], bool] | None = None
+
+
+def work_here(may_die: Callable[[], bool]) -> None:
+    """Has LLVM work in this process while `may_die` says that its end is survivable, as it is for whoever waits for a
+    child of the service: LLVM's abort ends this process then.  What takes a bounded time still has a helper."""
+    global _may_die
+    _may_die = may_die
+
+
+def _works_here() -> bool:
+    return _may_die is not None and _may_die()
+
+
+_guard: Guard | None = None
+
+
+def guard_with(guard: Guard) -> None:
+    """Has another process do for this one what `watching` asks a helper for."""
+    global _guard
+    _guard = guard
+    keep_alone(guard.fileno())
 
 
 def _forget_helpers() -> None:
-    global _creation, _local
+    global _creation, _guard, _local, _may_die
+    _guard = _may_die = None
     _creation = threading.Lock()
     _local = threading.local()
     kept = _kept.get(threading.get_ident(), ())
@@ -310,41 +298,20 @@ def available() -> bool:
 def start() -> None:
     """Start this thread's helper, or the successor of one that is worn out, ahead of its first request: loading LLVM
     overlaps with other work."""
-    if not available():
+    if not available() or _works_here():
         return
+    _started()
+
+
+def _started() -> Helper:
+    """This thread's helper."""
     helper = getattr(_local, "helper", None)
     if helper is not None and helper.worn_out():
         stop()
         helper = None
     if helper is None:
-        _local.helper = Helper()
-
-
-def start_waiting(pages: SharedPages) -> None:
-    """Starts this thread's helper in a process that waits to become a user's, for `end_with` to follow; it meets the
-    `pages` that helpers do.
-
-    Raises OSError where the system has no room for it.  Descriptors below `lowest_of_waiting` are the user's.
-    """
-    _local.helper = Helper(pages=pages)
-
-
-def lowest_of_waiting() -> int | None:
-    """The lowest number of a descriptor that a helper which waits needs in this process; None where there is none."""
-    helper = getattr(_local, "helper", None)
-    return _FIRST_OF_WAITING if helper is not None and helper.waits else None
-
-
-def met_pages() -> bytes:
-    """What `Helper.met_pages` says of this thread's."""
-    helper = getattr(_local, "helper", None)
-    return helper.met_pages() if helper is not None else b""
-
-
-def was_asked() -> bool:
-    """Whether this thread's helper has answered a request."""
-    helper = getattr(_local, "helper", None)
-    return helper is not None and helper.was_asked
+        helper = _local.helper = Helper()
+    return helper
 
 
 llvm_is_loaded = False
@@ -374,15 +341,18 @@ def call(
     Arguments and result are what marshal knows: None, numbers, str, bytes, tuples, lists, dicts.  Raises HelperDied
     when the process ended and RuntimeError, with the message of the original, when the function raised.
     """
+    if meanwhile is not None and (not available() or _works_here()):
+        meanwhile()
+        meanwhile = None
     if not available():
-        if meanwhile is not None:
-            meanwhile()
         return _functions()[function](**arguments), ""
+    if timeout is None and _works_here():
+        return _call_here(function, arguments)
     again = True
     while True:
-        start()
+        helper = _started()
         try:
-            return _local.helper.call(function, arguments, meanwhile, timeout)
+            return helper.call(function, arguments, meanwhile, timeout)
         except HelperDied as death:
             _local.helper = None
             # One that never had the request was ended by somebody between two: the system, short of memory, or a user.
@@ -390,9 +360,44 @@ def call(
                 raise
             again = False
         except BaseException:
-            if _local.helper._stderr.closed:
+            if helper._stderr.closed:
                 _local.helper = None
             raise
+
+
+def _call_here(function: str, arguments: dict[str, Any]) -> tuple[Any, str]:
+    """As `Helper.call`, in this process."""
+    with nameless_file() as said:
+        try:
+            with _streams_to(said.fileno()):
+                value = _functions()[function](**arguments)
+        except Exception as error:
+            raise RuntimeError(str(error) or type(error).__name__) from None
+        said.seek(0)
+        return value, said.read().decode(errors="replace").strip()
+
+
+@contextlib.contextmanager
+def _streams_to(descriptor: int) -> Iterator[None]:
+    """Has what a library writes to its process's output and error go to a file."""
+    import fcntl
+
+    kept: dict[int, int | None] = {}
+    try:
+        for number in (1, 2):
+            try:
+                kept[number] = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+            except OSError:  # the user has closed it
+                kept[number] = None
+            os.dup2(descriptor, number)
+        yield
+    finally:
+        for number, copy in kept.items():
+            if copy is None:
+                os.close(number)
+            else:
+                os.dup2(copy, number)
+                os.close(copy)
 
 
 @contextlib.contextmanager
@@ -400,24 +405,44 @@ def watching(owned: str | int) -> Iterator[None]:
     """Until the end of the block, should this process be killed: the folder `owned` goes, with what works in it, which
     need not be there yet; or the program of that number ends.
 
-    That is left to this thread's helper, which is started where there is none: without LLVM, until it is asked for it.
+    That is left to the guard, where this process has one, or to this thread's helper, which is started where there is
+    none: without LLVM, until it is asked for it.
     """
-    helper = getattr(_local, "helper", None)
-    if helper is None and available():
-        helper = _local.helper = Helper(ahead=False)
-    if helper is None:
+    watcher = _watcher()
+    if watcher is None:
         yield
         return
-    helper.announce(owned, is_there=True)
+    watcher.announce(owned, is_there=True)
     try:
         yield
     finally:
-        helper.announce(owned, is_there=False)
+        watcher.announce(owned, is_there=False)
+
+
+def _watcher() -> Guard | Helper | None:
+    global _guard
+    if _guard is not None:
+        if _guard.is_there():
+            return _guard
+        # Somebody has ended it.
+        left, _guard = _guard.announced, None
+        for owned in left:
+            _watching_helper().announce(owned, is_there=True)
+    return _watching_helper() if available() else None
+
+
+def _watching_helper() -> Helper:
+    helper = getattr(_local, "helper", None)
+    if helper is None:
+        helper = _local.helper = Helper(ahead=False)
+    return helper
 
 
 def kill() -> None:
     """Has this thread's helper end, if it has one, for `stop` to wait for: from now on no `sentinel` ends this process.
     """
+    if _guard is not None:
+        _guard.let_be()
     helper = getattr(_local, "helper", None)
     if helper is not None:
         helper.kill()

@@ -30,39 +30,25 @@ def announcement(owned: Owned, *, is_there: bool) -> bytes:
     return marshal.dumps((owned, is_there))
 
 
-def announced_sentinel(descriptor: int) -> bytes:
-    """Says that a descriptor of the reader's is the sentinel."""
-    return marshal.dumps((None, descriptor))
-
-
 def follow(read: Callable[[], bytes | None], owner: int, sentinel: int | None) -> None:
     """Takes announcements, from the `read` that gives None when the process `owner` is gone; then ends its programs,
     removes its folders, and ends this process.
 
-    The owner is made to go when the descriptor `sentinel`, or one that is announced, can be read.
+    The owner is made to go when the descriptor `sentinel` can be read.
     """
     owned: dict[Owned, None] = {}
     try:
         if sentinel is not None:
-            _watch(sentinel, owner)
+            threading.Thread(target=_end_owner, args=(owner, sentinel), daemon=True).start()
         while (message := read()) is not None:
             which, is_there = marshal.loads(message)
-            if which is None:
-                _watch(is_there, owner)
-            elif is_there:
+            if is_there:
                 owned[which] = None
             else:
                 owned.pop(which, None)
-        _end(
-            [program for program in owned if isinstance(program, int)],
-            [folder for folder in owned if isinstance(folder, str)],
-        )
+        end(list(owned))
     finally:
         os._exit(0)
-
-
-def _watch(sentinel: int, owner: int) -> None:
-    threading.Thread(target=_end_owner, args=(owner, sentinel), daemon=True).start()
 
 
 def _end_owner(owner: int, sentinel: int) -> None:
@@ -77,12 +63,15 @@ def _end_owner(owner: int, sentinel: int) -> None:
         os.kill(owner, signal.SIGKILL)
 
 
-def _end(programs: list[int], folders: list[str]) -> None:
+def end(owned: list[Owned]) -> None:
+    """Ends programs, and removes folders with whatever works in them."""
     import shutil
     import time
 
-    for program in programs:
-        _kill(program)
+    for program in owned:
+        if isinstance(program, int):
+            _kill(program)
+    folders = [folder for folder in owned if isinstance(folder, str)]
     limit = time.monotonic() + SECONDS
     while folders and time.monotonic() < limit:
         for folder in folders:

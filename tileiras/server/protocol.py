@@ -58,8 +58,7 @@ GREETING = b"+"
 
 PREPARE, MET = b"p", b"w"
 """Between the zygote and its children alone.  PREPARE: pages that a child which waits is to meet ahead of a
-request, those of its helper, whether to start one, and whether to say MET.  MET: pages that the child of one has met,
-and those of its helper.  EXIT, to the zygote: whether the helper was asked for anything."""
+request; without any it is to say MET.  MET: pages that the child of one has met."""
 
 MOST_DESCRIPTORS = 64
 """Of one message; the system's limit is 253 (unix(7))."""

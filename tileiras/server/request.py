@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from tileiras import forked_memory, process_state
-from tileiras.codegen import isolation
+from tileiras.codegen import guard, isolation
 from tileiras.server import loaded, messages, protocol
 from tileiras.server.protocol import COMMIT, EXIT, GREETING, MET, PREPARE, REFUSED, RETIRED, RUN
 
@@ -30,71 +30,37 @@ REHEARSAL_SECONDS = 10.0
 """What the first compilation may take."""
 
 
-class Memory:
-    """What is known of the pages that requests meet, and the helpers that work for them."""
-
-    def __init__(self) -> None:
-        self.own = forked_memory.SharedPages()
-        self.of_helper = forked_memory.SharedPages()
-        self._looks = True
-        """Whether the zygote wants to hear what this process meets."""
-
-    def rehearse(self, kernel: bytes) -> None:
-        """Has a child compile bytecode as a request would, and learns of the pages that it meets."""
-        ours, theirs = socket.socketpair()
-        number = os.fork()
-        if number == 0:
-            try:
-                self._compile(kernel, theirs)
-            finally:
-                os._exit(0)
-        theirs.close()
-        with ours:
-            ours.settimeout(REHEARSAL_SECONDS)
-            with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
-                self.learn(messages.receive(ours)[1])
-        os.kill(number, signal.SIGKILL)
-        os.waitpid(number, 0)
-
-    def _compile(self, kernel: bytes, hearer: socket.socket) -> None:
-        from tileiras.cli import tileiras
-
-        null = os.open(os.devnull, os.O_RDWR)
-        for number in (0, 1, 2):
-            os.dup2(null, number)
-        self.prepare(b"", b"", b"\1", b"\1")
-        place = os.memfd_create("kernel")
-        os.write(place, kernel)
-        tileiras.main([f"/proc/self/fd/{place}", "--gpu-name=sm_90", "--cache=off", "-o", os.devnull])
-        of_helper = isolation.met_pages()
-        isolation.stop()
-        messages.send(hearer, MET, self.own.met(), of_helper)
-
-    def learn(self, said: list[bytes]) -> None:
-        """Takes what a child says with MET."""
-        for pages, ranges in zip((self.own, self.of_helper), said):
-            pages.learn(ranges)
-
-    def prepare(self, own: bytes, of_helper: bytes, has_helper: bytes, looks: bytes) -> None:
-        """Has this process ready for a request: what is known now, whether a helper is likely to be needed, and whether
-        the zygote wants to hear more."""
-        self.own.ranges, self.of_helper.ranges, self._looks = own, of_helper, bool(looks)
-        if has_helper:
-            # Before this process has pages of its own, which it would share again.
-            with contextlib.suppress(OSError):
-                isolation.start_waiting(self.of_helper)
-        self.own.meet()
-
-    def met_by_helper(self) -> bytes:
-        """Of the helper, while it is there; empty where nobody wants to hear it."""
+def rehearse(kernel: bytes, memory: forked_memory.SharedPages) -> None:
+    """Has a child compile bytecode as a request would, and learns of the pages that it meets."""
+    ours, theirs = socket.socketpair()
+    number = os.fork()
+    if number == 0:
         try:
-            return isolation.met_pages() if self._looks else b""
-        except (OSError, RuntimeError, isolation.HelperDied):
-            return b""
+            _compile(kernel, memory, theirs)
+        finally:
+            os._exit(0)
+    theirs.close()
+    with ours:
+        ours.settimeout(REHEARSAL_SECONDS)
+        with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
+            memory.learn(messages.receive(ours)[1][0])
+    os.kill(number, signal.SIGKILL)
+    os.waitpid(number, 0)
 
-    def met(self) -> bytes:
-        """Of this process.  Raises OSError."""
-        return self.own.met() if self._looks else b""
+
+def _compile(kernel: bytes, memory: forked_memory.SharedPages, hearer: socket.socket) -> None:
+    from tileiras.cli import tileiras
+
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    isolation.work_here(lambda: True)
+    place = os.memfd_create("kernel")
+    os.write(place, kernel)
+    tileiras.main([f"/proc/self/fd/{place}", "--gpu-name=sm_90", "--cache=off", "-o", os.devnull])
+    met = memory.met()
+    isolation.stop()
+    messages.send(hearer, MET, met)
 
 
 class Refused(Exception):
@@ -102,16 +68,17 @@ class Refused(Exception):
 
 
 def serve(
-    listener: socket.socket, control: socket.socket, identity: bytes, state: loaded.Snapshot,
-    memory: Memory, forget: Callable[[], None],
+    listener: socket.socket, control: socket.socket, lifeline: socket.socket, identity: bytes, state: loaded.Snapshot,
+    memory: forked_memory.SharedPages, forget: Callable[[], None],
 ) -> NoReturn:  # fmt: skip
     """Takes connections until one brings a command, and ends with it.
 
     `control` leads to the zygote, which has this process prepare for a command while it waits; when the zygote is gone,
-    `forget` is called, and this process ends.
+    `forget` is called, and this process ends.  `lifeline` leads to its guard.
     """
+    looks = False
     while True:
-        connection = _next(listener, control, memory, forget)
+        connection, looks = _next(listener, control, memory, looks, forget)
         with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
             process, user, group = messages.peer(connection)
             if user == os.geteuid():
@@ -127,7 +94,7 @@ def serve(
                     messages.send(control, kind, *fields[1:], descriptors=(connection.fileno(),))
                 else:
                     messages.send(control, RUN, descriptors=(connection.fileno(),))
-                    client = _Client(connection, control, memory)
+                    client = _Client(connection, control, lifeline, memory if looks else None)
                     if not is_current:
                         client.leave(RETIRED)
                     _answer(client, process, group, fields[1:], descriptors)
@@ -137,9 +104,11 @@ def serve(
 
 
 def _next(
-    listener: socket.socket, control: socket.socket, memory: Memory, forget: Callable[[], None]
-) -> socket.socket:
-    """The next connection, for which several spares wait; meanwhile this one is prepared."""
+    listener: socket.socket, control: socket.socket, memory: forked_memory.SharedPages, looks: bool,
+    forget: Callable[[], None],
+) -> tuple[socket.socket, bool]:  # fmt: skip
+    """The next connection, for which several spares wait, and whether the zygote wants to hear which pages its request
+    meets; meanwhile this process is prepared."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     poll.register(control, select.POLLIN)
@@ -148,7 +117,7 @@ def _next(
         if listener.fileno() in ready:
             with contextlib.suppress(BlockingIOError):  # another spare has it
                 connection, _ = listener.accept()
-                return connection
+                return connection, looks
         if control.fileno() in ready:
             try:
                 kind, fields, _ = messages.receive(control)
@@ -156,7 +125,9 @@ def _next(
                 forget()
                 os._exit(0)
             if kind == PREPARE:
-                memory.prepare(*fields)
+                # Pages that were met ahead could not be told from those that the request meets.
+                memory.ranges, looks = fields[0], not fields[0]
+                memory.meet()
 
 
 def _answer(client: _Client, process: int, group: int, fields: list[bytes], descriptors: list[int]) -> NoReturn:
@@ -177,7 +148,7 @@ def _answer(client: _Client, process: int, group: int, fields: list[bytes], desc
         tempfile.tempdir = None
     except (Refused, OSError, ValueError) as reason:
         client.leave(REFUSED, str(reason).encode())
-    isolation.end_with(client.fileno())
+    client.watch_over()
     client.watch_streams()
     client.end(_run(program))
 
@@ -219,21 +190,22 @@ def _moved(number: int, first: int) -> int:
 
 
 class _Client:
-    """The command that waits for this process, and the zygote, which looks after both."""
+    """The command that waits for this process, and the zygote and the guard, which look after both."""
 
-    def __init__(self, connection: socket.socket, control: socket.socket, memory: Memory) -> None:
+    def __init__(
+        self, connection: socket.socket, control: socket.socket, lifeline: socket.socket,
+        memory: forked_memory.SharedPages | None,
+    ) -> None:  # fmt: skip
+        """`memory` is there where the zygote wants to hear what of it this process meets."""
         self._connection = connection
         self._control = control
+        self._lifeline = lifeline
         self._memory = memory
         self._committed = False
         self._own = 0
         """Descriptors of the service's own have this number or a higher one, the client's lower ones."""
         self._has_others = False
         """Whether the client has handed over more than standard streams."""
-
-    def fileno(self) -> int:
-        """Readable once the client has gone: it says nothing more."""
-        return self._connection.fileno()
 
     def take_over_descriptors(self, received: list[int], numbers: list[int]) -> None:
         """The first is the working directory, the others get the `numbers` that they have in the client; the service's
@@ -243,13 +215,12 @@ class _Client:
         self._own = max([2, *numbers]) + 1
         self._has_others = self._own > 3
         # A number that is free now may be one that a client's is to have.
-        first = max(self._own, *received, self._connection.fileno(), self._control.fileno()) + 1
-        lowest = isolation.lowest_of_waiting()
-        if lowest is not None and first > lowest:
-            isolation.stop()
+        own = (self._connection, self._control, self._lifeline)
+        first = max(self._own, *received, *(one.fileno() for one in own)) + 1
         here, *others = [_moved(number, first) for number in received]
-        self._connection = socket.socket(fileno=_moved(self._connection.detach(), first))
-        self._control = socket.socket(fileno=_moved(self._control.detach(), first))
+        self._connection, self._control, self._lifeline = (
+            socket.socket(fileno=_moved(one.detach(), first)) for one in own
+        )
         os.fchdir(here)
         os.close(here)
         os.closerange(0, first)
@@ -266,6 +237,13 @@ class _Client:
                 messages.send(self._connection, COMMIT)
             except OSError:
                 os._exit(1)
+
+    def watch_over(self) -> None:
+        """Has this process end with the client, with what it runs.  Until it has committed LLVM may end it."""
+        isolation.guard_with(guard.Guard(self._lifeline))
+        # Readable once the client has gone: it says nothing more.
+        isolation.end_with(self._connection.fileno())
+        isolation.work_here(lambda: not self._committed)
 
     def watch_streams(self) -> None:
         """Makes the standard streams as Python makes them, and commits before the first use of what is no file."""
@@ -287,25 +265,22 @@ class _Client:
 
     def end(self, code: int) -> NoReturn:
         """Hands the exit code over and ends this process."""
-        has_helper = isolation.was_asked()
-        # Whoever reads a pipe of the client waits until all its writers are gone; LLVM's process has its own streams,
-        # and, unless it was there before, what else the client has inherited.
-        if self._has_others and isolation.lowest_of_waiting() is None:
+        # Whoever reads a pipe of the client waits until all its writers are gone; LLVM's process, where there is one,
+        # has its own streams, and what else the client has inherited.
+        if self._has_others:
             isolation.stop()
-        of_helper = self._memory.met_by_helper()
-        # It would end this process with its client, which has its answer now.
+        # It and the guard would end this process with its client, which has its answer now.
         isolation.kill()
         os.closerange(0, self._own)
         with contextlib.suppress(OSError):
-            messages.send(self._control, EXIT, b"\1" if has_helper else b"")
+            messages.send(self._control, EXIT)
         with contextlib.suppress(OSError):
             messages.send(self._connection, EXIT, code.to_bytes(4, "little", signed=True))
         # The zygote counts the time of processes that were waited for.
         isolation.stop()
-        with contextlib.suppress(OSError, protocol.ProtocolError):
-            own = self._memory.met()
-            if own or of_helper:
-                messages.send(self._control, MET, own, of_helper)
+        if self._memory is not None:
+            with contextlib.suppress(OSError, protocol.ProtocolError):
+                messages.send(self._control, MET, self._memory.met())
         os._exit(0)
 
     def leave(self, kind: bytes, *fields: bytes) -> NoReturn:

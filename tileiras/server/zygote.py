@@ -1,7 +1,8 @@
 """The process that stays: it has loaded everything, has no threads, and forks.
 
     zygote ── spare, spare, ...      wait for a connection; the one that takes it answers it and ends
-           └─ a request, ...         a spare that has taken one; another spare is forked in its place
+           ├─ a request, ...         a spare that has taken one; another spare is forked in its place
+           └─ the guard              ends what a request that was killed has left (`codegen.guard`)
 
 The socket is listened on by the spares, so that a request finds a process that is there already.  The zygote follows
 what became of them: a request whose client has gone is ended, one that ends without a word of its own is told of to its
@@ -23,10 +24,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from tileiras import __version__, code_archive, forked_memory
+from tileiras.codegen import guard
 from tileiras.local_lock import locked, unlock
 from tileiras.server import loaded, messages, protocol, request
 from tileiras.server.protocol import EXIT, FACTS, MET, PREPARE, RETIRED, RUN, STATUS, STOP
@@ -41,8 +43,9 @@ BACKLOG = 128
 QUIET_SECONDS = 0.01
 """Without a request after which spares are prepared for one: under load there is better use for the processors."""
 
-FIRST_LOOKS, SELDOM = 4, 64
-"""The zygote hears which pages the first requests meet, and then each 64th: looking takes 30 ms."""
+SELDOM = 64
+"""The zygote hears which pages a request meets from the first, second, fourth and so on, and each of so many: those
+have nothing ahead, and looking takes 10 ms."""
 
 END_SECONDS = 5.0
 """What the last requests have to end in when the service is told to."""
@@ -93,9 +96,9 @@ class Zygote:
         self._idle = idle
         self._inode = os.stat(name, dir_fd=directory).st_ino
         self._children: dict[int, Child] = {}
-        self._memory = request.Memory()
-        self._has_helper = True
-        """Whether the last request asked a helper of its own for something."""
+        self._memory = forked_memory.SharedPages()
+        self._guard: tuple[int, socket.socket] | None = None
+        """Its process number, and this end of its connection."""
         self._spares = min(4, len(os.sched_getaffinity(0)))
         self._ending = False
         self._requests = 0
@@ -109,7 +112,7 @@ class Zygote:
 
     def rehearse(self, kernel: bytes) -> None:
         """Has the first request be answered as fast as later ones are, if it is much like compiling this bytecode."""
-        self._memory.rehearse(kernel)
+        request.rehearse(kernel, self._memory)
 
     # ---- the loop ----------------------------------------------------------------------------------------------------
 
@@ -135,18 +138,18 @@ class Zygote:
     def _until_quiet(self) -> float:
         """Has the spares prepared where it is quiet; else the seconds until then, if one of them is not."""
         spares = [child for child in self._children.values() if child.state == SPARE and not child.is_prepared]
-        known = self._memory.own.ranges
+        known = self._memory.ranges
         if self._ending or not spares or not known or self._busy():
             return 3600.0
         left = self._last + QUIET_SECONDS - time.monotonic()
         if left > 0:
             return left
+        count = self._requests
+        looks = count > 0 and (count & (count - 1) == 0 or count % SELDOM == 0)
         for child in spares:
             child.is_prepared = True
             with contextlib.suppress(OSError):
-                looks = self._requests < FIRST_LOOKS or self._requests % SELDOM == 0
-                flags = (b"\1" if flag else b"" for flag in (self._has_helper, looks))
-                messages.send(child.control, PREPARE, known, self._memory.of_helper.ranges, *flags)
+                messages.send(child.control, PREPARE, b"" if looks else known)
         return 3600.0
 
     def _wait(self, seconds: float) -> None:
@@ -179,35 +182,63 @@ class Zygote:
         waiting = sum(child.state == SPARE for child in self._children.values())
         room = MOST_REQUESTS - len(self._children)
         for _ in range(min(self._spares - waiting, room)):
-            if self._fork(self._work, SPARE) is None:
+            try:
+                self._fork_spare()
+            except OSError:  # the system has no room
+                if not self._children:
+                    self._end()
                 return
 
-    def _fork(self, work: Callable[[socket.socket], None], state: str) -> Child | None:
-        """A child that runs `work` with its end of the control connection; None where the system has no room."""
+    def _fork_spare(self) -> None:
+        """Raises OSError."""
+        # Before there are ends of this child's connections: the guard would have them, too.
+        with contextlib.suppress(OSError):
+            self._start_guard()
         ours, theirs = socket.socketpair()
+        lifeline, guarded = guard.connected()
+        with theirs, lifeline, guarded:
+            try:
+                pid = self._fork(lambda: self._work(theirs, lifeline), (ours, guarded))
+            except OSError:
+                ours.close()
+                raise
+            ours.settimeout(protocol.PATIENCE)
+            self._children[pid] = Child(pid, ours, SPARE)
+            # Without a guard, a request has a process of its own for that.
+            if self._guard is not None:
+                with contextlib.suppress(OSError):
+                    guard.entrust(self._guard[1], pid, guarded)
+
+    def _start_guard(self) -> None:
+        """Starts the guard unless there is one; raises OSError."""
+        if self._guard is None:
+            ours, theirs = guard.connected()
+            with theirs:
+                try:
+                    self._guard = self._fork(lambda: self._serve_as_guard(theirs), (ours,)), ours
+                except OSError:
+                    ours.close()
+                    raise
+
+    def _serve_as_guard(self, control: socket.socket) -> None:
+        self._listener.close()
+        guard.serve(control)
+
+    def _fork(self, work: Callable[[], None], ours: Iterable[socket.socket]) -> int:
+        """The number of a child that runs `work`, and has not what is this process's, nor `ours`; raises OSError."""
         # A signal that ends the child must not come to it while it has this process's handlers.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
         try:
             pid = os.fork()
             if pid == 0:
-                self._become_child(ours, theirs, work, before)
-        except OSError:
-            ours.close()
-            theirs.close()
-            if not self._children:
-                self._end()
-            return None
+                self._become_child(work, ours, before)
+            return pid
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-        ours.settimeout(protocol.PATIENCE)
-        child = self._children[pid] = Child(pid, ours, state)
-        return child
 
     def _become_child(
-        self, ours: socket.socket, theirs: socket.socket, work: Callable[[socket.socket], None],
-        signals: set[signal.Signals],
-    ) -> NoReturn:  # fmt: skip
+        self, work: Callable[[], None], ours: Iterable[socket.socket], signals: set[signal.Signals]
+    ) -> NoReturn:
         """`signals` are those that are to be blocked from then on when this process's handlers are gone."""
         try:
             signal.set_wakeup_fd(-1)
@@ -215,20 +246,22 @@ class Zygote:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-            ours.close()
+            for connection in (*ours, *([] if self._guard is None else [self._guard[1]])):
+                connection.close()
+            self._guard = None
             for number in (self._wake_read, self._wake_write):
                 os.close(number)
             for child in self._children.values():
                 child.control.close()
                 child.leave_client()
             self._children = {}
-            work(theirs)
+            work()
         finally:
             # Whatever went wrong, no command has said how it ended.
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _work(self, control: socket.socket) -> None:
-        request.serve(self._listener, control, self._identity, self._state, self._memory, self._forget)
+    def _work(self, control: socket.socket, lifeline: socket.socket) -> None:
+        request.serve(self._listener, control, lifeline, self._identity, self._state, self._memory, self._forget)
 
     def _forget(self) -> None:
         """Called by a spare whose zygote is gone."""
@@ -249,11 +282,9 @@ class Zygote:
         if kind == RETIRED:
             self._end()
         elif kind == MET:
-            self._memory.learn(fields)
+            self._memory.learn(fields[0])
         elif kind == EXIT:
             child.state = DONE
-            if fields:
-                self._has_helper = bool(fields[0])
             child.leave_client()
         elif kind == RUN:
             self._requests += 1
@@ -294,6 +325,9 @@ class Zygote:
                 return
             if pid == 0:
                 return
+            if self._guard is not None and pid == self._guard[0]:
+                self._guard[1].close()
+                self._guard = None
             child = self._children.pop(pid, None)
             if child is None:
                 continue
@@ -323,6 +357,9 @@ class Zygote:
     def facts(self) -> dict[str, object]:
         """What `tileiras-server status` shows; times in seconds, memory in KiB."""
         own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+        times = [own.ru_utime, own.ru_stime, children.ru_utime, children.ru_stime]
+        if self._guard is not None:  # which ends with this process, and was not waited for
+            times.append(_processor_seconds(self._guard[0]))
         running = sum(child.state == WORKING for child in self._children.values())
         return {
             "pid": os.getpid(),
@@ -333,10 +370,19 @@ class Zygote:
             "requests": self._requests,
             "running": running,
             "ending": self._ending,
-            "processor_seconds": sum((own.ru_utime, own.ru_stime, children.ru_utime, children.ru_stime)),
+            "processor_seconds": sum(times),
             "memory": own.ru_maxrss,
-            "pages": len(self._memory.own) + len(self._memory.of_helper),
+            "pages": len(self._memory),
         }
+
+
+def _processor_seconds(number: int) -> float:
+    """Of a process that runs (proc(5), /proc/PID/schedstat)."""
+    try:
+        with open(f"/proc/{number}/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[0]) / 1e9
+    except (OSError, ValueError):
+        return 0.0
 
 
 def remove(directory: int, name: str, inode: int) -> None:
