@@ -246,9 +246,11 @@ class Synchronization(BarrierTimes):
             self.before_stores(Place(op), self._buffers[op.buffer])
         self._access(op)
 
-    def _async_wait(self, op: Operation) -> None:
-        """Each thread waits for its own copies; the barrier makes all of them visible."""
+    def _async_wait(self, op: tileas.AsyncWaitOp) -> None:
+        """Each thread waits for its own copies; the barrier makes all of them visible to those that read others'."""
         self._access(op)
+        if op.own is not None:
+            return
         behind = op.next
         while behind.name == names.FENCE_PROXY:
             behind = behind.next

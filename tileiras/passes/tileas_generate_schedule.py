@@ -1,13 +1,14 @@
 """`tileas-generate-schedule`: a schedule for every loop.
 
 Serial: what is written, in its order.  Plain: loads run ahead, through shared memory, of the dots that consume them,
-all warps alike.  Prefetch: one iteration ahead in registers, on targets without asynchronous copies.  `num-stages` says
-how many iterations' tiles there are at a time, the one that is computed included; 0 chooses by the hints of the loads
-and by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: loads that run ahead are left to an agent
-of their own where they can be.  The heavy variant also places what the agent that computes does, on the units and with
-the registers that it has then (`schedule/agent_stages.py`).  With `auto` loads are left to an agent where a rule says
-that it pays (`schedule/warp_specialize.py`), in the heavy variant, and with `auto-light` in the light one.  `serial`
-leaves all loops as they are.
+all warps alike.  Prefetch: one iteration ahead in registers, on targets without asynchronous copies.  Stream: loads of
+kernels without dots run ahead in places of each thread, where that pays (`schedule/streams.py`).  `num-stages` says how
+many iterations' tiles there are at a time, the one that is computed included; 0 chooses by the hints of the loads and
+by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: loads that run ahead are left to an agent of
+their own where they can be.  The heavy variant also places what the agent that computes does, on the units and with the
+registers that it has then (`schedule/agent_stages.py`).  With `auto` loads are left to an agent where a rule says that
+it pays (`schedule/warp_specialize.py`), in the heavy variant, and with `auto-light` in the light one.  `serial` leaves
+all loops as they are.
 
 With `v2-opt-level` of 1 or more, loops whose loads run ahead are placed: where an SM has no other warps to compute
 under a product, iterations that overlap are shorter by the static model of costs, and their tiles fit into registers,

@@ -32,6 +32,7 @@ from .materialize.register_prefetch import prefetched_loads
 from .remarks import ScheduleRemarks
 from .single_buffer import turns_of, turns_of_threads
 from .staging import StagedLoad, staged_load
+from .streams import StreamedLoad, stages_of, stream_of
 from .tensor_boxes import box_refusal, comes_in_boxes, keep_apart
 
 DEFAULT_STAGES = 3
@@ -141,7 +142,7 @@ def _is_around_rings(loop: scf.ForOp, atom: CopyAtom) -> bool:
     return any(staged_load(load, each, atom) is not None for each in inner for load in loads_of(each))
 
 
-def _wanted_stages(found: list[StagedLoad]) -> int:
+def _wanted_stages(found: Sequence[StagedLoad | StreamedLoad]) -> int:
     hints = [s.load.attributes[aa.LATENCY].value for s in found if aa.LATENCY in s.load.attributes]
     return min(MAX_STAGES, max(2, *hints)) if hints else DEFAULT_STAGES
 
@@ -162,6 +163,7 @@ class _Scheduler:
         self._atom: CopyAtom | None = find_copy_atom(target, "global", "shared", asynchronous=True)
         self._rings: dict[Operation, int] = {}
         """Bytes of the ring of each loop that gets one."""
+        self._has_dots = any(isinstance(op, tileas.DOTS) for op in func.walk())
 
     def run(self) -> Outcome:
         outcomes = []
@@ -198,7 +200,10 @@ class _Scheduler:
             load.attributes[tileas.RUNS_AHEAD] = UnitAttr()
 
     def _stage(self, loop: scf.ForOp, atom: CopyAtom) -> bool | None:
-        """Whether loads of a loop run ahead through shared memory; None when none could, or it is not worth it."""
+        """Whether loads of a loop run ahead of dots through shared memory; None when none could, or it is not worth
+        it."""
+        if not self._has_dots and self._streams(loop, atom):
+            return None
         loads = loads_of(loop)
         if self._remarks is None:
             found = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
@@ -219,6 +224,23 @@ class _Scheduler:
             self._as_written(loop, "one stage was asked for" if self._stages == 1 else "it runs at most once")
             return None
         return self._fit(loop, found, wanted, atom)
+
+    def _streams(self, loop: scf.ForOp, atom: CopyAtom) -> bool:
+        """Gives a loop the schedule in which each thread copies its own elements ahead, where that pays."""
+        stream = stream_of(loop, atom) if self._stages != 1 else None
+        if stream is None:
+            return False
+        taken = ring_bytes(loop) + sum(self._rings.values())
+        wanted = self._stages or _wanted_stages(stream.loads)
+        budget = shared_budget(self._func, self._target) - taken - scratch_beside(stream.outermost, ())
+        stages = stages_of(self._func, stream, self._target, wanted, budget, taken)
+        if not stages:
+            return False
+        if self._remarks is not None:
+            self._remarks.streamed(stream, stages, atom)
+        self._rings[stream.outermost] = self._rings.get(stream.outermost, 0) + stages * stream.stage_bytes
+        self._schedule(loop, tileas.STREAM, stages, [each.load for each in stream.loads])
+        return True
 
     def _choose_boxes(self, loop: scf.ForOp, found: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
         """Leaves the mark of loads that a tensor map can serve where their stages can be filled by boxes; the loads as

@@ -13,8 +13,11 @@ from .staging import StagedLoad
 from .tensor_boxes import box_atom, comes_in_boxes, descriptor_type, is_multicast
 
 if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
     from tileiras.dialects import scf
     from tileiras.ir import Location, Operation
+
+    from .streams import Stream
 
 
 class ScheduleRemarks:
@@ -83,11 +86,32 @@ class ScheduleRemarks:
                 if is_multicast(each):
                     arguments["CTAs"] = each.cluster
             else:
-                width = each.load.atom.vector_size * type.element_type.width // 8
-                arguments = {"Instruction": atom.instruction, "Width": f"{width} bytes", "Shape": list(type.shape)}
-                arguments |= {"Elements per access": each.load.atom.vector_size, "Stages": stages}
-            supersede(
-                self._engine,
-                Remark("passed", "RemarkMemoryLoadInstructionSelected", each.load.location, arguments=arguments,
-                       function=self._function),
-            )  # fmt: skip
+                arguments = _copies(each.load, stages, atom)
+            self._selected(each.load, arguments)
+
+    def streamed(self, stream: Stream, stages: int, atom: CopyAtom) -> None:
+        """A loop whose threads copy their own elements `stages - 1` iterations ahead."""
+        used = stages * stream.stage_bytes
+        self._emit(
+            "passed", "RemarkLoopPipeline", stream.loop.location, stages,
+            Loads=len(stream.loads), Buffers=f"{used} bytes, of each thread its own",
+        )  # fmt: skip
+        for each in stream.loads:
+            self._selected(each.load, _copies(each.load, stages, atom))
+
+    def _selected(self, load: tileas.Load, arguments: dict[str, Any]) -> None:
+        supersede(
+            self._engine,
+            Remark("passed", "RemarkMemoryLoadInstructionSelected", load.location, arguments=arguments,
+                   function=self._function),
+        )  # fmt: skip
+
+
+def _copies(load: tileas.Load, stages: int, atom: CopyAtom) -> dict[str, Any]:
+    """What a remark says of copies by threads."""
+    type, vector = load.data.type, load.atom.vector_size
+    width = vector * type.element_type.width // 8
+    return {
+        "Instruction": atom.instruction, "Width": f"{width} bytes", "Shape": list(type.shape),
+        "Elements per access": vector, "Stages": stages,
+    }  # fmt: skip

@@ -204,13 +204,13 @@ class ScratchAttr(Attribute):
 
 
 SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE = "serial", "plain", "prefetch", "warp_specialize"
-UNSPECIALIZE, SINGLE_BUFFER = "unspecialize", "single_buffer"
+UNSPECIALIZE, SINGLE_BUFFER, STREAM = "unspecialize", "single_buffer", "stream"
 """What a loop does with its loads: what is written; run them ahead through a ring in shared memory; load the tiles of
 the next iteration into registers; leave them to another agent, which hands the tiles over through pipes; run them ahead
 in a ring, and its other operations in stages that overlap (`nv_tile.aws.stage`); copy them into one stage each, as soon
-as the dots that read it are complete."""
+as the dots that read it are complete; run them ahead in places of each thread, through the loop around as well."""
 
-KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE, UNSPECIALIZE, SINGLE_BUFFER)
+KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE, UNSPECIALIZE, SINGLE_BUFFER, STREAM)
 
 
 class LoopScheduleAttr(_KeywordAndInteger):

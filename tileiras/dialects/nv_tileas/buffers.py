@@ -12,8 +12,8 @@ A loop that is pipelined looks like this, with S stages:
     }
     nv_tileas.dealloc_tensor %b
 
-A buffer of tiles with a layout of registers holds what the registers of each thread would: only `store_tensor` and
-`copy` of tiles with this very layout use it, and no thread sees what another has stored.
+A buffer of tiles with a layout of registers holds what the registers of each thread would: only `store_tensor`, `copy`
+and `async.tiled_load` of tiles with this very layout use it, and no thread sees what another has stored or copied.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tileiras.ir import (
     Operation,
     TensorType,
     Type,
+    UnitAttr,
     Value,
     VerifyError,
     attribute,
@@ -210,10 +211,14 @@ class _AsyncLoad(Operation):
 
     mem_semantic = _WEAK
 
+    def _own_layout(self) -> LinearLayoutAttr | None:
+        """The layout of buffers into which each thread copies what it reads itself; None where there is none."""
+        return None
+
     def _check(self: Any, shape: tuple[int, ...], element: FloatType | IntegerType) -> None:
         check_stage(self)
         tile = self.buffer.type.tile
-        if self.buffer.type.is_of_registers:
+        if self.buffer.type.is_of_registers and tile.encoding is not self._own_layout():
             raise VerifyError(f"expects a buffer that all threads read, got {self.buffer.type}")
         if tile.shape != shape or tile.element_type is not element:
             raise VerifyError(f"expects a buffer of tiles of shape {list(shape)} and type {element}, got {tile}")
@@ -235,6 +240,9 @@ class AsyncTiledLoadOp(_AsyncLoad):
         "$view `[` $coords `]` `into` $buffer `[` $stage `:` type($stage) `]` (`token` `=` $token^)? attr-dict"
         " `:` type($view) `,` `(` type($coords) `)` `,` type($buffer)"
     )
+
+    def _own_layout(self) -> LinearLayoutAttr:
+        return self.layout
 
     def verify_op(self) -> None:
         self._check(self.view.type.shape, self.view.type.element_type)
@@ -271,12 +279,13 @@ class AsyncCommitGroupOp(Operation):
 
 
 class AsyncWaitOp(Operation):
-    """Waits until all groups but the last `pending` have arrived, of all threads.  The token is that of what they
-    read."""
+    """Waits until all groups but the last `pending` have arrived, of all threads; `own`: of each thread for itself,
+    which sees nothing of what others have copied.  The token is that of what they read."""
 
     name = "nv_tileas.async.wait"
     traits = (MemoryRead,)
     pending = attribute(IntegerAttr)
+    own = attribute(UnitAttr, optional=True)
     token = None
     mem_semantic = _WEAK
     result_token = result(aa.MemTokenType)

@@ -70,6 +70,8 @@ def _targets(
     buffer = lowering.value(op.buffer)
     size = tile.element_type.width // 8
     vector = op.atom.vector_size
+    if op.buffer.type.is_of_registers:
+        return None, _own_vectors(op, vector, lowering)
     try:
         access: SharedAccess | None = store_access(layout, offsets_of(tile), 8 * size, vector.bit_length() - 1)
     except ValueError:  # layouts that were written by hand
@@ -146,7 +148,7 @@ def wait(op: tileas.AsyncWaitOp, args: Sequence[Any], lowering: FunctionLowering
 
 
 def _own_places(
-    op: tileas.CopyOp | tileas.StoreTensorOp, lowering: FunctionLowering
+    op: tileas.CopyOp | tileas.StoreTensorOp | tileas.AsyncTiledLoadOp, lowering: FunctionLowering
 ) -> Iterator[tuple[list[int], Value]]:
     """Of a thread's own place in a buffer: runs of up to four words, and their addresses.
 
@@ -161,6 +163,21 @@ def _own_places(
         start = emit.add(place.start, 4 * first * threads)
         yield list(range(first, first + count)), emit.gep(place.base, emit.add(emit.mul(emit.thread, 4 * count), start))
         first += count
+
+
+def _own_vectors(
+    op: tileas.AsyncTiledLoadOp, vector: int, lowering: FunctionLowering
+) -> list[tuple[Sequence[int], Value, int]]:
+    """The vectors that a thread copies into its own place: registers, address, bytes to add."""
+    type = op.buffer.type
+    size = type.tile.element_type.width // 8
+    found: list[tuple[Sequence[int], Value, int]] = []
+    for words, pointer in _own_places(op, lowering):
+        first, count = 4 * words[0] // size, 4 * len(words) // size
+        if count % vector:
+            raise VerifyError(f"expects whole vectors of {vector} elements in the {count} that lie together")
+        found += [(range(at, at + vector), pointer, (at - first) * size) for at in range(first, first + count, vector)]
+    return found
 
 
 def _store_own(op: tileas.StoreTensorOp, lowering: FunctionLowering) -> None:

@@ -17,6 +17,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom
 from .register_prefetch import prefetch_loads
 from .single_buffer import refill_single_buffers
 from .software_pipeline import pipeline
+from .stream_ring import stream
 from .unspecialized import pipeline_in_stages
 
 Rewrite = Callable[[scf.ForOp, Sequence[tileas.Load], int, "CopyAtom | None"], bool]
@@ -24,6 +25,7 @@ Rewrite = Callable[[scf.ForOp, Sequence[tileas.Load], int, "CopyAtom | None"], b
 REWRITES: Mapping[str, Rewrite] = {
     tileas.PLAIN: pipeline, tileas.PREFETCH: prefetch_loads, tileas.WARP_SPECIALIZE: pipeline,
     tileas.UNSPECIALIZE: pipeline_in_stages, tileas.SINGLE_BUFFER: refill_single_buffers,
+    tileas.STREAM: stream,
 }  # fmt: skip
 """Kind of schedule -> `rewrite(loop, loads, stages, atom)`, which moves the loads that run ahead, in place, and says
 whether it could; `atom` copies asynchronously to shared memory, and is None where the target has none that does.
@@ -76,7 +78,7 @@ def _plain(loop: scf.ForOp, schedule: tileas.LoopScheduleAttr) -> tileas.LoopSch
 def _is_rewritten(loop: scf.ForOp, kind: str) -> bool:
     """Whether a loop without a load that is to run ahead is one whose loads do: the pass may have run before."""
     body = loop.body.block.operations
-    if kind in (tileas.PLAIN, tileas.UNSPECIALIZE, tileas.SINGLE_BUFFER):
+    if kind in (tileas.PLAIN, tileas.UNSPECIALIZE, tileas.SINGLE_BUFFER, tileas.STREAM):
         return any(isinstance(op, tileas.AsyncWaitOp) for op in body)
     if kind == tileas.WARP_SPECIALIZE:
         return any(op.name == names.CONSUMER_WAIT for op in body)

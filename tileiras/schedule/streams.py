@@ -1,0 +1,202 @@
+"""Loads of loops that compute with tiles where they are loaded, without a dot: which run ahead, and whether it pays.
+
+Each thread copies what it will read itself, into places of its own in shared memory (`cp.async`), and waits for its own
+copies only: no barrier stands in the loop.  Where a loop stands in another one whose iterations load on, as the slices
+of a tile do, copies run on from the last iteration of one to the first of the next (`materialize/stream_ring.py`).
+
+What is loaded once pays: L1 serves what is loaded again, and these copies go past it.  By the static model of costs an
+SM that is full takes no longer with the ring, whose memory may leave it fewer CTAs; one with a single CTA, as in small
+grids, then waits for memory once and not in each iteration.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tileiras.analysis.copied_loads import copied_vector, loads_of, refused, rounds
+from tileiras.analysis.tensor_map_rules import memref_of
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import BlockArgument, Convergent, NoMemoryEffect, TensorType, Value
+from tileiras.layout.encoding import layout_of
+from tileiras.named_tuple import NamedTuple
+from tileiras.resources.expected_registers import expected_registers
+from tileiras.resources.limits import threads_of
+from tileiras.resources.shared_memory import scratch_beside
+from tileiras.targets import CopyAtom, Target, occupancy
+
+from .cost_model import loop_cost
+from .induction_variable import can_look_ahead, trip_count
+from .resource_table import Unit, resources
+from .staging import tokens_from_outside
+
+if TYPE_CHECKING:
+    from tileiras.ir import Operation
+
+COPIED_BYTES = 16
+"""Of one copy: what goes past L1, and takes one instruction for as much as a load of a vector."""
+
+LEAST_BYTES = 8192
+"""Of the tiles of an iteration: with less, an SM has many such CTAs, which hide what one of them waits for."""
+
+LEAST_TRIPS = 3
+
+
+class StreamedLoad(NamedTuple):
+    """A load whose tile each thread copies for itself; `tokens`: what it is ordered after, all from outside."""
+
+    load: tileas.TiledLoadOp
+    tokens: tuple[Value, ...]
+
+    def buffer_type(self, stages: int) -> tileas.BufferType:
+        return tileas.BufferType(stages, self.load.data.type)
+
+
+class Stream(NamedTuple):
+    """A loop with the loads of it that can run ahead, through the loop around it where there is one."""
+
+    loop: scf.ForOp
+    around: scf.ForOp | None
+    loads: list[StreamedLoad]
+
+    @property
+    def outermost(self) -> scf.ForOp:
+        return self.loop if self.around is None else self.around
+
+    @property
+    def stage_bytes(self) -> int:
+        return sum(each.buffer_type(1).stage_bytes for each in self.loads)
+
+
+def stream_of(loop: scf.ForOp, atom: CopyAtom, loads: list[Any] | None = None) -> Stream | None:
+    """The loads of a loop, or those of `loads`, that can run ahead in places of each thread; None where none can."""
+    if not can_look_ahead(loop):
+        return None
+    around = loop.parent_op
+    nested = isinstance(around, scf.ForOp) and can_look_ahead(around) and _is_fixed_in(loop, around)
+    wanted = loads_of(loop) if loads is None else loads
+    for outer in (around, None) if nested else (None,):
+        found = [each for load in wanted if (each := streamed_load(load, loop, outer, atom)) is not None]
+        if found:
+            return Stream(loop, outer, found)
+    return None
+
+
+def streamed_load(
+    load: tileas.Load, loop: scf.ForOp, around: scf.ForOp | None, atom: CopyAtom, why: list[str] | None = None
+) -> StreamedLoad | None:
+    """How a load can run ahead of its loop and the one around it; None, with the reason in `why`, where it cannot."""
+    if not isinstance(load, tileas.TiledLoadOp):
+        return refused(why, "it loads through pointers")
+    if copied_vector(load, atom, why) is None or rounds(load):
+        return None
+    type: TensorType = load.data.type
+    if load.atom.vector_size * type.element_type.width != 8 * COPIED_BYTES:
+        return refused(why, f"its accesses are not {COPIED_BYTES} bytes wide")
+    if not layout_of(type).is_injective:
+        return refused(why, "several threads hold the same elements")
+    loops = [each for each in (loop, around) if each is not None]
+    if not all(_follows(value, loops) for value in (load.view, *load.coords)):
+        return refused(why, "its addresses depend on what an iteration computes")
+    if any(not _depends(load.coords, each, loops) for each in loops):
+        return refused(why, "it loads the same again")
+    tokens = tokens_from_outside(load.token, loops[-1])
+    return refused(why, "it is ordered after a write in the loop") if tokens is None else StreamedLoad(load, tokens)
+
+
+def stages_of(func: aa.FuncOp, stream: Stream, target: Target, wanted: int, budget: int, taken: int) -> int:
+    """Stages of a stream's ring, up to `wanted`; 0 where it does not pay.
+
+    `budget`: bytes of shared memory that are left, `taken` those that other rings take beside it.
+    """
+    if stream.stage_bytes < LEAST_BYTES or _is_loaded_again(func, stream) or _trips(stream) < LEAST_TRIPS:
+        return 0
+    cost = loop_cost(stream.loop, target, func.kernel_spec.num_warps)
+    if cost is None:
+        return 0
+    table = resources(target)
+    # Copies into shared memory and loads from there are more to issue, and pass its port.
+    busy = max(cost.resource_mii, cost.busy.get(Unit.DRAM, 0.0))
+    more = {Unit.SHARED: 2.0 * stream.stage_bytes, Unit.ISSUE: stream.stage_bytes / (COPIED_BYTES * 32)}
+    ahead = max(busy, *(cost.busy.get(unit, 0.0) + table.cycles(unit, amount) for unit, amount in more.items()))
+    latency, threads, registers = table.latency["dram"], threads_of(func), expected_registers(func)
+    beside = taken + scratch_beside(stream.outermost, set())
+    alone = max(1, occupancy(target, threads, registers, beside).ctas)
+    serial = max(busy, (latency + busy) / alone)
+    for stages in range(wanted, 1, -1):
+        bytes = stages * stream.stage_bytes
+        ctas = occupancy(target, threads, registers, beside + bytes).ctas
+        if bytes <= budget and ctas and max(ahead, (latency + ahead) / (ctas * stages)) <= serial:
+            return stages
+    return 0
+
+
+def _trips(stream: Stream) -> float:
+    """How often the loop runs in all; infinity where nobody knows."""
+    trips = [trip_count(each) for each in (stream.loop, stream.around) if each is not None]
+    known = [each for each in trips if each is not None]
+    return float("inf") if len(known) < len(trips) else min(trips[0] * (trips[1] if len(trips) > 1 else 1), 1 << 32)
+
+
+def _is_loaded_again(func: aa.FuncOp, stream: Stream) -> bool:
+    """Whether another load of the function may read the same array, or this is not known."""
+    mine = {each.load for each in stream.loads}
+    arrays = [_array(load) for load in mine]
+    if None in arrays or len(set(arrays)) < len(arrays):
+        return True
+    others = (op for op in func.walk() if isinstance(op, (tileas.TiledLoadOp, tileas.LoadOp)) and op not in mine)
+    return any(not isinstance(op, tileas.TiledLoadOp) or _array(op) in (None, *arrays) for op in others)
+
+
+def _array(load: tileas.TiledLoadOp) -> Value | None:
+    """The pointer of the array of which a load reads a tile, where it is known."""
+    memref = memref_of(load.view)
+    if memref is None:
+        return None
+    pointer: Value = memref.operands[0]
+    while isinstance(pointer.defining_op, tileas.AssumeOp):
+        pointer = pointer.defining_op.operands[0]
+    return pointer
+
+
+# ---- counters -------------------------------------------------------------------------------------------------------
+
+
+def _is_fixed_in(loop: scf.ForOp, around: scf.ForOp) -> bool:
+    """Whether each iteration of `around` runs a loop over the same counters."""
+    return all(_made_outside(value, around) for value in (loop.lower_bound, loop.upper_bound, loop.step))
+
+
+def _made_outside(value: Value, loop: scf.ForOp) -> bool:
+    op: Operation | None = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
+    return op is None or op is not loop and not loop.is_ancestor_of(op)
+
+
+def _follows(value: Value, loops: list[scf.ForOp]) -> bool:
+    """Whether a value can be computed for other iterations of nested loops, from their counters and what is outside of
+    the outermost, which is the last."""
+    if any(value is each.induction_variable for each in loops):
+        return True
+    if _made_outside(value, loops[-1]):
+        return True
+    op = value.defining_op
+    if op is None or all(op.parent is not each.body.block for each in loops):
+        return False
+    if op.regions or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
+        return False
+    return all(_follows(operand, loops) for operand in op.operands)
+
+
+def _depends(values: Any, loop: scf.ForOp, loops: list[scf.ForOp]) -> bool:
+    """Whether one of these values depends on the counter of a loop."""
+    pending, seen = list(values), set()
+    while pending:
+        value = pending.pop()
+        if value is loop.induction_variable:
+            return True
+        op = None if isinstance(value, BlockArgument) else value.defining_op
+        if op is not None and op not in seen and any(op.parent is each.body.block for each in loops):
+            seen.add(op)
+            pending += op.operands
+    return False
