@@ -73,6 +73,50 @@ def test_a_number_of_iterations_that_is_known_at_run_time(maps, steps):
         other.emulated(artifact, seed)
 
 
+@pytest.mark.parametrize(("maps", "warps"), [("host", "4, 1, 1, 1"), ("none", "4, 4, 1")])
+def test_loops_over_tiles_fill_an_operand_again(maps, warps):
+    """Behind the products of the last round that read it; what the stores go through does not take its place.  Of two
+    rounds nothing is loaded ahead."""
+    kernel = _rounds(attention(1, steps=5, columns=32, depth=32), 2)
+    assert agents(kernel, tensor_maps=maps) == warps
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+
+
+def _rounds(kernel: Kernel, count: int) -> Kernel:
+    """A loop around a kernel, whose rounds all do the same."""
+    lines = kernel.text.split("\n")
+    begin = next(number for number, line in enumerate(lines) if line.strip().startswith("%q, "))
+    end = next(number for number, line in enumerate(lines) if line.strip() == "return")
+    loop = [f"%rounds = constant <i32: {count}> : tile<i32>", "for %t in (%zero to %rounds, step %one) : tile<i32> {"]
+    text = "\n".join([*lines[:begin], *loop, *lines[begin:end], "continue", "}", *lines[end:]])
+    return kernel._replace(text=text)
+
+
+@pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])
+def test_the_rest_of_the_family(gpu, assemble):
+    kernel = attention_like(2, rows=128, columns=64, depth=64, steps=3, gpu_name=gpu, halved=True)
+    artifact = kernel.compiled(gpu, emit="ptx", tensor_maps="host", **SPECIALIZED)
+    assert artifact.kernels[0].metadata["block"][0] == 192 and "tcgen05.ld.red" in artifact.text
+    assemble(artifact.text, gpu)
+    kernel.emulated(artifact, 1)
+
+
+KEPT = {
+    "columns": (lambda: attention(4, 6), "take 160 columns of tensor memory, of which a CTA has 128"),
+    "a ring around": (lambda: _rounds(attention(1, steps=5, columns=32, depth=32), 3), "a ring of a loop around"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(KEPT))
+def test_what_stays_with_the_warps_that_compute(name):
+    make, reason = KEPT[name]
+    artifact = make().compiled(GPU, emit="tileas", tensor_maps="host", **SPECIALIZED)
+    said = [d.message for d in artifact.diagnostics]
+    assert any("the products of this kernel stay" in each and reason in each for each in said), said
+
+
 ORDERS = re.compile(r"tcgen05\.(?:commit|fence::|alloc|dealloc|wait)[^;]*;")
 
 

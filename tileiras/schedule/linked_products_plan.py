@@ -289,6 +289,8 @@ def _fixed_operands(loops: list[LinkedLoop]) -> list[FixedOperand]:
             buffer: Any = copy.buffer  # type: ignore[attr-defined]
             fills = _fills(buffer)
             made = buffer.defining_op
+            if any(user.name == names.CREATE_PIPELINE for user in buffer.users):
+                raise NotSeparable(copy, "an operand that does not change comes through a ring of a loop around")
             ends = (*fills, *(user for user in buffer.users if isinstance(user, tileas.DeallocTensorOp)))
             beside = [user for user in buffer.users if user not in ends]
             if made is None or made.name != tileas.AllocTensorOp.name or len(fills) != 1 or buffer.type.stages != 1:
