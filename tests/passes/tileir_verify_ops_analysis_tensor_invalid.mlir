@@ -8,7 +8,8 @@
 #acc = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [0, 0], [16, 0], [32, 0]], column = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32]]>
 #turned = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [0, 0], [32, 0], [16, 0]], column = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32]]>
 #loaded = #nv_tileas.linear<register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>
-#rows = #nv_tileas.linear<register = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [0, 32]], warp = [[16, 0], [32, 0]]>
+#halves = #nv_tileas.linear<register = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [0, 32]], warp = [[16, 0], [32, 0]]>
+#rows = #nv_tileas.linear<register = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 32]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [0, 16]], warp = [[16, 0], [32, 0]]>
 #spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>
 
 builtin.module {
@@ -39,6 +40,7 @@ builtin.module {
     // expected-error @below {{moves a tile whose elements its threads do not reach in tensor memory}}
     %x = nv_tileas.tensor_memory.load %t : !nv_tileas.tensor_buffer<tensor<64x64xf32, #acc>> -> tensor<64x64xf32, #rows>
     %y = nv_tileas.tensor_memory.load %t : !nv_tileas.tensor_buffer<tensor<64x64xf32, #acc>> -> tensor<64x64xf32, #loaded>
+    %h = nv_tileas.tensor_memory.load %t : !nv_tileas.tensor_buffer<tensor<64x64xf32, #acc>> -> tensor<64x64xf32, #halves>
     nv_tileaa.return
   }
 
