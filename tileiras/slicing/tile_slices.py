@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tileiras.analysis.alias import AliasAnalysis, data_of
+from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.assignment.asynchronous_limits import registers_of_warpgroups
 from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
+from tileiras.layout.tensor_memory import LANES
 from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 
 from .dimensions import WRITES, RematerializedValues, Unsliceable
@@ -127,14 +129,19 @@ class _Slicing:
 
     def box_slices(self, seed: Value, store: Operation) -> Group | None:
         """The group around what a store takes of an accumulator in tensor memory, cut so that a copy of one slice goes
-        on while the next one is read; None where nothing else than the accumulator is read, or it is small."""
+        on while the next one is read; None where anything else than the accumulator is read, no boxes have the slices,
+        the tile is small, or has half of the lanes: a pair of CTAs has half of its columns in the others."""
         type, dim = seed.type, seed.type.rank - 1
         width = type.element_type.width
         parts = type.num_elements * width // (8 * BOX_SLICE_BYTES)
         if not isinstance(store, aa.TiledStoreOp) or parts < 2 or type.shape[dim] * width < parts * 8 * BOX_ROW_BYTES:
             return None
+        if aa.NO_TMA in store.attributes or contiguous_dim(store.view.type) != dim:
+            return None
         group = self._held_group(seed, store, dim, parts) if self._held.plans else None
-        return group if group is not None and list(group.accesses) == [store] and group.phase_count == 1 else None
+        if group is None or list(group.accesses) != [store] or group.phase_count > 1:
+            return None
+        return group if all(value.type.shape[-2] >= LANES for value in group.extracted) else None
 
     def _cut(self, seed: Value, consumer: Operation, dim: int, group: Group, make: _Make) -> Group | None:
         """A group in two parts, in as many as its registers ask for."""
