@@ -282,7 +282,7 @@ class _Scheduler:
         if self._remarks is not None:
             self._remarks.pipelined(loop, found, 1, 1, self._atom)
         for each in filter(comes_in_boxes, found):
-            keep_apart(each, loop)
+            keep_apart(each, loop, single=True)
         self._rings[loop] = bytes
         self._schedule(loop, tileas.SINGLE_BUFFER, 1, [each.load for each in found])
         return True

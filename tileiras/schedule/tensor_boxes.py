@@ -64,15 +64,19 @@ def ctas_of(staged: Iterable[StagedLoad]) -> int:
     return max((each.cluster for each in staged if is_multicast(each)), default=1)
 
 
-def keep_apart(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> str:
+def keep_apart(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False, single: bool = False) -> str:
     """Has each CTA of the cluster copy the whole tile of a load, which is the same for all, where they cannot share
-    it out; why they cannot, or nothing.  Each of two CTAs that multiply together fills stages of its own."""
+    it out; why they cannot, or nothing.  Each of two CTAs that multiply together fills stages of its own.
+
+    `single`: into one stage, which threads refill once they have read it."""
     if not is_multicast(staged):
         return ""
     refusal = ""
     if consumer_kind(staged) != PAIR:
-        if not by_agent:
-            refusal = "each CTA of the cluster loads it: no agent waits for the other CTAs"
+        if not by_agent and not isinstance(loop.parent_op, aa.FuncOp):
+            refusal = "each CTA of the cluster loads it: its loop stands in another one, or in a branch"
+        elif single:
+            refusal = "each CTA of the cluster loads it: it goes through a single stage"
         elif _descriptor(staged, staged.cluster) is None:
             refusal = f"each CTA of the cluster loads it: its boxes cannot be shared out to {staged.cluster} CTAs"
         else:

@@ -28,7 +28,7 @@ from tileiras.ir import Block, Builder, Operation, Pure, Region, UnitAttr, Value
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import Warps, exchanges
 from tileiras.schedule.staging import StagedLoad
-from tileiras.schedule.tensor_boxes import consumer_kind
+from tileiras.schedule.tensor_boxes import consumer_kind, ctas_of, is_multicast
 from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS
 
 from .pipes import copy_box, create_pipe, descriptor_of
@@ -52,7 +52,7 @@ class BoxRing:
         self._ranges = RangeAnalysis()
         kind = consumer_kind(staged[0])
         assert kind is not None, "the schedule has looked at what reads the stages"
-        self.producer, self.consumer = create_pipe(builder, buffers, stages, BOXES, kind)
+        self.producer, self.consumer = create_pipe(builder, buffers, stages, BOXES, kind, ctas_of(staged))
         self._protocol = PIPE_PROTOCOLS[BOXES, kind]
         self._descriptors = [_descriptor(each) for each in staged]
         self.fill = builder.insert(tileas.CreateIteratorOp(self.producer)).results[0]
@@ -74,7 +74,7 @@ class BoxRing:
         acquired = builder.insert(tileas.ProducerAcquireOp(self.producer, iterator, fresh=unused)).results[0]
         for number, (staged, desc) in enumerate(zip(self._staged, self._descriptors)):
             coords = box_coordinates(builder, staged.load, again, self._ranges)
-            copy_box(builder, desc, coords, acquired, number, multicast=False)
+            copy_box(builder, desc, coords, acquired, number, is_multicast(staged))
         builder.insert(tileas.ProducerCommitOp(acquired))
 
     # -- draining ------------------------------------------------------------------------------------------------------
