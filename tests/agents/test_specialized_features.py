@@ -17,9 +17,9 @@ from tileiras.sim import EmulationError, emulate
 MAPS = ("none", "host")
 STEPS = 3
 GPU = "sm_90"
-EVERY = ("default", "auto", "plain", "boxes", "overlap-boxes", "agents", "agents-boxes")
-WITH_AGENTS = ("auto", "agents", "agents-boxes")
+WITH_AGENTS = ("auto", "agents", "agents-boxes", "light", "light-boxes")
 """Of these plans; by `default`, without boxes, warps whose products are of wgmma copy as well as others would."""
+EVERY = ("none", "default", "plain", "boxes", "overlap", "overlap-boxes", *WITH_AGENTS)
 
 
 def product(**options) -> Matmul:
@@ -108,7 +108,7 @@ def test_arrays_without_elements(sizes, plan):
 
 
 @pytest.mark.parametrize("options", [{}, {"device_debug": True}], ids=["", "-g"])
-@pytest.mark.parametrize("plan", ["default", "auto", "agents", "agents-boxes"])
+@pytest.mark.parametrize("plan", EVERY)
 def test_all_warps_do_the_same_at_level_0(plan, options):
     kernel = product().kernel()
     artifact = kernel.compiled(GPU, emit="ptx", opt_level=0, **PLANS[plan], **options)

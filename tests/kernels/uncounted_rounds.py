@@ -1,4 +1,4 @@
-"""Products of several tiles by one block, in loops that have no counter: each round finds out whether there is another."""
+"""Products of several tiles by one block, in loops without a counter: each round finds out whether there is another."""
 
 from __future__ import annotations
 

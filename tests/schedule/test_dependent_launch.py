@@ -19,6 +19,8 @@ PLANS = {
     "chosen by rule, with boxes": {"tensor_maps": "host"},
     "overlapping": {"pipeline_strategy": "unspecialize", "v2_opt_level": 2, "tensor_maps": "host"},
     "agents": {"pipeline_strategy": "warp-specialize"},
+    "light agents": {"pipeline_strategy": "warp-specialize", "rrt_size_threshold": 0},
+    "light agents and boxes": {"pipeline_strategy": "warp-specialize", "rrt_size_threshold": 0, "tensor_maps": "host"},
     "agents and boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"},
 }
 READS = re.compile(r"\bld\.(?:\w+\.)*global|cp\.async\.c[ag]|cp\.async\.bulk\.tensor\S*shared::cta\.global")

@@ -16,7 +16,9 @@ from tests.kernels.views import buffers
 from tileiras.targets import registers_per_thread
 
 GPU = "sm_90"
-NAMES = ("default", "auto", "plain", "boxes", "overlap-boxes", "agents", "agents-boxes")
+AGENTS = ("agents", "agents-boxes", "light", "light-boxes")
+NAMES = ("default", "auto", "plain", "boxes", "overlap", "overlap-boxes", *AGENTS)
+"""Plans in which loads run ahead."""
 CHOSEN = {name: PLANS[name] for name in NAMES}
 BOXES = [name for name, plan in CHOSEN.items() if plan.get("tensor_maps") == "host"]
 BOX, RUN = "cp.async.bulk.tensor", "cp.async.cg"
@@ -57,12 +59,21 @@ def test_stores_that_are_to_use_no_tensor_map(plan):
     for seed in (None, 0):
         Arrays(64, 64, 96).launch(made.text, made.kernels[0].metadata, seed, times=2)
     stores = re.findall(rf"{BOX}\S*\.global\.shared", made.text)
-    if "agents" not in plan:  # whose warps store themselves
+    if plan not in AGENTS:  # whose warps store themselves
         assert len(stores) == len(re.findall(rf"{BOX}\S*\.global\.shared", unhinted(plan))) - 2
 
 
 def unhinted(plan: str) -> str:
     return tileiras.compile(tensor_maps.doubled(), gpu_name=GPU, **CHOSEN[plan]).text
+
+
+@pytest.mark.parametrize("latency", [1, 10])
+def test_loads_that_do_not_run_ahead_ask_for_nothing(latency):
+    product = Matmul((64, 64, 32), steps=12)
+    kernel = product.kernel(hinted(product.text(), {"a": f"latency = {latency}"}))
+    artifact = kernel.compiled(GPU, **PLANS["none"])
+    assert artifact.text == product.kernel().compiled(GPU, **PLANS["none"]).text
+    kernel.emulated(artifact, 1)
 
 
 @pytest.mark.parametrize("plan", CHOSEN)
@@ -97,7 +108,7 @@ def test_each_loop_runs_ahead_as_far_as_its_own_loads_ask_for(plan):
 # ---- warps and CTAs --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plan", ["auto", "agents"])
+@pytest.mark.parametrize("plan", ["none", "overlap", "boxes", "auto", "agents", "light-boxes"])
 @pytest.mark.parametrize("occupancy", [None, 2, 32])
 @pytest.mark.parametrize("warps", [1, 2, 4, 8, 16, 32])
 def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan):
@@ -105,10 +116,10 @@ def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan):
     each thread, or a remark says how many."""
     hints = f"num_worker_warps_per_cta = {warps}" + (f", occupancy = {occupancy}" if occupancy else "")
     kernel = Matmul((64, 64, 32), steps=4, hints=f"{GPU} = {{{hints}}}").kernel()
-    artifact = kernel.compiled(GPU, **CHOSEN[plan])
+    artifact = kernel.compiled(GPU, **PLANS[plan])
     said = "\n".join(d.message for d in artifact.diagnostics)
     (threads,) = map(int, re.findall(r"\.reqntid (\d+)", artifact.text))
-    if "agents" in plan and threads == 32 * warps:
+    if plan in AGENTS and threads == 32 * warps:
         assert "the warps of this kernel are not specialized" in said
     computing = re.findall(r"(\d+) compute, (\d+) load", said)
     assert computing == ([] if threads == 32 * warps else [(str(warps), str(threads // 32 - warps))])

@@ -34,9 +34,14 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
     if least is None and fills_half(shared_bytes, target):
         least = 1
     if asked:
-        least = min(asked, max(1, target.shared_per_sm // (shared_bytes + target.shared_reserved)))
+        threads = threads_of(func)
+        fit, why = min(
+            (target.shared_per_sm // (shared_bytes + target.shared_reserved), f"{shared_bytes} bytes"),
+            (target.threads // threads, f"{threads} threads"),
+        )
+        least = min(asked, max(1, fit))
         if least < asked:
-            engine.remark(func.location, f"{least} CTAs to an SM instead of {asked}: each has {shared_bytes} bytes")
+            engine.remark(func.location, f"{least} CTAs to an SM instead of {asked}: each has {why}")
     if least is not None:
         func.attributes[tileas.MIN_CTAS] = IntegerAttr(least, i32)
 
