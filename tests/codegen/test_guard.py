@@ -17,19 +17,24 @@ import os, signal, socket, subprocess, sys, time
 from tileiras.codegen import guard, isolation
 
 folder, order = sys.argv[1:]
-control, theirs = guard.connected()
-keeper = os.fork()
-if keeper == 0:
-    control.close()
-    guard.serve(theirs)
-theirs.close()
+def start():
+    control, theirs = guard.connected()
+    keeper = os.fork()
+    if keeper == 0:
+        control.close()
+        guard.serve(theirs)
+    theirs.close()
+    return keeper, control
+
+keeper, control = start()
 ours, lifeline = guard.connected()
+file = guard.announcements()
 client, connection = socket.socketpair()
 child = os.fork()
 if child == 0:
     for one in (ours, control, client):
         one.close()
-    isolation.guard_with(guard.Guard(lifeline))
+    isolation.guard_with(guard.Guard(lifeline, file))
     isolation.end_with(connection.fileno())
     if order in ("guard", "both"):
         os.kill(keeper, signal.SIGKILL)
@@ -61,9 +66,18 @@ if child == 0:
     os._exit(0)
 connection.close()
 lifeline.close()
-guard.entrust(control, child, ours)
-ours.close()
+guard.entrust(control, child, ours, file)
+if order != "again":
+    ours.close()
 sys.stdin.readline()
+if order == "again":
+    os.kill(keeper, signal.SIGKILL)
+    os.waitpid(keeper, 0)
+    control.close()
+    os.kill(child, signal.SIGSTOP)
+    keeper, control = start()
+    guard.entrust(control, child, ours, file)
+    ours.close()
 if order == "client":
     client.close()
 elif order == "done":
@@ -91,9 +105,10 @@ def is_running(number: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("order", ["child", "client", "guard", "late"])
+@pytest.mark.parametrize("order", ["child", "client", "guard", "late", "again"])
 def test_what_a_killed_process_has_left_ends(tmp_path, order):
-    """`client`: it has to end with another process.  `guard`, `late`: the guard was killed before, or meanwhile."""
+    """`client`: it has to end with another process.  `guard`, `late`: the guard was killed before, or meanwhile;
+    `again`: and another one was started."""
     folder = tmp_path / "folder"
     words = [sys.executable, "-c", PROGRAM, str(folder), order]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

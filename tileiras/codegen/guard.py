@@ -1,12 +1,12 @@
 """One process that does for many what a helper's lifeline does for its owner (`lifeline`): when one of them is gone,
 however that came about, it ends the programs that this one has started and removes its folders.
 
-    whoever forks them ── control ── the guard          a process number, with the guard's end of its connection beside
-    each of them ──── connection ─── the guard          what it starts and makes; the end of this is its end
+    whoever forks them ── control ── the guard      a process number, with the guard's end of its connection beside
+    each of them ──── connection ─── the guard      when it has to end; the end of this is its end
+    each of them ─── file in memory ─── the guard   what it has started and made
 
-Children of the compile service have one: forking a helper for each would take longer than what most of them do.
-Messages are marshalled pairs, one a packet: (what, whether it is there) of a folder or program, (None, True) with a
-descriptor beside it that says, once it can be read, when the process has to end, and (None, False) takes that back.
+Children of the compile service have one: forking a helper for each would take longer than what most of them do.  The
+files outlive the guard: whoever forks starts another one, which has all that the one before had.
 """
 
 from __future__ import annotations
@@ -24,11 +24,22 @@ from typing import NoReturn
 from tileiras.codegen import lifeline
 from tileiras.codegen.lifeline import Owned
 
-_MOST_BYTES = 1 << 14
-"""Of one message: a path has at most 4,096."""
+_MOST_BYTES = 64
+"""Of one message."""
 
-_NUMBER = struct.Struct("i")
-"""Of a descriptor."""
+_NUMBERS = struct.Struct("2i")
+"""Of the most descriptors beside a message."""
+
+_LENGTH = struct.Struct("<Q")
+"""What a file of announcements begins with: the length of what follows, a marshalled list."""
+
+_FOLLOW, _LET_BE = b"+", b"-"
+"""What a guarded process says: end this one when the descriptor beside can be read, and do not."""
+
+
+def announcements() -> int:
+    """The descriptor of a file for what a process has started and made; raises OSError."""
+    return os.memfd_create("announcements")
 
 
 def connected() -> tuple[socket.socket, socket.socket]:
@@ -40,13 +51,11 @@ def connected() -> tuple[socket.socket, socket.socket]:
 
 
 class Guard:
-    """This process's connection to the one that guards it.
+    """This process's connection to the one that guards it, and its file of `announcements`."""
 
-    Whatever is said to one that has ended is lost, without an error; see `is_there`.
-    """
-
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, file: int) -> None:
         self._connection = connection
+        self._file = file
         self.announced: dict[Owned, None] = {}
         """What is there, as this process has said."""
 
@@ -54,6 +63,7 @@ class Guard:
         return self._connection.fileno()
 
     def is_there(self) -> bool:
+        """Whether there is a guard, or somebody who starts another one."""
         try:
             return self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
         except BlockingIOError:
@@ -67,46 +77,47 @@ class Guard:
             self.announced[owned] = None
         else:
             self.announced.pop(owned, None)
-        with contextlib.suppress(OSError):
-            self._connection.send(lifeline.announcement(owned, is_there=is_there))
+        data = marshal.dumps(list(self.announced))
+        # In one piece: this process may be killed at any moment.
+        os.pwrite(self._file, _LENGTH.pack(len(data)) + data, 0)
 
     def end_with(self, sentinel: int) -> None:
         """Has this process end when a descriptor can be read."""
         with contextlib.suppress(OSError):
-            socket.send_fds(self._connection, [marshal.dumps((None, True))], [sentinel])
+            socket.send_fds(self._connection, [_FOLLOW], [sentinel])
 
     def let_be(self) -> None:
         """Has it go on whatever descriptor can be read."""
         with contextlib.suppress(OSError):
-            self._connection.send(marshal.dumps((None, False)))
+            self._connection.send(_LET_BE)
 
 
-def entrust(control: socket.socket, number: int, connection: socket.socket) -> None:
+def entrust(control: socket.socket, number: int, connection: socket.socket, file: int) -> None:
     """Has the guard at the other end of `control` know a process; raises OSError where there is none."""
-    socket.send_fds(control, [marshal.dumps(number)], [connection.fileno()])
+    socket.send_fds(control, [marshal.dumps(number)], [connection.fileno(), file])
 
 
 # ---- the guard -------------------------------------------------------------------------------------------------------
 
 
-def _received(connection: socket.socket, flags: int = 0) -> tuple[bytes, int | None]:
-    """A message, and the descriptor beside it; empty where the connection has ended.  Raises OSError.
+def _received(connection: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
+    """A message, and the descriptors beside it; empty where the connection has ended.  Raises OSError.
 
     `socket.recv_fds` leaves its flags out before Python 3.12.
     """
     data, beside, _, _ = connection.recvmsg(
-        _MOST_BYTES, socket.CMSG_SPACE(_NUMBER.size), flags | socket.MSG_CMSG_CLOEXEC
+        _MOST_BYTES, socket.CMSG_SPACE(_NUMBERS.size), flags | socket.MSG_CMSG_CLOEXEC
     )
-    return data, _NUMBER.unpack_from(beside[0][2])[0] if beside else None
+    return data, [number for _, _, numbers in beside for (number,) in struct.iter_unpack("i", numbers)]
 
 
 class _Guarded:
     """A process, as the guard knows it."""
 
-    def __init__(self, number: int, connection: socket.socket) -> None:
+    def __init__(self, number: int, connection: socket.socket, file: int) -> None:
         self._number = number
         self._connection = connection
-        self._owned: dict[Owned, None] = {}
+        self._file = file
         self._sentinel: int | None = None
 
     def descriptors(self) -> list[int]:
@@ -123,13 +134,7 @@ class _Guarded:
                 return False
             if not data:
                 return False
-            owned, is_there = marshal.loads(data)
-            if owned is None:
-                self._follow(passed if is_there else None)
-            elif is_there:
-                self._owned[owned] = None
-            else:
-                self._owned.pop(owned, None)
+            self._follow(passed[0] if data == _FOLLOW else None)
 
     def _follow(self, sentinel: int | None) -> None:
         if self._sentinel is not None:
@@ -150,9 +155,13 @@ class _Guarded:
         """Once it is gone: has what it left end."""
         self._connection.close()
         self._follow(None)
-        if not self._owned:
+        with open(self._file, "rb") as file:
+            file.seek(0)
+            length = file.read(_LENGTH.size)
+            owned = marshal.loads(file.read(*_LENGTH.unpack(length))) if length else []
+        if not owned:
             return None
-        thread = threading.Thread(target=lifeline.end, args=(list(self._owned),))
+        thread = threading.Thread(target=lifeline.end, args=(owned,))
         thread.start()
         return thread
 
@@ -184,8 +193,9 @@ def serve(control: socket.socket) -> NoReturn:
         if is_open and control.fileno() in ready:
             data, passed = _received(control)
             is_open = bool(data)
-            if passed is not None:
-                guarded.append(_Guarded(marshal.loads(data), socket.socket(fileno=passed)))
+            if passed:
+                connection, file = passed
+                guarded.append(_Guarded(marshal.loads(data), socket.socket(fileno=connection), file))
     for thread in clearing:
         thread.join()
     os._exit(0)

@@ -68,13 +68,14 @@ class Refused(Exception):
 
 
 def serve(
-    listener: socket.socket, control: socket.socket, lifeline: socket.socket, identity: bytes, state: loaded.Snapshot,
-    memory: forked_memory.SharedPages, forget: Callable[[], None],
+    listener: socket.socket, control: socket.socket, lifeline: socket.socket, announcements: int, identity: bytes,
+    state: loaded.Snapshot, memory: forked_memory.SharedPages, forget: Callable[[], None],
 ) -> NoReturn:  # fmt: skip
     """Takes connections until one brings a command, and ends with it.
 
     `control` leads to the zygote, which has this process prepare for a command while it waits; when the zygote is gone,
-    `forget` is called, and this process ends.  `lifeline` leads to its guard.
+    `forget` is called, and this process ends.  `lifeline` leads to its guard, which reads
+    `announcements`.
     """
     looks = False
     while True:
@@ -94,7 +95,7 @@ def serve(
                     messages.send(control, kind, *fields[1:], descriptors=(connection.fileno(),))
                 else:
                     messages.send(control, RUN, descriptors=(connection.fileno(),))
-                    client = _Client(connection, control, lifeline, memory if looks else None)
+                    client = _Client(connection, control, lifeline, announcements, memory if looks else None)
                     if not is_current:
                         client.leave(RETIRED)
                     _answer(client, process, group, fields[1:], descriptors)
@@ -193,13 +194,14 @@ class _Client:
     """The command that waits for this process, and the zygote and the guard, which look after both."""
 
     def __init__(
-        self, connection: socket.socket, control: socket.socket, lifeline: socket.socket,
+        self, connection: socket.socket, control: socket.socket, lifeline: socket.socket, announcements: int,
         memory: forked_memory.SharedPages | None,
     ) -> None:  # fmt: skip
         """`memory` is there where the zygote wants to hear what of it this process meets."""
         self._connection = connection
         self._control = control
         self._lifeline = lifeline
+        self._announcements = announcements
         self._memory = memory
         self._committed = False
         self._own = 0
@@ -216,11 +218,12 @@ class _Client:
         self._has_others = self._own > 3
         # A number that is free now may be one that a client's is to have.
         own = (self._connection, self._control, self._lifeline)
-        first = max(self._own, *received, *(one.fileno() for one in own)) + 1
+        first = max(self._own, *received, self._announcements, *(one.fileno() for one in own)) + 1
         here, *others = [_moved(number, first) for number in received]
         self._connection, self._control, self._lifeline = (
             socket.socket(fileno=_moved(one.detach(), first)) for one in own
         )
+        self._announcements = _moved(self._announcements, first)
         os.fchdir(here)
         os.close(here)
         os.closerange(0, first)
@@ -240,7 +243,7 @@ class _Client:
 
     def watch_over(self) -> None:
         """Has this process end with the client, with what it runs.  Until it has committed LLVM may end it."""
-        isolation.guard_with(guard.Guard(self._lifeline))
+        isolation.guard_with(guard.Guard(self._lifeline, self._announcements))
         # Readable once the client has gone: it says nothing more.
         isolation.end_with(self._connection.fileno())
         isolation.work_here(lambda: not self._committed)

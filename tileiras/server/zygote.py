@@ -33,9 +33,9 @@ from tileiras.local_lock import locked, unlock
 from tileiras.server import loaded, messages, protocol, request
 from tileiras.server.protocol import EXIT, FACTS, MET, PREPARE, RETIRED, RUN, STATUS, STOP
 
-MOST_REQUESTS = 256
-"""At once; who comes then does the work itself.  Requests do not wait for each other: one may read what another
-writes."""
+MOST_REQUESTS = 192
+"""At once, with four descriptors each; who comes then does the work itself.  Requests do not wait for each other: one
+may read what another writes."""
 
 BACKLOG = 128
 """Connections that wait for a spare; the next client is turned away at once."""
@@ -60,11 +60,16 @@ SPARE, WORKING, DONE = "spare", "working", "done"
 class Child:
     """A forked process, and the zygote's end of what it talks over."""
 
-    __slots__ = ("pid", "control", "client", "state", "is_heard", "is_prepared")
+    __slots__ = ("pid", "control", "guarded", "announcements", "client", "state", "is_heard", "is_prepared")
 
-    def __init__(self, pid: int, control: socket.socket, state: str) -> None:
+    def __init__(
+        self, pid: int, control: socket.socket, guarded: socket.socket, announcements: int, state: str
+    ) -> None:
         self.pid = pid
         self.control = control
+        self.guarded = guarded
+        """The guard's end of its connection, for another guard."""
+        self.announcements = announcements
         self.client: socket.socket | None = None
         """The connection of the request that it works on."""
         self.state = state
@@ -76,6 +81,11 @@ class Child:
         if self.client is not None:
             self.client.close()
             self.client = None
+
+    def close(self) -> None:
+        self.control.close()
+        self.guarded.close()
+        os.close(self.announcements)
 
     def end(self, number: int) -> None:
         """Sends a signal; until it is reaped the number is this process's."""
@@ -196,18 +206,27 @@ class Zygote:
             self._start_guard()
         ours, theirs = socket.socketpair()
         lifeline, guarded = guard.connected()
-        with theirs, lifeline, guarded:
+        announcements = -1
+        with theirs, lifeline:
             try:
-                pid = self._fork(lambda: self._work(theirs, lifeline), (ours, guarded))
+                announcements = guard.announcements()
+                pid = self._fork(lambda: self._work(theirs, lifeline, announcements), (ours, guarded))
             except OSError:
                 ours.close()
+                guarded.close()
+                if announcements >= 0:
+                    os.close(announcements)
                 raise
-            ours.settimeout(protocol.PATIENCE)
-            self._children[pid] = Child(pid, ours, SPARE)
-            # Without a guard, a request has a process of its own for that.
-            if self._guard is not None:
-                with contextlib.suppress(OSError):
-                    guard.entrust(self._guard[1], pid, guarded)
+        ours.settimeout(protocol.PATIENCE)
+        child = self._children[pid] = Child(pid, ours, guarded, announcements, SPARE)
+        self._entrust([child])
+
+    def _entrust(self, children: Iterable[Child]) -> None:
+        """Tells the guard of these.  Without one, a request has a process of its own for that."""
+        if self._guard is not None:
+            with contextlib.suppress(OSError):
+                for child in children:
+                    guard.entrust(self._guard[1], child.pid, child.guarded, child.announcements)
 
     def _start_guard(self) -> None:
         """Starts the guard unless there is one; raises OSError."""
@@ -252,7 +271,7 @@ class Zygote:
             for number in (self._wake_read, self._wake_write):
                 os.close(number)
             for child in self._children.values():
-                child.control.close()
+                child.close()
                 child.leave_client()
             self._children = {}
             work()
@@ -260,8 +279,10 @@ class Zygote:
             # Whatever went wrong, no command has said how it ended.
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _work(self, control: socket.socket, lifeline: socket.socket) -> None:
-        request.serve(self._listener, control, lifeline, self._identity, self._state, self._memory, self._forget)
+    def _work(self, control: socket.socket, lifeline: socket.socket, announcements: int) -> None:
+        request.serve(
+            self._listener, control, lifeline, announcements, self._identity, self._state, self._memory, self._forget
+        )
 
     def _forget(self) -> None:
         """Called by a spare whose zygote is gone."""
@@ -318,29 +339,40 @@ class Zygote:
         child.leave_client()
 
     def _reap(self) -> None:
+        gone: list[Child] = []
         while True:
             try:
                 pid, status, _ = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                break
             if pid == 0:
-                return
+                break
             if self._guard is not None and pid == self._guard[0]:
                 self._guard[1].close()
                 self._guard = None
             child = self._children.pop(pid, None)
-            if child is None:
-                continue
-            self._hear_out(child)
-            child.control.close()
-            self._last = time.monotonic()
-            if child.client is not None:
-                # It has not said how its command ended: that has not come to its end, whatever ended the process.
-                number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else signal.SIGKILL
-                code = (-number).to_bytes(4, "little", signed=True)
-                with child.client as client, contextlib.suppress(OSError):
-                    client.settimeout(0)
-                    messages.send(client, EXIT, code)
+            if child is not None:
+                gone.append(child)
+                self._bury(child, status)
+        if self._guard is None and (gone or self._children):
+            # Somebody has ended it.  What has ended meanwhile may have left something, too.
+            with contextlib.suppress(OSError):
+                self._start_guard()
+            self._entrust([*gone, *self._children.values()])
+        for child in gone:
+            child.close()
+
+    def _bury(self, child: Child, status: int) -> None:
+        """Tells the client of a child that has ended without a word of its own."""
+        self._hear_out(child)
+        self._last = time.monotonic()
+        if child.client is not None:
+            # It has not said how its command ended: that has not come to its end, whatever ended the process.
+            number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else signal.SIGKILL
+            code = (-number).to_bytes(4, "little", signed=True)
+            with child.client as client, contextlib.suppress(OSError):
+                client.settimeout(0)
+                messages.send(client, EXIT, code)
 
     def _end(self) -> None:
         """No new requests from here on; those that run have their time."""
