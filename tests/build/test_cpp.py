@@ -226,6 +226,15 @@ def test_a_cluster_is_a_tile_block(tmp_path, stand_in):
     assert "launch grid 4 3 1 block 128 1 1 shared 0 stream 0 attribute 4: 2 1 1" in log
 
 
+def test_tile_blocks_that_copy_for_each_other_are_clusters_where_the_grid_is_a_multiple(tmp_path, stand_in):
+    _, *log = run(tmp_path, [image("k", "ptr<f32>", "i32", cluster_blocks=[2, 1, 1])], stand_in)
+    launches = [line for line in log if line.startswith("launch grid")]
+    assert launches == [
+        "launch grid 2 3 1 block 128 1 1 shared 0 stream 0 attribute 4: 2 1 1",
+        "launch grid 1 1 1 block 128 1 1 shared 0 stream 5",
+    ]
+
+
 def test_tensor_maps_are_made_of_the_other_arguments(tmp_path, stand_in):
     fills = ["tensor_map element=f32 address=p0 dims=p1,64 strides=p1 box=32,8 swizzle=128 oob=nan",
              "tensor_map element=i8 address=p0 dims=256 box=128 l2=128"]  # fmt: skip

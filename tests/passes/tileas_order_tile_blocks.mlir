@@ -26,6 +26,25 @@ module {
     nv_tileaa.return
   }
 
+  // Neighbours that a launch may have put in one cluster stay neighbours: clusters are counted.
+  // CHECK-LABEL: @along_x_in_clusters
+  // CHECK: %[[X:.*]] = nv_tileaa.get_program_id x : i32
+  // CHECK: %[[FIRST:.*]] = nv_tileaa.get_program_id x neighbor = 0
+  // CHECK: %[[LAST:.*]] = nv_tileaa.get_program_id x neighbor = 1
+  // CHECK: %[[MORE:.*]] = arith.subi %[[LAST]], %[[FIRST]]
+  // CHECK: %[[BLOCKS:.*]] = arith.addi %[[MORE]],
+  // CHECK: arith.divui %[[FIRST]], %[[BLOCKS]]
+  nv_tileaa.func @along_x_in_clusters() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90", nv_tileas.cluster_blocks = 2 : i32} {
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %x = nv_tileaa.get_program_id x : i32
+    scf.for %i = %zero to %x step %one : i32 {
+      %t = nv_tileaa.print "%d", %i : i32 -> !nv_tileaa.mem_token
+      scf.yield
+    }
+    nv_tileaa.return
+  }
+
   // CHECK-LABEL: @along_y
   // CHECK-NOT: block_group
   // CHECK: %[[N:.*]] = nv_tileaa.get_program_id y

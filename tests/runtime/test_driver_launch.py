@@ -84,6 +84,14 @@ def test_grid_counts_clusters_where_the_kernel_says_so(stand_in):
     assert "launch grid 4 1 1 block 128 1 1 shared 0 stream 0" in stand_in.log
 
 
+def test_tile_blocks_that_copy_for_each_other_are_clusters_where_the_grid_is_a_multiple(stand_in):
+    neighbours = description("i32", cluster_blocks=[2, 1, 1])
+    launch(PTX, "k", (4, 3), [1], metadata=neighbours)
+    assert "launch grid 4 3 1 block 128 1 1 shared 0 stream 0 attribute 4: 2 1 1" in stand_in.log
+    launch(PTX, "k", (3, 2), [1], metadata=neighbours)
+    assert "launch grid 3 2 1 block 128 1 1 shared 0 stream 0" in stand_in.log
+
+
 def test_tile_launch_has_one_thread_for_a_tile_block(stand_in):
     launch(PTX, "k", 4, [1], metadata=description("i32", shared_memory=70_000, tile_launch=True))
     assert "launch grid 4 1 1 block 1 1 1 shared 0 stream 0" in stand_in.log

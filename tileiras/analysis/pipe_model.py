@@ -8,7 +8,8 @@ An mbarrier tells phases apart by their parity alone.  In every state in which a
 for has to be the current or the preceding one; an earlier or a later one of the same parity is taken for it (PTX ISA,
 "mbarrier.test_wait").
 
-CTAs of a cluster that fill each other's stages run the same programs, beside each other; two stand for all.
+CTAs of a cluster that fill each other's stages run the same programs, beside each other; two stand for all.  Where each
+is a tile block of its own, they have numbers that follow each other, and may run loops more or less often.
 
 Bounds: a number that is not known, such as the trip count that an argument gives, is each of a few ones, up to one that
 has every stage used twice, and so is the round behind which a loop without a counter ends at the latest; of several, as
@@ -220,12 +221,21 @@ def _canonical(state: tuple[int, ...], ctas: int) -> tuple[int, ...]:
     return tuple(at for part in parts for at in part)
 
 
+def _run_alike(runs: list[Run], ctas: int) -> bool:
+    """Whether all CTAs have the same events: tile blocks of a cluster may run loops more or less often."""
+    count = len(runs) // ctas
+    lists = [[(event.what, event.where) for event in run.events] for run in runs]
+    return all(lists[number] == lists[number % count] for number in range(len(runs)))
+
+
 def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
     """What is wrong in the first state that is.  Raises _TooMany."""
     counts = _Counts(runs, uses)
     start = tuple(0 for _ in runs)
     ends = tuple(len(run.events) for run in runs)
     ctas = 1 + max(run.cta for run in runs)
+    if not _run_alike(runs, ctas):
+        ctas = 1
     seen = {start}
     pending = [start]
     while pending:

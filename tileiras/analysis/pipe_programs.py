@@ -173,6 +173,8 @@ def key_of(value: Value, depth: int = 8) -> Key:
     """Equal for values of different agents that are computed alike, as far as `depth` operations show, or loaded alike:
     what an agent loads is ordered after nothing that another one writes."""
     op = value.defining_op
+    if _is_place_in_cluster(op):
+        return _PLACE
     if op is None:
         around = value.parent_block.parent_op if value.parent_block is not None else None
         if around is None or agent_of(around) is None:
@@ -185,6 +187,21 @@ def key_of(value: Value, depth: int = 8) -> Key:
         return op.name, number
     operands = [operand for operand in _taken(op) if not isinstance(operand.type, aa.MemTokenType)]
     return op.name, _described(op), number, tuple(key_of(operand, depth - 1) for operand in operands)
+
+
+_CLUSTER = 2
+"""Tile blocks of a cluster that are looked at."""
+_PLACE = ("tile block", "x")
+"""Key of the number along x of a tile block, and of those that are launched with it as a cluster."""
+
+
+def _is_place_in_cluster(op: Operation | None) -> bool:
+    if not isinstance(op, aa.GetProgramIdOp) or op.axis.value != "x":
+        return False
+    around: Operation | None = op
+    while around is not None and not isinstance(around, aa.FuncOp):
+        around = around.parent_op
+    return around is not None and tileas.CLUSTER_BLOCKS in around.attributes
 
 
 def _nesting(op: Operation) -> int:
@@ -324,10 +341,16 @@ class Run:
                 found = _compute(op, self._number)
             else:
                 found = self._assumption[key_of(value)]
+                if _is_place_in_cluster(op):
+                    found += self._place(op, found)
             # What stands outside of agents is computed once; what is inside may be another number in each iteration.
             if op is None or agent_of(op) is None:
                 self._values[value] = found
         return found
+
+    def _place(self, op: Any, number: int) -> int:
+        """How far the tile block that is asked for is from the one of its cluster that an assumption names."""
+        return (self.cta if op.neighbor is None else op.neighbor.value) - number % _CLUSTER
 
     def _carried(self, values: Iterable[Value]) -> list[Any]:
         return [self._held_by(value) for value in values]

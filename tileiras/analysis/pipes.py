@@ -268,11 +268,11 @@ def _cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) 
     requires = BULK_COPY_ATOMS[BOX_MULTICAST].requires
     if not gpu.meets(requires):
         yield pipe, f"is a pipe between CTAs, which needs {spelled(requires)}, not {gpu.name}"
-    if pipe.num_ctas != func.kernel_spec.num_ctas:
-        yield pipe, f"is a pipe between {pipe.num_ctas} CTAs, in a cluster of {func.kernel_spec.num_ctas or 1}"
-    values = ClusterUniformity()
+    if pipe.num_ctas != tileas.cluster_size(func):
+        yield pipe, f"is a pipe between {pipe.num_ctas} CTAs, in a cluster of {tileas.cluster_size(func)}"
+    values = ClusterUniformity(func)
     for op in operations:
-        if not values.is_reached_together(op):
+        if isinstance(op, FILLS) and not values.is_reached_together(op):
             yield op, "is on a pipe between CTAs, and some of them come to it more often than others"
         elif op in shared and not all(map(values.is_common, (op.desc, *op.coords))):
             yield op, "copies to all CTAs of a cluster a tile that is not the same for all"

@@ -85,19 +85,20 @@ def _choose_tensor_maps(
 
 
 def _shared_by_cluster(func: aa.FuncOp, target: Target) -> Callable[[Operation], bool]:
-    """Which loads bring the same tiles to all CTAs of a cluster, that each has a share of the work."""
+    """Which loads bring the same tiles to all CTAs of a cluster, each of which has a share of the work."""
     from tileiras.analysis.cluster_uniformity import ClusterUniformity
     from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
 
-    if (func.kernel_spec.num_ctas or 1) == 1 or not target.meets(BULK_COPY_ATOMS[BOX_MULTICAST].requires):
+    if tileas.cluster_size(func) == 1 or not target.meets(BULK_COPY_ATOMS[BOX_MULTICAST].requires):
         return lambda load: False
-    if not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
+    of_blocks = tileas.CLUSTER_BLOCKS in func.attributes
+    if not of_blocks and not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
         return lambda load: False  # one of them does all of it
-    values = ClusterUniformity()
+    values = ClusterUniformity(func)
 
     def is_shared(load: Operation) -> bool:
         where = (load.view, *load.coords)  # type: ignore[attr-defined]
-        return values.is_reached_together(load) and all(map(values.is_common, where))
+        return values.is_reached_alike(load) and all(map(values.is_common, where))
 
     return is_shared
 

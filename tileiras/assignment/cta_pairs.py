@@ -68,7 +68,7 @@ def pair_dots(
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op)]
     if not ranks or not dots or func.kernel_spec.num_ctas % PAIR:
         return
-    uniformity, facts = ClusterUniformity(), DivisibilityAnalysis(func)
+    uniformity, facts = ClusterUniformity(func), DivisibilityAnalysis(func)
     try:
         for dot in dots:
             _check_operands(dot, dots, target)

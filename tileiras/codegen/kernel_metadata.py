@@ -45,6 +45,8 @@ class KernelInfo(NamedTuple):
     block_group: int = 0
     """Tile blocks of a group of the grid's rows, of which those with more work start first; 0 where each tile block
     does the work of its own number."""
+    cluster_blocks: int = 1
+    """Tile blocks along x that copy for each other where a launch puts them in one cluster."""
 
 
 STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
@@ -56,12 +58,14 @@ def from_ir(ir: str) -> dict[str, KernelInfo]:
     kernels: dict[str, KernelInfo] = {}
     for number in named_metadata(ir, KERNELS_METADATA):
         operands = node(ir, number) or ""
-        shared = re.search(r", i64 (\d+)(?:, i64 (\d+))?", operands)
+        shared = re.search(r", i64 (\d+)(?:, i64 (\d+))?(?:, i64 (\d+))?", operands)
         if shared is None:
             continue
         name, *fields = [_unescaped(text) for text in STRING_OPERAND.findall(operands)]
         parameters = tuple(ParameterInfo(*fields[n : n + 3]) for n in range(0, len(fields), 3))
-        kernels[name] = KernelInfo(int(shared.group(1)), parameters, int(shared.group(2) or 0))
+        kernels[name] = KernelInfo(
+            int(shared.group(1)), parameters, int(shared.group(2) or 0), int(shared.group(3) or 1)
+        )
     return kernels
 
 
@@ -98,7 +102,10 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
                 parameters.append(described)
         block = entry.dimensions("reqntid") or entry.dimensions("maxntid") or (1, 1, 1)
         cluster = entry.dimensions("reqnctapercluster") or (1, 1, 1)
-        grouped = {"block_group": info.block_group} if info.block_group else {}
+        grouped: dict[str, Any] = {"block_group": info.block_group} if info.block_group else {}
+        if info.cluster_blocks > 1 and "language" not in entry.directives:
+            # The driver's tile launch makes no clusters of tile blocks, and counts these in clusters.
+            grouped["cluster_blocks"] = [info.cluster_blocks, 1, 1]
         entries.append(
             {
                 "name": entry.name,

@@ -67,6 +67,7 @@ struct Image {
     unsigned block[3];               ///< threads of a CTA
     unsigned cluster[3];             ///< CTAs of a tile block
     bool blocks_are_clusters;        ///< the driver counts the grid in clusters
+    unsigned cluster_blocks[3];      ///< tile blocks, of one CTA each, of a cluster where the grid is a multiple of it
     unsigned shared_memory;          ///< bytes of dynamic shared memory
     bool tile_launch;                ///< a block of one thread stands for a tile block
     const TensorMap *tensor_maps;    ///< the hidden parameters
@@ -320,6 +321,12 @@ inline Error function_of(const Kernel &kernel, const Image &image, void *context
     return {};
 }
 
+/// Whether a grid is made of clusters of more than one tile block.
+inline bool is_multiple(const unsigned *grid, const unsigned *blocks) {
+    if (blocks[0] * blocks[1] * blocks[2] == 1) return false;
+    return grid[0] % blocks[0] == 0 && grid[1] % blocks[1] == 0 && grid[2] % blocks[2] == 0;
+}
+
 /// Puts an argument at its offset among the parameters.
 template <class T> void put(unsigned char *parameters, std::size_t offset, T value) {
     std::memcpy(parameters + offset, &value, sizeof value);
@@ -388,6 +395,11 @@ inline Error launch(const Kernel &kernel, Grid grid, Stream stream, const void *
             attribute.value[n] = cluster[n];
             config.grid[n] *= cluster[n];
         }
+        config.attributes = &attribute;
+        config.attribute_count = 1;
+    } else if (detail::is_multiple(config.grid, image->cluster_blocks)) {
+        attribute.id = 4;
+        for (int n = 0; n < 3; n++) attribute.value[n] = image->cluster_blocks[n];
         config.attributes = &attribute;
         config.attribute_count = 1;
     }

@@ -8,6 +8,7 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import IntegerAttr, TensorType, UnitAttr, i32
 from tileiras.targets import Target, registers_per_thread
 
@@ -25,6 +26,8 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
         engine.remark(func.location, f"{target.name} has no clusters: the tile block is one CTA")
         ctas = 1
     func.attributes[tileas.CLUSTER_CTAS] = IntegerAttr(ctas, i32)
+    if not any(op.ctas is not None for op in func.walk() if isinstance(op, CreatePipelineOp)):
+        func.attributes.pop(tileas.CLUSTER_BLOCKS, None)  # no copies are for other tile blocks
     if ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
         # What nobody has shared out is to happen once.
         func.attributes[tileas.FIRST_CTA] = UnitAttr()

@@ -10,6 +10,8 @@ the work of the longest blocks of all its rows.  With rows of 64 blocks:
     blocks that start      0 .. 63 of row 0                 0 .. 63 of row 1      ...
     do the work of         63 of rows 0 .. 7, 62 of ...     55 of rows 0 .. 7     ...
 
+Where a launch makes clusters of tile blocks along x, to share copies, a cluster counts as one block.
+
 Tile IR leaves the order of tile blocks open, but one that waits for another (a lock, a counter of tiles) may count on
 it: kernels with atomic updates, or accesses that are not weak, keep theirs.
 """
@@ -24,8 +26,9 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith.build import binary, integer
-from tileiras.dialects.nv_tileas import BLOCK_GROUP
+from tileiras.dialects.nv_tileas import BLOCK_GROUP, CLUSTER_BLOCKS, number_of
 from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
+from tileiras.named_tuple import NamedTuple
 
 GROUP = 512
 """Tile blocks of a group, at least, for each CTA that a kernel asks for on an SM.  Of blocks whose work grows along a
@@ -43,7 +46,7 @@ def start_longest_first(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
     """Gives tile blocks of a function of nv_tileaa other numbers, in place, along an axis of the grid along which its
     loops run longer; a remark says which."""
     ids = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp)]
-    if any(op.result.type is not i32 for op in ids) or any(map(_may_hand_on, func.walk())):
+    if any(op.result.type is not i32 for op in ids) or any(map(may_hand_on, func.walk())):
         return
     loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
     ranges = RangeAnalysis()
@@ -62,7 +65,7 @@ def start_longest_first(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
             return
 
 
-def _may_hand_on(op: Operation) -> bool:
+def may_hand_on(op: Operation) -> bool:
     """Whether tile blocks may wait for each other by an operation."""
     return isinstance(op, _UPDATES) or getattr(op, "mem_semantic", _WEAK) is not _WEAK
 
@@ -73,6 +76,14 @@ def _trip_counts(loops: list[scf.ForOp], trends: TrendAnalysis) -> Iterator[Tren
             yield together(trends.trend(loop.upper_bound), opposite(trends.trend(loop.lower_bound)))
 
 
+class _Cluster(NamedTuple):
+    """Tile blocks along x: the number of the first one, how many, and which of them this is."""
+
+    first: Value
+    blocks: Value
+    rank: Value
+
+
 class _Numbers:
     """Numbers of the tile block that a function is of, computed at its start."""
 
@@ -80,6 +91,8 @@ class _Numbers:
         self._builder = Builder.at_start(func.body.blocks[0])
         self._builder.location = func.location
         self._one = integer(self._builder, 1)
+        self._most = number_of(func, CLUSTER_BLOCKS) or 1
+        """Tile blocks that a launch puts in a cluster at most."""
 
     def _id(self, axis: str) -> Value:
         return self._builder.insert(aa.GetProgramIdOp(axis=aa.AxisAttr(axis), result=i32)).results[0]
@@ -115,8 +128,27 @@ class _Numbers:
         whole = of(arith.CeilDivUIOp, integer(self._builder, group), columns)
         first = of(arith.MulIOp, of(arith.DivUIOp, row, whole), whole)
         members = of(arith.MinUIOp, whole, of(arith.SubIOp, rows, first))
-        place = of(arith.AddIOp, of(arith.MulIOp, of(arith.SubIOp, row, first), columns), self._id("x"))
+        x, cluster = self._id("x"), self._cluster()
+        if cluster is not None:
+            x, columns = of(arith.DivUIOp, cluster.first, cluster.blocks), of(arith.DivUIOp, columns, cluster.blocks)
+        place = of(arith.AddIOp, of(arith.MulIOp, of(arith.SubIOp, row, first), columns), x)
         column = self._mirrored(of(arith.DivUIOp, place, members), columns)
+        if cluster is not None:
+            column = of(arith.AddIOp, of(arith.MulIOp, column, cluster.blocks), cluster.rank)
+            column = self._number(column)
         row = of(arith.AddIOp, first, of(arith.RemUIOp, place, members))
         y, z = of(arith.RemUIOp, row, height), of(arith.DivUIOp, row, height)
         return {"x": column, "y": self._number(y), "z": self._number(z)}
+
+    def _cluster(self) -> _Cluster | None:
+        """The cluster of tile blocks along x that the launch may have made, of one tile block where it has not; its
+        tile blocks stay neighbours.  None where it makes none."""
+        if self._most == 1:
+            return None
+        first, last = (self._neighbor(rank) for rank in (0, self._most - 1))
+        blocks = self._of(arith.AddIOp, self._of(arith.SubIOp, last, first), self._one)
+        return _Cluster(first, blocks, self._of(arith.SubIOp, self._id("x"), first))
+
+    def _neighbor(self, rank: int) -> Value:
+        found = aa.GetProgramIdOp(axis=aa.AxisAttr("x"), neighbor=IntegerAttr(rank, i32), result=i32)
+        return self._builder.insert(found).results[0]

@@ -122,6 +122,10 @@ class Module:
                 cluster = dimensions(kernel["cluster"])
                 x, y, z = (tiles * ctas for tiles, ctas in zip(launched, cluster))
                 launched = (x, y, z)
+        elif kernel.get("cluster_blocks") and not any(
+            size % members for size, members in zip(launched, kernel["cluster_blocks"])
+        ):
+            cluster = dimensions(kernel["cluster_blocks"])
         self._cuda.launch(self.function(entry), launched, tuple(block), shared, stream, cluster, packed)
 
 

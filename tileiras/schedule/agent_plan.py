@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.agents import least_ctas_of
+from tileiras.analysis.cluster_uniformity import ClusterUniformity
 from tileiras.analysis.copied_loads import is_zero, moves_with_conversion, rounds
 from tileiras.analysis.dots_in_flight import (
     accumulated_in_place,
@@ -100,7 +101,6 @@ class PipePlan:
     def fits(self, other: PipePlan) -> bool:
         """Whether the tiles of both could lie in one ring, filled and read in the same way."""
         kinds = (self.producer, self.consumer) == (other.producer, other.consumer)
-        kinds = kinds and ctas_of(self.loads) == ctas_of(other.loads)
         return kinds and [each.buffer_type(1) for each in self.loads] == [each.buffer_type(1) for each in other.loads]
 
 
@@ -141,7 +141,7 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
         raise NotSeparable(func, f"{warps} warps are more than a CTA has")
     plans = [_loop_plan(loop, atom, target) for loop in loops]
     _check_pairs(func, plans)
-    _share_rings(plans)
+    _share_rings(plans, func)
     beside = _fit(func, plans, target)
     staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]
     shares = _registers(func, staged)
@@ -204,7 +204,7 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
     return LoopPlan(loop, pipes)
 
 
-def _share_rings(plans: list[LoopPlan]) -> None:
+def _share_rings(plans: list[LoopPlan], func: aa.FuncOp) -> None:
     """Has loops that come one behind the other use one ring: the copies of the later one begin while the earlier one
     still multiplies, and pipes, which live as long as the agents, take less memory.  Loops in each other would take
     stages in another order than they are filled."""
@@ -212,11 +212,24 @@ def _share_rings(plans: list[LoopPlan]) -> None:
     for loop, pipes in plans:
         for pipe in pipes:
             for ring, users in rings.items():
-                if pipe.fits(ring) and not any(_contains(user, loop) for user in users):
+                apart = not any(_contains(user, loop) for user in users)
+                if apart and pipe.fits(ring) and _fill_alike(pipe, ring, loop, pipes, func):
                     pipe.first = ring
                     ring.stages = max(ring.stages, pipe._stages)
                     break
             rings.setdefault(pipe.first, []).append(loop)
+
+
+def _fill_alike(
+    pipe: PipePlan, ring: PipePlan, loop: scf.ForOp, pipes: list[PipePlan], func: aa.FuncOp
+) -> bool:
+    """Whether as many CTAs fill the stages of both; or, in a loop with these pipes, each its own, in boxes, as often as
+    others of its cluster do."""
+    ctas = ctas_of(pipe.loads)
+    if ctas == ctas_of(ring.loads):
+        return True
+    in_boxes = all(each.producer == BOXES for each in pipes)
+    return ctas == 1 and in_boxes and ClusterUniformity(func).trips_are_known(loop)
 
 
 def _contains(one: scf.ForOp, other: scf.ForOp) -> bool:

@@ -33,7 +33,7 @@ from .remarks import ScheduleRemarks
 from .single_buffer import turns_of, turns_of_threads
 from .staging import StagedLoad, staged_load
 from .streams import StreamedLoad, stages_of, stream_of
-from .tensor_boxes import box_refusal, comes_in_boxes, keep_apart
+from .tensor_boxes import box_refusal, comes_in_boxes, keep_apart, keep_apart_beside_threads
 
 DEFAULT_STAGES = 3
 MAX_STAGES = 8
@@ -257,6 +257,7 @@ class _Scheduler:
             if refusal and self._remarks is not None:
                 self._remarks.no_boxes(staged.load, refusal)
             chosen += _without_boxes(staged, loop, atom) if all(refusals) else [staged]
+        keep_apart_beside_threads(chosen, loop, self._func)
         return chosen
 
     def _goes_through_one_stage(self, loop: scf.ForOp, found: list[StagedLoad], budget: int) -> bool:

@@ -59,7 +59,7 @@ _PIPE_COST = 2 * (1 + INSTRUCTION_COST)
 
 class StagedLoad(NamedTuple):
     """`offsets` is the layout of a stage of the buffer, `tokens` what the load is ordered after, all from outside;
-    `cluster`: CTAs of the tile block."""
+    `cluster`: CTAs of the cluster."""
 
     load: Any
     writer: LinearLayout
@@ -107,11 +107,11 @@ def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[st
 
 
 def _cluster_of(op: Operation) -> int:
-    """CTAs of the tile block that executes an operation; 1 where its function is not known."""
+    """CTAs of the cluster that executes an operation; 1 where its function is not known."""
     around: Operation | None = op
     while around is not None and not isinstance(around, aa.FuncOp):
         around = around.parent_op
-    return 1 if around is None else around.kernel_spec.num_ctas or 1
+    return 1 if around is None else tileas.cluster_size(around)
 
 
 def _offsets_of_boxes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tileiras.analysis.cluster_uniformity import ClusterUniformity
 from tileiras.analysis.copied_loads import moves_with_conversion
 from tileiras.analysis.dots_in_flight import kind_of_readers
 from tileiras.analysis.tensor_map_rules import contiguous_dim
@@ -75,6 +76,8 @@ def keep_apart(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False, sing
     if consumer_kind(staged) != PAIR:
         if not by_agent and not isinstance(loop.parent_op, aa.FuncOp):
             refusal = "each CTA of the cluster loads it: its loop stands in another one, or in a branch"
+        elif not by_agent and _of_blocks(loop):
+            refusal = "each tile block of the cluster loads it: no agent runs as far as the others do"
         elif single:
             refusal = "each CTA of the cluster loads it: it goes through a single stage"
         elif _descriptor(staged, staged.cluster) is None:
@@ -83,6 +86,23 @@ def keep_apart(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False, sing
             return ""
     staged.load.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(BOX_LOAD, 1)
     return refusal
+
+
+def _of_blocks(loop: scf.ForOp) -> bool:
+    """Whether the CTAs that share boxes are tile blocks of their own."""
+    return isinstance(loop.parent_op, aa.FuncOp) and tileas.CLUSTER_BLOCKS in loop.parent_op.attributes
+
+
+def keep_apart_beside_threads(found: Iterable[StagedLoad], loop: scf.ForOp, func: aa.FuncOp) -> None:
+    """Has each tile block of a cluster copy for itself where their loops end at different places, and threads copy as
+    well: boxes of the rounds that only others have may lie outside of arrays, what threads copy may not."""
+    found = list(found)
+    shared = [each for each in found if is_multicast(each)]
+    if not shared or all(map(comes_in_boxes, found)) or tileas.CLUSTER_BLOCKS not in func.attributes:
+        return
+    if not ClusterUniformity(func).is_common(loop.upper_bound):
+        for each in shared:
+            each.load.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(BOX_LOAD, 1)
 
 
 def descriptor_type(staged: StagedLoad) -> TmaDescType | None:

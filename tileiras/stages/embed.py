@@ -232,7 +232,8 @@ def source(images: Sequence[Image], namespace: str) -> bytes:
             size = max((p["offset"] + p["size"] for p in [*d["parameters"], *d["hidden_parameters"]]), default=0)
             rows.append(
                 f'    {{"{image.target}", {_bool(image.ptx)}, {name}, {len(image.data)}, {_braced(d["block"])}, '
-                f'{_braced(d["cluster"])}, {_bool(d["blocks_are_clusters"])}, {d["shared_memory"]}, '
+                f'{_braced(d["cluster"])}, {_bool(d["blocks_are_clusters"])}, '
+                f'{_braced(d.get("cluster_blocks", (1, 1, 1)))}, {d["shared_memory"]}, '
                 f'{_bool(d["tile_launch"])}, {described}, {len(maps)}, {size}}},'
             )
         lines += [

@@ -44,6 +44,7 @@ class Decision(NamedTuple):
         return lookup_pass(self.name)
 
 
+CLUSTER_TILE_BLOCKS = "tileas-cluster-tile-blocks"
 PAIR_DOTS, GENERATE_SCHEDULE, AGENT_VERIFIER = "tileas-pair-dots", "tileas-generate-schedule", "tileaa-agent-verifier"
 LOWER_OCCUPANCY = "tileas-lower-occupancy"
 REGISTERS, SHARED_MEMORY = {"resource": "registers"}, {"resource": "shared-memory"}
@@ -51,6 +52,9 @@ INVARIANT, IN_LOOPS, OUTSIDE_LOOPS = ({"where": each} for each in ("loop-invaria
 
 DECISIONS: tuple[Decision, ...] = (
     # How the work is cut.
+    Decision(
+        "tileas-cluster-tile-blocks", "before the next row, which keeps neighbours together", {}, True, True,
+    ),  # fmt: skip
     Decision("tileas-order-tile-blocks", "loops have the bounds that the program gives them", {}, True, True),
     Decision("tileas-plan-cta", "before all others: all that follows is about what one CTA does", optional=True),
     Decision(
@@ -141,6 +145,7 @@ TILEAA_DOTS, DOTS = (aa.DotOp.name, aa.BlockScaledMmaOp.name), tuple(op.name for
 AGENTS = (names.AGENT_SWITCH,)
 
 WORKS_ON: Mapping[str, tuple[str, ...]] = {
+    CLUSTER_TILE_BLOCKS: TILEAA_DOTS,
     "tileas-order-tile-blocks": LOOPS,
     "tileas-fold-unit-batches": TILEAA_DOTS,
     "tileas-legalize-scaled-dot": TILEAA_DOTS,
@@ -245,7 +250,8 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
     for field, name in _asked(made):
         if options[name] is not None:
             given[field] = options[name]
-    if row.name == PAIR_DOTS and (options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)):
+    may_have_agents = options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)
+    if row.name in (CLUSTER_TILE_BLOCKS, PAIR_DOTS) and may_have_agents:
         given["agents"] = True
     if row.name == LOWER_OCCUPANCY and options.pipeline_strategy == "warp-specialize":
         given["agents"] = True

@@ -49,6 +49,10 @@ BLOCK_GROUP = "tileiras.block_group"
 """Integer attribute of a kernel: tile blocks of a group of the grid's rows, of which those with more work start first;
 it goes to NAME.json."""
 
+CLUSTER_BLOCKS = "tileiras.cluster_blocks"
+"""Integer attribute of a kernel: tile blocks along x that a launch had better put in one cluster; it goes to NAME.json.
+"""
+
 PARAMETER_NAME, PARAMETER_TYPE = "tileiras.name", "tileiras.type"
 """String attributes of a kernel's arguments, as the source has them; they go to NAME.json."""
 

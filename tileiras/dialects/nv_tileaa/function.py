@@ -152,13 +152,15 @@ class GetGlobalOp(Operation):
 
 
 class GetProgramIdOp(Operation):
-    """The tile block's coordinate in the grid."""
+    """The tile block's coordinate in the grid; `neighbor`: along x, that of the tile block of this rank, from 0, among
+    those that are launched with it as a cluster, and its own where none are."""
 
     name = "nv_tileaa.get_program_id"
     traits = (Pure,)
     axis = attribute(AxisAttr)
+    neighbor = attribute(IntegerAttr, optional=True)
     result = result(integer_like)
-    assembly_format = "$axis attr-dict `:` type($result)"
+    assembly_format = "$axis (`neighbor` `=` $neighbor^)? attr-dict `:` type($result)"
 
 
 class GetNumProgramsOp(Operation):

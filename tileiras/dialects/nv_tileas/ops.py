@@ -85,6 +85,10 @@ BLOCK_WARPS = "nv_tileas.block_warps"
 CLUSTER_CTAS = "nv_tileas.cluster_ctas"
 """Discardable attribute of a function: the CTAs of a cluster, which is a tile block."""
 
+CLUSTER_BLOCKS = "nv_tileas.cluster_blocks"
+"""Discardable attribute of a function whose tile block is one CTA: as many of them, neighbours along x, copy for each
+other where a launch puts them in one cluster.  Launches without clusters are as right."""
+
 BLOCK_GROUP = "nv_tileas.block_group"
 """Discardable attribute of a function: the rows of the grid whose tile blocks with more work start first together have
 as many tile blocks, or more; without it each row starts for itself."""
@@ -128,6 +132,11 @@ def block_warps(func: aa.FuncOp) -> int:
     """The warps of a CTA of a function whose number of warps is known."""
     given = func.attributes.get(BLOCK_WARPS)
     return func.kernel_spec.num_warps if given is None else given.value  # type: ignore[attr-defined]
+
+
+def cluster_size(func: aa.FuncOp) -> int:
+    """The CTAs that may copy for each other: those of a tile block, or as many tile blocks."""
+    return number_of(func, CLUSTER_BLOCKS) or func.kernel_spec.num_ctas or 1
 
 
 def _counterpart(cls: type[Operation]) -> type[Operation]:

@@ -195,8 +195,11 @@ def _kernel_metadata(function: llvm.LLVMFuncOp) -> str:
     """What NAME.json says about a kernel and its PTX does not."""
     shared: Any = function.attributes.get(llvm.SHARED_MEMORY)
     group: Any = function.attributes.get(llvm.BLOCK_GROUP)
+    blocks: Any = function.attributes.get(llvm.CLUSTER_BLOCKS)
     fields = [f'!"{function.sym_name.value}"', f"i64 {shared.value if shared is not None else 0}"]
-    fields += [f"i64 {group.value}"] if group is not None else []
+    if group is not None or blocks is not None:
+        fields.append(f"i64 {group.value if group is not None else 0}")
+    fields += [f"i64 {blocks.value}"] if blocks is not None else []
     for number in range(len(function.function_type.inputs)):
         attributes: dict[str, Any] = function.argument_attributes(number)
         for key in (llvm.PARAMETER_NAME, llvm.PARAMETER_TYPE, llvm.HIDDEN_PARAMETER):

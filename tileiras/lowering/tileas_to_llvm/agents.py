@@ -119,6 +119,19 @@ def elected(lowering: FunctionLowering, condition: Value | None) -> Iterator[Non
     emit.block = rest
 
 
+def copies_for_others(lowering: FunctionLowering) -> Value | None:
+    """Whether the CTAs that pipes are between have been launched as a cluster; None where no launch is without.
+
+    Neighbours along x are one only where the launch has made them one; in a cluster of another shape each CTA copies
+    for itself, as it does without.
+    """
+    blocks, emit = tileas.number_of(lowering.func, tileas.CLUSTER_BLOCKS), lowering.emit
+    if blocks is None:
+        return None
+    along_x = emit.icmp("eq", emit.register("cluster.nctaid.x"), emit.integer(blocks))
+    return emit.both(along_x, emit.icmp("eq", emit.register("cluster.nctarank"), emit.integer(blocks)))
+
+
 def in_first_warp(lowering: FunctionLowering) -> Value | None:
     """Whether this is the agent's first warp, which allocates tensor memory and one of whose threads issues what one
     thread does: the same for all its threads, as `.aligned` wants it.  None where there is no other."""

@@ -117,6 +117,8 @@ class FunctionLowering:
         self.pipes: dict[Operation | None, Any] = {}
         """Where the mbarriers of a pipe are (`pipes.Pipe`)."""
         self.num_ctas = tileas.number_of(func, tileas.CLUSTER_CTAS) or 1
+        self.may_be_in_cluster = self.num_ctas > 1 or tileas.CLUSTER_BLOCKS in func.attributes
+        """Whether the CTA may have been launched with others in a cluster."""
         self.facts = DivisibilityAnalysis(func)
         self.ranges = RangeAnalysis()
         self.values: dict[Value, Any] = {}
@@ -213,6 +215,8 @@ class FunctionLowering:
             self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
         if tileas.BLOCK_GROUP in self.func.attributes:
             self.result.attributes[llvm.BLOCK_GROUP] = self.func.attributes[tileas.BLOCK_GROUP]
+        if tileas.CLUSTER_BLOCKS in self.func.attributes:
+            self.result.attributes[llvm.CLUSTER_BLOCKS] = self.func.attributes[tileas.CLUSTER_BLOCKS]
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
             self.engine.emit(

@@ -39,7 +39,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.targets.pipe_protocol import COMMIT, EXPECT, NOINC, PIPE_PROTOCOLS, PipeProtocol
 
 from .access import as_data, from_memory, store_vector
-from .agents import by_one_thread, by_thread_of_pair, elected, in_first_of_pair
+from .agents import by_one_thread, by_thread_of_pair, copies_for_others, elected, in_first_of_pair
 from .bulk_copies import Run, runs
 from .convert_layout import Place, StagedFragment, read_shared, shared_addresses
 from .emitter import FULL_WARP
@@ -237,11 +237,13 @@ def _wait_for_cluster(pipe: Pipe, stage: Value, parity: Value, lowering: Functio
     What consumers have read they released to their producer; its fence hands that on to the other CTAs.  No CTA ends
     before the others have arrived at its mbarriers, since it waits for them in each round.
     """
-    emit, free = lowering.emit, pipe.free(stage, lowering)
-    _fence_cluster(lowering)
-    for cta in range(pipe.op.num_ctas):
-        emit.insert(nvvm.MBarrierArriveClusterOp(free, emit.integer(cta)))
-    wait_for_phase(free, parity, lowering, of_cluster=True)
+    emit = lowering.emit
+    with elected(lowering, copies_for_others(lowering)):
+        free = pipe.free(stage, lowering)
+        _fence_cluster(lowering)
+        for cta in range(pipe.op.num_ctas):
+            emit.insert(nvvm.MBarrierArriveClusterOp(free, emit.integer(cta)))
+        wait_for_phase(free, parity, lowering, of_cluster=True)
 
 
 def _fence_cluster(lowering: FunctionLowering) -> None:

@@ -96,7 +96,20 @@ def broadcast(op: tileas.BroadcastOp, args: Sequence[Value], lowering: FunctionL
 def program_id(op: tileas.GetProgramIdOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     """A tile block is a CTA, or a cluster of several."""
     register = "ctaid" if lowering.num_ctas == 1 else "clusterid"
-    return _resized(lowering.emit.register(f"{register}.{op.axis.value}"), op, lowering)
+    own = lowering.emit.register(f"{register}.{op.axis.value}")
+    return _resized(own if op.neighbor is None else _neighbor(own, op.neighbor.value, lowering), op, lowering)
+
+
+def _neighbor(own: Value, rank: int, lowering: FunctionLowering) -> Value:
+    """The number of the tile block of a rank in the cluster of tile blocks along x, of which grids are multiples."""
+    from .agents import copies_for_others
+
+    together, emit = copies_for_others(lowering), lowering.emit
+    if together is None:
+        return own
+    blocks = tileas.number_of(lowering.func, tileas.CLUSTER_BLOCKS) or 1
+    first = emit.and_(own, ~(blocks - 1))
+    return emit.select(together, emit.value(emit.add(first, rank)), own)
 
 
 def num_programs(op: tileas.GetNumProgramsOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:

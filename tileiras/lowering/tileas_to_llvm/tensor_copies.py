@@ -9,7 +9,7 @@ from tileiras.analysis.pipes import boxes_error
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nv_tileas.bulk_copies import TmaLoadOp, TmaStoreStageOp
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp, TmaStoreTailOp
-from tileiras.ir import IntegerAttr, StringAttr, TensorType, UnitAttr, Value, VerifyError, i32, i64
+from tileiras.ir import IntegerAttr, StringAttr, TensorType, UnitAttr, Value, VerifyError, i1, i32, i64
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import TensorBoxes, tensor_boxes
 from tileiras.targets import CopyAtom
@@ -23,7 +23,7 @@ from tileiras.targets.atoms.bulk_copies import (
     REDUCTIONS,
 )
 
-from .agents import by_one_thread
+from .agents import by_one_thread, copies_for_others, elected
 from .builder import Number
 from .function import FunctionLowering
 from .pipes import number_of_buffer, pipe_on
@@ -45,27 +45,39 @@ def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
     corners = _corners(op, lowering)
     parts = pipe.op.num_ctas if op.multicast is not None else 1
     pair = pipe.protocol.is_of_pair
-    atom = BULK_COPY_ATOMS[BOX_MULTICAST if parts > 1 else PAIR_LOAD if pair else BOX_LOAD]
     with by_one_thread(lowering):
         mbarrier = _of_first_cta(pipe.full(stage, lowering), lowering) if pair else pipe.full(stage, lowering)
         place = stage_place(lowering.value(buffer), stage, lowering)
         start = emit.gep(place.base, place.start)
-        for offset, corner in _share(_boxes(op, buffer.type.tile, parts), parts, lowering):
-            copy = nvvm.CpAsyncBulkTensorLoadOp(
-                emit.gep(start, offset),
-                lowering.value(op.desc),
-                mbarrier,
-                _coordinates(op, corner, corners, lowering),
-                instruction=StringAttr(atom.instruction),
-                syntax=StringAttr(atom.syntax.replace("{ctas}", str((1 << parts) - 1))),
-                requires=StringAttr(atom.requires),
-            )
-            emit.insert(copy)
+
+        def copy(atom: CopyAtom, ctas: int) -> None:
+            for offset, corner in _share(_boxes(op, buffer.type.tile, parts), parts, ctas, lowering):
+                load = nvvm.CpAsyncBulkTensorLoadOp(
+                    emit.gep(start, offset),
+                    lowering.value(op.desc),
+                    mbarrier,
+                    _coordinates(op, corner, corners, lowering),
+                    instruction=StringAttr(atom.instruction),
+                    syntax=StringAttr(atom.syntax.replace("{ctas}", str((1 << parts) - 1))),
+                    requires=StringAttr(atom.requires),
+                )
+                emit.insert(load)
+
+        together = copies_for_others(lowering) if parts > 1 else None
+        with elected(lowering, together):
+            copy(BULK_COPY_ATOMS[BOX_MULTICAST if parts > 1 else PAIR_LOAD if pair else BOX_LOAD], parts)
+        if together is not None:
+            alone = emit.value(emit.xor(together, emit.integer(1, i1), i1))
+            with elected(lowering, alone):
+                copy(BULK_COPY_ATOMS[BOX_LOAD], 1)
 
 
-def _share(boxes: TensorBoxes, parts: int, lowering: FunctionLowering) -> list[tuple[Number, list[Number]]]:
-    """The boxes that this CTA copies of a tile that `parts` CTAs share, by its rank: their offsets and corners."""
-    if parts == 1:
+def _share(
+    boxes: TensorBoxes, parts: int, ctas: int, lowering: FunctionLowering
+) -> list[tuple[Number, list[Number]]]:
+    """The boxes that this CTA copies of a tile whose boxes `parts` CTAs can share, and `ctas` do, by its rank: their
+    offsets and corners."""
+    if ctas == 1:
         return [(piece.offset, list(piece.corner)) for piece in boxes.pieces]
     found = []
     for pieces in zip(*(boxes.share(parts, number) for number in range(parts))):

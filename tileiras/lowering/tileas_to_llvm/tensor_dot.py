@@ -79,7 +79,7 @@ def _shared_address(place: Place, lowering: FunctionLowering) -> Value:
     """The address of a tile as descriptors have it."""
     emit = lowering.emit
     address = emit.value(emit.add(emit.insert(llvm.PtrToIntOp(place.base, res=i32)), place.start))
-    if lowering.num_ctas > 1:
+    if lowering.may_be_in_cluster:
         # In a cluster an address of the CTA's own memory may have its rank above these bits.
         address = emit.value(emit.and_(address, ADDRESS_MASK))
     return address

@@ -152,7 +152,7 @@ class _Shared:
         moved = self._of_warps(accumulator)
         if any(moved):
             address = emit.add(address, emit.image(moved, uniform_warp(lowering)))
-        if lowering.num_ctas > 1:
+        if lowering.may_be_in_cluster:
             # In a cluster an address of the CTA's own memory may have its rank above these bits.
             address = emit.and_(emit.value(address), ADDRESS_MASK)
         low = emit.lshr(emit.value(address), 4)

@@ -7,9 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
+from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects import scf
+from tileiras.dialects.arith.build import binary, integer
 from tileiras.ir import Block, Builder, Operation, Region, Value
 from tileiras.schedule.producer_slice import AgentSlice, is_inside
 
@@ -77,20 +78,29 @@ class AgentProgram(ABC, Generic[Pipe]):
                 inner.attributes.setdefault(tileas.LOOP_SCHEDULE, tileas.LoopScheduleAttr(tileas.SERIAL, 1))
         builder.insert(op.clone(self._values))
 
+    def _trips(self, loop: scf.ForOp) -> Value | None:
+        """How often the agent runs a loop with step 1 of the other program; None for as often as that does."""
+        return None
+
     # -- control flow --------------------------------------------------------------------------------------------------
 
     def _loop(self, loop: scf.ForOp, builder: Builder, at: dict[Pipe, Value]) -> None:
         pipes, needed = self._inside(loop), sorted(self._slice.handed_on[loop])
         inits = [*(self._of(loop.init_args[n]) for n in needed), *(at[pipe] for pipe in pipes)]
         bounds = [self._of(value) for value in (loop.lower_bound, loop.upper_bound, loop.step)]
-        body = Block([bounds[0].type, *(value.type for value in inits)])
-        self._values[loop.induction_variable] = body.arguments[0]
+        begin, trips = bounds[0], self._trips(loop)
+        body = Block([begin.type, *(value.type for value in inits)])
+        counter: Value = body.arguments[0]
+        if trips is not None:
+            bounds = [integer(builder, 0, begin.type), trips, bounds[2]]
+            counter = binary(Builder.at_end(body, loop.location), arith.AddIOp, begin, counter)
+        self._values[loop.induction_variable] = counter
         carried = body.arguments[1:]
         self._values.update(zip((loop.iter_args[n] for n in needed), carried))
         inner = dict(zip(pipes, carried[len(needed) :]))
         self._end(loop.body.block, body, needed, pipes, inner)
         attributes: dict[str, Any] = {tileas.LOOP_SCHEDULE: tileas.LoopScheduleAttr(tileas.SERIAL, 1)}
-        if loop.unsignedCmp is not None:
+        if loop.unsignedCmp is not None and trips is None:
             attributes["unsignedCmp"] = loop.unsignedCmp
         types = [value.type for value in inits]
         new = scf.ForOp.create((*bounds, *inits), types, attributes, (Region([body]),), location=loop.location)

@@ -24,6 +24,7 @@ from tileiras.schedule.agent_plan import AgentPlan, leave_plain, plan_agents
 from tileiras.schedule.producer_slice import NotSeparable
 from tileiras.targets import Target
 
+from .cluster_trips import most_trips
 from .consumer_program import Consumer
 from .pipes import Pipes
 from .producer_program import Producer
@@ -69,8 +70,10 @@ def _split(func: aa.FuncOp, plan: AgentPlan) -> None:
     location = plan.loops[0].loop.location
     builder = Builder.before(end)
     pipes = Pipes(plan.loops, builder)
-    programs = [work, Producer(plan, pipes).program(work)]
-    Consumer(pipes).rewrite(work)
+    counted = {each.loop: most_trips(func, each, builder) for each in plan.loops}
+    most = {loop: trips for loop, trips in counted.items() if trips is not None}
+    programs = [work, Producer(plan, pipes, most).program(work)]
+    Consumer(pipes, most).rewrite(work)
     for block in programs:
         Builder.at_end(block, location).insert(YieldOp.create(()))
     count = {"num_agents_per_group": DenseArrayAttr(i32, [1] * len(programs))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,8 +27,10 @@ Iterators = dict[Ring, Value]
 class Consumer:
     """Rewrites the program of a kernel, in place, to take its tiles from pipes."""
 
-    def __init__(self, pipes: Pipes) -> None:
+    def __init__(self, pipes: Pipes, most: Mapping[Operation, Value]) -> None:
         self._pipes = pipes
+        self._most = most
+        """How often the tile block of a cluster that does so most often runs a loop, where they differ."""
         self._overlapping: list[scf.ForOp] = []
         """Loops whose operations have stages."""
 
@@ -108,6 +110,7 @@ class Consumer:
         for pipe, last in readers.items():
             if pipe.plan.held:
                 _release_later(_begun(block, last), loop, tokens[pipe])
+        most = self._most.get(loop)
         end: Any = block.last
         tail = Builder.before(end)
         tail.location = loop.location
@@ -125,7 +128,12 @@ class Consumer:
             new.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
         # Nobody fills a stage again behind the last loop of all.  Where iterations overlap, the last wait is behind it.
         again = [token for pipe, token in zip(held, handed_on[len(rings) :])
-                 if not runs_once or pipe.ring.last is not loop or is_published(new)]  # fmt: skip
+                 if not runs_once or pipe.ring.last is not loop or is_published(new) or most is not None]  # fmt: skip
+        if most is not None:
+            # Loaded for such loops only.
+            from .cluster_trips import give_back_rest
+
+            give_back_rest(new, most, own, at)
         if again:
             _release_last(new, again)
 

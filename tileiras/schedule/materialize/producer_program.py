@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
 from tileiras.ir import Block, Builder, Operation, Value, i32
 from tileiras.schedule.agent_plan import AgentPlan
 from tileiras.schedule.staging import StagedLoad, start_copy
@@ -18,8 +21,9 @@ from .pipes import Pipe, Pipes, Ring, copy_box
 class Producer(AgentProgram[Ring]):
     """Writes the program of the agent that loads beside that of the kernel."""
 
-    def __init__(self, plan: AgentPlan, pipes: Pipes) -> None:
+    def __init__(self, plan: AgentPlan, pipes: Pipes, most: Mapping[Operation, Value]) -> None:
         super().__init__(plan.slice)
+        self._most = most
         self._atom = plan.atom
         self._pipes = pipes
         self._loads: dict[Operation, tuple[Pipe, int, StagedLoad]] = {}
@@ -39,6 +43,10 @@ class Producer(AgentProgram[Ring]):
         for ring in self._pipes.rings:
             if PIPE_PROTOCOLS[plans[ring].producer, plans[ring].consumer].is_of_pair:
                 builder.insert(tileas.ProducerTailOp(ring.producer, at[ring]))
+
+    def _trips(self, loop: scf.ForOp) -> Value | None:
+        """Copies that another tile block of the cluster wants are made as often as it does."""
+        return self._most.get(loop)
 
     def _is_own(self, op: Operation) -> bool:
         return op in self._loads

@@ -153,6 +153,9 @@ def _shapes(
         cluster or directives.get("reqnctapercluster") or kernel.get("cluster") or (1,), "cluster", entry
     )
     grid_shape = _shape(grid, "grid", entry)
+    blocks = kernel.get("cluster_blocks")
+    if blocks and not cluster and not any(size % members for size, members in zip(grid_shape, blocks)):
+        cluster_shape = _shape(blocks, "cluster", entry)
     if directives.get("blocksareclusters") is not None:
         grid_shape = tuple(g * c for g, c in zip(grid_shape, cluster_shape))
     _check_shapes(grid_shape, block_shape, cluster_shape)

@@ -103,7 +103,9 @@ class Model:
         self.members = int(np.prod(cluster))
         self.shape = tuple(blocks // members for blocks, members in zip(grid, cluster))
         self.clusters = int(np.prod(self.shape))
-        self.order = sampling.block_order(self.shape, (image.metadata or {}).get("block_group", 0))
+        kernel = image.metadata or {}
+        blocks = self.members // int(np.prod(kernel.get("cluster", cluster)))  # that are one cluster
+        self.order = sampling.block_order(self.shape, -(-kernel.get("block_group", 0) // blocks))
         self.starts = np.argsort(self.order)
         self.sampled = self._sample()
         threads = self.recording.threads

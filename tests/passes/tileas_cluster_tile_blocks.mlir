@@ -1,0 +1,77 @@
+// RUN: tileiras-opt %s --pass-pipeline='builtin.module(tileas-cluster-tile-blocks{tensor-maps=host agents=true})' --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --pass-pipeline='builtin.module(tileas-cluster-tile-blocks{tensor-maps=none agents=true})' | FileCheck %s --check-prefix=APART
+// RUN: tileiras-opt %s --pass-pipeline='builtin.module(tileas-cluster-tile-blocks{tensor-maps=host})' | FileCheck %s --check-prefix=APART
+
+// Tile blocks in a row of the grid load the same columns of B: two of them may be a cluster, and share their copies.
+
+// APART-NOT: cluster_blocks
+
+module {
+  // CHECK-LABEL: @product
+  // CHECK-SAME: nv_tileas.cluster_blocks = 2 : i32
+  nv_tileaa.func @product(%p: !nv_tileaa.ptr<f16>, %m: i32, %d: i32, %steps: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+    %token = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %x = nv_tileaa.get_program_id x : i32
+    %y = nv_tileaa.get_program_id y : i32
+    %none = arith.constant dense<0.000000e+00> : tensor<64x128xf32>
+    %memory = nv_tileaa.make_memref %p, sizes = [%m, %m], strides = [%d] : !nv_tileaa.ptr<f16>, (i32, i32), (i32) -> !nv_tileaa.memref<?x?xf16, strides = [?, 1]>
+    %rows = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %columns = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %sum = scf.for %i = %zero to %steps step %one iter_args(%acc = %none) -> (tensor<64x128xf32>) : i32 {
+      %a, %after = nv_tileaa.tiled_load %rows[%x, %i] token = %token : !nv_tileaa.tiled_view<[64, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x64xf16>, !nv_tileaa.mem_token
+      %b, %behind = nv_tileaa.tiled_load %columns[%i, %y] token = %token : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x128xf16>, !nv_tileaa.mem_token
+      %next = nv_tileaa.dot %a, %b, %acc : tensor<64x64xf16>, tensor<64x128xf16> -> tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %end = nv_tileaa.print "%f", %sum : tensor<64x128xf32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+
+  // Each does as many steps as its number says, which the others can tell.
+  // CHECK-LABEL: @triangle
+  // CHECK-SAME: nv_tileas.cluster_blocks = 2 : i32
+  nv_tileaa.func @triangle(%p: !nv_tileaa.ptr<f16>, %m: i32, %d: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+    %token = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %x = nv_tileaa.get_program_id x : i32
+    %y = nv_tileaa.get_program_id y : i32
+    %none = arith.constant dense<0.000000e+00> : tensor<64x128xf32>
+    %memory = nv_tileaa.make_memref %p, sizes = [%m, %m], strides = [%d] : !nv_tileaa.ptr<f16>, (i32, i32), (i32) -> !nv_tileaa.memref<?x?xf16, strides = [?, 1]>
+    %rows = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %columns = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %sum = scf.for %i = %zero to %x step %one iter_args(%acc = %none) -> (tensor<64x128xf32>) : i32 {
+      %a, %after = nv_tileaa.tiled_load %rows[%x, %i] token = %token : !nv_tileaa.tiled_view<[64, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x64xf16>, !nv_tileaa.mem_token
+      %b, %behind = nv_tileaa.tiled_load %columns[%i, %y] token = %token : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x128xf16>, !nv_tileaa.mem_token
+      %next = nv_tileaa.dot %a, %b, %acc : tensor<64x64xf16>, tensor<64x128xf16> -> tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %end = nv_tileaa.print "%f", %sum : tensor<64x128xf32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+
+  // Two steps at a time: a number of steps is no difference of two numbers.
+  // CHECK-LABEL: @in_twos
+  // CHECK-NOT: cluster_blocks
+  nv_tileaa.func @in_twos(%p: !nv_tileaa.ptr<f16>, %m: i32, %d: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+    %token = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 2 : i32
+    %x = nv_tileaa.get_program_id x : i32
+    %y = nv_tileaa.get_program_id y : i32
+    %none = arith.constant dense<0.000000e+00> : tensor<64x128xf32>
+    %memory = nv_tileaa.make_memref %p, sizes = [%m, %m], strides = [%d] : !nv_tileaa.ptr<f16>, (i32, i32), (i32) -> !nv_tileaa.memref<?x?xf16, strides = [?, 1]>
+    %rows = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %columns = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %sum = scf.for %i = %zero to %x step %one iter_args(%acc = %none) -> (tensor<64x128xf32>) : i32 {
+      %a, %after = nv_tileaa.tiled_load %rows[%x, %i] token = %token : !nv_tileaa.tiled_view<[64, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x64xf16>, !nv_tileaa.mem_token
+      %b, %behind = nv_tileaa.tiled_load %columns[%i, %y] token = %token : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x128xf16>, !nv_tileaa.mem_token
+      %next = nv_tileaa.dot %a, %b, %acc : tensor<64x64xf16>, tensor<64x128xf16> -> tensor<64x128xf32>
+      scf.yield %next : tensor<64x128xf32>
+    }
+    %end = nv_tileaa.print "%f", %sum : tensor<64x128xf32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+}

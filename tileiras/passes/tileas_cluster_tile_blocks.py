@@ -1,0 +1,37 @@
+"""`tileas-cluster-tile-blocks`: which tile blocks copy for each other where a launch puts them in one cluster.
+
+`tensor_maps` says who makes tensor maps, and `agents` whether kernels may have agents: tiles come to several CTAs in
+boxes only, for which agents wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class ClusterTileBlocks(FunctionPass):
+    name = "tileas-cluster-tile-blocks"
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "how many neighbours along x may share copies"
+    keeps = "everything else"
+
+    tensor_maps: str = "none"
+    agents: bool = False
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        # The launcher that fills tensor maps reads NAME.json, which asks for clusters.
+        if not self.agents or self.tensor_maps != "host" or not gpu.has("wgmma"):
+            return
+        if any(op.name == "nv_tileaa.dot" for op in func.walk()):
+            # Loaded for such kernels only.
+            from tileiras.rewrites.tile_block_clusters import cluster_tile_blocks
+
+            cluster_tile_blocks(func, context.engine)
