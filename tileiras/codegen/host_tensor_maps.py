@@ -20,7 +20,7 @@ from typing import Any
 
 from tileiras.codegen import tensor_map
 from tileiras.codegen.tensor_map import Operand, TensorMap
-from tileiras.dialects.nvvm.tensor_maps import ELEMENT_TYPES
+from tileiras.targets.tensor_maps import ELEMENT_TYPES
 
 _ALIGNMENT = 64
 _MAP_BYTES = 128

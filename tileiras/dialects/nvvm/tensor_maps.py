@@ -46,11 +46,6 @@ FIELDS: dict[str, tuple[Type, bool, bool]] = {
 }
 """Field -> its type, whether each dimension has one, and whether the value is part of the instruction."""
 
-ELEMENT_TYPES = {
-    "i8": 0, "i16": 1, "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 9, "bf16": 10, "tf32": 11,
-}  # fmt: skip
-"""The type of elements -> `.elemtype`, whose numbers are not the CUDA driver API's."""
-
 
 class TensormapReplaceOp(NVVMOp):
     """A field of a map in shared memory; `ord` is the dimension, innermost first."""

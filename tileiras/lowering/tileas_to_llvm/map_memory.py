@@ -15,7 +15,7 @@ from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects.nv_tileas.map_memory import MAP_BYTES, MapBuildOp, MapOpenOp, MapReleaseOp, MapReserveOp
 from tileiras.dialects.nv_tileas.tensor_maps import SWIZZLES, TmaDescType
-from tileiras.dialects.nvvm.tensor_maps import ATOMICITY, ELEMENT_TYPES
+from tileiras.dialects.nvvm.tensor_maps import ATOMICITY
 from tileiras.ir import (
     DenseElementsAttr,
     IntegerAttr,
@@ -31,6 +31,7 @@ from tileiras.ir import (
     i64,
 )
 from tileiras.layout.arena import AREA_ALIGNMENT
+from tileiras.targets.tensor_maps import ELEMENT_TYPES
 
 from .agents import elected
 from .emitter import FULL_WARP
