@@ -16,10 +16,12 @@ from tileiras.sim import emulate
 from tileiras.targets.pipe_protocol import (
     ACCUMULATOR_LOADS,
     BOXES,
+    OPERAND_STORES,
     PAIR,
     PAIR_PRODUCTS,
     PIPE_PROTOCOLS,
     PRODUCTS,
+    TENSOR_MEMORY,
     PipeProtocol,
 )
 
@@ -81,7 +83,8 @@ def test_the_table_is_the_protocol():
 def test_every_protocol_has_all_of_its_kinds():
     """Of each producer and each consumer of shared memory one, with arrivals that an mbarrier counts; stages for pairs
     of CTAs are filled in boxes, whose bytes the other CTA's mbarrier counts."""
-    beside = {(PRODUCTS, ACCUMULATOR_LOADS), (PAIR_PRODUCTS, ACCUMULATOR_LOADS), (BOXES, PAIR)}
+    in_tensor_memory = {kinds for kinds, protocol in PIPE_PROTOCOLS.items() if protocol.is_in_tensor_memory}
+    beside = {(BOXES, PAIR), *in_tensor_memory}
     shared = {kinds: protocol for kinds, protocol in PIPE_PROTOCOLS.items() if kinds not in beside}
     producers, consumers = ({kinds[side] for kinds in shared} for side in (0, 1))
     assert len(shared) == len(producers) * len(consumers) == len(PIPE_PROTOCOLS) - len(beside)
@@ -92,6 +95,12 @@ def test_every_protocol_has_all_of_its_kinds():
         assert protocol.full_count(32) == {"st_shared": 32, "cp_async": 1024, "bulk_load": 1}[producer]
         assert protocol.empty_count(32) == (1 if consumer in ("bulk_store", "tcgen05") else 32)
         assert not protocol.fills_by_commit
+
+
+def test_operands_in_tensor_memory_are_full_by_warps_and_empty_by_a_commit():
+    protocol = PIPE_PROTOCOLS[OPERAND_STORES, TENSOR_MEMORY]
+    assert protocol.frees_by_commit and not protocol.fills_by_commit and not protocol.fence
+    assert (protocol.full_count(8), protocol.empty_count(1)) == (8, 1)
 
 
 def test_accumulators_are_full_by_a_commit_and_empty_by_warps():
