@@ -27,9 +27,9 @@ Iterators = dict[Ring, Value]
 class Consumer:
     """Rewrites the program of a kernel, in place, to take its tiles from pipes."""
 
-    def __init__(self, pipes: Pipes, most: Mapping[Operation, Value]) -> None:
+    def __init__(self, pipes: Pipes, most: Mapping[Operation, Value] | None = None) -> None:
         self._pipes = pipes
-        self._most = most
+        self._most = most or {}
         """How often the tile block of a cluster that does so most often runs a loop, where they differ."""
         self._overlapping: list[scf.ForOp] = []
         """Loops whose operations have stages."""
