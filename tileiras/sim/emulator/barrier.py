@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import proxies, waits
-from .barrier_objects import show_initialised
+from .barrier_objects import release_initialised, show_initialised
 from .cluster import decode_cluster_barrier
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .map_proxy import decode_map_fence
@@ -228,8 +228,6 @@ def _meet(group: WarpGroup) -> None:
         clocks.meet(clocks.rows(group))
 
 
-
-
 def _decode_restricted(decoder: Decoder, modifiers: Modifiers) -> None:
     """`fence.proxy.async::generic`: for transaction barriers and what they guard in shared memory of the cluster."""
     restricted = modifiers.take("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
@@ -277,11 +275,13 @@ def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     if modifiers.take("sync_restrict"):
         modifiers.take("shared::cta", "shared::cluster")
     scope = SCOPES[modifiers.take(*SCOPES) or "sys"]
+    if initialised:
+        # It orders `mbarrier.init` alone (PTX ISA, "membar, fence": `.op_restrict`).
+        decoder.emit(release_initialised)
+        return
 
     def step(group: WarpGroup) -> None:
         if group.launch.races is not None:
             group.launch.races.clocks.fence(group, scope)
-        if initialised:
-            show_initialised(group)
 
     decoder.emit(step)

@@ -71,6 +71,7 @@ def barrier_cell(
     (access,) = resolve(group, item, space, np.array([address], np.uint64), _U64, True, np.array([thread]), 8)
     element = int(access.index[0])
     check_initialised(group, item, [element], [thread])
+    state_at(group, item, group.batch.shared.view(np.uint64), element, thread)  # what is begun may signal at once
     hidden = group.batch.unfenced_barriers.get(element) if asynchronous else None
     if hidden is not None:
         group.fault(
@@ -110,12 +111,13 @@ def put_state(group: WarpGroup, item: Instruction, cells: np.ndarray, element: i
 
 
 class Initialised(NamedTuple):
-    """Who initialised a barrier: thread, its clock, the instruction, and the phase of the cluster's barrier then."""
+    """Who initialised a barrier: thread, its clock, the instruction, and which phase of the cluster's barrier the
+    thread next arrives at after its `fence.mbarrier_init`, None while there was no fence."""
 
     thread: int
     clock: int
     item: Instruction
-    phase: int
+    released: int | None = None
 
 
 def note_init(group: WarpGroup, item: Instruction, element: int, thread: int) -> None:
@@ -124,9 +126,7 @@ def note_init(group: WarpGroup, item: Instruction, element: int, thread: int) ->
         return
     number = int(group.numbers[thread])
     clock = int(races.clocks.own[(number >> 5) - races.clocks.first])
-    barriers = group.batch.cluster_barriers
-    phase = int(barriers.phase[int(group.cta[thread]) // barriers.members])
-    group.batch.initialised[element] = Initialised(number, clock, item, phase)
+    group.batch.initialised[element] = Initialised(number, clock, item)
     group.batch.unfenced_barriers[element] = group.batch.initialised[element]
     group.batch.known_initialised = {key for key in group.batch.known_initialised if key[0] != element}
 
@@ -153,9 +153,23 @@ def show_initialised(group: WarpGroup) -> None:
             del hidden[element]
 
 
+def release_initialised(group: WarpGroup) -> None:
+    """The active threads run `fence.mbarrier_init.release.cluster`: their next arrival at the cluster's barrier, be it
+    relaxed, hands on the barriers that they have initialised (PTX ISA, "membar, fence"), and nothing else."""
+    batch = group.batch
+    if group.launch.races is not None:
+        threads = group.active().tolist()
+        by_number = dict(zip(group.numbers[threads].tolist(), threads))
+        for element, known in batch.initialised.items():
+            if known.released is None and known.thread in by_number:
+                phase = batch.cluster_barriers.next_arrival(group, by_number[known.thread])
+                batch.initialised[element] = known._replace(released=phase)
+    show_initialised(group)
+
+
 def check_initialised(group: WarpGroup, item: Instruction, elements: list[int], threads: list[int]) -> None:
     """Barriers are used by threads that are after their initialisation; by way of the cluster's barrier even where
-    arrivals are relaxed, as `fence.mbarrier_init` releases it."""
+    arrivals are relaxed, as `fence.mbarrier_init` releases it to those that have waited there."""
     races, batch = group.launch.races, group.batch
     if races is None or not batch.initialised:
         return
@@ -165,15 +179,13 @@ def check_initialised(group: WarpGroup, item: Instruction, elements: list[int], 
         if key not in batch.known_initialised:
             batch.known_initialised.add(key)
             asked.setdefault(element, []).append(thread)
-    barriers = batch.cluster_barriers
     for element, those in asked.items():
         known = batch.initialised.get(element)
         if known is None:
             continue
         late = np.array(those)[group.numbers[those] != known.thread]
-        if group.cluster_phase is not None:
-            met, phase = group.cluster_phase[late], barriers.phase[group.cta[late] // barriers.members]
-            late = late[~((known.phase <= met) & (met < phase))]
+        if group.cluster_waited is not None and known.released is not None:
+            late = late[group.cluster_waited[late] < known.released]
         init = (np.full(late.size, each) for each in (known.thread, known.clock))
         bad = races.clocks.unordered(group.numbers[late], *init)
         if bad.any():

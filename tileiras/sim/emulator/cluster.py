@@ -38,6 +38,7 @@ class ClusterBarriers:
         clusters = group.cta[active] // self.members
         if group.cluster_phase is None:
             group.cluster_phase = np.full(group.n, -1, np.int64)
+            group.cluster_waited = np.full(group.n, -1, np.int64)
         group.cluster_phase[active] = self.phase[clusters]
         self.arrived += np.bincount(clusters, minlength=self.arrived.size)
         self.complete()
@@ -54,6 +55,12 @@ class ClusterBarriers:
             self.batch.launch.races.clocks.complete_cluster(full)
         if full.any():
             self.release()
+
+    def next_arrival(self, group: WarpGroup, thread: int) -> int:
+        """The phase that a thread's next arrival belongs to."""
+        phase = int(self.phase[int(group.cta[thread]) // self.members])
+        arrived = group.cluster_phase is not None and int(group.cluster_phase[thread]) == phase
+        return phase + arrived
 
     def missing(self, cta: int) -> list[str]:
         """What the barrier of a block's cluster waits for, for the report of a deadlock."""
@@ -83,6 +90,7 @@ class ClusterBarriers:
             over = group.cluster_phase < self.phase[group.cta // self.members]
             lanes = (group.barrier == CLUSTER_BARRIER) & over
             if lanes.any():
+                group.cluster_waited[lanes] = group.cluster_phase[lanes]
                 if self.batch.launch.races is not None:
                     self.batch.launch.races.clocks.leave_cluster(group, lanes)
                 group.unpark(lanes)

@@ -143,6 +143,14 @@ class Clocks(Knowledge):
         np.maximum.at(self.exited, rows // self.per_block, self.known[rows])
         self._advance(rows)
 
+    @staticmethod
+    def _fenced(warp: int, fence: Fence) -> Vector:
+        """What the lanes that ran a fence have released by it."""
+        vector = fence.vector.copy()
+        lanes = [lane for lane in range(32) if fence.lanes >> lane & 1]
+        vector.clocks.update(dict.fromkeys((~(warp << 5 | lane) for lane in lanes), fence.clock))
+        return vector
+
     def meet(self, rows: np.ndarray) -> None:
         """The lanes of warps meet: what one has done or learnt, all of them know."""
         self._advance(rows)
@@ -155,9 +163,14 @@ class Clocks(Knowledge):
 
     def arrive_cluster(self, group: WarpGroup, relaxed: bool) -> None:
         rows = self.rows(group)
-        if relaxed:
-            return
         clusters = rows // self.width
+        if relaxed:
+            # It hands on what a fence before it released.
+            for row, cluster in zip(rows.tolist(), clusters.tolist()):
+                fence = self.fences.get(self.first + row)
+                if fence is not None and fence.scope >= CLUSTER:
+                    self.join(self.arriving_beyond.setdefault(cluster, Vector()), self._fenced(self.first + row, fence))
+            return
         np.maximum.at(self.arriving, clusters, self.known[rows])
         if self.seen or self.lanes:
             for row, cluster in zip(rows.tolist(), clusters.tolist()):

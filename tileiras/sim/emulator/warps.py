@@ -47,6 +47,7 @@ class WarpGroup:
         "barrier",
         "bulk_groups",
         "cluster_phase",
+        "cluster_waited",
         "penalty",
         "batch",
         "cta",
@@ -99,7 +100,8 @@ class WarpGroup:
         self.selections = 0
         self.async_copies: list = []
         self.bulk_groups = np.zeros(self.n, np.int64)
-        self.cluster_phase: np.ndarray | None = None
+        self.cluster_phase: np.ndarray | None = None  # by thread: the phase of the last arrival, of the last wait; -1
+        self.cluster_waited: np.ndarray | None = None
         self.sought: dict[int, tuple[int, int]] = {}  # thread -> barrier and phase that it looked for in vain
         self.penalty = 0  # instructions to charge to the turn, for waiting in vain
         self.async_groups = np.zeros(1, np.int64)
