@@ -120,6 +120,15 @@ class BarrierTimes:
         self.ranges.append(found)
         return found
 
+    def used(self) -> list[Range]:
+        """The ranges in which anything was done."""
+        return [each for each in self.ranges if each.last_read or each.last_written]
+
+    def stages_were_used(self) -> bool:
+        """Whether anything was done in a place in shared memory in which a pipe has stages."""
+        piped = [each for each in self.ranges if each.piped]
+        return any(a.overlaps(b) for a in self.used() for b in piped)
+
     def scratch_range(self, area: tileas.ScratchAttr) -> Range:
         key = area.offset, area.offset + area.bytes
         found = self.scratch.get(key)

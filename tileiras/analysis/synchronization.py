@@ -93,22 +93,27 @@ class Synchronization(BarrierTimes):
         """A barrier behind the last of the pipes that are created together: of the cluster, where its CTAs fill each
         other's stages."""
         place = Place(last.next)  # type: ignore[arg-type]
-        if self.joint and last.parent_op is self._func:
-            self.wait(place, last, cluster=True)
-        elif last.parent_op is not self._func or not is_of_cluster(last):
-            self.wait(place, last)
-        elif self._stages_were_used():
-            self.wait(place, last, cluster=True)
+        at_start = last.parent_op is self._func
+        if at_start and self.joint:
+            ordered = not self._only_columns_were_reserved()
+        elif at_start and is_of_cluster(last):
+            ordered = self.stages_were_used()
         else:
-            # Nothing that other CTAs do depends on what threads did before.
-            self.wait(place, last) if self.is_pending() else self.wait()
-            self.cluster_meets[place] = last
+            self.wait(place, last)
+            return
+        if ordered:
+            self.wait(place, last, cluster=True)
+            return
+        # Nothing that other CTAs do depends on what threads did before, but for mbarriers, which have a fence of their
+        # own, and columns, which a pair allocates together. An arrival that releases is a fence of the GPU first.
+        self.wait(place, last) if self.is_pending() else self.wait()
+        self.cluster_meets[place] = last
+        self.cluster = self.barrier
 
-    def _stages_were_used(self) -> bool:
-        """Whether anything was done in a place in shared memory in which a pipe has stages."""
-        used = [each for each in self.ranges if each.last_read or each.last_written]
-        piped = [each for each in self.ranges if each.piped]
-        return any(a.overlaps(b) for a in used for b in piped)
+    def _only_columns_were_reserved(self) -> bool:
+        """Whether nothing else was done to memory than to write the address of columns for the threads of the CTA."""
+        reserved = {each for value, each in self._buffers.items() if isinstance(value.type, tileas.TensorMemoryType)}
+        return not self.passed and reserved.issuperset(self.used())
 
     def _stage_read(self, op: Any) -> None:
         """What takes the place of a pipe's buffers after their lives has to wait for the loads from them."""

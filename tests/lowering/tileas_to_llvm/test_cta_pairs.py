@@ -181,3 +181,11 @@ def test_remarks_say_why_a_cta_multiplies_by_itself():
 def test_machine_code_is_of_pairs():
     text = matmul((256, 64, 64)).compiled(GPU, emit="sass", **BOXES).text
     assert "UTCHMMA.2CTA" in text and "UTMALDG.2D.2CTA" in text
+
+
+@pytest.mark.parametrize("plan", [BOXES, AGENTS])
+def test_ctas_begin_without_a_fence_of_the_gpu(plan):
+    """They wait for each other's mbarriers alone; what threads have stored in an accumulator needs the fence."""
+    assert "MEMBAR.ALL.GPU" not in matmul((256, 64, 64)).compiled(GPU, emit="sass", **plan).text
+    loaded = matmul((256, 64, 64), start="loaded").compiled(GPU, emit="sass", **plan).text
+    assert loaded.count("MEMBAR.ALL.GPU") == loaded.count("UCGABAR_ARV")
