@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.dialects import arith
+from tileiras.dialects.arith import constant_integer
 from tileiras.dialects.arith.build import binary, compare, integer
-from tileiras.ir import Builder, IntegerAttr, Value, i64
+from tileiras.ir import Builder, Value, i64
 
 if TYPE_CHECKING:
     from tileiras.dialects import scf
@@ -15,22 +16,15 @@ MAX_STEP = 1 << 16
 """Of steps that are known; with larger ones the lookahead might not fit the counter's type."""
 
 
-def number(value: Value) -> int | None:
-    """The integer that a value is, when that is known."""
-    op = value.defining_op
-    return op.value.value if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr) else None
-
-
 def can_look_ahead(loop: scf.ForOp) -> bool:
     """Whether later counters can be compared with the bound: a step that is not known needs a wider type."""
-    step, width = number(loop.step) or 0, getattr(loop.induction_variable.type, "width", 64)
+    step, width = constant_integer(loop.step) or 0, getattr(loop.induction_variable.type, "width", 64)
     return width >= 32 and 0 < step <= MAX_STEP if step else width == 32
 
 
 def trip_count(loop: scf.ForOp) -> int | None:
     """The trip count, when it is known."""
-    lower, upper, step = (number(v) for v in (loop.lower_bound, loop.upper_bound, loop.step))
-    return None if lower is None or upper is None or not step else max(0, -(-(upper - lower) // step))
+    return loop.trip_count
 
 
 def end_no_earlier(builder: Builder, loop: scf.ForOp) -> None:
@@ -68,7 +62,7 @@ class LoopCounter:
     def later(self, builder: Builder, counter: Value, iterations: int) -> tuple[Value, Value]:
         """Whether the iteration `iterations` after the existing one at `counter` exists, and the distance to its value
         of the induction variable."""
-        step = number(self.step)
+        step = constant_integer(self.step)
         if step:
             ahead = integer(builder, iterations * step, self.type)
             # Unsigned, the distance is right whatever the signs of the bounds.

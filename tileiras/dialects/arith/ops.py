@@ -124,6 +124,12 @@ class ConstantOp(Operation):
         return cls.create((), (type,), attributes, location=parser.location)
 
 
+def constant_integer(value: Value) -> int | None:
+    """The integer that a value is, where a constant says it."""
+    op = value.defining_op
+    return op.value.value if isinstance(op, ConstantOp) and isinstance(op.value, IntegerAttr) else None
+
+
 def splat_elements(value: IntegerAttr | FloatAttr, type: TensorType) -> DenseElementsAttr:
     """A splat of `value` for a shaped type (its encoding is left out)."""
     plain = type.with_encoding(None) if isinstance(type, TensorType) else type

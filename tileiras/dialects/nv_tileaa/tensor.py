@@ -189,6 +189,10 @@ class ExtractSliceOp(Operation):
     def verify_op(self) -> None:
         _verify_slice(self.result.type, self.source.type, self.coords)
 
+    def fold(self) -> tuple[Value] | None:
+        """The only part of a tile is the tile: its coordinates can but be zero."""
+        return (self.source,) if self.result.type is self.source.type else None
+
 
 class InsertSliceOp(Operation):
     """`dest` with the part at `coords` (counted in units of the slice's shape) replaced."""

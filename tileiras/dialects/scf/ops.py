@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.dialects.arith import bool_like, integer_like
+from tileiras.dialects.arith import bool_like, constant_integer, integer_like
 from tileiras.ir import (
     HasParent,
     Location,
@@ -79,6 +79,16 @@ class ForOp(Operation):
     @property
     def yield_op(self) -> YieldOp:
         return self.body.block.last
+
+    @property
+    def trip_count(self) -> int | None:
+        """How often the body runs, where bounds and step are constants."""
+        lower, upper, step = map(constant_integer, (self.lower_bound, self.upper_bound, self.step))
+        if lower is None or upper is None or step is None or step <= 0:
+            return None
+        if self.unsignedCmp is not None and (lower < 0 or upper < 0):
+            return None
+        return max(0, -(-(upper - lower) // step))
 
     def replace_with_additional_yields(self, init_args: Sequence[Value]) -> "ForOp":
         """Puts a loop in the place of this one that carries further values, which the body already has arguments for

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tileiras.dialects import arith, scf
+from tileiras.dialects.arith import constant_integer
 from tileiras.dialects.arith.build import binary, integer
 from tileiras.ir import Block, Builder, Operation, Region, Value
 from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.dependence_graph import Wait
-from tileiras.schedule.induction_variable import LoopCounter, number, trip_count
+from tileiras.schedule.induction_variable import LoopCounter, trip_count
 
 WaitsOf = Callable[[scf.ForOp], "tuple[Wait, ...] | None"]
 """What the operations of a loop wait for."""
@@ -159,7 +160,7 @@ class _Rotation:
         passed, last = test.lhs.defining_op, test.rhs.defining_op
         if test.predicate.value != "ugt" or not isinstance(passed, arith.SubIOp) or not isinstance(last, arith.MulIOp):
             return False
-        most, done = number(last.rhs), self._iterations(passed.lhs)
+        most, done = constant_integer(last.rhs), self._iterations(passed.lhs)
         from_lower = passed.rhs is self._loop.lower_bound and last.lhs is self._loop.step
         return from_lower and most is not None and done is not None and done <= most
 
@@ -182,7 +183,7 @@ class _Rotation:
     def _last_counter(self, builder: Builder) -> Value:
         """The counter of the last iteration of a loop that runs."""
         loop = self._loop
-        type, step = loop.induction_variable.type, number(loop.step)
+        type, step = loop.induction_variable.type, constant_integer(loop.step)
         one = integer(builder, 1, type)
         # Unsigned, the distance is right whatever the signs of the bounds.
         left = binary(builder, arith.SubIOp, loop.upper_bound, one)

@@ -22,6 +22,7 @@ from tileiras.analysis.dots_in_flight import accumulated_in_place, is_of_tensor_
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.arith import constant_integer
 from tileiras.dialects.arith.build import binary, compare, integer
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import (
@@ -42,7 +43,6 @@ from tileiras.layout.accumulators import continues, reads_a_in_tensor_memory, re
 from tileiras.layout.linear_layout import log2_exact
 from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
-from tileiras.schedule.induction_variable import number as known_number
 
 from .dot_counts import thread_counts
 from .dot_waits import (
@@ -434,7 +434,7 @@ def _waits_for_stage(op: Operation | None) -> bool:
 
 def _counts_by_one(loop: Operation | None) -> bool:
     """Whether the iterations of a loop are even and odd in turn, as their counters are."""
-    return isinstance(loop, scf.ForOp) and known_number(loop.step) == 1
+    return isinstance(loop, scf.ForOp) and constant_integer(loop.step) == 1
 
 
 def _load_slice(part: tileas.ExtractSliceOp, buffer: Value, runs: Value | None) -> None:
