@@ -73,6 +73,54 @@ def sums(rows: int = 32, again: bool = False, stored: bool = False) -> str:
       }} }}"""
 
 
+def scaled(tiles: int) -> str:
+    """Y[r] = X[r] times the sum of the row, of m x n arrays of f32: each tile block takes every so many pairs of rows,
+    and reads them in `tiles` pieces for the sum and again for what it makes of them."""
+    view = "tensor_view<?x?xf32, strides=[?,1]>"
+    tiles_of = f"partition_view<tile=(2x{COLUMNS}), padding_value = zero, {view}>"
+    tile, pair = f"tile<2x{COLUMNS}xf32>", "tile<2x1xf32>"
+    load = f"load_view_tko weak %from[%i, %j] : {tiles_of}, tile<i32> -> {tile}, token"
+    return f"""cuda_tile.module @m {{
+      entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %m: tile<i32>, %n: tile<i32>, %pairs: tile<i32>) {{
+        %x0 = assume div_by<16>, %p : tile<ptr<f32>>
+        %y0 = assume div_by<16>, %q : tile<ptr<f32>>
+        %mb = assume bounded<0, ?>, %m : tile<i32>
+        %nb = assume bounded<0, ?>, %n : tile<i32>
+        %nd = assume div_by<16>, %nb : tile<i32>
+        %a = make_tensor_view %x0, shape = [%mb, %nd], strides = [%nd, 1] : tile<i32> -> {view}
+        %b = make_tensor_view %y0, shape = [%mb, %nd], strides = [%nd, 1] : tile<i32> -> {view}
+        %from = make_partition_view %a : {tiles_of}
+        %to = make_partition_view %b : {tiles_of}
+        %null = constant <i32: 0> : tile<i32>
+        %one = constant <i32: 1> : tile<i32>
+        %tiles = constant <i32: {tiles}> : tile<i32>
+        %first, %b1, %b2 = get_tile_block_id : tile<i32>
+        %count, %c1, %c2 = get_num_tile_blocks : tile<i32>
+        %zero = constant <f32: 0.0> : {pair}
+        for %i in (%first to %pairs, step %count) : tile<i32> {{
+          %sum = for %j in (%null to %tiles, step %one) : tile<i32> iter_values(%s = %zero) -> ({pair}) {{
+            %x, %t = {load}
+            %part = reduce %x dim=1 identities=[0.0 : f32] : {tile} -> tile<2xf32> (%l : tile<f32>, %r : tile<f32>) {{
+              %both = addf %l, %r : tile<f32>
+              yield %both : tile<f32>
+            }}
+            %column = reshape %part : tile<2xf32> -> {pair}
+            %more = addf %s, %column : {pair}
+            continue %more : {pair}
+          }}
+          %factor = broadcast %sum : {pair} -> {tile}
+          for %j in (%null to %tiles, step %one) : tile<i32> {{
+            %x, %t = {load}
+            %y = mulf %x, %factor : {tile}
+            %end = store_view_tko weak %y, %to[%i, %j] : {tile}, {tiles_of}, tile<i32> -> token
+            continue
+          }}
+          continue
+        }}
+        return
+      }} }}"""
+
+
 def launch(
     artifact, m: int, n: int, steps: int, seed, again: bool = False, stored: bool = False, code: str | None = None
 ) -> None:
@@ -87,6 +135,16 @@ def launch(
     np.testing.assert_array_equal(y, expected)
     if stored:
         np.testing.assert_array_equal(x, before.reshape(steps, 32, n).cumsum(0).reshape(m, n))
+
+
+def launch_rows(artifact, pairs: int, n: int, seed) -> None:
+    x = np.random.default_rng(1).integers(-8, 8, (2 * pairs + 1, n)).astype(np.float32)
+    y = np.full_like(x, 7)
+    tileiras.sim.emulate(
+        artifact.text, "k", (3,), [x, y, 2 * pairs, n, pairs], artifact.kernels[0].metadata, seed=seed
+    )
+    np.testing.assert_array_equal(y[:-1], (x * x.sum(1, keepdims=True))[:-1])
+    assert (y[-1] == 7).all()
 
 
 def compiled(text: str, gpu: str = "sm_90", **options):
@@ -127,7 +185,34 @@ def test_no_wait_is_superfluous():
                 launch(artifact, 96, COLUMNS, 3, seed, code=broken)
 
 
-REFUSED = {"one stage": {}, "a store in the loop": {"stored": True}, "loaded again": {"again": True}}
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_rows_that_are_read_twice_are_loaded_once_and_ahead(gpu, ptxas):
+    """A loop over the tiles of a row that is one tile does not hide that both of its readings are one."""
+    artifact = compiled(scaled(1), gpu, emit_remarks=True)
+    said = [each.name for each in remarks_of(artifact.diagnostics)]
+    assert COPY in artifact.text and "ld.global" not in artifact.text
+    assert said.count("RemarkLoopPipeline") == said.count("RemarkMemoryLoadReused") == 1
+    assemble(artifact.text, gpu)
+    for pairs in (0, 1, 2, 7, 12):
+        launch_rows(artifact, pairs, COLUMNS, seed=pairs)
+    for seed in SEEDS:
+        launch_rows(artifact, 9, COLUMNS - 16, seed)
+
+
+def test_rows_of_several_tiles_are_read_twice():
+    """The second reading finds them in L1, which copies go past."""
+    artifact = compiled(scaled(2))
+    assert COPY not in artifact.text and "ld.global" in artifact.text
+    launch_rows(artifact, 5, 2 * COLUMNS, 0)
+
+
+def test_a_tile_that_is_loaded_twice_is_copied_once():
+    artifact = compiled(sums(again=True))
+    assert artifact.text.count(COPY) == compiled(sums()).text.count(COPY) and "ld.global" not in artifact.text
+    launch(artifact, 70, 1040, 3, 0, again=True)
+
+
+REFUSED = {"one stage": {}, "a store in the loop": {"stored": True}}
 
 
 @pytest.mark.parametrize("name", REFUSED)

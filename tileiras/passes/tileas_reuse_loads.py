@@ -16,11 +16,11 @@ class ReuseLoads(FunctionPass):
     name = "tileas-reuse-loads"
     requires = "LAYOUTS"
     needs = "layouts and atoms"
-    establishes = "loads of tiles moved against others that load what no thread has"
+    establishes = "no load of what one before it has, and of tiles moved against others what no thread has"
     keeps = "values, layouts, the order of loads and writes"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        if sum(op.name == "nv_tileas.load" for op in func.walk()) > 1:
+        if sum(op.name in ("nv_tileas.load", "nv_tileas.tiled_load") for op in func.walk()) > 1:
             from tileiras.rewrites.reuse_loads import reuse_loads
 
             reuse_loads(func, context.engine)

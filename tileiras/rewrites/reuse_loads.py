@@ -6,12 +6,17 @@
 
 Where a thread has four neighbours of %a, three of %b are among them, and of %r one is loaded.  A tile that begins one
 element off, of which no vector is aligned, would take a load for each element, whose lanes are four elements apart.
+
+A load of the same as one before it goes where a thread has registers to keep the tile until then: rows that are read
+for their mean and for what is made of them.  Both have one token: what has to be seen by the second has to be seen by
+the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tileiras.analysis.copied_loads import LOADS
 from tileiras.analysis.shifted_values import ShiftedValues
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
@@ -22,6 +27,7 @@ from tileiras.layout.encoding import layout_of
 from tileiras.layout.memory import moved_registers, register_groups, vector_registers
 from tileiras.named_tuple import NamedTuple
 from tileiras.remarks import Remark
+from tileiras.resources.registers import lacks, words
 
 _LOOKED_AT = 8
 """Loads before one that may have its elements."""
@@ -39,43 +45,84 @@ class _Source(NamedTuple):
 
 
 def reuse_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Takes elements of loads through pointers from loads before them, in place, in a function of nv_tileas with
-    layouts, where half of a load's accesses are saved."""
+    """Takes tiles from loads of the same before them, and elements of loads through pointers from others, where half of
+    a load's accesses are saved; in place, in a function of nv_tileas with layouts."""
     facts = ShiftedValues()
     for block in [region.block for op in func.walk() for region in op.regions if region.blocks]:
         _reuse(block, facts, func, engine)
 
 
 def _reuse(block: Block, facts: ShiftedValues, func: aa.FuncOp, engine: DiagnosticEngine | None) -> None:
-    before: list[tuple[tileas.LoadOp, Value]] = []  # loads, and the tiles that are wholly what they give
+    before: list[tuple[tileas.Load, Value]] = []  # loads, and the tiles that are wholly what they give
     for load in [op for op in block.operations if _is_plain(op)]:
-        layout, data = layout_of(load.data.type), load.data
-        source = _source(load, layout, before[-_LOOKED_AT:], facts)
-        if source is not None:
-            attributes = {"dim": IntegerAttr(source.dim, i64), "by": IntegerAttr(source.by, i64)}
-            users = list(data.users)
-            made = tileas.ShiftedOp.create((source.known, data), (data.type,), attributes, location=load.location)
-            block.insert_before(made, load.next)
-            data.replace_uses_in(made.result, users)
-            data = made.result
-            if engine is not None and engine.remarks:
-                _remark(load, source, func, engine)
-        before.append((load, data))
+        known = before[-_LOOKED_AT:]
+        if not _reuse_whole(load, known, func, engine):
+            data = _reuse_part(load, known, facts, func, engine) if isinstance(load, tileas.LoadOp) else load.data
+            before.append((load, data))
+
+
+def _reuse_whole(
+    load: tileas.Load, before: Sequence[tuple[tileas.Load, Value]], func: aa.FuncOp, engine: DiagnosticEngine | None
+) -> bool:
+    """Whether a load of the same stands before this one, which is gone then."""
+    found = next((each for each in reversed(before) if _loads_the_same(each[0], load)), None)
+    if found is None or lacks(func, words(load.data)):
+        return False
+    other, known = found
+    if engine is not None and engine.remarks:
+        accesses = layout_of(load.data.type).registers // load.atom.vector_size
+        _remark(load, 0, accesses, "a load before has the same elements", func, engine)
+    load.data.replace_all_uses_with(known)
+    load.result_token.replace_all_uses_with(other.result_token)
+    load.erase()
+    return True
+
+
+def _loads_the_same(one: tileas.Load, other: tileas.Load) -> bool:
+    return (
+        type(one) is type(other)
+        and one.operands == other.operands
+        and one.attributes == other.attributes
+        and one.data.type == other.data.type
+    )
+
+
+def _reuse_part(
+    load: tileas.LoadOp, before: Sequence[tuple[tileas.Load, Value]], facts: ShiftedValues, func: aa.FuncOp,
+    engine: DiagnosticEngine | None,
+) -> Value:  # fmt: skip
+    """The tile of a load, which has elements of one before it where that pays."""
+    data = load.data
+    source = _source(load, layout_of(data.type), before, facts)
+    if source is None:
+        return data
+    attributes = {"dim": IntegerAttr(source.dim, i64), "by": IntegerAttr(source.by, i64)}
+    users = list(data.users)
+    made = tileas.ShiftedOp.create((source.known, data), (data.type,), attributes, location=load.location)
+    load.parent.insert_before(made, load.next)
+    data.replace_uses_in(made.result, users)
+    if engine is not None and engine.remarks:
+        where = "further on" if source.by > 0 else "further back"
+        reason = f"a load before has its elements {abs(source.by)} {where} along dimension {source.dim}"
+        _remark(load, source.left, source.accesses, reason, func, engine)
+    return made.result
 
 
 def _is_plain(op: Operation) -> bool:
     """Whether an operation loads a tile of whole bytes that no other access has to be seen before or behind of."""
-    if not isinstance(op, tileas.LoadOp) or not isinstance(op.data.type, TensorType):
+    if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType) or op.attributes.get("reduction"):
         return False
     return op.mem_semantic.value == "weak" and op.atom is not None and op.data.type.element_type.width >= _BYTE
 
 
 def _source(
-    load: tileas.LoadOp, layout: LinearLayout, before: Sequence[tuple[tileas.LoadOp, Value]], facts: ShiftedValues
+    load: tileas.LoadOp, layout: LinearLayout, before: Sequence[tuple[tileas.Load, Value]], facts: ShiftedValues
 ) -> _Source | None:
     """The load with most of the elements of a later one, where these are half of it."""
     best: _Source | None = None
     for other, known in reversed(before):
+        if not isinstance(other, tileas.LoadOp):
+            continue
         if other.data.type != load.data.type or other.token is not load.token:
             continue
         for dim, extent in enumerate(layout.shape):
@@ -114,13 +161,13 @@ def _accesses(load: tileas.LoadOp, layout: LinearLayout, dim: int) -> Sequence[S
     return register_groups(layout.registers, bits)
 
 
-def _remark(load: tileas.LoadOp, source: _Source, func: aa.FuncOp, engine: DiagnosticEngine) -> None:
+def _remark(
+    load: tileas.Load, left: int, accesses: int, reason: str, func: aa.FuncOp, engine: DiagnosticEngine
+) -> None:
     """Says of a load what is left of it."""
-    where = "further on" if source.by > 0 else "further back"
     engine.emit(
         Remark(
-            "passed", "RemarkMemoryLoadReused", load.location, source.left, source.accesses,
-            reason=f"a load before has its elements {abs(source.by)} {where} along dimension {source.dim}",
+            "passed", "RemarkMemoryLoadReused", load.location, left, accesses, reason=reason,
             function=func.sym_name.value,
         )
     )  # fmt: skip

@@ -155,7 +155,7 @@ WORKS_ON: Mapping[str, tuple[str, ...]] = {
     "tileas-round-in-boxes": (tileas.FpToFpOp.name,),
     "tileas-assign-dot-layouts": DOTS,
     "tileas-pair-dots": DOTS,
-    "tileas-reuse-loads": (tileas.LoadOp.name,),
+    "tileas-reuse-loads": (tileas.TiledLoadOp.name, tileas.LoadOp.name),
     "tileas-mark-short-loops": LOOPS,
     "tileas-smem-operands": (*LOOPS, *DOTS),
     "tileas-generate-schedule": LOOPS,
