@@ -12,11 +12,12 @@ import SCons.Errors
 import SCons.Node
 import SCons.Script
 
-from tileiras import units
+from tileiras import pipeline, units
 from tileiras.build import discover, plan, remark_files, standing, tidying
 from tileiras.build.execute import Session
 from tileiras.build.places import from_top, overrides_folder, source_name, variant_folder
 from tileiras.build.sessions import builds_nothing, session
+from tileiras.build.signatures import note_artifacts, note_source
 from tileiras.build.stage_action import BUILDERS, declared_steps, display, is_done
 from tileiras.build.step import Step
 from tileiras.diagnostics import CompileError
@@ -109,6 +110,7 @@ def declare(
     entries = list(only) if only is not None else entries_of(path, name)
     stem = plan.stem(variant_folder(env, options), path, name)
     source = str(node.rfile())
+    note_source(node)
     edited = overrides_folder(env)
     if edited:
         display.overrides[edited] = None
@@ -154,6 +156,8 @@ def _declare_step(env: Any, session: Session, source: Any, step: Step) -> list[A
     further = [*step.beside.values(), *(step.locations if step.stage.needs_locations(step.options) else ())]
     if further:
         env.Depends(nodes, [env.File(from_top(file)) for file in further])
+    if step.stage.unit == pipeline.FILE:
+        note_artifacts(step.stem, nodes)
     _steps[place] = step, source, nodes
     return nodes
 

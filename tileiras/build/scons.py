@@ -31,6 +31,7 @@ from tileiras.build.declare_tree import TreeDeclaration, collector_off
 from tileiras.build.lock import turn
 from tileiras.build.places import absolute_path, build_folder, from_top, named_from_top, source_name, variant_folder
 from tileiras.build.sessions import locks, session, take_turns
+from tileiras.build.signatures import note_source
 from tileiras.build.stage_action import BUILDERS, StageAction, asked, checked_options, construction_variable, step_of
 from tileiras.build.store import default_directory
 from tileiras.build.variables import BadVariable, words
@@ -266,7 +267,10 @@ def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[
 
 def _imported_modules(node: Any, env: Any, path: Any) -> list[Any]:
     """Scanner of cuTile Python sources: the modules of their own folder that they import, directly or not."""
-    return [env.File(file) for file in discover.imported_files(node.rfile().abspath)]
+    found = [env.File(file) for file in discover.imported_files(node.rfile().abspath)]
+    for module in found:
+        note_source(module)
+    return found
 
 
 def generate(env: Any, **keywords: Any) -> None:
