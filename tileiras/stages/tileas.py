@@ -57,6 +57,7 @@ DECISIONS: tuple[Decision, ...] = (
     ),  # fmt: skip
     Decision("tileas-order-tile-blocks", "loops have the bounds that the program gives them", {}, True, True),
     Decision("tileas-plan-cta", "before all others: all that follows is about what one CTA does", optional=True),
+    Decision("tileas-join-mask-bounds", "masks are of whole tiles, and slices of them are cut alike", optional=True),
     Decision(
         "tileas-fold-unit-batches", "dots are of matrices before anything looks for their instructions", optional=True,
     ),  # fmt: skip

@@ -1,0 +1,31 @@
+"""`tileas-join-mask-bounds`: comparisons of one number with two bounds become one, with the nearer bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class JoinMaskBounds(FunctionPass):
+    name = "tileas-join-mask-bounds"
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "one comparison where a mask is of several with bounds of fewer elements than the mask"
+    keeps = "values, other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects.arith import AndIOp
+        from tileiras.ir import TensorType
+
+        if any(isinstance(op, AndIOp) and isinstance(op.result.type, TensorType) for op in func.walk()):
+            from tileiras.passes.dce import remove_dead_operations
+            from tileiras.rewrites.mask_bounds import join_mask_bounds
+
+            if join_mask_bounds(func):
+                remove_dead_operations(func)
