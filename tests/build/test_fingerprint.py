@@ -213,3 +213,8 @@ def test_every_decision_is_in_the_fingerprint_of_its_stage():
     passes = {row.made.__module__ for row in DECISIONS}
     assert len(passes) > 30 and passes <= {*inside}
     assert {"tileiras.passes.tileaa_agent_verifier", "tileiras.schedule.materialize.agents"} <= {*inside}
+
+
+def test_canonical_forms_are_in_the_fingerprint_of_the_stage_that_has_them():
+    code, forms = CodeBase(), "tileiras.dialects.scf.canonicalization"
+    assert [row.name for row in STAGES if forms in code.closure(stage_roots(row))[0]] == ["tileaa"]

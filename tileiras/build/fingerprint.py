@@ -1,9 +1,9 @@
 """What a stage's code is: a digest over the modules that it consists of, found by following imports.
 
 The modules are those that the stage's own module imports, directly or not, at the top of a file or inside a function,
-together with the dialects of the stage's input and output, which are loaded by name.  An edit in one lowering changes
-the fingerprint of the stages that import it and of no other.  Python's version is left out on purpose: artifacts are
-the same under every version.
+together with what is loaded by name: the dialects of the stage's input and output, and their canonical forms where the
+stage canonicalizes.  An edit in one lowering changes the fingerprint of the stages that import it and of no other.
+Python's version is left out on purpose: artifacts are the same under every version.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tileiras.files import RACY_NS, read_json_object, write_atomically
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import ast
 
 FORMAT = 1
+
+CANONICALIZE = "tileiras.passes.canonicalize"
+"""What loads the canonical forms of each dialect that it meets."""
 
 FRAME = ("tileiras.stages", "tileiras.diagnostics")
 """What every stage is written against."""
@@ -72,7 +75,7 @@ class CodeBase:
                 return path
         return None
 
-    def closure(self, roots: Iterable[str]) -> tuple[list[str], list[str]]:
+    def closure(self, roots: Collection[str]) -> tuple[list[str], list[str]]:
         """The modules of the package that `roots` reach, and the top-level names of others; both sorted."""
         inside: set[str] = set()
         outside: set[str] = set()
@@ -90,6 +93,8 @@ class CodeBase:
             inside.add(module)
             parts = module.split(".")
             stack += [".".join(parts[:n]) for n in range(1, len(parts))]
+            if module == CANONICALIZE:
+                stack += [f"{root}.canonicalization" for root in roots if root.startswith("tileiras.dialects.")]
             for base, name in file.imports:
                 stack.append(base)
                 stack += self._reached(base, name)
