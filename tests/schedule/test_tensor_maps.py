@@ -173,7 +173,8 @@ def test_nothing_that_orders_a_store_is_superfluous(gpu):
         kernel.emulated(artifact, seed, code)
 
     found = sites(artifact.text)
-    assert {"cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 0;"} <= {line for line, _ in found}
+    lines = [line for line, _ in found]
+    assert "cp.async.bulk.commit_group;" in lines and any("bulk.wait_group" in line for line in lines)
     assert survives(artifact.text, judge, SEEDS)
     assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
 

@@ -95,7 +95,8 @@ def test_nothing_that_orders_an_update_is_superfluous(gpu, maps):
         updates.launch(code, artifact.kernels[0].metadata, seed)
 
     found = sites(artifact.text)
-    assert {"cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 0;"} <= {line for line, _ in found}
+    lines = [line for line, _ in found]
+    assert "cp.async.bulk.commit_group;" in lines and any("bulk.wait_group" in line for line in lines)
     assert survives(artifact.text, judge, SEEDS)
     assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
 

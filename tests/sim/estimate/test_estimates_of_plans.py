@@ -191,6 +191,8 @@ def test_ctas_that_copy_for_each_other_ask_less_of_l2(monkeypatch):
         half, single = np.zeros((size, size), np.float16), np.zeros((size, size), np.float32)
         described = [value for array in (half, half, single) for value in (array, size, size, size)]
         grid = (size // (128 * ctas), size // 128)
-        found[ctas] = tileiras.sim.estimate(artifact, "k", grid, [*described, size // 64], gpu="H200")
+        # Tile blocks of one CTA each would share B as a cluster as well.
+        metadata = {**artifact.kernels[0].metadata, "cluster_blocks": None}
+        found[ctas] = tileiras.sim.estimate(artifact, "k", grid, [*described, size // 64], "H200", metadata)
     assert found[1].utilization["L2"] > 0.9
     assert found[2].microseconds < 0.9 * found[1].microseconds
