@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.kernels.dots import attention_like
@@ -19,5 +21,22 @@ def test_probabilities_stay_in_registers_where_there_are_any(ctas, in_flight, ma
     kernel = attention_like(ctas, rows=128, columns=128, depth=64, steps=4, halved=True)
     module = kernel.after(SCHEDULED, "sm_90", pipeline_strategy="unspecialize", tensor_maps=maps)
     assert [tileas.DOTS_IN_FLIGHT in op.attributes for op in module.walk() if op.name == "scf.for"] == [in_flight]
+    artifact = kernel.check("sm_90", pipeline_strategy="unspecialize", tensor_maps=maps)
+    assert not assembler.assemble(artifact.text, "sm_90").messages
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
+@pytest.mark.parametrize(("asked", "stages"), [(None, 2), (1, 4)])
+def test_fewer_stages_leave_room_for_a_fourth_warpgroup(asked, stages, maps, ptxas):
+    """An SM holds three CTAs with four stages of 16 KiB, and four with two, each a warpgroup, unless somebody has said
+    how many there are to be."""
+    kernel = attention_like(1, rows=64, columns=64, depth=64, steps=6, halved=True)
+    if asked is None:
+        kernel = kernel._replace(text=re.sub(r" optimization_hints=<.*?}>", "", kernel.text))
+        assert "occupancy" not in kernel.text
+    module = kernel.after(SCHEDULED, "sm_90", pipeline_strategy="unspecialize", tensor_maps=maps)
+    (loop,) = (op for op in module.walk() if op.name == "scf.for")
+    assert loop.attributes[tileas.LOOP_SCHEDULE].stages == stages
+    assert (tileas.DOTS_IN_FLIGHT in loop.attributes) == (stages > 2)
     artifact = kernel.check("sm_90", pipeline_strategy="unspecialize", tensor_maps=maps)
     assert not assembler.assemble(artifact.text, "sm_90").messages
