@@ -112,7 +112,7 @@ class LoopPlan(NamedTuple):
 
     @property
     def stages(self) -> int:
-        return self.pipes[0].stages
+        return min(pipe.stages for pipe in self.pipes)
 
 
 class AgentPlan(NamedTuple):
@@ -143,6 +143,7 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     _check_pairs(func, plans)
     _share_rings(plans, func)
     beside = _fit(func, plans, target)
+    _deepen(plans, _budget(func, target) - beside)
     staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]
     shares = _registers(func, staged)
     needed = ProducerSlice(func, [each.load for each in staged])
@@ -153,13 +154,15 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
 
 
 def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
-    """Gives loops the plain schedule in the place of agents; loads that could have come in boxes to these only are
-    copied by all threads."""
+    """Gives loops the plain schedule in the place of agents, or that of single stages; loads that could have come in
+    boxes to agents only are copied by all threads."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     for loop in loops:
         stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
-        loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.PLAIN, stages)
+        kind = tileas.PLAIN if stages > 1 else tileas.SINGLE_BUFFER
+        loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(kind, stages)
         for op in list(loop.body.block.operations):
+            op.attributes.pop(tileas.STAGES, None)
             if tileas.RUNS_AHEAD in op.attributes and tileas.AHEAD_ATOM in op.attributes and atom is not None:
                 staged = staged_load(op, loop, atom)  # type: ignore[arg-type]
                 if staged is None or box_refusal(staged, loop):
@@ -200,7 +203,8 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
         # Where iterations overlap, the next round waits for what adds to accumulators.
         late = any(dot.results[0] in loop.yield_op.operands for dot in dots) if overlaps else bool(dots & flying)
         held = consumer == WARPGROUPS and late
-        pipes.append(PipePlan(found, producer, consumer, held, stages))
+        own = [each.load.attributes[tileas.STAGES].value for each in found if tileas.STAGES in each.load.attributes]
+        pipes.append(PipePlan(found, producer, consumer, held, max(own, default=stages)))
     return LoopPlan(loop, pipes)
 
 
@@ -350,11 +354,10 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
     Exchanges outside of these loops go in rounds of little memory before a pipe has fewer stages than its loop asks for
     by itself.
 
-    Raises NotSeparable where two stages of each do not fit.
+    Raises NotSeparable where two stages of each do not fit, or one where the loop is content with single stages.
     """
     pipes = [pipe for plan in plans for pipe in plan.pipes]
-    # Those of pipes lie beside the mbarriers of dots into tensor memory, for which the budget leaves room.
-    budget = shared_budget(func, target) + MBARRIER_BYTES - pipe_mbarrier_bytes(func)
+    budget = _budget(func, target)
     beside, in_rounds = (MBARRIER_BYTES + _beside(func, plans, budget, each) for each in (False, True))
     while sum(pipe.bytes for pipe in pipes) > budget - beside:
         deepest = max(plans, key=lambda plan: plan.stages)
@@ -362,10 +365,35 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
             beside = in_rounds
             continue
         if deepest.stages <= LEAST_STAGES:
-            raise NotSeparable(deepest.loop, "no shared memory is left for two stages of each pipe")
+            least = "two stages" if deepest.stages == LEAST_STAGES else "a stage"
+            raise NotSeparable(deepest.loop, f"no shared memory is left for {least} of each pipe")
         for ring in dict.fromkeys(pipe.first for pipe in deepest.pipes):
             ring.stages -= 1
     return beside
+
+
+def _budget(func: aa.FuncOp, target: Target) -> int:
+    """Bytes of shared memory for pipes and what is beside them.  The mbarriers of pipes lie beside those of dots into
+    tensor memory, for which the budget leaves room."""
+    return shared_budget(func, target) + MBARRIER_BYTES - pipe_mbarrier_bytes(func)
+
+
+def _deepen(plans: list[LoopPlan], room: int) -> None:
+    """Gives pipes of loops that go through single stages another one while there is room, those first whose tiles are
+    read last: these stages are free again at the end of an iteration, the others while threads compute."""
+    left = room - sum(pipe.bytes for plan in plans for pipe in plan.pipes)
+    for loop, pipes in plans:
+        if loop.attributes[tileas.LOOP_SCHEDULE].kind != tileas.SINGLE_BUFFER:
+            continue
+        places = {op: place for place, op in enumerate(loop.body.block.operations)}
+        readers = {
+            pipe: max(places[dot] for each in pipe.loads for leaf in each.leaves for dot in _dots(leaf.convert))
+            for pipe in pipes
+        }
+        for pipe in sorted(pipes, key=lambda pipe: -readers[pipe]):
+            if pipe.first is pipe and pipe.stages < LEAST_STAGES and pipe.bytes <= left:
+                left -= pipe.bytes
+                pipe.stages += 1
 
 
 def _beside(func: aa.FuncOp, plans: list[LoopPlan], budget: int, in_rounds: bool) -> int:

@@ -273,10 +273,11 @@ class _Scheduler:
         SM, none in which dots may be under way between iterations."""
         bytes = sum(each.stage_bytes for each in found)
         left = budget - scratch_beside(loop, _gone(found))
-        if self._stages or False not in self._by_agent or left < bytes:
+        if self._stages or left < bytes:
             return False
         turns = turns_of(loop, found) or turns_of_threads(loop, found)
-        if turns is None:
+        only_by_agent = False not in self._by_agent
+        if turns is None or only_by_agent and turns.by_threads:
             return False
         if turns.by_threads:
             for each in filter(comes_in_boxes, found):
@@ -286,6 +287,7 @@ class _Scheduler:
             return False  # boxes that only an agent can copy, for one
         # By the clock a ring of two is no faster, unless A goes through shared memory, which is then what binds.
         shares_sm = (self._func.kernel_spec.occupancy or 1) > 1 and all(map(reads_a_in_tensor_memory, turns.adding))
+        shares_sm = shares_sm and not only_by_agent
         if left >= (STAGES_IN_FLIGHT if shares_sm else 2) * bytes:
             return False
         if self._remarks is not None:

@@ -214,7 +214,8 @@ KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE, UNSPECIALIZE, SINGLE_BUFFER, 
 
 
 class LoopScheduleAttr(_KeywordAndInteger):
-    """How a loop is scheduled, and tiles of how many iterations there are at a time for each load that runs ahead."""
+    """How a loop is scheduled, and tiles of how many iterations there are at a time for each load that runs ahead,
+    where `nv_tileas.stages` of the load does not say otherwise."""
 
     name = "nv_tileas.loop_schedule"
     parameters = ("kind", "stages")
@@ -224,5 +225,6 @@ class LoopScheduleAttr(_KeywordAndInteger):
     def verify(self) -> None:
         if self.kind not in KINDS:
             raise VerifyError(f"expected {', '.join(KINDS[:-1])} or {KINDS[-1]}, got {self.kind}", prefix=False)
-        if self.stages < 1 or (self.stages == 1) != (self.kind in (SERIAL, SINGLE_BUFFER)):
+        one, several = self.kind in (SERIAL, SINGLE_BUFFER), self.kind not in (SERIAL, SINGLE_BUFFER, WARP_SPECIALIZE)
+        if self.stages < 1 + several or one and self.stages > 1:
             raise VerifyError(f"{self.stages} stages are none of a {self.kind} schedule", prefix=False)

@@ -59,6 +59,10 @@ the place in a round."""
 RUNS_AHEAD = "nv_tileas.runs_ahead"
 """Discardable unit attribute of a load of a loop with a schedule: it is for later iterations."""
 
+STAGES = "nv_tileas.stages"
+"""Discardable attribute, a 32-bit integer, of a load that an agent takes from a loop: the stages of its pipe, where
+these are more than its loop's schedule says."""
+
 AHEAD_ATOM = "nv_tileas.ahead_atom"
 """Discardable attribute of a load or a store: the atom, `#nv_tileas.copy_atom`, that can bring its tile to shared
 memory when it runs ahead, or from there, where that is another one than the target has for every access."""

@@ -48,6 +48,7 @@ def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None 
     for loop in loops:
         for op in loop.body.block.operations:
             op.attributes.pop(tileas.RUNS_AHEAD, None)
+            op.attributes.pop(tileas.STAGES, None)
     _split(func, plan)
 
 

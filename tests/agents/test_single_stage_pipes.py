@@ -1,0 +1,107 @@
+"""Loops that go through single stages whose loads an agent takes: one stage for tiles that are read first in an
+iteration, two for those that are read last, where shared memory has room for that and not for two of each."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.agents.running import SEEDS, SPECIALIZED
+from tests.kernels.dots import attention_like
+from tests.kernels.dots import with_steps_at_run_time as at_run_time
+from tests.kernels.views import Kernel
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Operation, parse_module
+from tileiras.ir.pass_manager import PassContext, PassManager
+from tileiras.passes.tileas_materialize_schedule import MaterializeSchedule
+
+GPU = "sm_100"
+UNSPECIALIZED = "warp-specialize (auto): the warps of this kernel are not specialized"
+
+
+def attention(steps: int = 3, rows: int = 64, columns: int = 256, ctas: int = 1, depth: int = 128) -> Kernel:
+    """K and V have 64 KB each, Q 16, and a CTA 227."""
+    return attention_like(ctas, rows=rows, columns=columns, depth=depth, steps=steps, gpu_name=GPU, halved=True)
+
+
+def stages(kernel: Kernel, gpu: str = GPU, **options) -> list[int]:
+    """The stages of the pipes of K and of V; that of Q, which does not change, comes behind them."""
+    text = kernel.compiled(gpu, emit="tileas", **options).text
+    return [int(found) for found in re.findall(r"stages (\d) producer = (?:bulk_load|cp_async)", text)][:2]
+
+
+def said(kernel: Kernel, **options) -> list[str]:
+    return [each.message for each in kernel.compiled(GPU, emit="tileas", **options).diagnostics]
+
+
+@pytest.mark.parametrize("options", [{}, SPECIALIZED], ids=["auto", "warp-specialize"])
+@pytest.mark.parametrize("maps", ["none", "host"])
+def test_kernels_in_any_order_of_their_agents(options, maps, assemble):
+    kernel = attention()
+    assert stages(kernel, tensor_maps=maps, **options) == [1, 2]
+    assert any("the pipe of its tile has 2 stages" in each for each in said(kernel, tensor_maps=maps, **options))
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **options)
+    # Threads that copy K and V, 16 bytes each time, have 40 registers for their addresses.
+    assert assemble(artifact.text, GPU).stack <= (0 if maps == "host" else 8)
+    for seed in SEEDS[: 2 if options else 1]:
+        kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_a_number_of_iterations_that_only_the_launch_knows(maps, steps):
+    kernel = at_run_time(attention(steps), steps)
+    assert stages(kernel, tensor_maps=maps) == [1, 2]
+    kernel.emulated(kernel.compiled(GPU, emit="ptx", tensor_maps=maps), 1)
+
+
+STAYS = "the products stay with the warps that compute"
+KEPT = {
+    "no shared memory is left for two stages of a pipe": lambda: attention(rows=128, columns=128, depth=256),
+    f"one thread copies already, and {STAYS}: few rows": lambda: attention(rows=32),
+    f"one thread copies already, and {STAYS}: 320 columns of 256": lambda: attention(columns=128, ctas=2),
+}
+
+
+@pytest.mark.parametrize("reason", KEPT)
+def test_where_nothing_is_gained(reason):
+    kernel = KEPT[reason]()
+    (found,) = (each for each in said(kernel, tensor_maps="host") if each.startswith(UNSPECIALIZED))
+    assert reason.partition(":")[0] in found
+    assert not is_specialized(kernel)
+
+
+def is_specialized(kernel: Kernel, **options) -> bool:
+    return "agent_switch" in kernel.compiled(GPU, emit="tileas", tensor_maps="host", **options).text
+
+
+def test_an_agent_that_is_asked_for_loads_without_such_a_gain():
+    kernel = attention(columns=128, ctas=2)
+    assert is_specialized(kernel, **SPECIALIZED)
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
+    for seed in SEEDS[:2]:
+        kernel.emulated(artifact, seed)
+
+
+def scheduled(module: Operation) -> tuple[list[str], list[int]]:
+    """The schedules of its loops, and the stages of loads that have their own."""
+    schedules = [str(op.attributes[tileas.LOOP_SCHEDULE]) for op in module.walk() if isinstance(op, scf.ForOp)]
+    return schedules, [op.attributes[tileas.STAGES].value for op in module.walk() if tileas.STAGES in op.attributes]
+
+
+def test_what_stands_between_the_passes():
+    module = attention().after("tileas-generate-schedule", GPU, tensor_maps="host")
+    assert scheduled(module) == (["#nv_tileas.loop_schedule<warp_specialize, 1>"], [2])
+    again = parse_module(str(module), "k.mlir")
+    PassManager([MaterializeSchedule(compute_capability=GPU)]).run(again, PassContext(None))
+    assert "stages 2 producer = bulk_load" in str(again) and scheduled(again)[1] == []
+    # Text that asks for what an SM has no room for: single stages without an agent.
+    crowded = parse_module(str(module).replace("occupancy = 1", "occupancy = 2"), "k.mlir")
+    engine = DiagnosticEngine()
+    PassManager([MaterializeSchedule(compute_capability=GPU)]).run(crowded, PassContext(engine))
+    assert scheduled(crowded) == (["#nv_tileas.loop_schedule<single_buffer, 1>"], [])
+    (said_so,) = engine.diagnostics
+    assert "no shared memory is left for a stage of each pipe" in said_so.message
