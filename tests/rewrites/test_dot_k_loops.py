@@ -99,7 +99,7 @@ def test_small_dots_are_unrolled():
 @pytest.mark.parametrize("transposed", [False, True])
 def test_operands_go_through_little_shared_memory_in_parts(transposed):
     # The CTAs that an SM is to hold decide how much shared memory each has.
-    kernel = single((64, 64, 128), b_by_columns=transposed, hints="sm_75 = {occupancy = 2}")
+    kernel = single((64, 64, 128), steps=2, b_by_columns=transposed, hints="sm_75 = {occupancy = 2}")
     assert kernel.check("sm_75").text.count('.pragma "nounroll"') == 2
 
 
