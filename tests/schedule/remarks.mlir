@@ -53,27 +53,3 @@ cuda_tile.module @m {
     return
   }
 }
-
-// -----
-
-// There is no later iteration whose loads could run ahead.
-// CHECK: remark: [missed] Loop runs as written: it runs at most once
-cuda_tile.module @m {
-  entry @k(%p: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
-    %a = assume div_by<16>, %p : tile<ptr<f16>>
-    %va = make_tensor_view %a, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf16, strides=[64,1]>
-    %vc = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
-    %pa = make_partition_view %va : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>
-    %pc = make_partition_view %vc : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
-    %lb = constant <i32: 0> : tile<i32>
-    %st = constant <i32: 1> : tile<i32>
-    %zero = constant <f32: 0.0> : tile<64x64xf32>
-    %acc = for %i in (%lb to %st, step %st) : tile<i32> iter_values(%s = %zero) -> (tile<64x64xf32>) {
-      %ta, %ka = load_view_tko weak %pa[%lb, %i] : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
-      %m = mmaf %ta, %ta, %s : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
-      continue %m : tile<64x64xf32>
-    }
-    %tok2 = store_view_tko weak %acc, %pc[%lb, %lb] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
-    return
-  }
-}

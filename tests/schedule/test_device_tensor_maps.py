@@ -111,7 +111,10 @@ def test_a_slot_is_one_ctas_until_it_gives_it_back():
     release = re.search(r"st\.release\.gpu[^;]*;", code)
     assert release is not None
     assert not survives(code.replace(release[0], ""), judge, SEEDS[:1])
-    assert not survives(code.replace("st.release.gpu", "st.relaxed.gpu"), judge, SEEDS)
+    # What copies a map to the slot is a release for the GPU as well, which a relaxed store behind it hands on; the
+    # store's own is for the copies that have read the slot, and here all CTAs write the same maps.
+    relaxed = code.replace("st.release.gpu", "st.relaxed.gpu")
+    assert not survives(relaxed.replace("generic.release.gpu", "generic.release.cta"), judge, SEEDS)
 
 
 def test_there_are_as_many_slots_as_there_can_be_ctas():

@@ -341,8 +341,8 @@ class Clocks(Knowledge):
             self.join(vector, self.lanes[warp][thread])
         return vector
 
-    def fence(self, group: WarpGroup, scope: int) -> None:
-        """The active threads run a fence that both acquires and releases."""
+    def fence(self, group: WarpGroup, scope: int, releases: bool = True) -> None:
+        """The active threads run a fence that acquires, and releases unless it says that it does not."""
         rows = self.rows(group)
         bits = np.packbits(group.active_lanes(), axis=1, bitorder="little").view(np.uint32).reshape(-1)
         bits = bits[bits != 0]
@@ -351,7 +351,7 @@ class Clocks(Knowledge):
                 block = self.block_of(thread >> 5)
                 seen = self.observed.pop(thread, {}).values()
                 self.acquire(thread, [each for each in seen if self._takes_in(each, scope, block)])
-        for row, lanes in zip(rows.tolist(), bits.tolist()):
+        for row, lanes in zip(rows.tolist(), bits.tolist()) if releases else ():
             warp = self.first + row
             vector = self._row_vector(row)
             self.join(vector, self._beyond(row))

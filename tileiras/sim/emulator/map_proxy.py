@@ -161,7 +161,7 @@ def decode_map_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) 
 
     def acquire(group: WarpGroup) -> None:
         if group.launch.races is not None:
-            group.launch.races.clocks.fence(group, scope)
+            group.launch.races.clocks.fence(group, scope, releases=False)
         addresses = group.full(address)
         for thread in group.active().tolist():
             place = int(addresses[thread])
