@@ -23,7 +23,8 @@ from .types import Type, i32
 
 if TYPE_CHECKING:
     from .assembly_parse import OperationState
-    from .parser import Parser, UnresolvedOperand
+    from .operand_parser import UnresolvedOperand
+    from .parser import Parser
     from .values import Value
 
 
