@@ -5,6 +5,15 @@ operations are ordered by tokens, and facts about values (`assume`) are kept bes
 warps will run or who holds which element.
 """
 
+from .accesses import (
+    AtomicCASOp,
+    AtomicRMWOp,
+    LoadOp,
+    StoreOp,
+    TiledAtomicRMWOp,
+    TiledLoadOp,
+    TiledStoreOp,
+)
 from .attributes import (
     FAST_ACCUMULATION,
     FLUSH_TO_ZERO,
@@ -40,8 +49,6 @@ from .function import (
 from .memory import (
     AddPtrOp,
     AllocaOp,
-    AtomicCASOp,
-    AtomicRMWOp,
     BlockTileOp,
     CreateMemTokenOp,
     DeallocOp,
@@ -51,14 +58,9 @@ from .memory import (
     GetDimSizeOp,
     IntToPtrOp,
     JoinMemTokenOp,
-    LoadOp,
     MakeMemRefOp,
     PtrBitcastOp,
     PtrToIntOp,
-    StoreOp,
-    TiledAtomicRMWOp,
-    TiledLoadOp,
-    TiledStoreOp,
 )
 from .tensor import (
     BlockScaledMmaOp,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import integer_like
-from tileiras.dialects.nv_tileaa.memory import verify_mode
+from tileiras.dialects.nv_tileaa.accesses import verify_mode
 from tileiras.ir import (
     AttrSizedOperandSegments,
     FloatType,

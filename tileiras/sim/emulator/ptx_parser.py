@@ -7,12 +7,8 @@ mean is none of the parser's business.
 
 from __future__ import annotations
 
-import bisect
-import re
 import struct
-from collections.abc import Iterator
 
-from .errors import EmulationError
 from .ptx_module import (
     Address,
     Function,
@@ -28,17 +24,8 @@ from .ptx_module import (
     Symbol,
     Variable,
 )
+from .ptx_tokens import TokenReader, number_of
 from .types import TYPES, PtxType
-
-_TOKEN = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
-      |(?P<string>"(?:[^"\\]|\\.)*")
-      |(?P<number>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
-          |(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
-      |(?P<name>\.?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*)
-      |(?P<punctuation>[{}()\[\],;:|!@+\-<>=])""",
-    re.VERBOSE | re.DOTALL,
-)
 
 _SPACES = ("global", "const", "shared", "local", "param")
 _IGNORED_DIRECTIVES = {".pragma", ".loc", ".file", ".section", ".language", ".alias", ".branchtargets"}
@@ -69,77 +56,13 @@ class _Scope:
         return None
 
 
-class Parser:
+class Parser(TokenReader):
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
-        self.tokens = list(self._tokenise())
-        self.at = 0
+        super().__init__(text)
         self.module = Module()
         self.scope = _Scope(None)
         self.function: Function | None = None
         self.pending: list[tuple[Symbol, _Scope, int]] = []
-
-    # -- tokens ----------------------------------------------------------------------------------------------------
-
-    def _tokenise(self) -> Iterator[tuple[str, str, int]]:
-        position, text, match = 0, self.text, _TOKEN.match
-        while position < len(text):
-            found = match(text, position)
-            if found is None:
-                raise EmulationError(
-                    f"unexpected character {text[position]!r}",
-                    line=self.line_of(position),
-                    text=self._line_text(position),
-                )
-            kind = found.lastgroup
-            if kind != "skip":
-                yield kind, found.group(), position
-            position = found.end()
-        yield "end", "", len(text)
-
-    def line_of(self, position: int) -> int:
-        return bisect.bisect_right(self.line_starts, position)
-
-    def _line_text(self, position: int) -> str:
-        return self.text[self.line_starts[self.line_of(position) - 1] :].split("\n", 1)[0].strip()
-
-    def error(self, message: str) -> EmulationError:
-        position = self.tokens[self.at][2]
-        return EmulationError(message, line=self.line_of(position), text=self._line_text(position))
-
-    def peek(self, what: str) -> bool:
-        return self.tokens[self.at][1] == what
-
-    def accept(self, what: str) -> bool:
-        if self.tokens[self.at][1] == what:
-            self.at += 1
-            return True
-        return False
-
-    def expect(self, what: str) -> None:
-        if not self.accept(what):
-            raise self.error(f"expected '{what}', found '{self.tokens[self.at][1]}'")
-
-    def name(self) -> str:
-        kind, text, _ = self.tokens[self.at]
-        if kind != "name":
-            raise self.error(f"expected a name, found '{text}'")
-        self.at += 1
-        return text
-
-    def integer(self) -> int:
-        negative = self.accept("-")
-        kind, text, _ = self.tokens[self.at]
-        if kind != "number":
-            raise self.error(f"expected an integer, found '{text}'")
-        self.at += 1
-        value = _number(text).value
-        return -int(value) if negative else int(value)
-
-    def skip_statement(self) -> None:
-        while self.tokens[self.at][0] != "end" and not self.accept(";"):
-            self.at += 1
 
     # -- module ----------------------------------------------------------------------------------------------------
 
@@ -306,7 +229,7 @@ class Parser:
                 data.extend(bytes(element))
                 return
             negative = self.accept("-")
-            number = _number(self.tokens[self.at][1])
+            number = number_of(self.tokens[self.at][1])
             self.at += 1
             data.extend(_encode(number, negative, variable.type))
 
@@ -468,7 +391,7 @@ class Parser:
             return Immediate(-number.value) if text == "-" else number
         if kind == "number":
             self.at += 1
-            return _number(text)
+            return number_of(text)
         if kind == "name":
             self.at += 1
             return self._named(text)
@@ -514,24 +437,6 @@ class Parser:
                 break
         self.expect("]")
         return parts[0] if len(parts) == 1 else Group("[", parts)
-
-
-def _number(text: str) -> Immediate:
-    lower = text.lower()
-    if lower.startswith("0f"):
-        bits = int(text[2:], 16)
-        return Immediate(struct.unpack("<f", struct.pack("<I", bits))[0], (32, bits))
-    if lower.startswith("0d"):
-        bits = int(text[2:], 16)
-        return Immediate(struct.unpack("<d", struct.pack("<Q", bits))[0], (64, bits))
-    if lower.startswith("0x"):
-        return Immediate(int(lower.rstrip("u"), 16))
-    if lower.startswith("0b"):
-        return Immediate(int(lower[2:].rstrip("u"), 2))
-    if "." in text or "e" in lower:
-        return Immediate(float(text))
-    digits = lower.rstrip("u")
-    return Immediate(int(digits, 8) if len(digits) > 1 and digits[0] == "0" else int(digits))
 
 
 def _encode(number: Immediate, negative: bool, type_: PtxType) -> bytes:

@@ -23,7 +23,8 @@ from .errors import EmulationError
 from .landing import check_end
 from .map_proxy import MapProxy
 from .program import Program
-from .races import RaceChecker, SharedCells
+from .race_cells import SharedCells
+from .races import RaceChecker
 from .reconvergence import Meeting
 from .recording import Recorder
 from .warps import WarpGroup

@@ -1,0 +1,222 @@
+"""What the race checker remembers of memory: the last write of each granule, and the reads since."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .happens_before import Clocks
+from .knowledge import warp_of
+
+#: Reads of one allocation that are remembered; the oldest of more are forgotten.
+_LOG_READS = 1 << 22
+_SEVERAL = 32  # instead of a lane
+
+
+class Cells:
+    """The last write of each granule: its thread, the clock of its warp, and what `RaceChecker.code` says.
+
+    A thread -1 is none, and -2-w stands for lanes of warp w that wrote the same together.  ``unfenced``: written by the
+    generic proxy, and by no fence shown to the asynchronous one; None where that one does not come.
+    """
+
+    __slots__ = ("clock", "code", "unfenced", "writer")
+
+    def __init__(self, count: int, asynchronous: bool = False) -> None:
+        self.writer = np.full(count, -1, np.int32)
+        self.unfenced = np.zeros(count, bool) if asynchronous else None
+        self.clock = np.zeros(count, np.int32)
+        self.code = np.zeros(count, np.int32)
+
+    def record(self, cells: np.ndarray, threads: np.ndarray, clocks: np.ndarray, code: int) -> None:
+        self.writer[cells] = threads
+        self.clock[cells] = clocks
+        self.code[cells] = code
+
+
+class SharedCells(Cells):
+    """Shared memory of a batch, with the last read of every warp of the cluster; ``unfenced_reads``: reads through the
+    generic proxy since the warp's last fence, None where no copy of the asynchronous proxy may write.
+
+    ``written`` and ``read`` have the stamps of the last writes and reads.  ``pending`` are reads of which nothing else
+    is in the arrays yet: mostly nothing has to be, since a barrier of the block comes before the next write.
+    """
+
+    __slots__ = (
+        "pending", "pending_reads", "per_block", "read", "read_clock", "read_code", "read_lane", "unfenced_reads",
+        "width", "written",
+    )  # fmt: skip
+
+    #: Bytes per granule, besides those per warp.
+    BYTES = 29
+    BYTES_PER_WARP = 10
+
+    def __init__(self, count: int, blocks: int, width: int, copies: bool) -> None:
+        super().__init__(count, True)
+        self.width = width
+        self.per_block = count // blocks
+        self.written = np.zeros(count, np.int64)
+        self.read = np.zeros(count, np.int64)
+        self.pending: list[tuple] = []
+        self.pending_reads = 0
+        self.unfenced_reads = np.zeros((count, width), bool) if copies else None
+        self.read_clock = np.zeros((count, width), np.int32)
+        self.read_code = np.zeros((count, width), np.int32)
+        self.read_lane = np.zeros((count, width), np.int8)
+
+    def recent(self, clocks: Clocks, stamps: np.ndarray, cells: np.ndarray) -> np.ndarray | None:
+        """Where ``stamps`` of ``cells`` are later than the last barrier of all threads of their block, None for
+        nowhere."""
+        found = stamps > clocks.settled.min()
+        if clocks.settled.size > 1 and found.any():
+            found &= stamps > clocks.settled[cells // self.per_block]
+        return found if found.any() else None
+
+    def note_read(
+        self, clocks: Clocks, cells: np.ndarray, count: int, threads: np.ndarray, times: np.ndarray, code: int,
+        generic: bool,
+    ) -> None:  # fmt: skip
+        """Reads of ``cells``, ``count`` of them by each of ``threads``."""
+        stamp, met = clocks.stamp(), clocks.met[warp_of(threads) - clocks.first]
+        self.read[cells] = stamp
+        self.pending.append((stamp, cells, count, threads, times, met, code, generic))
+        self.pending_reads += cells.size
+        if generic and self.unfenced_reads is not None or self.pending_reads > _LOG_READS:
+            self._bring_up_to_date(clocks)
+
+    def _bring_up_to_date(self, clocks: Clocks) -> None:
+        """Put the pending reads that may matter still into the arrays."""
+        settled = 0 if self.unfenced_reads is not None else int(clocks.settled.min())
+        for stamp, cells, count, *columns, code, generic in self.pending:
+            if stamp > settled:
+                self._put_read(cells, *(repeated(column, count) for column in columns), code, generic)
+        self.pending, self.pending_reads = [], 0
+
+    def _put_read(
+        self, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, met: np.ndarray, code: int, generic: bool
+    ) -> None:
+        """``met``: the clocks of the threads' warps when their lanes had last met."""
+        warps = warp_of(threads)
+        lanes = np.where(threads >= 0, threads & 31, _SEVERAL).astype(np.int8)
+        at = cells * self.width + warps % self.width
+        of_lane, of_clock = self.read_lane.reshape(-1), self.read_clock.reshape(-1)
+        since = of_clock[at] >= met
+        lanes[since & (of_lane[at] != lanes)] = _SEVERAL
+        of_lane[at] = lanes
+        mixed = of_lane[at] != lanes  # lanes of one warp read one place together
+        if mixed.any():
+            of_lane[at[mixed]] = _SEVERAL
+        of_clock[at] = times
+        self.read_code.reshape(-1)[at] = code
+        if generic and self.unfenced_reads is not None:
+            self.unfenced_reads.reshape(-1)[at] = True
+
+    def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
+        """(position, thread that read, code) of reads of ``cells`` that are not before writes by ``threads`` now."""
+        recent = self.recent(clocks, self.read[cells], cells)
+        if recent is None:
+            nothing = np.zeros(0, np.int64)
+            return nothing, nothing, nothing
+        self._bring_up_to_date(clocks)
+        chosen = np.flatnonzero(recent)
+        cells, threads = cells[chosen], threads[chosen]
+        rows = warp_of(threads) - clocks.first
+        times = self.read_clock[cells]
+        suspects = times > clocks.known[rows]
+        own = rows % self.width
+        at = np.arange(cells.size)
+        lanes = self.read_lane[cells, own]
+        suspects[at, own] = (times[at, own] >= clocks.met[rows]) & (lanes != threads & 31)
+        positions, columns = np.nonzero(suspects)
+        if not positions.size:
+            return positions, positions, positions
+        warps = clocks.first + rows[positions] - own[positions] + columns
+        lanes = self.read_lane[cells[positions], columns]
+        others = np.where(lanes == _SEVERAL, -2 - warps, warps * 32 + lanes)
+        times = times[positions, columns]
+        bad = clocks.unordered(threads[positions], others, times)
+        return chosen[positions[bad]], others[bad], self.read_code[cells[positions[bad]], columns[bad]]
+
+
+class GlobalCells:
+    """One allocation.  ``pending`` are reads that no write has had to be compared with yet, ``log`` the others."""
+
+    __slots__ = ("code", "copies", "last", "log", "pending", "pending_reads", "several", "size", "time", "writes")
+
+    def __init__(self, size: int, copies: bool) -> None:
+        self.size = size
+        self.copies = copies  # whether copies of the asynchronous proxy may read here
+        self.writes: Cells | None = None
+        self.pending: list[tuple] = []
+        self.pending_reads = 0
+        self.log: list[tuple[np.ndarray, ...]] = []
+
+    def note_read(self, cells: np.ndarray, count: int, threads: np.ndarray, times: np.ndarray, code: int) -> None:
+        """Reads of ``count`` granules from each of ``cells`` on."""
+        self.pending.append((cells, count, threads, times, code))
+        self.pending_reads += cells.size * count
+        while self.pending_reads > _LOG_READS and len(self.pending) > 1:
+            first = self.pending.pop(0)
+            self.pending_reads -= first[0].size * first[1]
+
+    def begin_writes(self) -> Cells:
+        """Bring what is remembered of reads up to date, for a write that is about to come."""
+        if self.writes is None:
+            self.writes = Cells(self.size, self.copies)
+            self.last = np.full(self.size, -1, np.int32)
+            self.time = np.zeros(self.size, np.int32)
+            self.code = np.zeros(self.size, np.int32)
+            self.several = np.zeros(self.size, bool)
+        for cells, count, threads, times, code in self.pending:
+            cells, threads, times = expand(cells, count, threads, times)
+            mixed = (self.last[cells] != -1) & (self.last[cells] != threads)
+            self.last[cells] = threads
+            mixed |= self.last[cells] != threads
+            self.several[cells[mixed]] = True
+            self.time[cells] = times
+            self.code[cells] = code
+            self.log.append((cells, threads, times, np.full(cells.size, code, np.int32)))
+        self.pending, self.pending_reads = [], 0
+        if sum(entry[0].size for entry in self.log) > _LOG_READS:
+            self._compact(self.several)
+        return self.writes
+
+    def _compact(self, wanted: np.ndarray) -> None:
+        """Keep the log of ``wanted`` granules alone: of others the last read says all."""
+        columns = [np.concatenate(column) for column in zip(*self.log)]
+        chosen = wanted[columns[0]]
+        self.log = [tuple(column[chosen][-_LOG_READS:] for column in columns)]
+
+    def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
+        """As `SharedCells.unordered_reads`; the reads of ``cells`` are then forgotten."""
+        last, several = self.last[cells], self.several[cells]
+        at = np.flatnonzero((last != -1) & (last != threads) & ~several)
+        bad = clocks.unordered(threads[at], last[at], self.time[cells[at]])
+        at = at[bad]
+        found = at, last[at], self.code[cells[at]]
+        if several.any() and not at.size:
+            found = self._logged(clocks, cells[several], threads[several], np.flatnonzero(several))
+        self.last[cells] = -1
+        self.several[cells] = False
+        return found
+
+    def _logged(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray, positions: np.ndarray):
+        self._compact(self.several)
+        place = np.full(self.size, -1, np.int64)
+        place[cells] = np.arange(cells.size)
+        logged, others, times, codes = self.log[0]
+        at = place[logged]
+        rival = (at >= 0) & (others != threads[at])
+        at, others, times, codes = at[rival], others[rival], times[rival], codes[rival]
+        bad = clocks.unordered(threads[at], others, times)
+        return positions[at[bad]], others[bad], codes[bad]
+
+
+def expand(cells: np.ndarray, count: int, *columns: np.ndarray):
+    """``count`` granules from each of ``cells`` on, and the columns' elements once for each."""
+    if count == 1:
+        return cells, *columns
+    return (cells[:, None] + np.arange(count)).reshape(-1), *(np.repeat(column, count) for column in columns)
+
+
+def repeated(column: np.ndarray, count: int) -> np.ndarray:
+    return column if count == 1 else np.repeat(column, count)
