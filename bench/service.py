@@ -7,9 +7,9 @@ The installed command of this environment compiles bytecode to a cubin; nothing 
 hit of it is what is measured.  With `--store=refresh` everything is written into it, as it is for whoever compiles a
 kernel for the first time; with `--store=off` there is none, as for the vendor's tool, which keeps nothing.
 A ratio is the median of those of the turns.  Processor time is that of all processes: with the service the client's,
-and what the service and its children have taken meanwhile (`tileiras-server status`); without it the helper's too,
-which ends after its command.  On a machine that does other work the ratios of wall times say little, those of processor
-times more.
+and what the service reports of that request (`tileiras-server status --json`): its child's, with ptxas, and what the
+zygote has taken since the request before; without it the helper's too, which ends after its command.  On a machine that
+does other work the ratios of wall times say little, those of processor times more.
 
 The bars are those of the closing lines.  Throughput is that of an autotuner: threads that compile one kernel, which
 stands for its variants; `LOADS` says which, the first of them for the bar.  The service is one of its own, started and
@@ -44,6 +44,9 @@ from bench.whole_process import vendor_tool
 REPEAT = 5
 SMALL = 0.2
 """Vendor's seconds below which a kernel is small."""
+
+ANSWER_SECONDS = 10.0
+"""In which the service has to tell what a request has taken, after the answer."""
 
 THREADS = 8
 """What a front end's autotuner compiles with at once."""
@@ -97,22 +100,36 @@ class Bench:
 
     def run(self, words: Sequence[str], **changes: str) -> Usage:
         """One process and what it leaves; raises CalledProcessError where it fails."""
+        return self._timed(words, changes)[0]
+
+    def _timed(self, words: Sequence[str], changes: Mapping[str, str]) -> tuple[Usage, int]:
+        """What `run` gives, and the number that the process had."""
         before = _processor_seconds()
         start = time.perf_counter()
-        subprocess.run(words, env={**self.environment, **changes}, capture_output=True, check=True)
+        process = subprocess.Popen(
+            words, env={**self.environment, **changes}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        said, _ = process.communicate()
         wall = time.perf_counter() - start
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, words, said)
         with contextlib.suppress(ChildProcessError):
             while True:
                 os.wait()
-        return Usage(wall, _processor_seconds() - before)
+        return Usage(wall, _processor_seconds() - before), process.pid
 
     def served(self, words: Sequence[str], **changes: str) -> Usage:
-        """One process, with what the service has taken for it."""
-        before = self.control("status")["processor_seconds"]
-        found = self.run(words, TILEIRAS_SERVER="auto", **changes)
-        # The child that has answered ends after its client.
-        time.sleep(0.05)
-        return Usage(found.wall, found.processor + self.control("status")["processor_seconds"] - before)
+        """One process, with what the service has taken for it; raises RuntimeError where it was not asked."""
+        found, number = self._timed(words, {**changes, "TILEIRAS_SERVER": "auto"})
+        limit = time.monotonic() + ANSWER_SECONDS
+        while time.monotonic() < limit:
+            # The child that has answered ends after its client.
+            time.sleep(0.05)
+            for row in reversed(self.control("status")["last_requests"]):
+                if row["client"] == number:
+                    return Usage(found.wall, found.processor + row["processor_seconds"] + row["service_seconds"])
+        raise RuntimeError(f"the service has not answered {' '.join(words)}")
 
 
 def _processor_seconds() -> float:

@@ -14,7 +14,7 @@ from project import axpy, module
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the service needs Linux")
 
-ANSWERED = ("tileiras", "tileiras-opt", "tileiras-translate")
+ANSWERED = ("tileiras", "tileiras-embed", "tileiras-opt", "tileiras-translate")
 
 CLIENT = {
     "_socket", "_signal", "tileiras", "tileiras.server", "tileiras.server.client", "tileiras.server.protocol",
@@ -53,6 +53,7 @@ def test_an_answered_command_loads_the_client_alone(programs, tmp_path):
     try:
         words = {
             "tileiras": ["k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx"],
+            "tileiras-embed": ["k.mlir", "--gpu-name=sm_90", "--header=k.h", "--source", "k.cpp"],
             "tileiras-opt": ["k.mlir", "-o", "k.out"],
             "tileiras-translate": ["--mlir-to-cudatilebc", "k.mlir", "-o", "k.tileirbc"],
         }

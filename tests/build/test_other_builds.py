@@ -1,9 +1,11 @@
 """The CMake package and Meson's generator: built by the real tools, what changed and nothing else."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from project import CHECKOUT, axpy, module
@@ -30,12 +32,19 @@ class Folder:
         programs.mkdir(exist_ok=True)
         for name in ("tileiras", "tileiras-embed"):
             script = programs / name
-            main = f"tileiras.cli.{name.replace('-', '_')}"
-            script.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m {main} "$@"\n')
+            run = f"import sys; from tileiras.server import client; sys.exit(client.run('{name}'))"
+            script.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -c "{run}" "$@"\n')
             script.chmod(0o755)
         # Meson lies beside the interpreter.
         places = [str(programs), os.path.dirname(sys.executable), os.environ["PATH"]]
         self.environment = {**os.environ, "PATH": os.pathsep.join(places), "TILEIRAS_CACHE_DIR": store}
+
+    def control(self, *words: str) -> str:
+        """What `tileiras-server` says of the service that this folder's commands ask."""
+        return self.run(
+            "/bin/sh", "-c", f'PYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m tileiras.server.command "$@"', "sh",
+            *words,
+        )  # fmt: skip
 
     def run(self, *command: str, expect: int = 0) -> str:
         done = subprocess.run(
@@ -94,6 +103,18 @@ def example(tmp_path, store) -> Folder:
     return Folder(tmp_path / "examples" / "embed", store)
 
 
+@pytest.fixture
+def served(example, tmp_path_factory) -> Iterator[Folder]:
+    """The example, whose commands ask a compile service that has no request behind it."""
+    if sys.platform != "linux":
+        pytest.skip("the service needs Linux")
+    runtime = str(tmp_path_factory.mktemp("runtime"))
+    example.environment |= {"XDG_RUNTIME_DIR": runtime, "TILEIRAS_SERVER": "auto"}
+    example.control("start")
+    yield example
+    example.control("stop")
+
+
 def follow_edits(example: Folder) -> None:
     """Builds the example, and again after edits: each time what changed, then nothing."""
     cold = ["kernels relu_add_2d", "kernels saxpy", "link app", "object main", "object relu_add_2d_images",
@@ -132,6 +153,26 @@ def test_meson_builds_what_changed(example):
     pytest.importorskip("mesonbuild")
     example.run("meson", "setup", "build", "--pkg-config-path", tileiras.pkgconfig_folder())
     follow_edits(example)
+
+
+EDITED = 5
+"""Runs of `tileiras-embed` in `follow_edits`."""
+
+
+@HAS_CMAKE
+@pytest.mark.parametrize("generator", [NINJA, MAKE])
+def test_cmake_builds_the_same_through_the_service(served, generator):
+    served.configure(generator)
+    follow_edits(served)
+    assert json.loads(served.control("status", "--json"))["requests"] == EDITED
+
+
+@pytest.mark.skipif(shutil.which("ninja") is None or shutil.which("pkg-config") is None, reason="no ninja, pkg-config")
+def test_meson_builds_the_same_through_the_service(served):
+    pytest.importorskip("mesonbuild")
+    served.run("meson", "setup", "build", "--pkg-config-path", tileiras.pkgconfig_folder())
+    follow_edits(served)
+    assert json.loads(served.control("status", "--json"))["requests"] == EDITED
 
 
 PYTHON_SOURCE = """\

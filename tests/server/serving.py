@@ -52,6 +52,19 @@ def processes(runtime: Path) -> set[int]:
     return found
 
 
+def children(parent: int) -> set[int]:
+    """The processes that this one has started."""
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = file.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent:
+            found.add(int(file.parent.name))
+    return found
+
+
 class Answer(NamedTuple):
     """What a command leaves: exit code, both outputs, files with their modes."""
 
@@ -62,24 +75,27 @@ class Answer(NamedTuple):
 
 
 class Service:
-    """A service whose socket is in `folder`, of the compiler in `code`."""
+    """A service whose socket is in `folder`, of the compiler in `code`, in a Python with some options."""
 
-    def __init__(self, folder: Path, code: str = CHECKOUT) -> None:
+    def __init__(self, folder: Path, code: str = CHECKOUT, options: Sequence[str] = ()) -> None:
         self.runtime = folder / "runtime"
         self.runtime.mkdir()
         self.code = code
+        self._python = [sys.executable, *options]
+        self.variables: dict[str, str] = {}
+        """Of the environment of the service and of every command."""
 
     def environment(self, server: str = "auto", **changes: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name != "TILEIRAS_REMOTE_CACHE"}
         return {
             **kept, "PYTHONPATH": self.code, "XDG_RUNTIME_DIR": str(self.runtime), "TILEIRAS_CACHE_DIR": "off",
-            "TILEIRAS_SERVER": server, **changes,
+            "TILEIRAS_SERVER": server, **self.variables, **changes,
         }  # fmt: skip
 
     def control(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`tileiras-server` with these words."""
         return subprocess.run(
-            [sys.executable, "-m", "tileiras.server.command", *words], env=self.environment(), cwd=self.runtime,
+            [*self._python, "-m", "tileiras.server.command", *words], env=self.environment(), cwd=self.runtime,
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 
@@ -107,7 +123,7 @@ class Service:
     def command(self, program: str = "tileiras") -> list[str]:
         """The installed command, apart from the file that the installer writes."""
         code = f"import sys; from tileiras.server import client; sys.exit(client.run({program!r}))"
-        return [sys.executable, "-c", code]
+        return [*self._python, "-c", code]
 
     def run(
         self, words: Sequence[str], folder: Path, server: str = "auto", program: str = "tileiras",

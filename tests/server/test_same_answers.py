@@ -15,6 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 
 from invocations import INVOCATIONS, OURS, RECORDED, leave, make_inputs, normalized  # noqa: E402
+from serving import until  # noqa: E402
 
 from tileiras.server import request  # noqa: E402
 
@@ -103,6 +104,33 @@ def test_other_commands_have_one_answer(service, folder):
     assert both(service, ("k.mlir", "--canonicalize"), folder, program="tileiras-opt").output.startswith(b"cuda_tile")
     words = ("--mlir-to-cudatilebc", "k.mlir", "-o", "k.bc")
     assert both(service, words, folder, program="tileiras-translate").files["k.bc"][1].startswith(b"\x7fTileIR")
+
+
+@pytest.mark.parametrize("words", [
+    ("k.mlir", "--gpu-name=sm_80,sm_90", "--emit=ptx,cubin", "--header=k.h", "--source=k.cpp", "--depfile=k.d"),
+    ("k.mlir", "--gpu-name=sm_90", "--header=k.h", "--source=-", "--stamp=k.stamp"),
+    ("k.mlir", "--gpu-name=sm_90", "--header=k.h", "--source=k.h"),
+    ("absent.mlir", "--gpu-name=sm_90", "--header=k.h", "--source=k.cpp", "--diagnostics=json"),
+    ("--help",),
+])  # fmt: skip
+def test_kernels_for_c_plus_plus_have_one_answer(ptxas, service, folder, words):
+    """What CMake and Meson run."""
+    answer = both(service, words, folder, program="tileiras-embed")
+    assert answer.code == (1 if "absent.mlir" in words or "--source=k.h" in words else 0)
+    assert ("k.h" in answer.files) is ("--header=k.h" in words and answer.code == 0)
+
+
+def test_a_header_that_is_as_it_should_be_keeps_its_time(service, folder):
+    words = ("k.mlir", "--gpu-name=sm_90", "--header=k.h", "--source=k.cpp")
+    for server in ("off", "auto"):
+        done = subprocess.run(
+            [*service.command("tileiras-embed"), *words], cwd=folder, env=service.environment(server), check=True
+        )
+        assert done.returncode == 0
+        times = [os.stat(folder / name).st_mtime for name in ("k.h", "k.cpp")]
+        assert server == "off" or times == [1, 1]
+        for name in ("k.h", "k.cpp"):
+            os.utime(folder / name, (1, 1))
 
 
 def test_standard_input_is_a_pipe_or_a_file(service, folder):
@@ -261,3 +289,38 @@ def test_the_client_loads_nothing_of_the_compiler(service, folder):
         "tileiras", "tileiras.local_socket", "tileiras.server", "tileiras.server.client", "tileiras.server.protocol"
     }  # fmt: skip
     assert set(done.stderr.split()) - own <= {"__future__", "_socket", "stat", "_signal"}
+
+
+def test_what_a_request_takes_is_told(ptxas, service, folder):
+    """Of each of the last ones: what its child has taken, with ptxas, and the zygote for it."""
+    words = ("k.mlir", "--gpu-name=sm_90", "-o", "k.cubin")
+    started = subprocess.Popen(
+        [*service.command(), *words], cwd=folder, env=service.environment(), stdout=subprocess.DEVNULL
+    )
+    assert started.wait() == 0
+    rows = until(
+        lambda: [row for row in service.facts()["last_requests"] if row["client"] == started.pid], "it is not told of"
+    )
+    (row,) = rows
+    assert row["processor_seconds"] > 0.005 and row["seconds"] > 0 and row["service_seconds"] >= 0
+    facts = service.facts()
+    told = [one["processor_seconds"] + one["service_seconds"] for one in facts["last_requests"]]
+    assert facts["processor_seconds"] > sum(told) and len(told) <= facts["requests"]
+    assert " s each in the median of the last " in service.control("status").stdout
+
+
+def test_the_answer_has_the_processor_time(service, folder):
+    """As a client hears it: exit code, and microseconds."""
+    code = (
+        "import sys\nfrom tileiras.server import client, protocol\nwhole = protocol.received\n"
+        "def received(read):\n    kind, body = whole(read)\n"
+        "    if kind == protocol.EXIT:\n        print([int.from_bytes(f, 'little') for f in protocol.unpack(body)],"
+        " file=sys.stderr, flush=True)\n    return kind, body\n"
+        "protocol.received = received\nclient.run('tileiras')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *PTX, "-o", "k.ptx"], env=service.environment(), cwd=folder, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    exit_code, taken = json.loads(done.stderr)
+    assert exit_code == 0 and 1000 < taken < 60_000_000

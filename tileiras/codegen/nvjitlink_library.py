@@ -1,13 +1,17 @@
 """The calls of nvJitLink, in the helper process that makes them (`isolation`).
 
 The library names its functions by its release (`__nvJitLinkCreate_13_5`, nvJitLink.h) and tells that release itself.
+
+The process may have opened a library at its start, as the compile service has, and live on while a toolkit is replaced
+in its place.  So a library is opened anew for each state of its file.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
+import os
 from collections.abc import Callable
+from typing import NamedTuple
 
 PTX = 2
 """NVJITLINK_INPUT_PTX."""
@@ -34,7 +38,42 @@ class _Library:
         return text.value.decode(errors="replace")
 
 
-_opened = functools.cache(_Library)
+class _State(NamedTuple):
+    """Which file a library was opened from, and what was in it."""
+
+    device: int
+    inode: int
+    size: int
+    changed: int
+
+
+_libraries: dict[_State, _Library] = {}
+
+
+def _opened(path: str) -> _Library:
+    """The library that lies at a path now; raises OSError and AttributeError as `_Library`."""
+    found = os.stat(path)
+    state = _State(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    library = _libraries.get(state)
+    if library is None:
+        library = _libraries[state] = _Library(_name_for_another(path, state))
+    return library
+
+
+def _name_for_another(path: str, state: _State) -> str:
+    """A name under which dlopen does not take the library for one that it has opened.
+
+    It goes by names first, those that were asked for, and by device and inode then (glibc, elf/dl-load.c).
+    """
+    if any(known.device == state.device and known.inode == state.inode for known in _libraries):
+        # Written over, not replaced.
+        copy = os.memfd_create("library")
+        with open(path, "rb") as file:
+            while os.sendfile(copy, file.fileno(), None, 1 << 30):
+                pass
+        path = f"/proc/self/fd/{copy}"
+    folder, name = os.path.split(path)
+    return os.path.join(folder, *["."] * len(_libraries), name)
 
 
 def version(library: str) -> tuple[int, int]:

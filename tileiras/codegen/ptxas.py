@@ -69,14 +69,17 @@ def find(override: str | None = None, location: Locatable | None = None) -> str:
     )
 
 
-_versions: dict[str, str] = {}
+_versions: dict[str | None, str] = {}
 
 
 def version(path: str) -> str:
     """The release that a ptxas says it is, `13.5.37`: part of the cubin stage's key."""
-    known = _versions.get(path)
+    state = toolkit.state_of(path)
+    known = _versions.get(state)
     if known is None:
-        known = _versions[path] = toolkit.remembered(path, _ask_version)
+        known = toolkit.remembered(path, _ask_version)
+        if state is not None and toolkit.state_of(path) == state:
+            _versions[state] = known
     return known
 
 

@@ -99,18 +99,29 @@ def find_library(relative: str, override: str | None = None) -> str | None:
 MEMO = "tools.json"
 
 
+_STATE_FIELDS = 4
+
+
+def state_of(path: str) -> str | None:
+    """A file's place, and what is another once it was replaced or written; None where there is no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return f"{os.path.realpath(path)}:{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+
+
 def remembered(path: str, ask: Callable[[str], str]) -> str:
-    """What a program says of itself, asked once for each state of its file: starting it takes as long as a kernel.
+    """What a program or a library says of itself, asked once for each state of its file: starting a program takes as
+    long as a kernel.
 
     Kept in `TILEIRAS_CACHE_DIR` or the user's cache directory; whatever is wrong with the memo, the program is asked.
     """
     import json
 
-    try:
-        state = os.stat(path)
-    except OSError:
+    key = state_of(path)
+    if key is None:
         return ask(path)
-    key = f"{os.path.realpath(path)}:{state.st_size}:{state.st_mtime_ns}"
     memo = _memo_path()
     known: dict[str, str] = {}
     if memo is not None:
@@ -120,9 +131,10 @@ def remembered(path: str, ask: Callable[[str], str]) -> str:
         except (OSError, ValueError, AttributeError):
             known = {}
     if key not in known:
-        known = {name: value for name, value in known.items() if os.path.exists(name.rsplit(":", 2)[0])}
+        known = {name: value for name, value in known.items() if os.path.exists(name.rsplit(":", _STATE_FIELDS)[0])}
         known[key] = ask(path)
-        if memo is not None:
+        # What has come meanwhile is another file, and this its answer.
+        if memo is not None and state_of(path) == key:
             try:
                 write_atomically(memo, json.dumps(known, indent=1, sort_keys=True).encode())
             except OSError:

@@ -31,11 +31,6 @@ def tileiras_cache() -> int:
     return run("tileiras-cache")
 
 
-def tileiras_embed() -> int:
-    """The command `tileiras-embed`."""
-    return run("tileiras-embed")
-
-
 def tileiras_watch() -> int:
     """The command `tileiras-watch`."""
     return run("tileiras-watch")

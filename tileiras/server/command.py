@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import socket
+import statistics
 import sys
 import time
 from collections.abc import Sequence
@@ -142,11 +143,15 @@ def _watching(facts: dict[str, Any] | None) -> str:
 
 def _shown(facts: dict[str, object]) -> str:
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(str(facts["since"]))))
+    last = facts["last_requests"]
+    times = [row["processor_seconds"] + row["service_seconds"] for row in last] if isinstance(last, list) else []
+    each = f", {statistics.median(times):.3f} s each in the median of the last {len(times)}" if times else ""
+    taken = f"{float(str(facts['processor_seconds'])):.2f} s of processor time{each}"
     return (
         f"process {facts['pid']}, tileiras {facts['version']}, since {since}\n"
         f"socket {facts['socket']}\n"
         f"{facts['requests']} requests, {facts['running']} running\n"
-        f"{float(str(facts['processor_seconds'])):.2f} s of processor time, {int(str(facts['memory'])) >> 10} MB\n"
+        f"{taken}, {int(str(facts['memory'])) >> 10} MB\n"
     )
 
 

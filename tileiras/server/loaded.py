@@ -21,8 +21,9 @@ PACKAGES = (
 """What compilations consist of: loaded whole, so that no request loads anything."""
 
 MODULES = (
-    "tileiras.api", "tileiras.build.library", "tileiras.build.step", "tileiras.build.shards", "tileiras.locations",
-    "diskcache", "llvmlite.binding", "tempfile", "subprocess", "sqlite3", "xxhash", "select",
+    "tileiras.api", "tileiras.build.embedding", "tileiras.build.library", "tileiras.build.step",
+    "tileiras.build.shards", "tileiras.locations", "diskcache", "llvmlite.binding", "tempfile", "subprocess", "sqlite3",
+    "xxhash", "select",
 )  # fmt: skip
 
 OTHER_PROGRAMS = "tileiras.cli.tileiras_"

@@ -45,14 +45,15 @@ __all__ = [
     "pack_words", "received", "runtime_directory", "supported", "unpack", "unpack_header", "unpack_words", "user_of",
 ]  # fmt: skip
 
-VERSION = 1
+VERSION = 2
 """Of this protocol; raise it with every change of a message."""
 
 RUN, STATUS, STOP = b"R", b"S", b"Q"
 COMMIT, EXIT, RETIRED, REFUSED, FACTS = b"c", b"x", b"n", b"r", b"f"
 """COMMIT: from now on the command must not be started again: it writes to a stream, or has read one.  EXIT: its exit
-code, and processor time in microseconds.  RETIRED: the service's code has changed on disk, it ends.  REFUSED: why this
-request is the command's own, for those who look for the reason."""
+code, and the processor time in microseconds of the child that has answered and of what that has waited for.  RETIRED:
+the service's code has changed on disk, it ends.  REFUSED: why this request is the command's own, for those who look for
+the reason."""
 
 GREETING = b"+"
 
@@ -69,7 +70,7 @@ PATIENCE = 2.0
 IDLE = 600.0
 """Seconds without a request after which the service ends."""
 
-PROGRAMS = ("tileiras", "tileiras-opt", "tileiras-translate")
+PROGRAMS = ("tileiras", "tileiras-embed", "tileiras-opt", "tileiras-translate")
 """Commands that the service answers; `tileiras.cli` has a module of each name."""
 
 _STARTUP_VARIABLES = ("PYTHON", "LC_", "LANG", "LD_", "DYLD_", "MALLOC_", "GLIBC_", "ASAN_")

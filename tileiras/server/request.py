@@ -23,7 +23,7 @@ from typing import NoReturn
 
 from tileiras import forked_memory, process_state
 from tileiras.codegen import guard, isolation
-from tileiras.server import loaded, messages, protocol
+from tileiras.server import account, loaded, messages, protocol
 from tileiras.server.protocol import COMMIT, EXIT, GREETING, MET, PREPARE, REFUSED, RETIRED, RUN
 
 REHEARSAL_SECONDS = 10.0
@@ -94,7 +94,7 @@ def serve(
                 elif kind != RUN:
                     messages.send(control, kind, *fields[1:], descriptors=(connection.fileno(),))
                 else:
-                    messages.send(control, RUN, descriptors=(connection.fileno(),))
+                    messages.send(control, RUN, str(process).encode(), descriptors=(connection.fileno(),))
                     client = _Client(connection, control, lifeline, announcements, memory if looks else None)
                     if not is_current:
                         client.leave(RETIRED)
@@ -278,7 +278,8 @@ class _Client:
         with contextlib.suppress(OSError):
             messages.send(self._control, EXIT)
         with contextlib.suppress(OSError):
-            messages.send(self._connection, EXIT, code.to_bytes(4, "little", signed=True))
+            taken = account.microseconds().to_bytes(8, "little")
+            messages.send(self._connection, EXIT, code.to_bytes(4, "little", signed=True), taken)
         # The zygote counts the time of processes that were waited for.
         isolation.stop()
         if self._memory is not None:

@@ -18,7 +18,6 @@ import contextlib
 import gc
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -30,7 +29,7 @@ from typing import NoReturn
 from tileiras import __version__, code_archive, forked_memory
 from tileiras.codegen import guard
 from tileiras.local_lock import locked, unlock
-from tileiras.server import loaded, messages, protocol, request
+from tileiras.server import account, loaded, messages, protocol, request
 from tileiras.server.protocol import EXIT, FACTS, MET, PREPARE, RETIRED, RUN, STATUS, STOP
 
 MOST_REQUESTS = 192
@@ -60,7 +59,8 @@ SPARE, WORKING, DONE = "spare", "working", "done"
 class Child:
     """A forked process, and the zygote's end of what it talks over."""
 
-    __slots__ = ("pid", "control", "guarded", "announcements", "client", "state", "is_heard", "is_prepared")
+    __slots__ = ("pid", "control", "guarded", "announcements", "client", "state", "is_heard", "is_prepared",
+                 "process", "since")  # fmt: skip
 
     def __init__(
         self, pid: int, control: socket.socket, guarded: socket.socket, announcements: int, state: str
@@ -72,6 +72,9 @@ class Child:
         self.announcements = announcements
         self.client: socket.socket | None = None
         """The connection of the request that it works on."""
+        self.process: int | None = None
+        """The process of that client, also when it has its answer."""
+        self.since = 0.0
         self.state = state
         self.is_heard = True
         """Whether it may still say something."""
@@ -112,6 +115,7 @@ class Zygote:
         self._spares = min(4, len(os.sched_getaffinity(0)))
         self._ending = False
         self._requests = 0
+        self._account = account.Account()
         self._began = time.time()
         self._last = time.monotonic()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -310,6 +314,7 @@ class Zygote:
         elif kind == RUN:
             self._requests += 1
             child.state, child.client = WORKING, client
+            child.process, child.since = int(fields[0]), time.monotonic()
         elif client is not None:
             with client, contextlib.suppress(OSError):
                 self._answer(kind, client)
@@ -326,11 +331,13 @@ class Zygote:
 
     def _answer(self, kind: bytes, client: socket.socket) -> None:
         """What a client asks of the service itself; raises OSError where it does not wait for it."""
+        before = account.own_seconds()
         client.settimeout(0)
         if kind == STOP:
             self._end()
         if kind in (STATUS, STOP):
             messages.send(client, FACTS, json.dumps(self.facts()).encode())
+        self._account.set_aside(before)
 
     def _client_gone(self, child: Child) -> None:
         """Its command was ended, or has heard from the child itself."""
@@ -342,7 +349,7 @@ class Zygote:
         gone: list[Child] = []
         while True:
             try:
-                pid, status, _ = os.wait4(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 break
             if pid == 0:
@@ -354,6 +361,8 @@ class Zygote:
             if child is not None:
                 gone.append(child)
                 self._bury(child, status)
+                if child.process is not None:
+                    self._account.add(child.process, time.monotonic() - child.since, usage)
         if self._guard is None and (gone or self._children):
             # Somebody has ended it.  What has ended meanwhile may have left something, too.
             with contextlib.suppress(OSError):
@@ -388,10 +397,6 @@ class Zygote:
 
     def facts(self) -> dict[str, object]:
         """What `tileiras-server status` shows; times in seconds, memory in KiB."""
-        own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-        times = [own.ru_utime, own.ru_stime, children.ru_utime, children.ru_stime]
-        if self._guard is not None:  # which ends with this process, and was not waited for
-            times.append(_processor_seconds(self._guard[0]))
         running = sum(child.state == WORKING for child in self._children.values())
         return {
             "pid": os.getpid(),
@@ -402,19 +407,9 @@ class Zygote:
             "requests": self._requests,
             "running": running,
             "ending": self._ending,
-            "processor_seconds": sum(times),
-            "memory": own.ru_maxrss,
             "pages": len(self._memory),
+            **self._account.facts(None if self._guard is None else self._guard[0]),
         }
-
-
-def _processor_seconds(number: int) -> float:
-    """Of a process that runs (proc(5), /proc/PID/schedstat)."""
-    try:
-        with open(f"/proc/{number}/schedstat", encoding="ascii") as file:
-            return int(file.read().split()[0]) / 1e9
-    except (OSError, ValueError):
-        return 0.0
 
 
 def remove(directory: int, name: str, inode: int) -> None:
