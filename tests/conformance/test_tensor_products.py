@@ -16,7 +16,6 @@ GPU = "sm_100"
 
 WITHOUT = {
     "matmul f16 32x32x32": "tcgen05.mma has 64 rows and 8 columns, 128 and 16 at least, the dot 32 x 32",
-    "batched 2x64x64x64": "tcgen05.mma is not used for batches",
 }
 """The kernels whose dots warps multiply, and what their remarks say."""
 

@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from tests.kernels.dots import dot
-from tests.kernels.views import DTYPES, ONE, Kernel, View, entry, names, operations, whole_numbers, zeros
+from tests.kernels.batches import product
+from tests.kernels.views import Kernel, names, operations
 from tileiras.dialects import nv_tileas, scf
 
 ATOMS = {"sm_80": "m16n8k", "sm_90": "wgmma", "sm_100": "tcgen05", "sm_120": "m16n8k"}
-
-
-def product(tiles=(1, 64, 64, 32), element="f16", steps=3, start="zeros", per_step=0) -> Kernel:
-    """C[1] = A[1] @ B[1] by tiles, of arrays of three matrices that end within a tile; each step adds a number."""
-    batch, m, n, k = tiles
-    sizes = m - 3, n - 8, k * steps - 8
-    shapes = [(3, sizes[0], sizes[2]), (3, sizes[2], sizes[1]), (3, sizes[0], sizes[1])]
-    a, b = (
-        View(name, tile, element, shape, padding="zero")
-        for name, tile, shape in (("a", (batch, m, k), shapes[0]), ("b", (batch, k, n), shapes[1]))
-    )
-    c = View("c", (batch, m, n), "f32", shapes[2], padding="zero")
-    body = [
-        ONE,
-        f"%steps = constant <i32: {steps}> : tile<i32>",
-        zeros("c", c.tile) if start == "zeros" else c.load("c", "%one, %zero, %zero"),
-        f"%sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %c) -> ({c.tile}) {{",
-        a.load("a", "%one, %zero, %i"),
-        b.load("b", "%one, %i, %zero"),
-        dot("next", "a", "b", "acc", (a.tile, b.tile, c.tile)),
-        f"%more = constant <f32: {per_step}.0> : {c.tile}" if per_step else "",
-        f"%s = addf %next, %more rounding<nearest_even> : {c.tile}" if per_step else "",
-        f"continue {'%s' if per_step else '%next'} : {c.tile}",
-        "}",
-        c.store("sum", "%one, %zero, %zero", token="%k_c" if start != "zeros" else ""),
-    ]
-    left, right = (whole_numbers(shape, element, seed) for seed, shape in enumerate(shapes[:2], 1))
-    before = whole_numbers(shapes[2], "f32", 3)
-    after = before.copy()
-    found = left[1].astype(np.float64) @ right[1].astype(np.float64)
-    after[1] = found + per_step * steps + (before[1] if start == "loaded" else 0)
-    return Kernel(entry([a, b, c], body), (left, right), (before,), (after.astype(DTYPES["f32"]),))
 
 
 def ranks(kernel: Kernel, gpu_name: str, **options) -> tuple[list[int], list[list[int]]]:
@@ -85,6 +52,8 @@ def test_what_the_loop_computes_of_a_sum_has_the_batch(gpu_name):
     kernel.check(gpu_name)
 
 
-def test_batches_of_several_stay():
-    tiles = (2, 64, 64, 32)
-    assert ranks(product(tiles), "sm_100") == ([3], [[3]])
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
+def test_batches_of_several_stay_where_warps_multiply(gpu_name):
+    kernel = product((2, 64, 64, 32))
+    assert ranks(kernel, gpu_name) == ([3], [[3]])
+    assert ATOMS[gpu_name] in kernel.check(gpu_name).text

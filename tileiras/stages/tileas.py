@@ -58,6 +58,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision("tileas-order-tile-blocks", "loops have the bounds that the program gives them", {}, True, True),
     Decision("tileas-plan-cta", "before all others: all that follows is about what one CTA does", optional=True),
     Decision("tileas-join-mask-bounds", "masks are of whole tiles, and slices of them are cut alike", optional=True),
+    Decision("tileas-slice-batches", "slices of a CTA's share are what the next row folds", optional=True),
     Decision(
         "tileas-fold-unit-batches", "dots are of matrices before anything looks for their instructions", optional=True,
     ),  # fmt: skip
@@ -148,6 +149,7 @@ AGENTS = (names.AGENT_SWITCH,)
 WORKS_ON: Mapping[str, tuple[str, ...]] = {
     CLUSTER_TILE_BLOCKS: TILEAA_DOTS,
     "tileas-order-tile-blocks": LOOPS,
+    "tileas-slice-batches": TILEAA_DOTS,
     "tileas-fold-unit-batches": TILEAA_DOTS,
     "tileas-legalize-scaled-dot": TILEAA_DOTS,
     "tileas-fit-tensor-memory": TILEAA_DOTS,

@@ -1,0 +1,33 @@
+"""`tileas-slice-batches`: dots of batches are loops over matrices, where wgmma or tcgen05.mma multiplies these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class SliceBatches(FunctionPass):
+    name = "tileas-slice-batches"
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "loops over matrices in the place of batches whose matrices wgmma or tcgen05.mma multiplies"
+    keeps = "values, the order of writes"
+
+    warpgroups: bool = True
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects.nv_tileaa import BlockScaledMmaOp, DotOp
+
+        if not self.warpgroups or not gpu.has("wgmma") and not gpu.has("tcgen05"):
+            return
+        ranks = (op.result.type.shape[:-2] for op in func.walk() if type(op) in (DotOp, BlockScaledMmaOp))
+        if any(batch and batch != (1,) for batch in ranks):
+            from tileiras.slicing.batches import slice_batches
+
+            slice_batches(func, gpu, context.engine)
