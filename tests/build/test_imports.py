@@ -10,9 +10,9 @@ from tileiras.build.fingerprint import CodeBase
 
 LAYERS = [
     {
-        "code_archive", "diagnostics", "expected_diagnostics", "extras", "files", "forked_memory", "gf2", "html_table",
-        "lazy", "local_lock", "local_socket", "named_tuple", "process_state", "progress", "remarks",
-        "requirements", "",
+        "code_archive", "compiled_modules", "diagnostics", "expected_diagnostics", "extras", "files", "forked_memory",
+        "gf2", "html_table", "lazy", "local_lock", "local_socket", "named_tuple", "process_state", "progress",
+        "remarks", "requirements", "",
     },
     {"ir"},
     {"dialects"},

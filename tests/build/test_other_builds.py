@@ -1,5 +1,6 @@
 """The CMake package and Meson's generator: built by the real tools, what changed and nothing else."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -18,6 +19,10 @@ pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ comp
 NINJA = pytest.param("Ninja", marks=pytest.mark.skipif(shutil.which("ninja") is None, reason="no ninja"))
 MAKE = pytest.param("Unix Makefiles", marks=pytest.mark.skipif(shutil.which("make") is None, reason="no make"))
 HAS_CMAKE = pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
+HAS_MESON = pytest.mark.skipif(
+    importlib.util.find_spec("mesonbuild") is None or None in (shutil.which("ninja"), shutil.which("pkg-config")),
+    reason="no meson, ninja or pkg-config",
+)
 CMAKE = os.path.dirname(tileiras.cmake_folder())
 
 LISTED = ["saxpy: sm_80 PTX", "saxpy: sm_90 PTX", "relu_add_2d: sm_80 PTX", "relu_add_2d: sm_90 PTX"]
@@ -148,9 +153,8 @@ def test_cmake_builds_what_changed(example, generator):
                                "object relu_add_2d_images", "object saxpy_images"]  # fmt: skip
 
 
-@pytest.mark.skipif(shutil.which("ninja") is None or shutil.which("pkg-config") is None, reason="no ninja, pkg-config")
+@HAS_MESON
 def test_meson_builds_what_changed(example):
-    pytest.importorskip("mesonbuild")
     example.run("meson", "setup", "build", "--pkg-config-path", tileiras.pkgconfig_folder())
     follow_edits(example)
 
@@ -167,9 +171,8 @@ def test_cmake_builds_the_same_through_the_service(served, generator):
     assert json.loads(served.control("status", "--json"))["requests"] == EDITED
 
 
-@pytest.mark.skipif(shutil.which("ninja") is None or shutil.which("pkg-config") is None, reason="no ninja, pkg-config")
+@HAS_MESON
 def test_meson_builds_the_same_through_the_service(served):
-    pytest.importorskip("mesonbuild")
     served.run("meson", "setup", "build", "--pkg-config-path", tileiras.pkgconfig_folder())
     follow_edits(served)
     assert json.loads(served.control("status", "--json"))["requests"] == EDITED
@@ -184,6 +187,14 @@ def twice(x, y):
     ct.store(y, (ct.bid(0),), ct.load(x, (ct.bid(0),), (TILE,)) * 2.0)
 
 TILEIRAS_EXPORT = {"twice": (twice, "f32[?]", "f32[?]")}
+"""
+
+MAIN_OF_TWICE = """\
+#include "twice.h"
+int main() {
+  if (twice::twice_kernel.image_count != 2 || twice::twice_needs[0].block[0] != 256) return 1;
+  return twice::twice(nullptr, 1, 1, nullptr, 1, 1, {1}) ? 0 : 2;
+}
 """
 
 LIBRARY = """\
@@ -204,9 +215,7 @@ def test_what_cutile_python_imports_is_followed_and_public_headers_reach_who_lin
     folder.write("CMakeLists.txt", LIBRARY)
     folder.write("sizes.py", "TILE = 128\n")
     folder.write("twice.py", PYTHON_SOURCE)
-    folder.write("main.cpp", '#include "twice.h"\nint main() {\n'
-                 "  if (twice::twice_kernel.image_count != 2 || twice::twice_needs[0].block[0] != 256) return 1;\n"
-                 "  return twice::twice(nullptr, 1, 1, nullptr, 1, 1, {1}) ? 0 : 2; }\n")  # fmt: skip
+    folder.write("main.cpp", MAIN_OF_TWICE)
     folder.configure(generator, "-DTILEIRAS_GPU=sm_90")
     assert folder.build() == ["kernels twice", "link app", "link libkernels", "object main", "object twice_images"]
     images = (folder.path / "build/tileiras/kernels/twice_images.cpp").read_text()
@@ -214,6 +223,37 @@ def test_what_cutile_python_imports_is_followed_and_public_headers_reach_who_lin
     assert folder.build() == []
     folder.write("sizes.py", "TILE = 256\n")
     assert folder.build() == ["kernels twice", "link app", "link libkernels", "object twice_images"]
+    assert folder.build() == []
+
+
+MESON = """\
+project('app', 'cpp', default_options: ['cpp_std=c++17'])
+kernels = generator(
+  find_program('tileiras-embed'), output: ['@BASENAME@.h', '@BASENAME@_images.cpp'], depfile: '@BASENAME@.d',
+  arguments: [
+    '--gpu-name=sm_90', '--emit=ptx,cubin', '--num-warps=8', '--header=@OUTPUT0@', '--source=@OUTPUT1@',
+    '--depfile=@DEPFILE@', '@INPUT@',
+  ],
+)
+executable('app', 'main.cpp', kernels.process('twice.py'), dependencies: dependency('tileiras'))
+"""
+
+
+@HAS_MESON
+@pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
+def test_meson_follows_what_cutile_python_imports(folder):
+    """By the generator's depfile."""
+    folder.write("meson.build", MESON)
+    folder.write("sizes.py", "TILE = 128\n")
+    folder.write("twice.py", PYTHON_SOURCE)
+    folder.write("main.cpp", MAIN_OF_TWICE)
+    folder.run("meson", "setup", "build", "--pkg-config-path", tileiras.pkgconfig_folder())
+    assert folder.build() == ["kernels twice", "link app", "object main", "object twice_images"]
+    assert folder.build() == []
+    folder.write("sizes.py", "# as it was\nTILE = 128\n")
+    assert folder.build() == ["kernels twice"]
+    folder.write("sizes.py", "TILE = 256\n")
+    assert folder.build() == ["kernels twice", "link app", "object twice_images"]
     assert folder.build() == []
 
 

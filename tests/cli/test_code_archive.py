@@ -14,6 +14,7 @@ import pytest
 import tileiras
 from tileiras import code_archive
 from tileiras.code_archive import Archive
+from tileiras.codegen import libdevice
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the archive needs users")
 
@@ -94,6 +95,37 @@ def test_nothing_is_written_where_nothing_shall_be_kept(tmp_path, monkeypatch, c
     (tmp_path / "k.mlir").write_text(KERNEL)
     compiled(tmp_path, Path(tileiras.__file__).parents[1], **changes)
     assert not list(tmp_path.rglob("code"))
+
+
+def prepared(root: Path) -> subprocess.CompletedProcess[str]:
+    """`tileiras-cache prepare` of an installation, as a container image runs it."""
+    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "TILEIRAS_CACHE_DIR": "off"}
+    command = [sys.executable, "-m", "tileiras.cli.tileiras_cache", "prepare"]
+    return subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(libdevice.find() is None, reason="no libdevice")
+@pytest.mark.parametrize("changes", [{"TILEIRAS_CACHE_DIR": "off"}, {"TILEIRAS_CACHE_MODE": "off"}])
+def test_a_prepared_installation_compiles_no_module(tmp_path, copy, changes):
+    """Where nothing may be kept, as in containers."""
+    changes = {"PYTHONDONTWRITEBYTECODE": "1", **changes}
+    refused = prepared(copy)
+    assert refused.returncode == 1 and refused.stderr.startswith(f"error: unable to write '{copy}")
+    assert len(compiled(tmp_path, copy, **changes)[0]) > 150
+    for blocked in copy.rglob("__pycache__"):
+        blocked.unlink()
+    done = prepared(copy)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{sum(1 for _ in copy.rglob('*.py'))} modules compiled\n")
+    first, product = compiled(tmp_path, copy, **changes)
+    assert first == set()
+    # An edit is compiled again, in every process.
+    edited = copy / "tileiras" / "stages" / "ptx.py"
+    with edited.open("a") as file:
+        file.write("\n# edited\n")
+    os.utime(edited, ns=(0, 10**18))
+    for _ in range(2):
+        assert compiled(tmp_path, copy, **changes) == ({"tileiras.stages.ptx"}, product)
 
 
 # ---- a small package -------------------------------------------------------------------------------------------------

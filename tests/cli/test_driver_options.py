@@ -4,9 +4,9 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+import both_ways
 import pytest
 from invocations import KERNEL
 
@@ -36,7 +36,7 @@ def test_a_link_is_written_through(kernel, tmp_path):
 
 def test_standard_output_is_no_file_to_replace(kernel, tmp_path):
     with open(tmp_path / "shown", "wb") as file:
-        run = [sys.executable, "-m", "tileiras.cli.tileiras", kernel, "--gpu-name=sm_90", "--emit=ptx"]
+        run = [*both_ways.command("tileiras"), kernel, "--gpu-name=sm_90", "--emit=ptx"]
         path = os.path.dirname(os.path.dirname(tileiras.__file__))
         subprocess.run([*run, "-o", "/dev/stdout"], stdout=file, check=True, env={**os.environ, "PYTHONPATH": path})
     assert os.path.islink("/dev/stdout") and b".visible .entry k" in (tmp_path / "shown").read_bytes()
@@ -111,6 +111,7 @@ def test_the_module_is_printed_after_the_pass_named(kernel, capsys):
     assert dumps(capsys.readouterr().err) == ["convert-tileaa-to-tileas", "dce"]
 
 
+@pytest.mark.in_process
 def test_what_a_failed_pass_leaves_is_printed(kernel, capsys, monkeypatch):
     from tileiras.diagnostics import CompileError
     from tileiras.passes.dce import DeadCodeElimination
@@ -289,6 +290,7 @@ def test_what_watches_a_compilation_does_so_together_and_changes_nothing(kernel,
     assert os.path.exists("k.tileas.mlir") and not os.path.exists("reproducer.mlir")
 
 
+@pytest.mark.in_process
 def test_what_watches_a_compilation_that_fails_says_where_and_what_was_left(kernel, capsys, monkeypatch):
     """A pass that leaves something invalid: its snapshot, the verifier's words, the reproducer, and the times."""
     from tileiras.passes.dce import DeadCodeElimination
@@ -331,6 +333,7 @@ def test_a_refused_operation_of_bytecode_is_named_when_nothing_says_its_line(tmp
     assert last == "error: failed to compile Tile IR program"
 
 
+@pytest.mark.in_process
 def test_columns_of_python_are_those_of_the_bytecode():
     from tileiras.cli.messages import render_for_bytecode
     from tileiras.diagnostics import Diagnostic, Severity

@@ -1,10 +1,12 @@
 """cuTile Python with our command in the place of the vendor's: it finds it, tries it, compiles, and reads errors."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import both_ways
 import pytest
 
 from tileiras.codegen import toolkit
@@ -55,8 +57,8 @@ except Exception as error:
 """
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+@pytest.fixture(scope="module", params=["off", "auto"] if sys.platform == "linux" else ["off"])
+def folder(request, tmp_path_factory) -> Path:
     """Where the script has run, with our command first on PATH; what it printed is in `said`."""
     if toolkit.find_program("ptxas") is None:
         pytest.skip("no ptxas")
@@ -64,15 +66,25 @@ def folder(tmp_path_factory) -> Path:
     commands = folder / "bin"
     commands.mkdir()
     program = commands / "tileiras"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m tileiras.cli.tileiras "$@"\n')
+    command = " ".join(shlex.quote(word) for word in both_ways.command("tileiras"))
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec {command} "$@"\n')
     program.chmod(0o755)
     (folder / "kernels.py").write_text(KERNELS + SCRIPT)
     environment = {**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
-                   "CUDA_TILE_CACHE_DIR": "off", "CUDA_TILE_TEMP_DIR": str(folder)}  # fmt: skip
+                   "CUDA_TILE_CACHE_DIR": "off", "CUDA_TILE_TEMP_DIR": str(folder),
+                   "TILEIRAS_SERVER": request.param}  # fmt: skip
+    before = 0
+    if request.param == "auto":
+        service = request.getfixturevalue("service_of_commands")
+        environment["XDG_RUNTIME_DIR"] = str(service.runtime)
+        before = service.facts()["requests"]
     done = subprocess.run(
         [sys.executable, "kernels.py"], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    if request.param == "auto":
+        # Its versions, what each of them takes of bytecode, and the kernels.
+        assert service.facts()["requests"] >= before + 4
     (folder / "said").write_text(done.stdout)
     return folder
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 
+import both_ways
 import numpy as np
 import pytest
 from invocations import KERNEL
@@ -51,9 +52,9 @@ def run(line: str) -> int:
 def process(line: str, **how) -> subprocess.CompletedProcess:
     """A command as a process of its own."""
     name, *words = line.split(" ")
-    module = COMMANDS[name].__name__
+    program = COMMANDS[name].__name__.rpartition(".")[2].replace("_", "-")
     environment = {**os.environ, "PYTHONPATH": PACKAGE, "TILEIRAS_CACHE_DIR": "off"}
-    return subprocess.run([sys.executable, "-m", module, *words], check=False, env=environment, **how)
+    return subprocess.run([*both_ways.command(program), *words], check=False, env=environment, **how)
 
 
 def contents(folder) -> dict[str, bytes]:
@@ -307,6 +308,7 @@ def test_a_place_that_is_none_is_one_diagnostic(folder, capsys, line, place, rea
     assert not (folder / "out").exists()
 
 
+@pytest.mark.in_process
 def test_what_is_protected_stays_as_it_is(folder):
     """Neither a file that may not be written nor one in a folder that may not; the superuser may do both."""
     (folder / "closed").mkdir()
@@ -377,6 +379,7 @@ def no_dce(monkeypatch):
     monkeypatch.setattr(DeadCodeElimination, "run", fail)
 
 
+@pytest.mark.in_process
 def test_every_part_of_a_file_is_in_its_trace_and_the_first_failure_in_the_reproducer(folder, capsys, no_dce):
     (folder / "parts.mlir").write_text("\n// -----\n".join(F32.replace("@m", name) for name in ("@a", "@b")))
     options = "--split-input-file --mlir-pass-pipeline-crash-reproducer=r.mlir"
@@ -392,6 +395,7 @@ def test_every_part_of_a_file_is_in_its_trace_and_the_first_failure_in_the_repro
 
 @pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize("place, reason", [("nowhere/r", "No such file or directory"), ("/dev/full", "No space left")])
+@pytest.mark.in_process
 def test_a_reproducer_that_cannot_be_written_hides_no_failure(folder, capsys, no_dce, place, reason, form):
     option = f"--mlir-pass-pipeline-crash-reproducer={place} --diagnostics={form}"
     for line in (f"tileiras k.mlir --gpu-name=sm_80 -o out {option}", f"opt k.mlir --dce -o out {option}"):
@@ -405,6 +409,7 @@ def test_a_reproducer_that_cannot_be_written_hides_no_failure(folder, capsys, no
 # ---- the module itself -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_process
 def test_inputs_are_compared_in_either_order(folder):
     outputs = Outputs()
     output = outputs.writes("k.mlir", "the output")
@@ -416,6 +421,7 @@ def test_inputs_are_compared_in_either_order(folder):
     assert output.problem() is None and not output.is_stream
 
 
+@pytest.mark.in_process
 def test_files_are_written_by_functions_as_well_and_none_is_left_when_they_fail(folder):
     outputs = Outputs()
     first, second = outputs.writes("first", "first"), outputs.writes("second", "second")
@@ -432,6 +438,7 @@ def test_files_are_written_by_functions_as_well_and_none_is_left_when_they_fail(
     assert contents(folder) == {"first": b"data", "k.mlir": F32.encode(), "second": b"more"}
 
 
+@pytest.mark.in_process
 def test_remarks_that_cannot_be_written_hide_no_failure(folder, capsys, no_dce, monkeypatch):
     """The disk is full when the failure is told."""
     from tileiras.cli import messages

@@ -66,6 +66,7 @@ def compiled() -> str:
     ("local", 20, "store_ptr_tko leaves the 80 bytes of the memory that its pointers are derived from"),
     ("local", -1, "store_ptr_tko leaves the 80 bytes of the memory that its pointers are derived from"),
 ])  # fmt: skip
+@pytest.mark.in_process
 def test_an_access_outside_is_reported_with_its_place(compiled, entry, index, problem):
     arguments = [np.arange(20, dtype=np.float32), np.int32(20), np.int16(index)]
     if not problem:
@@ -76,12 +77,14 @@ def test_an_access_outside_is_reported_with_its_place(compiled, entry, index, pr
 
 
 @pytest.mark.parametrize("entry, index", [("partition", 3), ("promised", 4), ("gather", -1)])
+@pytest.mark.in_process
 def test_the_interpreter_finds_the_same_accesses_wrong(entry, index):
     arguments = [np.arange(20, dtype=np.float32), np.int32(20), np.int16(index)]
     with pytest.raises(sim.InterpreterError, match="index space|rules out"):
         sim.interpret(ACCESSES, entry, (1, 1, 1), arguments)
 
 
+@pytest.mark.in_process
 def test_places_are_part_of_what_is_sanitized():
     moved = tileiras.compile("\n" + ACCESSES, gpu_name="sm_90", sanitize="memcheck", source_name="k.mlir").text
     assert f"k.mlir:{LINES['partition'] + 1}:" in _strings(moved)

@@ -109,6 +109,7 @@ def test_the_driver_is_told_what_the_vendors_compiler_tells_it(ptxas, tmp_path, 
 
 
 @pytest.mark.parametrize("gpu, register", [("sm_89", "%ctaid"), ("sm_90", "%clusterid"), ("sm_120", "%clusterid")])
+@pytest.mark.in_process
 def test_tile_blocks_are_clusters_where_there_are_any(gpu, register):
     text = tileiras.compile(BLOCK.replace("CTAS", "1"), gpu_name=gpu, tile_launch=True).text
     assert f"{register}.x" in text and f"{register.replace('%', '%n')}.x" in text
@@ -118,6 +119,7 @@ def test_tile_blocks_are_clusters_where_there_are_any(gpu, register):
     assert memory.tolist() == [2] * 6
 
 
+@pytest.mark.in_process
 def test_no_parameter_is_hidden_and_no_memory_dynamic():
     made = tileiras.compile("examples/matmul_f32.mlir", gpu_name="sm_90", tile_launch=True)
     (kernel,) = made.kernels
@@ -141,6 +143,7 @@ def test_kernels_of_one_module_have_memories_of_their_own(ptxas, tmp_path):
 
 
 @pytest.mark.parametrize("release, hint", [("12.9.86", True), ("13.1.80", True), ("13.2.1", False), ("unknown", False)])
+@pytest.mark.in_process
 def test_an_old_ptxas_is_named_as_the_reason(tmp_path, capsys, monkeypatch, release, hint):
     from tileiras.codegen import ptxas
     from tileiras.diagnostics import CompileError

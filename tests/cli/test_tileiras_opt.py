@@ -100,6 +100,7 @@ def test_output_goes_to_a_file(tmp_path, capsys):
         ("// expected-error {{never}}", 1),
     ],
 )
+@pytest.mark.in_process
 def test_expected_diagnostics(comment, failures):
     try:
         parse_module(comment, "t.mlir")
@@ -175,6 +176,7 @@ class Break(Pass):
                 inner.results[0].type = parse_type("!cuda_tile.tile<8xi32>")
 
 
+@pytest.mark.in_process
 def test_passes_are_verified_between_unless_not_asked_for(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(passes, "lookup_pass", lambda name: Break)
     text = "cuda_tile.module @m {\n  entry @k(%a: tile<i32>) {\n    %0 = addi %a, %a : tile<i32>\n    return\n  }\n}\n"
@@ -185,6 +187,7 @@ def test_passes_are_verified_between_unless_not_asked_for(tmp_path, capsys, monk
     assert (code, err) == (0, "")
 
 
+@pytest.mark.in_process
 def test_the_command_verifies_between_passes_when_asked(tmp_path, capsys, monkeypatch):
     from tileiras.cli import tileiras
     from tileiras.passes.cse import CommonSubexpressionElimination
@@ -208,6 +211,7 @@ def test_the_command_verifies_between_passes_when_asked(tmp_path, capsys, monkey
     assert "error: between-pass verifier rejected IR after 'cse'" in err
 
 
+@pytest.mark.in_process
 def test_a_mistake_of_a_pass_is_an_error_that_names_it(tmp_path, capsys, monkeypatch):
     from tileiras.passes.dce import DeadCodeElimination
 

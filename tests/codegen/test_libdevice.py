@@ -226,7 +226,8 @@ def test_the_command_prepares_the_library_that_is_found(device_library, monkeypa
 
     monkeypatch.setattr(bitcode_library, "prepared_folder", str(tmp_path / "bitcode"))
     assert tileiras_cache.main(["prepare"]) == 0
-    path = capsys.readouterr().out.strip()
+    modules, path = capsys.readouterr().out.splitlines()
+    assert modules.endswith(" modules compiled") and int(modules.split()[0]) > 300
     monkeypatch.setattr(isolation, "call", None)  # nothing is asked of LLVM
     again = libdevice.find(store=bitcode_library.MemoryStore())
     assert path == again._prepared_path() and again.closure(["__nv_expf"]) == device_library.closure(["__nv_expf"])

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from serving import KERNEL
 
+from tileiras.codegen import libdevice
 from tileiras.server import protocol
 from tileiras.server.loaded import Snapshot
 
@@ -98,3 +100,38 @@ def test_what_other_commands_need_is_not_loaded():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["tileiras.cli." + name.replace("-", "_") for name in sorted(protocol.PROGRAMS)]
+
+
+LIBDEVICE = """\
+import sys
+from tileiras.codegen import bitcode_library, isolation
+from tileiras.server import loaded
+bitcode_library.prepared_folder = "/nonexistent"
+if sys.argv[1] == "service":
+    loaded.preload()
+called, whole = [], isolation.call
+def call(function, **given):
+    called.append(function)
+    return whole(function, **given)
+isolation.call = call
+from tileiras.cli.tileiras import main
+code = main([sys.argv[2], "--gpu-name=sm_90", "--emit=ptx", "-o", sys.argv[3]])
+print(code, called.count("disassemble"))
+"""
+
+
+def test_a_request_has_libdevice_of_the_service(tmp_path):
+    """Where no store keeps it, a process of its own takes the library apart, and a child of the service does not."""
+    if libdevice.find() is None:
+        pytest.skip("no libdevice")
+    (tmp_path / "k.mlir").write_text(KERNEL)
+    made = []
+    for process, taken_apart in (("own", 1), ("service", 0)):
+        words = [process, str(tmp_path / "k.mlir"), str(tmp_path / f"{process}.ptx")]
+        environment = {**os.environ, "TILEIRAS_CACHE_DIR": "off"}
+        done = subprocess.run(
+            [sys.executable, "-c", LIBDEVICE, *words], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.stdout == f"0 {taken_apart}\n", done.stderr
+        made.append((tmp_path / f"{process}.ptx").read_bytes())
+    assert made[0] == made[1]

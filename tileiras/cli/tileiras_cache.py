@@ -2,7 +2,8 @@
 
 Works on the store of the checkout that it is called in, TILEIRAS_CACHE_DIR, or the user's cache directory, as builds
 do.
-`prepare` is for who installs the compiler where no store is: it has libdevice taken apart beside the package.
+`prepare` is for who installs the compiler where no store is: it has the package's modules compiled, and libdevice taken
+apart beside them.
 Exit codes: 0, 1 for a command line that cannot be read, a kernel that is not known or a file that cannot be written, 3
 when damage was found.
 """
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("path", parents=[common], help="print the store's directory")
     why = commands.add_parser("why", parents=[common], help="what differed when the stages of a kernel last ran")
     why.add_argument("kernel", help="a source file, an entry, or an artifact's path without its suffix")
-    prepare = commands.add_parser("prepare", help="take libdevice apart for processes without a store")
+    prepare = commands.add_parser("prepare", help="for processes without a store: modules and libdevice")
     prepare.add_argument("--libdevice", metavar="FILE", help="the library, or a toolkit root; default: the one found")
     prepare.add_argument("--json", action="store_true", help="answer in JSON")
     why.add_argument("--build", metavar="DIR", default="build", help="the build directory; default build")
@@ -97,6 +98,7 @@ def _maintain(command: str, directory: str, size: int | None, json: bool) -> int
 
 
 def _prepare(option: str | None, json: bool) -> int:
+    from tileiras import compiled_modules
     from tileiras.codegen import libdevice, toolkit
     from tileiras.codegen.llvm_identity import LIBDEVICE
 
@@ -106,6 +108,7 @@ def _prepare(option: str | None, json: bool) -> int:
         print(f"error: could not find libdevice.bc: {hint}", file=sys.stderr)
         return USAGE
     try:
+        modules = compiled_modules.compile_package()
         path = library.prepare()
     except OSError as error:
         print(f"error: unable to write '{error.filename}': {error.strerror}", file=sys.stderr)
@@ -113,7 +116,7 @@ def _prepare(option: str | None, json: bool) -> int:
     except RuntimeError as error:
         print(f"error: {library.path} is no bitcode: {error}", file=sys.stderr)
         return USAGE
-    _print({"file": path}, json, path)
+    _print({"file": path, "modules": modules}, json, f"{modules} modules compiled\n{path}")
     return 0
 
 

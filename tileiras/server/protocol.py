@@ -75,14 +75,15 @@ PROGRAMS = ("tileiras", "tileiras-embed", "tileiras-opt", "tileiras-translate")
 
 _STARTUP_VARIABLES = ("PYTHON", "LC_", "LANG", "LD_", "DYLD_", "MALLOC_", "GLIBC_", "ASAN_")
 """Beginnings of the names of variables that Python or its libraries read when they start: another value is another
-service."""
+service.  An empty one is none, as it is for them: cuTile Python starts commands with an LD_LIBRARY_PATH of its own,
+which may be empty."""
 
 
 def identity() -> bytes:
     """Which services can answer for this process: the same code, run by the same Python in the same way."""
     start = [
         f"{name}={value}" for name, value in sorted(os.environ.items())
-        if name.startswith(_STARTUP_VARIABLES)
+        if value and name.startswith(_STARTUP_VARIABLES)
     ]  # fmt: skip
     parts = (
         VERSION, __version__, os.path.dirname(os.path.abspath(__file__)), sys.executable, sys.version, sys.prefix,

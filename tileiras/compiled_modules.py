@@ -1,0 +1,31 @@
+"""The package's modules, compiled beside their sources for processes that may not, or must not, write them there."""
+
+from __future__ import annotations
+
+import os
+
+
+def compile_package(folder: str = os.path.dirname(os.path.abspath(__file__))) -> int:
+    """Has every module below a folder compiled as Python does when it loads it; how many there are.
+
+    Also where Python itself writes none, as `PYTHONDONTWRITEBYTECODE` says.  Raises OSError for one that cannot be
+    written.
+    """
+    import compileall
+    import py_compile
+
+    count = 0
+    for path, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(names):
+            if not name.endswith(".py"):
+                continue
+            source = os.path.join(path, name)
+            # It compiles what is not compiled yet, and says nothing of why it could not.
+            if not compileall.compile_file(source, quiet=2):
+                try:
+                    py_compile.compile(source, doraise=True)
+                except py_compile.PyCompileError:
+                    continue  # whoever loads it is told
+            count += 1
+    return count
