@@ -151,8 +151,7 @@ def faults(found: Sequence[Row]) -> Iterator[tuple[Row, str]]:
 # ---- what is compiled ----------------------------------------------------------------------------------------------
 
 
-def _front_end(checkout: Path, folder: str, target: str) -> Iterator[Kernel]:
-    real_sizes.prepare(checkout)
+def _front_end(folder: str, target: str) -> Iterator[Kernel]:
     gpu = rates.gpu(GPUS.get(target, "B200"))
     for name, make in front_end_launches(gpu.name):
         path = os.path.join(folder, f"{target}_{re.sub(r'[^A-Za-z0-9]+', '_', name)}.tileirbc")
@@ -230,11 +229,13 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--most", type=int, default=sys.maxsize)
     parser.add_argument("files", nargs="*")
     given = parser.parse_args(arguments)
+    if given.samples:
+        real_sizes.prepare(given.samples)
     kept, found = Kept(given.rows), []
     with tempfile.TemporaryDirectory() as folder:
         files = [] if given.samples and not given.files else _few_of_each(collect(folder, given.files), given.most)
         for target in given.targets.split(","):
-            more = list(_front_end(given.samples, folder, target)) if given.samples else []
+            more = list(_front_end(folder, target)) if given.samples else []
             for kernel in [*files, *more]:
                 for plan in [*given.plans, *([REFERENCE] if given.reference else [])]:
                     done = kept.get((kernel.name, target, plan))

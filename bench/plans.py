@@ -16,6 +16,7 @@ PLANS: dict[str, Plan] = {
     "overlap-boxes": {"pipeline_strategy": "unspecialize", "v2_opt_level": 1, "tensor_maps": "host"},
     "agents": {"pipeline_strategy": "warp-specialize"},
     "agents-boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"},
+    "agents-device-boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "device"},
     "light": {"pipeline_strategy": "warp-specialize", "rrt_size_threshold": 0},
     "light-boxes": {"pipeline_strategy": "warp-specialize", "rrt_size_threshold": 0, "tensor_maps": "host"},
     "clusters": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host", "num_ctas": 2},
@@ -23,8 +24,9 @@ PLANS: dict[str, Plan] = {
 }
 """Options of `tileiras.compile`: what is chosen without any, loads where they stand, loads that run ahead in plain
 rings, in boxes of tensor maps that the host makes or the device, the same with operations of several iterations at a
-time, loads by an agent, by an agent in boxes, both without overlapping iterations, in boxes with two CTAs for each tile
-block, and what the compiler's rule makes of it with one (`default` is the same without boxes)."""
+time, loads by an agent, by an agent in boxes of either kind, by an agent without overlapping iterations, in boxes with
+two CTAs for each tile block, and what the compiler's rule makes of it with one (`default` is the same without
+boxes)."""
 
 
 def plans(names: str) -> dict[str, Plan]:

@@ -17,9 +17,9 @@ from tileiras.sim import EmulationError, emulate
 MAPS = ("none", "host")
 STEPS = 3
 GPU = "sm_90"
-WITH_AGENTS = ("auto", "agents", "agents-boxes", "light", "light-boxes")
+WITH_AGENTS = ("auto", "agents", "agents-boxes", "agents-device-boxes", "light", "light-boxes", "clusters")
 """Of these plans; by `default`, without boxes, warps whose products are of wgmma copy as well as others would."""
-EVERY = ("none", "default", "plain", "boxes", "overlap", "overlap-boxes", *WITH_AGENTS)
+EVERY = tuple(PLANS)
 
 
 def product(**options) -> Matmul:
@@ -81,6 +81,64 @@ def returning(condition: str) -> Kernel:
 def test_a_return_ahead_of_the_loop(condition, plan):
     kernel = returning(condition)
     kernel.emulated(kernel.compiled(GPU, emit="ptx", **PLANS[plan]), 1)
+
+
+def leaving(steps: int) -> Kernel:
+    """The product, in a loop that the block leaves behind so many steps; it returns from there if they are all."""
+    made = product()
+    text = made.text()
+    loop = f"""%sum = loop iter_values(%i = %zero, %acc = %c) : tile<i32>, {made.c.tile} -> {made.c.tile} {{
+      %last = constant <i32: {steps}> : tile<i32>
+      %ends = cmpi equal %i, %last, signed : tile<i32> -> tile<i1>
+      if %ends {{
+        %all = cmpi equal %last, %steps, signed : tile<i32> -> tile<i1>
+        if %all {{
+          return
+        }}
+        break %acc : {made.c.tile}
+      }}"""
+    head = next(line for line in text.split("\n") if "%sum = for" in line)
+    next_round = f"%more = addi %i, %one : tile<i32>\ncontinue %more, %next : tile<i32>, {made.c.tile}"
+    text = text.replace(head, loop).replace(f"continue %next : {made.c.tile}", next_round)
+    kernel = made.kernel(text, lambda a, b: a[:, : 64 * steps] @ b[: 64 * steps])
+    return kernel if steps < STEPS else kernel._replace(expected=kernel.outputs)
+
+
+@pytest.mark.parametrize("plan", EVERY)
+@pytest.mark.parametrize("steps", [1, STEPS])
+def test_an_exit_inside_of_the_loop(steps, plan):
+    kernel = leaving(steps)
+    kernel.interpreted()
+    kernel.emulated(kernel.compiled(GPU, emit="ptx", **PLANS[plan]), 1)
+
+
+def leaving_around(rounds: int) -> Kernel:
+    """Rounds that all do the product and store it; the block returns from the loop around, and stores nothing else."""
+    made = product()
+    text = made.text()
+    start, end = text.index("%sum = for"), text.rindex("return")
+    around = f"""%rounds = constant <i32: {rounds}> : tile<i32>
+    loop iter_values(%t = %zero) : tile<i32> {{
+      %ends = cmpi equal %t, %rounds, signed : tile<i32> -> tile<i1>
+      if %ends {{
+        return
+      }}
+      """
+    behind = """%later = addi %t, %one : tile<i32>
+      continue %later : tile<i32>
+    }
+    %end_again = store_view_tko weak %c, """
+    again = made.c.store("c").partition("%c, ")[2]
+    kernel = made.kernel(text[:start] + around + text[start:end] + behind + again + "\n    " + text[end:])
+    return kernel if rounds else kernel._replace(expected=kernel.outputs)
+
+
+@pytest.mark.parametrize("plan", EVERY)
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_a_return_from_a_loop_around(rounds, plan):
+    kernel = leaving_around(rounds)
+    kernel.interpreted()
+    kernel.emulated(compiled(kernel, plan), 1)
 
 
 @pytest.mark.parametrize("plan", EVERY)

@@ -139,7 +139,8 @@ def _judge(program: Program, target: str, ptx: str, metadata: dict[str, Any], se
     try:
         if toolkit.find_program("ptxas") is not None:
             ptxas.assemble(ptx, target)
-        program.run(lambda given: emulate(ptx, program.entry, program.grid, given, metadata=metadata, seed=seed))
+        program.run(lambda given: emulate(ptx, program.entry, program.grid, given, metadata=metadata, seed=seed,
+                                          leader=seed % 32))  # fmt: skip
     except (AssertionError, CompileError, SimulationError) as error:
         return f"{type(error).__name__}: {error}".strip()
     return ""
@@ -196,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--match", help="kernels whose name has this in it; empty: all")
     parser.add_argument("--random", type=int, default=0, metavar="COUNT", help="so many random programs")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="of the random programs")
-    parser.add_argument("--seed", type=int, default=1, help="of the order of warps")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of warps, and which lane is elected")
     parser.add_argument("--figures", type=Path, metavar="FILE")
     parser.add_argument("--jobs", type=int, default=1)
     _options = parser.parse_args(arguments)

@@ -170,10 +170,13 @@ class Kernel(NamedTuple):
         self._compare(found)
 
     def emulated(self, artifact: tileiras.Artifact, seed: int | None = 0, ptx: str | None = None) -> None:
-        """The emulator leaves what is expected, to the bit; with `ptx` in place of the artifact's."""
+        """The emulator leaves what is expected, to the bit; with `ptx` in place of the artifact's.  The seed says in
+        which order warps go on, and which lane `elect.sync` names."""
         found = [array.copy() for array in self.outputs]
+        arguments = [*map(_raw, self.inputs), *found]
+        leader = 0 if seed is None else (seed + 8) % 32
         metadata = artifact.kernels[0].metadata
-        emulate(ptx or artifact.text, "k", self.grid, [*map(_raw, self.inputs), *found], metadata=metadata, seed=seed)
+        emulate(ptx or artifact.text, "k", self.grid, arguments, metadata=metadata, seed=seed, leader=leader)
         self._compare(found)
 
     def check(self, gpu_name: str, **options) -> tileiras.Artifact:

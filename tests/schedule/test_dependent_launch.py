@@ -7,22 +7,10 @@ import re
 import pytest
 
 import tileiras
+from bench.plans import PLANS
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.tensor_maps import Arrays
 
-PLANS = {
-    "serial": {"pipeline_strategy": "none"},
-    "ring": {"pipeline_strategy": "unspecialize"},
-    "boxes": {"pipeline_strategy": "unspecialize", "tensor_maps": "host"},
-    "boxes by maps of the kernel": {"pipeline_strategy": "unspecialize", "tensor_maps": "device"},
-    "chosen by rule": {},
-    "chosen by rule, with boxes": {"tensor_maps": "host"},
-    "overlapping": {"pipeline_strategy": "unspecialize", "v2_opt_level": 2, "tensor_maps": "host"},
-    "agents": {"pipeline_strategy": "warp-specialize"},
-    "light agents": {"pipeline_strategy": "warp-specialize", "rrt_size_threshold": 0},
-    "light agents and boxes": {"pipeline_strategy": "warp-specialize", "rrt_size_threshold": 0, "tensor_maps": "host"},
-    "agents and boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"},
-}
 READS = re.compile(r"\bld\.(?:\w+\.)*global|cp\.async\.c[ag]|cp\.async\.bulk\.tensor\S*shared::cta\.global")
 
 

@@ -55,7 +55,7 @@ def fence_columns(func: aa.FuncOp) -> None:
                 if isinstance(later, tileas.TensorDotOp) and _meet(dot.a, later.buffer):
                     later.attributes["fenced"] = UnitAttr()
             for store in [op for op in moves if isinstance(op, tileas.TensorStoreOp) and op.buffer is dot.a]:
-                if loops[store] & loops[dot] and not _is_behind_load(store):
+                if loops[store] & loops[dot] and not (_is_behind_load(store) or _knows(store)):
                     store.attributes["overwrites"] = UnitAttr()
 
     for dot in writes:
@@ -77,12 +77,12 @@ def _is_of_pipe(op: Any) -> bool:
     return True
 
 
-def _knows(load: tileas.TensorLoadOp | tileas.TensorScaleOp) -> bool:
+def _knows(move: tileas.TensorLoadOp | tileas.TensorScaleOp | tileas.TensorStoreOp) -> bool:
     """Whether the waits since another load of the block, which has a fence, are for no group that is later than the
     wait before that one: there are such for the sake of an mbarrier's phases."""
     waits: list[tileas.TensorWaitOp] = []
     other: Operation | None = None
-    op = load.prev
+    op = move.prev
     while op is not None:
         if op.regions and any(inner.name.startswith(names.TENSOR_MEMORY) for inner in op.walk()):
             return False

@@ -150,6 +150,17 @@ def test_elect_and_activemask(kernel):
     assert (shuffled(kernel, text) == np.where(LANE > 29, 0xC0000000, 0)).all()
 
 
+def test_any_lane_may_be_elected_of_those_that_come(kernel):
+    out = np.zeros(64, np.uint32)
+    text = "mov.u32 %r3, 0; elect.sync %r4|%p1, {}; @%p1 mov.u32 %r3, 1;shl.b32 %r4, %r4, 8; or.b32 %r3, %r3, %r4;"
+    for mask, leader, elected in ((0xFFFFFFFF, 5, 5), (0xFFFFFFFF, 31, 31)):
+        emulate(exchange(kernel, text.format(mask), threads=64), "k", 1, [VALUES, out], leader=leader)
+        assert (out == np.where(np.arange(64) % 32 == elected, 1, 0) + 256 * elected).all()
+    # Of eight lanes the first one behind the last.
+    emulate(exchange(kernel, text.format(0xFF), threads=8), "k", 1, [VALUES, out], leader=20)
+    assert (out[:8] == (np.arange(8) == 0)).all()
+
+
 def test_the_last_warp_may_be_short(kernel):
     out = np.zeros(64, np.uint32)
     text = "redux.sync.add.u32 %r3, %r1, 0xFF;"

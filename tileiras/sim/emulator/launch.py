@@ -78,6 +78,7 @@ def emulate(
     blocks: Sequence[int] | None = None,
     multiply: bool = True,
     journal: Journal | None = None,
+    leader: int = 0,
 ) -> EmulationResult:
     """Run ``entry`` of the PTX text over ``grid`` (in thread blocks, x first) and update ``args``' arrays in place.
 
@@ -104,7 +105,8 @@ def emulate(
     waits for the phase.  ``blocks`` are the only ones to run, whole clusters, by their positions in the order of
     clusters (x first, the blocks of a cluster next to each other).  Without ``multiply`` products of tensor cores are
     checked as ever, but leave their accumulators as they are: for recordings, where values do not matter.  ``journal``
-    keeps what the launch overwrites, so that it can be undone.
+    keeps what the launch overwrites, so that it can be undone.  `elect.sync` names the first lane of its mask from
+    ``leader`` on: a machine may have any, so that code which is right is so for each.
 
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or
     misaligned, a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid
@@ -131,6 +133,7 @@ def emulate(
         recorder,
         _chosen(blocks, shapes),
         multiply,
+        leader,
     )
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()

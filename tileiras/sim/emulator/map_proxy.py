@@ -218,8 +218,10 @@ def _decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
             used = tensor_map.USED // 4
             resolve(group, item, "shared", spans[1][:used], _WORD, False, lanes[:used], 4)
             read(group, item, loaded)
-            (stored,) = resolve(group, item, "global", spans[0], _WORD, True, np.full(lanes.size, thread), 4)
-            values = np.concatenate([each.data[each.index] for each in loaded])
+            # To global memory each has copied all of it (PTX ISA, "tensormap.cp_fenceproxy"): two stand for them.
+            writers = np.repeat(lanes[:2], lanes.size)
+            (stored,) = resolve(group, item, "global", np.tile(spans[0], 2), _WORD, True, writers, 4)
+            values = np.tile(np.concatenate([each.data[each.index] for each in loaded]), 2)
             if group.launch.races is not None:
                 group.launch.races.write(group, item, stored, values)
             else:

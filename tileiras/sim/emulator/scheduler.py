@@ -62,6 +62,7 @@ class Launch:
         recorder: Recorder | None = None,
         blocks: Sequence[int] | None = None,
         multiply: bool = True,
+        leader: int = 0,
     ) -> None:
         self.program = program
         self.memory = memory
@@ -80,6 +81,8 @@ class Launch:
         self.blocks = blocks
         """Which blocks run, by position in the order of clusters; all when None."""
         self.multiply = multiply
+        self.leader = leader
+        """`elect.sync` names the first lane from this one on, the same each time (PTX ISA, "elect.sync")."""
         self.races: RaceChecker | None = None
         self.steps = 0
         self.fruitless_waits = 0

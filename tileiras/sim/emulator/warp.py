@@ -243,7 +243,7 @@ def decode_redux(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
 @instruction("elect")
 def decode_elect(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """The leader is the lowest lane of the member mask."""
+    """The leader is whichever lane of the member mask the machine likes, the same for the same mask."""
     modifiers.take("sync")
     d, members_operand = decoder.operands(2)
     members = _mask_operand(decoder, members_operand)
@@ -253,7 +253,12 @@ def decode_elect(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
     def step(group: WarpGroup) -> None:
         _check_members(group, item, members)
-        leader = _per_member_set(group, members, lambda lanes: lanes.argmax(1), np.uint32)
+        first = group.launch.leader
+
+        def lead(lanes: np.ndarray) -> np.ndarray:
+            return (np.roll(lanes, -first, axis=1).argmax(1) + first) % 32
+
+        leader = _per_member_set(group, members, lead, np.uint32)
         if slot is not None:
             group.write(slot, leader)
         group.write(flag, leader == group.lane)
