@@ -83,6 +83,7 @@ def assemble(
     *,
     opt_level: int = 3,
     line_info: bool = False,
+    extended_shared: bool = False,
     options: Sequence[str] = (),
     host: bytes | None = None,
     timeout: float | None = None,
@@ -92,6 +93,7 @@ def assemble(
 ) -> Assembled:
     """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
 
+    `extended_shared` allows more than 48 KB of static shared memory, which is the link's word and not the assembler's;
     `options` are further ptxas arguments, `host` is the host's object file, `timeout` in seconds; warnings go to
     `engine`; `meanwhile` is called while the library works.  Raises CompileError with the assembler's own words.
     """
@@ -99,6 +101,7 @@ def assemble(
     # The library has levels 0 and 3, its assembler all of ptxas'.
     words += ["-O0"] if opt_level == 0 else [] if opt_level == 3 else [f"-Xptxas=--opt-level={opt_level}"]
     words += ["-lineinfo"] if line_info else []
+    words += ["--enable-extended-smem=true"] if extended_shared else []
     words += [f"-Xptxas={option}" for option in options]
     try:
         (cubin, said, errors), _ = isolation.call(

@@ -62,6 +62,12 @@ def _host_object(module: ptx.PtxModule, options: StageOptions, context: StageCon
     return None if platform is None else host_code.host_object(kernels, *platform)
 
 
+def _is_tile_launch(text: str) -> bool:
+    """Whether PTX is for tile launches, whose shared memory is static: assemblers limit that to 48 KB unless told
+    otherwise."""
+    return f"\n.language {TILE_LANGUAGE}\n" in text
+
+
 def _by_library(
     text: str, module: ptx.PtxModule, host: bytes | None, options: StageOptions, context: StageContext
 ) -> ptxas.Assembled:
@@ -70,9 +76,9 @@ def _by_library(
     nvjitlink.check(options, context.location)
     return nvjitlink.assemble(
         text, module.target,
-        opt_level=options.opt_level, line_info=options.lineinfo, options=options.ptxas_options, host=host,
-        timeout=options.child_timeout or None, engine=context.engine, location=context.location,
-        meanwhile=context.meanwhile,
+        opt_level=options.opt_level, line_info=options.lineinfo, extended_shared=_is_tile_launch(text),
+        options=options.ptxas_options, host=host, timeout=options.child_timeout or None, engine=context.engine,
+        location=context.location, meanwhile=context.meanwhile,
     )  # fmt: skip
 
 
@@ -85,9 +91,8 @@ def _by_program(
     flags = ["--device-debug"] if full else ["--generate-line-info"] if options.lineinfo else []
     if options.sanitize is not None:
         flags += ["--sanitize", options.sanitize, "--g-tensor-memory-access-check"]
-    tile_launch = f"\n.language {TILE_LANGUAGE}\n" in text
+    tile_launch = _is_tile_launch(text)
     if tile_launch:
-        # Shared memory of a tile launch is static, which ptxas limits to 48 KB unless told otherwise.
         flags += ["--enable-extended-smem", "true"]
     try:
         return ptxas.assemble(
