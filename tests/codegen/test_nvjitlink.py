@@ -26,6 +26,9 @@ CODE = 0.6, 1.4
 LONGER = {("sm_80", "argmax"): 2.3}
 """Entries whose code for a link is longer than that on one GPU."""
 
+MORE_REGISTERS = {("sm_100", "matmul_f32"): 2.4}
+"""Entries that take more than `REGISTERS` there: 95 instead of 42."""
+
 REGISTERS = 0.75, 2.0
 """Between what ratios registers do: those of code for a link are allocated otherwise."""
 
@@ -114,7 +117,8 @@ def test_an_example_is_the_same_kernel_by_both(ptxas, library, name, gpu):
         resources = found[entry]
         assert {name: resources[name] for name in SAME} == {name: expected[name] for name in SAME}
         assert resources["shared"] - expected["shared"] in (0, RESERVED)
-        assert REGISTERS[0] <= resources["registers"] / expected["registers"] <= REGISTERS[1]
+        most = MORE_REGISTERS.get((gpu, entry), REGISTERS[1])
+        assert REGISTERS[0] <= resources["registers"] / expected["registers"] <= most
         longest = LONGER.get((gpu, entry), CODE[1])
         assert CODE[0] <= second.size(f".text.{entry}") / first.size(f".text.{entry}") <= longest
         for attribute in LAUNCH:
