@@ -27,7 +27,7 @@ from tileiras.targets.sm import (
 )
 
 from .pipe_model import Unchecked, order_errors
-from .pipes import PipeUses, agent_of, pipe_errors, warpgroup_errors
+from .pipes import PipeUses, agent_of, is_multicast, pipe_errors, warpgroup_errors
 from .warpgroup_turns import TURNS, barriers_of
 
 Finding = tuple[Operation, str]
@@ -76,6 +76,11 @@ def _errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
         yield from _barrier_errors(switch, counts)
         yield from _warpgroup_errors(switch, uses, compute)
     yield from pipe_errors(func, uses, gpu)
+    if any(pipe.ctas is not None or any(map(is_multicast, users)) for pipe, users in uses.pipes.items()):
+        from .cluster_pipes import cluster_errors  # loaded for such pipes only
+
+        for pipe, users in uses.pipes.items():
+            yield from cluster_errors(pipe, users, gpu)
 
 
 def agent_warps(op: Operation, func: aa.FuncOp) -> int:

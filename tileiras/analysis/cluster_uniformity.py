@@ -9,10 +9,23 @@ from tileiras.analysis.incoming import incoming
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import BlockArgument, Operation, Pure, TensorType, Value
+from tileiras.dialects.nv_tileas import names
+from tileiras.ir import BlockArgument, IntegerAttr, Operation, Pure, TensorType, Value, i32
 
 _OWN = (aa.GetCtaRankOp, aa.AtomicRMWOp, aa.AtomicCASOp, aa.TiledAtomicRMWOp, tileas.AllocaOp)
 """What gives each CTA a value of its own."""
+
+LEAST_BYTES = 16 << 10
+"""Of a tile that tile blocks share.  Each stage costs the agent that loads a fence, which waits for L2, and arrivals in
+the other CTA, about 460 cycles; what it saves is half of the tile's time, 26 to 30 bytes a cycle and SM of an H200
+where all read at once.  By the model, sharing 8 KiB makes attention of 64 heads over 4,096 positions, 64x64, d 64, 11 %
+slower, and 16 KiB makes the same with d 128 27 % faster."""
+
+
+def pays(load: Any) -> bool:
+    """Whether the tile of a load has as many bytes as make a copy for several tile blocks faster."""
+    tile = load.data.type
+    return tile.num_elements * tile.element_type.width >= 8 * LEAST_BYTES
 
 
 class ClusterUniformity:
@@ -51,9 +64,99 @@ class ClusterUniformity:
                     pending.append(source)
         return True
 
-    def _is_own(self, op: Operation | None) -> bool:
+    def is_shared(self, load: Any) -> bool:
+        """Whether a load is one whose copies the CTAs of a cluster share: always, or where it may be the same, in the
+        place of which none beside it always is."""
+        if self.is_same(load):
+            return True
+        beside = (op for op in load.parent.operations if isinstance(op, aa.TiledLoadOp))
+        return pays(load) and self.may_be_same(load) and not any(map(self.is_same, beside))
+
+    def is_same(self, load: Any) -> bool:
+        """Whether a load brings the same tiles to all CTAs of a cluster."""
+        return self.is_reached_alike(load) and all(map(self.is_common, (load.view, *load.coords)))
+
+    def may_be_same(self, load: Any) -> bool:
+        """Whether the tile blocks of a cluster, and all of them alike, can tell at run time if a load brings the same
+        tile to them, and whether it may: each computes the coordinates of all."""
+        if not self._of_blocks or not self.is_common(load.view):
+            return False
+        tiles = self.loop_over_tiles(load)
+        if tiles is None and not self.is_reached_together(load):
+            return False
+        counter = None if tiles is None else tiles.induction_variable
+        own = [each for each in load.coords if not self.is_common(each)]
+        return bool(own) and all(is_told(each, counter) and not self._is_another(each, counter) for each in own)
+
+    def loop_over_tiles(self, op: Operation) -> scf.ForOp | None:
+        """The loop around an operation by which each tile block takes every nth tile, beginning with that of its own
+        number along x, where all come to the operation equally often in a round of it."""
+        found: scf.ForOp | None = None
+        around = op.parent_op
+        while around is not None and not isinstance(around, aa.FuncOp):
+            if not all(map(self.is_common, _decides(around))):
+                if found is not None or not self.takes_every_nth(around):
+                    return None
+                found = around  # type: ignore[assignment]
+            around = around.parent_op
+        return found
+
+    def takes_every_nth(self, op: Operation) -> bool:
+        """Whether an operation is a loop over the numbers from that of the tile block along x to one that is the same
+        for all, by how many tile blocks there are along x: each number is a round of one tile block."""
+        if not isinstance(op, scf.ForOp) or op.unsignedCmp is not None or op.induction_variable.type is not i32:
+            return False
+        begin, step = _unassumed(op.lower_bound), _unassumed(op.step)
+        if not isinstance(begin, aa.GetProgramIdOp) or begin.axis.value != "x" or begin.neighbor is not None:
+            return False
+        counts = isinstance(step, aa.GetNumProgramsOp) and step.axis.value == "x"
+        return counts and self.is_common(op.upper_bound)
+
+    def is_told_of(self, own: Value, *told: Value) -> bool:
+        """Whether numbers are what the tile blocks of a cluster, by rank, compute where another number is the own
+        one."""
+        return all(self._is_of(rank, own, each) for rank, each in enumerate(told))
+
+    def _is_of(self, rank: int, own: Value, told: Value) -> bool:
+        if own is told:
+            return self.is_common(own)
+        op, other = own.defining_op, told.defining_op
+        if other is not None and other.name == names.NEIGHBOR_COUNTER:
+            return other.counter is own and other.neighbor.value == rank  # type: ignore[attr-defined]
+        if op is None or other is None or op.regions:
+            return False
+        if op.name != other.name or len(op.operands) != len(other.operands):
+            return False
+        attributes = dict(op.attributes)
+        if isinstance(op, aa.GetProgramIdOp) and op.axis.value == "x":
+            attributes["neighbor"] = IntegerAttr(rank, i32)
+        return attributes == dict(other.attributes) and all(
+            self._is_of(rank, *each) for each in zip(op.operands, other.operands)
+        )
+
+    def _is_another(self, value: Value, counter: Value | None) -> bool:
+        """Whether a number is another one for each tile block: its number along x, or the counter of a loop over tiles,
+        with the same added to it or taken from it for all, or by the same factor."""
+        op: Any = value.defining_op
+        if value is counter or isinstance(op, aa.GetProgramIdOp):
+            return True
+        if isinstance(op, (aa.AssumeOp, arith.ExtSIOp, arith.ExtUIOp)):
+            return self._is_another(op.operands[0], counter)
+        if not isinstance(op, (arith.AddIOp, arith.SubIOp, arith.MulIOp)):
+            return False
+        own = [each for each in op.operands if not self.is_common(each)]
+        others = [each for each in op.operands if each not in own]
+        if isinstance(op, arith.MulIOp) and not all(map(arith.constant_integer, others)):
+            return False
+        return len(own) == 1 and self._is_another(own[0], counter)
+
+    def _is_own(self, op: Any) -> bool:
         if isinstance(op, aa.GetProgramIdOp):
             return self._of_blocks and op.axis.value == "x" and op.neighbor is None
+        counter = op.counter if op is not None and op.name in (names.NEIGHBOR_COUNTER, names.IS_SAME_TILE) else None
+        if counter is not None:
+            # All tile blocks tell the same of a loop over tiles.
+            return not self.takes_every_nth(counter.block.parent_op)  # type: ignore[attr-defined]
         return isinstance(op, _OWN)
 
     def is_reached_alike(self, op: Operation) -> bool:
@@ -63,6 +166,14 @@ class ClusterUniformity:
             return True
         loop = op.parent_op
         return isinstance(loop, scf.ForOp) and self.trips_are_known(loop) and self.is_common(loop.lower_bound)
+
+    def is_reached_where(self, op: Operation, together: Value) -> bool:
+        """Whether all CTAs come to an operation in the rounds for which a condition, which is the same for all, says
+        that tile blocks have the same tile."""
+        if not self.is_common(together) or self.is_reached_together(op):
+            return self.is_common(together)
+        loop = self.loop_over_tiles(op)
+        return loop is not None and _holds_in_rounds_of(together, loop.induction_variable)
 
     def trips_are_known(self, loop: scf.ForOp) -> bool:
         """Whether each tile block of a cluster can tell how often the others run a loop of the function's own block: it
@@ -75,13 +186,45 @@ class ClusterUniformity:
         return all(slice_of_numbers(bound) is not None for bound in (loop.lower_bound, loop.upper_bound))
 
 
-def slice_of_numbers(value: Value) -> list[Operation] | None:
-    """The operations that a number is computed by, of arguments and the tile block's place in the grid, in an order in
-    which each stands behind what it uses; None where anything else decides it."""
+def _unassumed(value: Value) -> Operation | None:
+    """The operation that gives a number, of which something may be assumed."""
+    op = value.defining_op
+    return _unassumed(op.operand) if isinstance(op, aa.AssumeOp) else op
+
+
+def _holds_in_rounds_of(condition: Any, counter: Value) -> bool:
+    """Whether a condition holds only in rounds, of the loop of this counter, that all tile blocks of a cluster have."""
+    op = condition.defining_op
+    if isinstance(op, arith.OrIOp):
+        return all(_holds_in_rounds_of(each, counter) for each in op.operands)
+    return op is not None and op.name == names.IS_SAME_TILE and op.counter is counter
+
+
+_DIVISIONS = (
+    arith.DivSIOp, arith.DivUIOp, arith.CeilDivSIOp, arith.CeilDivUIOp, arith.FloorDivSIOp, arith.RemSIOp, arith.RemUIOp
+)  # fmt: skip
+
+
+def is_told(value: Value, counter: Value | None) -> bool:
+    """Whether a tile block may compute a number for others, which do so in any case: a division that stands in a loop
+    or a branch may be by zero where that is not run.  `counter`: of a loop over tiles, which is taken as given."""
+    blocks = (None if counter is None else counter.parent_block,)
+    steps = slice_of_numbers(value, counter)
+    return steps is not None and not any(
+        isinstance(op, _DIVISIONS) and op.parent not in blocks and not isinstance(op.parent_op, aa.FuncOp)
+        for op in steps
+    )
+
+
+def slice_of_numbers(value: Value, counter: Value | None = None) -> list[Operation] | None:
+    """The operations that a number is computed by, of arguments, the tile block's place in the grid and `counter`, in
+    an order in which each stands behind what it uses; None where anything else decides it."""
     found: dict[Operation, None] = {}
 
     def visit(current: Value) -> bool:
         op = current.defining_op
+        if current is counter:
+            return True
         if op is None:
             return isinstance(current.block.parent_op, aa.FuncOp)  # type: ignore[attr-defined]
         if op in found:
@@ -100,6 +243,8 @@ def _sources(value: Value) -> list[Value]:
     """What a value is computed of, and what decides which of several it is."""
     is_argument = isinstance(value, BlockArgument)
     op: Any = value.block.parent_op if is_argument else value.defining_op  # type: ignore[attr-defined]
+    if op is not None and op.name in (names.NEIGHBOR_COUNTER, names.IS_SAME_TILE):
+        return [each for each in op.operands if each is not op.counter]
     if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
         if isinstance(op, scf.ForOp) and value is op.induction_variable:
             return [op.lower_bound, op.step]  # in the same round: how many there are is another question

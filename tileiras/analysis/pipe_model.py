@@ -146,8 +146,25 @@ def _line(op: Operation) -> str:
 
 
 def _check(programs: list[Block], decisive: Decisive, assumption: Assumption, uses: PipeUses) -> Finding | None:
-    """Raises TooLong and _TooMany."""
-    ctas = CTAS if any(pipe.ctas is not None for pipe in uses.pipes) else 1
+    """Raises TooLong and _TooMany.
+
+    CTAs of a cluster wait for each other at pipes that they fill together, and nowhere else.  Where there are others,
+    each CTA is looked at by itself, with all pipes, and then several with those: one that waits for ever waits for
+    another CTA, or for an agent of its own that does, or as it would without the others.
+    """
+    shared = {pipe for pipe in uses.pipes if pipe.ctas is not None}
+    if shared and len(shared) < len(uses.pipes):
+        return _check_ctas(programs, decisive, assumption, uses, 1) or _check_ctas(
+            programs, decisive, assumption, uses, CTAS, shared
+        )
+    return _check_ctas(programs, decisive, assumption, uses, CTAS if shared else 1)
+
+
+def _check_ctas(
+    programs: list[Block], decisive: Decisive, assumption: Assumption, uses: PipeUses, ctas: int,
+    only: set[CreatePipelineOp] | None = None,
+) -> Finding | None:  # fmt: skip
+    """What is wrong with so many CTAs; `only`: with what their agents do to these pipes."""
     try:
         runs = [
             Run(program, number, decisive, assumption, part, cta)
@@ -160,6 +177,8 @@ def _check(programs: list[Block], decisive: Decisive, assumption: Assumption, us
     for run in runs:
         if run.wrong:
             return run.wrong
+        if only is not None:
+            run.events = [event for event in run.events if event.where[0] in only]
     return _explore(runs, uses)
 
 
@@ -177,11 +196,13 @@ class _Counts:
             made: dict[Any, list[int | Fraction]] = {}
             for event in run.events:
                 if event.what == "arrive":
-                    made.update(((event.where, cta), [0]) for cta in _told(event.where, run.cta, ctas))
+                    made.update(((event.where, cta), [0]) for cta in _told(event, run.cta, ctas))
             for event in run.events:
-                arrived = event.where if event.what == "arrive" else None
-                for (where, _), line in made.items():
-                    line.append(line[-1] + (event.weight if where == arrived else 0))
+                told = _told(event, run.cta, ctas) if event.what == "arrive" else ()
+                # Who fills a stage alone does so for all who would.
+                weight = event.weight * (len(ctas) if event.alone else 1)
+                for (where, cta), line in made.items():
+                    line.append(line[-1] + (weight if where == event.where and cta in told else 0))
                 self._needed[event.where] = _needed(event, uses, ctas)
             self._made.append(made)
 
@@ -191,9 +212,10 @@ class _Counts:
         return int(arrived // self._needed[where])
 
 
-def _told(where: Where, own: int, ctas: range) -> Iterable[int]:
+def _told(event: Event, own: int, ctas: range) -> Iterable[int]:
     """The CTAs to whose mbarrier an arrival comes: all of them where they fill each other's stages."""
-    return ctas if isinstance(where[0], CreatePipelineOp) and _is_of_all(where) else (own,)
+    is_shared = isinstance(event.where[0], CreatePipelineOp) and _is_of_all(event.where) and not event.alone
+    return ctas if is_shared else (own,)
 
 
 def _is_of_all(where: Where) -> bool:
@@ -252,7 +274,7 @@ def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
                 return event.op, wrong
             if passes:
                 moved = True
-                following = _canonical((*state[:number], state[number] + 1, *state[number + 1 :]), ctas)
+                following = _canonical((*state[:number], _behind(run, state[number]), *state[number + 1 :]), ctas)
                 if following not in seen:
                     seen.add(following)
                     pending.append(following)
@@ -263,6 +285,13 @@ def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
             if left:
                 return left
     return None
+
+
+def _behind(run: Run, at: int) -> int:
+    """Where an agent is behind an event: behind a wait and the arrival that follows it, since others cannot tell one
+    that has passed from one that has not yet, and every wait is looked at in each state in which an agent is there."""
+    arrives = run.events[at].what == "wait" and at + 1 < len(run.events) and run.events[at + 1].what == "arrive"
+    return at + 1 + arrives
 
 
 def _passes(event: Event, cta: int, counts: _Counts, state: tuple[int, ...]) -> tuple[bool, str]:

@@ -15,7 +15,9 @@ from typing import Any, Literal
 from tileiras.dialects import arith, nvvm, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import YieldOp
+from tileiras.dialects.nv_tileas.neighbors import IsSameTileOp
 from tileiras.dialects.nv_tileas.pipes import (
     ConsumeOneOp,
     ConsumerReleaseOp,
@@ -54,6 +56,10 @@ ROUNDS: Key = "rounds"
 """Of the number of rounds behind which loops without a counter are taken to end, where their conditions do not say so
 before: of what agents compute alike, as of what a round loads, one number is assumed for all rounds."""
 
+NEVER, ALWAYS, BY_TURNS = range(3)
+"""What is assumed of whether tile blocks of a cluster have the same tile: in each round that all of them have, or in
+every other one.  The verifier sees to it that all find the same."""
+
 MOST_EVENTS = 4096
 """Of one agent."""
 
@@ -66,7 +72,8 @@ Closing = ProducerCommitOp | ConsumerReleaseOp | ProduceOneOp | ConsumeOneOp
 class Event(NamedTuple):
     """One step of an agent, or of a warpgroup of it.  Of an mbarrier, `parity` is the one that it waits for, and `turn`
     the number of the phase that it means; of a named barrier `turn` counts its own.  `weight`: arrivals, in agents, or
-    threads of a named barrier."""
+    threads of a named barrier.  `alone`: of a stage that CTAs of a cluster could fill together, in a round in which
+    each does so by itself."""
 
     op: Operation
     what: Literal["wait", "arrive"]
@@ -74,6 +81,7 @@ class Event(NamedTuple):
     parity: int = 0
     turn: int = 0
     weight: int | Fraction = 1
+    alone: bool = False
 
 
 class PipeIterator(NamedTuple):
@@ -248,6 +256,8 @@ class Decisive:
             for op in (inner for outer in program.operations for inner in outer.walk()):
                 if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)) and has_events(op):
                     pending += _controls(op)
+                elif isinstance(op, ProducerAcquireOp) and op.together is not None:
+                    pending.append(op.together)
         while pending:
             value = pending.pop()
             if value not in self.values:
@@ -264,6 +274,8 @@ class Decisive:
             return [each.value for each in carried]
         if not _computes(op):
             self.unknown[key_of(value)] = value
+            if op is not None and op.name == names.IS_SAME_TILE and op.counter is not None:
+                return [op.counter, op.counter.block.parent_op.upper_bound]
             return []
         if isinstance(op, aa.AssumeOp) and isinstance(op.predicate, aa.DivByAttr):
             self._scale_by(op.predicate.divisor)  # type: ignore[attr-defined]
@@ -294,11 +306,15 @@ def _controls(op: Choice) -> list[Value]:
 
 def candidates(key: Key, value: Value, scale: int, depth: int, ranges: RangeAnalysis) -> list[int]:
     """The numbers that are assumed for an unknown one: few, and enough for every stage to be used twice."""
+    if value.defining_op is not None and value.defining_op.name == names.IS_SAME_TILE:
+        return [NEVER, ALWAYS, BY_TURNS]
     if isinstance(value.type, IntegerType) and value.type.width == 1:
         return [0, 1]
     if any(isinstance(user, scf.ForOp) and user.step is value for user in value.users):
         return [1]
     low, high = ranges.range(value)
+    if key == _PLACE:
+        scale = 1  # what it is compared with, such as numbers of tiles, is counted one by one
     found = [scale * trips for trips in (0, 1, 2, 2 * depth + 1)]
     return [number for number in found if low <= number <= high] or [max(low, 0)]
 
@@ -327,6 +343,8 @@ class Run:
         self._turns: dict[Key, int] = {}
         self._values: dict[Value, Any] = {}
         self._held: dict[tuple[CreatePipelineOp, Side], list[int]] = {}
+        self._alone: dict[tuple[CreatePipelineOp, int], bool] = {}
+        """Whether this CTA alone fills a stage that others of its cluster could."""
         self._lives: dict[Any, int] = {}
         """How often each pipe has been destroyed: one in a loop is created and destroyed in every iteration."""
         self._warps = warps_of(program) // self.parts
@@ -474,8 +492,13 @@ class Run:
             self.wrong = self.wrong or (op, "acquires a stage as fresh that has been filled before")
         if produces and pipe.ctas is not None:
             free = pipe, at.stage, "free", where[3]
-            self._emit(Event(op, "arrive", free))
-            self._emit(Event(op, "wait", free, at.parity, self._turn(("wait", free))))
+            together = getattr(op, "together", None)
+            alone = together is not None and not self._number(together)
+            self._alone[pipe, at.stage] = alone
+            self._emit(Event(op, "arrive", free, alone=alone))
+            turn = self._turn(("wait", free))
+            if not alone:
+                self._emit(Event(op, "wait", free, at.parity, turn))
         self._held.setdefault((pipe, side), []).append(at.stage)
         return at.stage
 
@@ -492,7 +515,8 @@ class Run:
             return
         held.remove(stage)
         where = pipe, stage, "full" if produces else "empty", self._lives.get(pipe, 0)
-        self._emit(Event(op, "arrive", where, weight=self._share))
+        alone = produces and self._alone.get((pipe, stage), False)
+        self._emit(Event(op, "arrive", where, weight=self._share, alone=alone))
 
     def _close(self, op: ProducerCommitOp | ConsumerReleaseOp) -> None:
         if getattr(op, "last", None) is None:
@@ -518,6 +542,17 @@ class Run:
         stage = self._wait(op)
         self._block(op.body.block)
         self._arrive(op, stage)
+
+    def _compare_tiles(self, op: IsSameTileOp) -> None:
+        """The last tile block of a cluster has no round of a loop over tiles that another one has not."""
+        if op.result not in self._decisive:
+            return
+        assumed, turn = self._assumption[key_of(op.result)], self._turn(("compared", op))
+        same = assumed == ALWAYS or assumed == BY_TURNS and turn % 2 == 0
+        if op.counter is not None:
+            last = self._number(op.counter) + _CLUSTER - 1 - self.cta
+            same = same and last < self._number(op.counter.block.parent_op.upper_bound)  # type: ignore[attr-defined]
+        self._values[op.result] = int(same)
 
     def _named(self, op: Any) -> None:
         if isinstance(op, tileas.BarrierOp):
@@ -547,7 +582,7 @@ _RULES: dict[type[Operation], Callable[..., None]] = {
     ProduceOneOp: Run._whole, ConsumeOneOp: Run._whole, DestroyPipelineOp: Run._destroy,
     ProducerTailOp: Run._tail,
     scf.ForOp: Run._loop, scf.WhileOp: Run._while, scf.IfOp: Run._branch,
-    **dict.fromkeys(NAMED, Run._named),
+    IsSameTileOp: Run._compare_tiles, **dict.fromkeys(NAMED, Run._named),
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from tileiras.analysis.dots_in_flight import kind_of_readers
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.bulk_copies import (
@@ -47,7 +48,6 @@ from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.requirements import spelled
 from tileiras.targets import Target
-from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
 from tileiras.targets.pipe_protocol import (
     MOST_TRANSACTION_BYTES,
     PAIR,
@@ -144,6 +144,17 @@ def protocol_of(pipe: CreatePipelineOp) -> PipeProtocol:
     return PIPE_PROTOCOLS[pipe.kinds]
 
 
+def is_filled_alike(pipe: CreatePipelineOp, uses: PipeUses) -> bool:
+    """Whether the CTAs that fill each other's stages of a pipe do so in all rounds or in none: one condition, which no
+    loop decides again, is that of all."""
+    conditions = {getattr(op, "together", None) for op in uses.pipes[pipe] if isinstance(op, FILLS)}
+    if len(conditions) != 1:
+        return False
+    (condition,) = conditions
+    around: Operation | None = None if condition is None else condition.parent_block.parent_op
+    return not isinstance(around, (scf.ForOp, scf.WhileOp, scf.IfOp))
+
+
 class PipeUses:
     """The operations on each pipe of a function, and the agents that they are in."""
 
@@ -235,7 +246,6 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
     if not gpu.meets(protocol.requires):
         needs = spelled(protocol.requires)
         yield pipe, f"is filled by '{producer}' and drained by '{consumer}', which needs {needs}, not {gpu.name}"
-    yield from _cluster_errors(pipe, operations, gpu)
     if protocol.counts_bytes and pipe.stage_bytes > MOST_TRANSACTION_BYTES:
         yield pipe, f"moves {pipe.stage_bytes} bytes a stage, of which an mbarrier counts {MOST_TRANSACTION_BYTES}"
     for op in operations:
@@ -253,29 +263,9 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
                 )
 
 
-def _cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> Iterator[Finding]:
-    """Whether the CTAs that fill each other's stages are all of a cluster, and come to each stage equally often."""
-    shared = [op for op in operations if isinstance(op, TmaLoadOp) and op.multicast is not None]
-    if pipe.ctas is None:
-        yield from ((op, "copies to all CTAs of a cluster, on a pipe that one CTA fills") for op in shared)
-        return
-    from tileiras.analysis.cluster_uniformity import ClusterUniformity
-
-    func: Any = pipe.parent_op
-    if func.name != "nv_tileaa.func":
-        yield pipe, "is a pipe between CTAs, and expects to stand in the function's own block"
-        return
-    requires = BULK_COPY_ATOMS[BOX_MULTICAST].requires
-    if not gpu.meets(requires):
-        yield pipe, f"is a pipe between CTAs, which needs {spelled(requires)}, not {gpu.name}"
-    if pipe.num_ctas != tileas.cluster_size(func):
-        yield pipe, f"is a pipe between {pipe.num_ctas} CTAs, in a cluster of {tileas.cluster_size(func)}"
-    values = ClusterUniformity(func)
-    for op in operations:
-        if isinstance(op, FILLS) and not values.is_reached_together(op):
-            yield op, "is on a pipe between CTAs, and some of them come to it more often than others"
-        elif op in shared and not all(map(values.is_common, (op.desc, *op.coords))):
-            yield op, "copies to all CTAs of a cluster a tile that is not the same for all"
+def is_multicast(op: Operation) -> bool:
+    """Whether an operation copies to all CTAs of a cluster."""
+    return isinstance(op, TmaLoadOp) and op.multicast is not None
 
 
 def _kind_of(op: Operation) -> str | None:

@@ -96,11 +96,7 @@ def _shared_by_cluster(func: aa.FuncOp, target: Target) -> Callable[[Operation],
         return lambda load: False  # one of them does all of it
     values = ClusterUniformity(func)
 
-    def is_shared(load: Operation) -> bool:
-        where = (load.view, *load.coords)  # type: ignore[attr-defined]
-        return values.is_reached_alike(load) and all(map(values.is_common, where))
-
-    return is_shared
+    return values.is_shared
 
 
 UPDATE = "atom.global"

@@ -10,7 +10,7 @@ copies for itself where there is none, as for a grid that is no multiple of it. 
 
 from __future__ import annotations
 
-from tileiras.analysis.cluster_uniformity import ClusterUniformity
+from tileiras.analysis.cluster_uniformity import ClusterUniformity, pays
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
@@ -21,13 +21,6 @@ from .tile_block_order import may_hand_on
 
 BLOCKS = 2
 """Tile blocks of a cluster."""
-
-LEAST_BYTES = 16 << 10
-"""Of a tile that is shared.  Each stage costs the agent that loads a fence, which waits for L2, and arrivals in the
-other CTA, about 460 cycles; what it saves is half of the tile's time, 26 to 30 bytes a cycle and SM of an H200 where
-all read at once.  By the model, sharing 8 KiB makes attention of 64 heads over 4,096 positions, 64x64, d 64, 11 %
-slower, and 16 KiB makes the same with d 128 27 % faster."""
-
 
 def cluster_tile_blocks(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
     """Says of a function of nv_tileaa, in place, how many of its tile blocks may be a cluster, where loads of loops of
@@ -54,13 +47,13 @@ def cluster_tile_blocks(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
 def _is_shared(load: aa.TiledLoadOp, values: ClusterUniformity, alone: bool) -> bool:
     """Whether a load of a loop of products is the same for all tile blocks of a cluster; `alone`: of which an SM may
     have one, so that products of a loop that depend on each other overlap those of the next round."""
-    loop, tile = load.parent_op, load.data.type
-    if tile.num_elements * tile.element_type.width < 8 * LEAST_BYTES:
+    loop = load.parent_op
+    if not pays(load):
         return False
     if not isinstance(loop, scf.ForOp):
         return False
     dots = sum(isinstance(op, aa.DotOp) for op in loop.body.block.operations)
     if not dots or alone and dots > 1:
         return False
-    return values.is_reached_alike(load) and all(map(values.is_common, (load.view, *load.coords)))
+    return values.is_shared(load)
 

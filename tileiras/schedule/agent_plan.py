@@ -57,7 +57,7 @@ from .plain import DEFAULT_STAGES
 from .producer_slice import NotSeparable, ProducerSlice
 from .schedule_analysis import analysis_of, is_published
 from .staging import StagedLoad, staged_load
-from .tensor_boxes import box_refusal, comes_in_boxes, consumer_kind, ctas_of, keep_apart
+from .tensor_boxes import box_refusal, comes_in_boxes, consumer_kind, ctas_of, is_multicast, keep_apart
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -228,12 +228,15 @@ def _fill_alike(
     pipe: PipePlan, ring: PipePlan, loop: scf.ForOp, pipes: list[PipePlan], func: aa.FuncOp
 ) -> bool:
     """Whether as many CTAs fill the stages of both; or, in a loop with these pipes, each its own, in boxes, as often as
-    others of its cluster do."""
+    others of its cluster do, which fill all those of the ring together."""
     ctas = ctas_of(pipe.loads)
     if ctas == ctas_of(ring.loads):
         return True
+    values = ClusterUniformity(func)
+    if not all(all(map(values.is_common, each.load.coords)) for each in ring.loads if is_multicast(each)):
+        return False
     in_boxes = all(each.producer == BOXES for each in pipes)
-    return ctas == 1 and in_boxes and ClusterUniformity(func).trips_are_known(loop)
+    return ctas == 1 and in_boxes and values.trips_are_known(loop)
 
 
 def _contains(one: scf.ForOp, other: scf.ForOp) -> bool:

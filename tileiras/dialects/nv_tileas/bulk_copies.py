@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.arith import integer_like
+from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.ir import (
     AttrSizedOperandSegments,
     IntegerAttr,
@@ -19,6 +19,7 @@ from tileiras.ir import (
     attribute,
     i32,
     operand,
+    optional_operand,
     variadic_operand,
 )
 
@@ -80,7 +81,8 @@ class TmaLoadOp(Operation):
     written before the kernel begins.
 
     `multicast`: all CTAs of the pipe want the same tile.  Each copies its share of the boxes, and each box comes to the
-    same place in the shared memory of all.
+    same place in the shared memory of all; with `together` where that holds, which has had each of them acquire the
+    stage together with the others.  Else each copies the whole tile for itself.
     """
 
     name = "nv_tileas.async.tma_load"
@@ -88,16 +90,19 @@ class TmaLoadOp(Operation):
     desc = operand(TmaDescType)
     coords = variadic_operand(integer_like)
     token = operand(ProducerTokenType)
+    together = optional_operand(bool_like)
     buffer = attribute(_NUMBER, optional=True)
     multicast = attribute(UnitAttr, optional=True)
     assembly_format = (
-        "$desc `[` $coords `]` `into` $token (`buffer` `=` $buffer^)? attr-dict"
+        "$desc `[` $coords `]` `into` $token (`buffer` `=` $buffer^)? (`if` $together^)? attr-dict"
         " `:` type($desc) `,` `(` type($coords) `)`"
     )
 
     def verify_op(self) -> None:
         if len(self.coords) != len(self.desc.type.view.shape):
             raise VerifyError(f"expects {len(self.desc.type.view.shape)} coordinates, but got {len(self.coords)}")
+        if self.together is not None and self.multicast is None:
+            raise VerifyError("says when it copies to all CTAs, and does not")
 
 
 class BulkStoreOp(_BulkCopy):

@@ -26,6 +26,8 @@ TENSOR_LOAD, TENSOR_STORE = f"{TENSOR_MEMORY}load", f"{TENSOR_MEMORY}store"
 TENSOR_SCALE = f"{TENSOR_MEMORY}scale"
 TENSOR_RESERVE = f"{TENSOR_MEMORY}reserve"
 
+NEIGHBOR_COUNTER, IS_SAME_TILE = "nv_tileas.neighbor_counter", "nv_tileas.is_same_tile"
+
 MAKE_TMA_DESC = "nv_tileas.make_tma_desc"
 TMA_DESC = "nv_tileas.tma_desc"
 TMA_LOAD = "nv_tileas.async.tma_load"

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.dialects.arith import integer_like
+from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.ir import (
     AnyOf,
     ArrayAttr,
@@ -47,6 +47,7 @@ from tileiras.ir import (
     attribute,
     i32,
     operand,
+    optional_operand,
     region,
     result,
     variadic_operand,
@@ -246,15 +247,20 @@ class _OnToken(Operation):
 
 
 class ProducerAcquireOp(_OnToken):
-    """Waits until a stage is empty; there is nothing to wait for where the stage is `fresh`, never filled before."""
+    """Waits until a stage is empty; there is nothing to wait for where the stage is `fresh`, never filled before.
+
+    Of a pipe that several CTAs fill, waits until it is empty in all of them; with `together` where that holds, which it
+    does for all of them or for none: else each CTA fills this stage alone.
+    """
 
     name = f"{PIPELINE}producer_acquire"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ProducerTokenType)
     iterator = operand(PipelineIteratorType)
+    together = optional_operand(bool_like)
     fresh = attribute(UnitAttr, optional=True)
     result = result(ProducerTokenType)
-    assembly_format = "$token `,` $iterator attr-dict"
+    assembly_format = "$token `,` $iterator (`if` $together^)? attr-dict"
 
 
 class ProducerCommitOp(_OnToken):

@@ -103,6 +103,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         },
         "nv_tileas.async.bulk_load": "bulk_load", "nv_tileas.async.bulk_store": "bulk_store",
     },
+    "neighbors": {names.NEIGHBOR_COUNTER: "neighbor_counter", names.IS_SAME_TILE: "is_same_tile"},
     "print": {"nv_tileas.print": "lower_print"},
     "reduce": {"nv_tileas.reduce": "reduce"},
     "scan": {"nv_tileas.scan": "scan"},

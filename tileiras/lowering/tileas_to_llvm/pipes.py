@@ -12,7 +12,16 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tileiras.analysis.agents import agent_warps
-from tileiras.analysis.pipes import DRAINS, FILLS, PipeUses, agent_of, is_last_pipe, pipe_of, protocol_of
+from tileiras.analysis.pipes import (
+    DRAINS,
+    FILLS,
+    PipeUses,
+    agent_of,
+    is_filled_alike,
+    is_last_pipe,
+    pipe_of,
+    protocol_of,
+)
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nv_tileas.bulk_copies import BulkLoadOp, BulkStoreOp, OnBuffer, OnToken
 from tileiras.dialects.nv_tileas.pipes import (
@@ -32,7 +41,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProducerTailOp,
     ProducerWriteOp,
 )
-from tileiras.ir import IntegerAttr, Operation, StringAttr, TensorType, UnitAttr, Value, VerifyError, i32
+from tileiras.ir import IntegerAttr, Operation, StringAttr, TensorType, UnitAttr, Value, VerifyError, i1, i32
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.staging import load_access, store_access
 from tileiras.named_tuple import NamedTuple
@@ -198,10 +207,15 @@ def _fence(here: str, pipe: Pipe, lowering: FunctionLowering) -> None:
 
 def producer_acquire(op: ProducerAcquireOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     pipe = pipe_on(op, lowering)
-    return _acquire(pipe, args[1], lowering, op.fresh is not None)
+    together = None if op.together is None else lowering.value(op.together)
+    return _acquire(pipe, args[1], lowering, op.fresh is not None, together)
 
 
-def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: bool = False) -> Value:
+def _acquire(
+    pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: bool = False, together: Value | None = None
+) -> Value:
+    """The stage that an iterator is at, empty; of CTAs that fill each other's, in all of them where `together` holds.
+    """
     emit = lowering.emit
     stage = _stage(iterator, lowering)
     # The first round finds the phase before the first one complete.
@@ -211,7 +225,7 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: boo
         if not fresh:
             _wait_until_empty(pipe, stage, parity, lowering)
         if pipe.op.num_ctas > 1:
-            _wait_for_cluster(pipe, stage, _parity(iterator, lowering), lowering)
+            _wait_for_cluster(pipe, stage, _parity(iterator, lowering), together, lowering)
         if pipe.protocol.is_in_tensor_memory and not fresh:
             emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the loads, or products, of those that have released it
         elif pipe.protocol.counts_bytes:
@@ -231,19 +245,30 @@ def _wait_until_empty(pipe: Pipe, stage: Value, parity: Value, lowering: Functio
     wait_for_phase(pipe.empty(stage, lowering), parity, lowering, pipe.protocol.is_freed_by_both)
 
 
-def _wait_for_cluster(pipe: Pipe, stage: Value, parity: Value, lowering: FunctionLowering) -> None:
-    """Until the stage is empty in all CTAs, whose producers tell each other.
+def _wait_for_cluster(
+    pipe: Pipe, stage: Value, parity: Value, together: Value | None, lowering: FunctionLowering
+) -> None:
+    """Until the stage is empty in all CTAs, whose producers tell each other; where `together` holds.
 
     What consumers have read they released to their producer; its fence hands that on to the other CTAs.  No CTA ends
     before the others have arrived at its mbarriers, since it waits for them in each round.
+
+    In a round that a CTA fills alone it arrives at its own mbarrier for all, without a wait, so that this is at the
+    phase of the round: arrivals of the next round that is filled together may come before, and only add up.  Where
+    rounds are always filled alike, nobody waits for it.
     """
     emit = lowering.emit
     with elected(lowering, copies_for_others(lowering)):
         free = pipe.free(stage, lowering)
-        _fence_cluster(lowering)
-        for cta in range(pipe.op.num_ctas):
-            emit.insert(nvvm.MBarrierArriveClusterOp(free, emit.integer(cta)))
-        wait_for_phase(free, parity, lowering, of_cluster=True)
+        with elected(lowering, together):
+            _fence_cluster(lowering)
+            for cta in range(pipe.op.num_ctas):
+                emit.insert(nvvm.MBarrierArriveClusterOp(free, emit.integer(cta)))
+            wait_for_phase(free, parity, lowering, of_cluster=True)
+        if together is not None and not is_filled_alike(pipe.op, PipeUses(lowering.func)):
+            with elected(lowering, emit.value(emit.xor(together, emit.integer(1, i1), i1))):
+                for _ in range(pipe.op.num_ctas):
+                    _arrive(free, lowering)
 
 
 def _fence_cluster(lowering: FunctionLowering) -> None:

@@ -100,6 +100,11 @@ def program_id(op: tileas.GetProgramIdOp, args: Sequence[Any], lowering: Functio
     return _resized(own if op.neighbor is None else _neighbor(own, op.neighbor.value, lowering), op, lowering)
 
 
+def number_of_neighbor(rank: int, lowering: FunctionLowering) -> Value:
+    """That of the tile block of a rank in the cluster along x; the own one without a cluster."""
+    return _neighbor(lowering.emit.register("ctaid.x"), rank, lowering)
+
+
 def _neighbor(own: Value, rank: int, lowering: FunctionLowering) -> Value:
     """The number of the tile block of a rank in the cluster of tile blocks along x, of which grids are multiples."""
     from .agents import copies_for_others

@@ -64,6 +64,8 @@ def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
                 emit.insert(load)
 
         together = copies_for_others(lowering) if parts > 1 else None
+        if op.together is not None:
+            together = emit.both(together, lowering.value(op.together))
         with elected(lowering, together):
             copy(BULK_COPY_ATOMS[BOX_MULTICAST if parts > 1 else PAIR_LOAD if pair else BOX_LOAD], parts)
         if together is not None:

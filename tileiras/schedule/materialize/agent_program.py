@@ -82,9 +82,13 @@ class AgentProgram(ABC, Generic[Pipe]):
         """How often the agent runs a loop with step 1 of the other program; None for as often as that does."""
         return None
 
+    def _before(self, loop: scf.ForOp, builder: Builder) -> None:
+        """What the agent does before a loop of the other program."""
+
     # -- control flow --------------------------------------------------------------------------------------------------
 
     def _loop(self, loop: scf.ForOp, builder: Builder, at: dict[Pipe, Value]) -> None:
+        self._before(loop, builder)
         pipes, needed = self._inside(loop), sorted(self._slice.handed_on[loop])
         inits = [*(self._of(loop.init_args[n]) for n in needed), *(at[pipe] for pipe in pipes)]
         bounds = [self._of(value) for value in (loop.lower_bound, loop.upper_bound, loop.step)]

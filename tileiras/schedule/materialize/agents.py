@@ -24,6 +24,7 @@ from tileiras.schedule.agent_plan import AgentPlan, leave_plain, plan_agents
 from tileiras.schedule.producer_slice import NotSeparable
 from tileiras.targets import Target
 
+from .cluster_tiles import ClusterTiles
 from .cluster_trips import most_trips
 from .consumer_program import Consumer
 from .pipes import Pipes
@@ -73,7 +74,7 @@ def _split(func: aa.FuncOp, plan: AgentPlan) -> None:
     pipes = Pipes(plan.loops, builder)
     counted = {each.loop: most_trips(func, each, builder) for each in plan.loops}
     most = {loop: trips for loop, trips in counted.items() if trips is not None}
-    programs = [work, Producer(plan, pipes, most).program(work)]
+    programs = [work, Producer(plan, pipes, most, ClusterTiles(func)).program(work)]
     Consumer(pipes, most).rewrite(work)
     for block in programs:
         Builder.at_end(block, location).insert(YieldOp.create(()))

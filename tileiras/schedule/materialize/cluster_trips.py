@@ -36,18 +36,20 @@ def most_trips(func: aa.FuncOp, plan: LoopPlan, builder: Builder) -> Value | Non
     builder.location = loop.location
     most: Value | None = None
     for rank in range(tileas.cluster_size(func)):
-        ends = [_of_neighbor(bound, rank, builder) for bound in (loop.upper_bound, loop.lower_bound)]
+        ends = [of_neighbor(bound, rank, builder, {}) for bound in (loop.upper_bound, loop.lower_bound)]
         trips = binary(builder, arith.SubIOp, *ends)
         most = trips if most is None else binary(builder, arith.MaxSIOp, most, trips)
     return most
 
 
-def _of_neighbor(value: Value, rank: int, builder: Builder) -> Value:
-    """What the tile block of a rank in the cluster computes for a value that is computed of numbers alone."""
-    values: dict[Value, Value] = {}
-    steps = slice_of_numbers(value)
+def of_neighbor(
+    value: Value, rank: int, builder: Builder, values: dict[Value, Value], counter: Value | None = None
+) -> Value:
+    """What the tile block of a rank in the cluster computes for a value that is computed of numbers alone, and of the
+    `counter` of a loop over tiles; `values` has what of it is computed already, and gets the rest."""
+    steps = slice_of_numbers(value, counter)
     assert steps is not None, "loads of such loops only are shared"
-    for op in steps:
+    for op in (each for each in steps if each.results[0] not in values):
         copy = op.clone(values)
         if isinstance(copy, aa.GetProgramIdOp) and copy.axis.value == "x" and copy.neighbor is None:
             copy.attributes["neighbor"] = IntegerAttr(rank, i32)

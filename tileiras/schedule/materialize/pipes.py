@@ -64,12 +64,15 @@ def descriptor_of(staged: StagedLoad, builder: Builder) -> Value:
 
 
 def copy_box(
-    builder: Builder, desc: Value, coords: Sequence[Value], token: Value, number: int, multicast: bool
-) -> None:
-    """Has a tile come in boxes into buffer `number` of an acquired stage."""
+    builder: Builder, desc: Value, coords: Sequence[Value], token: Value, number: int, multicast: bool,
+    together: Value | None = None,
+) -> None:  # fmt: skip
+    """Has a tile come in boxes into buffer `number` of an acquired stage; `multicast`: of all CTAs of a cluster, where
+    the condition `together` holds."""
     buffer = IntegerAttr(number, i32) if number else None
     everywhere = UnitAttr() if multicast else None
-    builder.insert(tileas.TmaLoadOp(desc=desc, coords=coords, token=token, buffer=buffer, multicast=everywhere))
+    named = {"token": token, "together": together, "buffer": buffer, "multicast": everywhere}
+    builder.insert(tileas.TmaLoadOp(desc=desc, coords=coords, **named))
 
 
 class Pipes:

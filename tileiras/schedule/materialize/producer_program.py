@@ -15,14 +15,16 @@ from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
 from .agent_program import AgentProgram
 from .box_ring import box_coordinates
+from .cluster_tiles import ClusterTiles
 from .pipes import Pipe, Pipes, Ring, copy_box
 
 
 class Producer(AgentProgram[Ring]):
     """Writes the program of the agent that loads beside that of the kernel."""
 
-    def __init__(self, plan: AgentPlan, pipes: Pipes, most: Mapping[Operation, Value]) -> None:
+    def __init__(self, plan: AgentPlan, pipes: Pipes, most: Mapping[Operation, Value], tiles: ClusterTiles) -> None:
         super().__init__(plan.slice)
+        self._tiles = tiles
         self._most = most
         self._atom = plan.atom
         self._pipes = pipes
@@ -48,6 +50,10 @@ class Producer(AgentProgram[Ring]):
         """Copies that another tile block of the cluster wants are made as often as it does."""
         return self._most.get(loop)
 
+    def _before(self, loop: scf.ForOp, builder: Builder) -> None:
+        for pipe in self._pipes.of(loop):
+            self._tiles.compare(pipe, builder, self._values)
+
     def _is_own(self, op: Operation) -> bool:
         return op in self._loads
 
@@ -58,13 +64,14 @@ class Producer(AgentProgram[Ring]):
         pipe, number, staged = self._loads[load]
         ring = pipe.ring
         if number == 0:
-            acquire = tileas.ProducerAcquireOp(ring.producer, at[ring])
+            acquire = tileas.ProducerAcquireOp(ring.producer, at[ring], self._tiles.pipes.get(pipe))
             self._acquired[pipe] = builder.insert(acquire).results[0]
             if not pipe.descriptors:
                 self._stages[pipe] = builder.insert(tileas.GetStageOp(at[ring], result=i32)).results[0]
         if pipe.descriptors:
             coords = box_coordinates(builder, staged.load, self._of, self._ranges)
-            copy_box(builder, pipe.descriptors[number], coords, self._acquired[pipe], number, is_multicast(staged))
+            acquired, same = self._acquired[pipe], self._tiles.loads.get(load)
+            copy_box(builder, pipe.descriptors[number], coords, acquired, number, is_multicast(staged), same)
         else:
             start_copy(builder, staged.load, ring.buffers[number], self._stages[pipe], None, self._atom, self._of)
         if number + 1 == len(ring.buffers):
