@@ -10,7 +10,9 @@ from tests.kernels.dots import Matmul, attention_like, matmul
 from tests.kernels.tensor_maps import Arrays
 from tests.kernels.views import Kernel
 from tileiras.diagnostics import Severity
+from tileiras.ir import print_op
 from tileiras.options import CompileOptions
+from tileiras.schedule import overlap
 
 KERNELS = {
     "product": lambda: matmul((128, 128, 64), steps=4),
@@ -69,16 +71,56 @@ def overlaps(kernel: Kernel, gpu: str, maps: str, **options: int | str) -> bool:
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_iterations_of_the_agent_that_computes_overlap_where_an_sm_has_one_warpgroup(gpu, maps):
-    """Of tiles of 64x64 elements of 2 bytes with d 64 an SM holds several CTAs, whose products are under way while this
-    one computes."""
+    """Of tiles of d 64, 64x64 elements of 2 bytes on sm_90 and 64x32 in the 100 KiB of sm_120, an SM holds several
+    CTAs, whose products are under way while this one computes."""
     alone, among_others = (
-        attention_like(1, rows=64, columns=64, depth=depth, steps=5, gpu_name=gpu, halved=True) for depth in (128, 64)
+        attention_like(1, rows=64, columns=columns, depth=depth, steps=5, gpu_name=gpu, halved=True)
+        for columns, depth in ((64, 128), (64 if gpu == "sm_90" else 32, 64))
     )
     assert overlaps(alone, gpu, maps) and not overlaps(alone, gpu, maps, rrt_size_threshold=0)
     assert not overlaps(among_others, gpu, maps)
     artifact = alone.compiled(gpu, tensor_maps=maps)
     for seed in (None, 0, 1):
         alone.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_86", "sm_89"])
+def test_iterations_overlap_without_agents_where_an_sm_has_one_warpgroup(gpu):
+    """Of 100 KiB three stages of tiles of 64x64 with d 128 leave no room for a stage that is held for longer."""
+    depth = 128 if gpu == "sm_80" else 64
+    kernel = attention_like(1, rows=64, columns=64, depth=depth, steps=5, gpu_name=gpu, halved=True)
+    assert overlaps(kernel, gpu, "none") and not overlaps(kernel, gpu, "none", rrt_size_threshold=0)
+    artifact = kernel.compiled(gpu)
+    for seed in (None, 0, 1):
+        kernel.emulated(artifact, seed)
+
+
+@pytest.mark.parametrize("gpu, rows, columns, depth", [
+    ("sm_80", 64, 64, 64),  # two CTAs on an SM
+    ("sm_86", 64, 64, 128),  # loads would run fewer iterations ahead
+])  # fmt: skip
+def test_iterations_do_not_overlap_without_agents_where_the_clock_says_slower(gpu, rows, columns, depth):
+    kernel = attention_like(1, rows=rows, columns=columns, depth=depth, steps=5, gpu_name=gpu, halved=True)
+    plain = kernel.compiled(gpu, pipeline_strategy="unspecialize")
+    chosen = kernel.compiled(gpu)
+    assert chosen.text == plain.text
+    assert not any("overlap" in each.message or "in stages" in each.message for each in chosen.diagnostics)
+
+
+def test_overlap_that_nobody_asked_for_leaves_registers(monkeypatch):
+    """Tiles take 185 registers of the 215 that a thread has for them, and 123 as the loop is written."""
+    kernel = attention_like(1, rows=64, columns=128, depth=64, steps=5, gpu_name="sm_80", halved=True)
+    for left, loop in ((overlap.LEFT_BY_RULE, "unspecialize, "), (95, "plain, ")):
+        monkeypatch.setattr(overlap, "LEFT_BY_RULE", left)
+        module = kernel.after("tileas-generate-schedule", "sm_80", pipeline_strategy="auto")
+        assert f"loop_schedule<{loop}" in print_op(module)
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_86"])
+@pytest.mark.parametrize("name", ["product", "large product", "small product", "8-bit product"])
+def test_products_without_agents_are_the_plain_ring(name, gpu):
+    kernel = KERNELS[name]()
+    assert kernel.compiled(gpu).text == kernel.compiled(gpu, pipeline_strategy="unspecialize").text
 
 
 def test_options_of_the_unspecialized_pipeline_choose_it():

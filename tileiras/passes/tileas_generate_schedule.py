@@ -7,8 +7,9 @@ many iterations' tiles there are at a time, the one that is computed included; 0
 by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: loads that run ahead are left to an agent of
 their own where they can be.  The heavy variant also places what the agent that computes does, on the units and with the
 registers that it has then (`schedule/agent_stages.py`).  With `auto` loads are left to an agent where a rule says that
-it pays (`schedule/warp_specialize.py`), in the heavy variant, and with `auto-light` in the light one.  `serial` leaves
-all loops as they are.
+it pays (`schedule/warp_specialize.py`), in the heavy variant, and with `auto-light` in the light one.  Where none loads
+with `auto`, as on GPUs whose agents have no registers of their own, iterations overlap by the rule of level 1, below.
+`serial` leaves all loops as they are.
 
 With `v2-opt-level` of 1 or more, loops whose loads run ahead are placed: where an SM has no other warps to compute
 under a product, iterations that overlap are shorter by the static model of costs, and their tiles fit into registers,
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 _BY_AGENT = {"": (False,), "auto": (False, True), "auto-light": (False, True), "light": (True,), "heavy": (True,)}
 """Value of `agents` -> whether an agent will load."""
+
+_LEVEL_BY_RULE = 1
+"""Of `v2-opt-level`, by whose rule iterations overlap with `auto` where no agent loads."""
 
 
 class GenerateSchedule(FunctionPass):
@@ -81,5 +85,10 @@ class GenerateSchedule(FunctionPass):
         if specializes:
             from tileiras.schedule.warp_specialize import specialize_loops
 
-            specialize_loops(func, gpu, self.agents, context.engine, self.v2_opt_level, self.max_constraint_iterations,
-                             bool(self.num_stages))  # fmt: skip
+            has_agents = specialize_loops(func, gpu, self.agents, context.engine, self.v2_opt_level,
+                                          self.max_constraint_iterations, bool(self.num_stages))  # fmt: skip
+            if self.agents == "auto" and not has_agents:
+                from tileiras.schedule.overlap import overlap_loops
+
+                overlap_loops(func, gpu, _LEVEL_BY_RULE, self.max_constraint_iterations, context.engine,
+                              bool(self.num_stages), by_rule=True)  # fmt: skip

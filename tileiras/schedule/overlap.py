@@ -52,6 +52,11 @@ GAIN = 1.05
 """By how much an iteration must be shorter than as it is written for its parts to overlap: what the static model of
 costs tells apart."""
 
+LEFT_BY_RULE = 16
+"""Registers that tiles leave where nobody has asked for overlap.  With fewer the clock finds loops slower than as they
+are written: attention on A10, 128x64, d 64, 482 us in the place of 462, all 255 registers in use (docs/scheduling.md).
+"""
+
 _MOST_PRODUCTS = 3
 """Of whose orders all are looked at."""
 
@@ -74,13 +79,14 @@ class Choice(NamedTuple):
 
 def overlap_loops(
     func: aa.FuncOp, target: Target, level: int, iterations: int, engine: DiagnosticEngine | None = None,
-    forced: bool = False,
+    forced: bool = False, by_rule: bool = False,
 ) -> None:  # fmt: skip
     """Gives loops of a function of nv_tileas that have the plain schedule one whose operations overlap, in place.
 
     `level`: from 2 on operations overlap also where an SM has several warps for each scheduler, and small loops are
     searched for a smaller interval; `iterations`: placements that are tried until one fits into registers; `forced`:
-    the stages of the plain schedule are what somebody asked for.
+    the stages of the plain schedule are what somebody asked for; `by_rule`: nobody asked for overlap, and loops whose
+    operations are of one stage keep their schedule, without a remark.
     """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
@@ -88,7 +94,7 @@ def overlap_loops(
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         schedule = loop.attributes[tileas.LOOP_SCHEDULE]
         if schedule.kind == tileas.PLAIN and can_look_ahead(loop):  # type: ignore[attr-defined]
-            LoopOverlap(func, loop, target, atom, engine).choose(level, iterations, forced)
+            LoopOverlap(func, loop, target, atom, engine, by_rule=by_rule).choose(level, iterations, forced)
 
 
 class Computing(NamedTuple):
@@ -101,13 +107,15 @@ class Computing(NamedTuple):
 
 
 class LoopOverlap:
-    """The choice for one loop; `computing`: for the agent that computes, where another one loads."""
+    """The choice for one loop; `computing`: for the agent that computes, where another one loads; `by_rule`: nobody
+    asked for it."""
 
     def __init__(
         self, func: aa.FuncOp, loop: scf.ForOp, target: Target, atom: CopyAtom, engine: DiagnosticEngine | None,
-        computing: Computing | None = None,
+        computing: Computing | None = None, by_rule: bool = False,
     ) -> None:  # fmt: skip
         self._computing = computing
+        self._by_rule = by_rule
         self._func = func
         self._loop = loop
         self._target = target
@@ -149,14 +157,22 @@ class LoopOverlap:
 
     def choose(self, level: int, iterations: int, forced: bool) -> None:
         loop = self._loop
+        if self._by_rule and not self._may_overlap(level):
+            return
         placed = self.placed(level, iterations)
         if placed is None:
             return
         graph, choice = placed
+        if self._by_rule and not any(stage for stage, _ in choice.slots):
+            return
         analysis = ScheduleAnalysis(loop, graph.operations, choice.slots, graph.waits)
         # What is under way at the end of a round of stages is waited for then.
         in_flight = loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None) if analysis.stages > 1 else None
         found = self._stages(analysis, choice.cycles, forced)
+        if found is None and self._by_rule:
+            if in_flight is not None:
+                loop.attributes[tileas.DOTS_IN_FLIGHT] = in_flight
+            return
         if found is None and analysis.stages > 1:
             # What is read later is held longer: without that there may be the room.
             choice = self._serial(graph)
@@ -175,7 +191,8 @@ class LoopOverlap:
             self._engine.remark(self._loop.location, message)
 
     def _stays(self, reason: str) -> None:
-        self._say(f"Failed to pipeline loop in stages: {reason}")
+        if not self._by_rule:
+            self._say(f"Failed to pipeline loop in stages: {reason}")
 
     # -- placement -----------------------------------------------------------------------------------------------------
 
@@ -229,7 +246,7 @@ class LoopOverlap:
             # Rounds that last longer overlap less, and take fewer registers.
             least = placed.interval + max(1, (longest - placed.interval) // 4)
         if best is None:
-            if overlap:
+            if overlap and not self._by_rule:
                 self._say("its iterations do not overlap: no placement was found whose tiles fit into registers")
             return serial
         return best if best.cycles * GAIN <= serial.cycles else serial
@@ -239,6 +256,7 @@ class LoopOverlap:
         fits."""
         if self._computing is None:
             room = registers_for_tiles(threads_of(self._func), self._func.kernel_spec.occupancy or 1)
+            room -= LEFT_BY_RULE if self._by_rule else 0
         else:
             room = self._computing.registers
         for slots in candidates:
@@ -300,7 +318,8 @@ class LoopOverlap:
     # -- shared memory -------------------------------------------------------------------------------------------------
 
     def _stages(self, analysis: ScheduleAnalysis, cycles: float, forced: bool) -> int | None:
-        """Stages of the ring that is held longest, when a round lasts `cycles`; None where no copy can run ahead."""
+        """Stages of the ring that is held longest, when a round lasts `cycles`; None where no copy can run ahead, or,
+        where nobody has asked for overlap, as far as with the plain schedule: loops that L2 bounds wait for it then."""
         from .materialize.unspecialized import held_iterations
 
         held = [held_iterations(each, analysis) for each in self._staged]
@@ -313,6 +332,8 @@ class LoopOverlap:
         room = self._room()
         while ahead > 0 and sum((ahead + n) * each.stage_bytes for n, each in zip(held, self._staged)) > room:
             ahead -= 1
+        if self._by_rule and ahead < self._plain_ahead:
+            return None
         return ahead + max(held) if ahead else None
 
     def iterations_ahead(self, cycles: float) -> int:
