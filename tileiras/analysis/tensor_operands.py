@@ -11,8 +11,6 @@ from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.matrix_descriptor import describe
 from tileiras.layout.tensor_memory import (
     COLUMNS,
-    LANES,
-    SCALES_IN_WORD,
     access_of,
     accumulator_layout,
     operand_layout,
@@ -64,8 +62,6 @@ def _scales_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMma
         if given != atom.scale_type or value.type.shape[along] != runs:
             return f"atom '{atom.name}' takes a scale of {atom.scale_type} for {atom.block} factors"
         count = value.type.shape[1 - along]
-        if count % LANES or runs % SCALES_IN_WORD:
-            return f"scales of {what} for {count} rows and {runs} runs do not fill words in tensor memory"
         wanted = scale_layout(count, runs)
         if layout_of(value.type) != (wanted if along else wanted.permute((1, 0))):
             return f"scales of {what} do not lie as copies to tensor memory take them"

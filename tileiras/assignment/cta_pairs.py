@@ -95,8 +95,9 @@ def pair_dots(
 def _check_operands(dot: Any, dots: list[Any], target: Target) -> None:
     m, n = dot.c.type.shape
     scaled = isinstance(dot, tileas.BlockScaledMmaOp)
-    if not scaled and (dot.exchanged is not None or m % LANES and m != HALF):
-        raise _Refusal(f"tcgen05.mma of a pair has {HALF} or {LANES} rows of each CTA, which has {m}")
+    if dot.exchanged is not None or not scaled and m % LANES and m != HALF:
+        least = str(LANES) if scaled else f"{HALF} or {LANES}"
+        raise _Refusal(f"tcgen05.mma of a pair has {least} rows of each CTA, which has {m}")
     if m == HALF and any(isinstance(user, tileas.ExtractSliceOp) for user in _uses_of(dot)):
         raise _Refusal("its accumulator is loaded in slices")
     if reads_a_in_tensor_memory(dot):

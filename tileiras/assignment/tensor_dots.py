@@ -16,7 +16,6 @@ from tileiras.layout.tensor_memory import (
     COLUMNS,
     HALF,
     LANES,
-    SCALES_IN_WORD,
     accumulator_layout,
     columns_of,
     fragment_layout,
@@ -121,24 +120,28 @@ class TensorDots:
         """How it multiplies with scales, which copies bring to tensor memory: a word for four runs of K, a column for
         32 rows."""
         (m, n), runs = op.c.type.shape, op.scale_a.type.shape[-1]
-        if not _fills_words(op):
-            least = f"{LANES} rows and columns and {SCALES_IN_WORD} runs of K"
-            why.append(f"tcgen05.mma with block scales is used from {least} on, the dot has {m} x {n} and {runs}")
+        exchanged = m < LANES
+        if max(m, n) < LANES or min(m, n) < LEAST_COLUMNS[LANES]:
+            least = f"{LANES} rows and {LEAST_COLUMNS[LANES]} columns"
+            why.append(f"tcgen05.mma with block scales has {least} at least, the dot {m} x {n}")
             return None
-        atom = _scaled_atom(self._target, op, min(n, MOST_COLUMNS))
+        atom = _scaled_atom(self._target, op)
         if atom is None:
             types = [element_name(v.type.element_type) for v in (op.a, op.b, op.scale_a)]
             kind = f"{types[0]} x {types[1]} with scales of {types[2]} for {op.block}"
             why.append(f"tcgen05.mma of {self._target.name} does not multiply {kind}")
             return None
+        if op.a.type.shape[1] % atom.shape[2]:
+            why.append(f"K of {op.a.type.shape[1]} is less than the {atom.shape[2]} of tcgen05.mma")
+            return None
         # A loop has those of two iterations.
         columns = 2 * sum(scale_columns(count, runs) for count in (m, n))
-        accumulator = self._accumulator(op.c.type, LANES, False, why, columns)
-        operands = self._operands(op, atom, False, why)
+        accumulator = self._accumulator(op.c.type, LANES, exchanged, why, columns)
+        operands = self._operands(op, atom, exchanged, why)
         if accumulator is None or operands is None:
             return None
         scales = scale_layout(m, runs), scale_layout(n, runs).permute((1, 0))
-        return TensorPlan(atom, *operands, accumulator, scales=scales)
+        return TensorPlan(atom, *operands, accumulator, exchanged, scales)
 
     def _accumulator(
         self, type: TensorType, rows: int, exchanged: bool, why: list[str], beside: int = 0, halves: bool = False
@@ -196,16 +199,19 @@ class TensorDots:
 
 
 def takes_scales(target: Target, op: aa.BlockScaledMmaOp) -> bool:
-    """Whether tcgen05.mma multiplies a dot with its scales, perhaps a part of it at a time."""
-    return op.c.type.rank == 2 and _fills_words(op) and _scaled_atom(target, op, LANES) is not None
+    """Whether tcgen05.mma multiplies a dot with its scales, or each matrix of a batch, perhaps a part of it at a
+    time."""
+    m, n = op.c.type.shape[-2:]
+    if max(m, n) < LANES or min(m, n) < LEAST_COLUMNS[LANES]:
+        return False
+    atom = _scaled_atom(target, op)
+    return atom is not None and op.a.type.shape[-1] % atom.shape[2] == 0
 
 
-def _fills_words(op: aa.BlockScaledMmaOp) -> bool:
-    """Whether the scales fill the words of 128 rows."""
-    (m, n), runs = op.c.type.shape[-2:], op.scale_a.type.shape[-1]
-    return m % LANES == 0 and n >= LANES and runs % SCALES_IN_WORD == 0
-
-
-def _scaled_atom(target: Target, op: aa.BlockScaledMmaOp, n: int) -> ScaledMmaAtom | None:
-    types = [element_name(v.type.element_type) for v in (op.a, op.b, op.scale_a)]
-    return find_scaled_tensor_atom(target, *types, op.block, n)
+def _scaled_atom(target: Target, op: aa.BlockScaledMmaOp) -> ScaledMmaAtom | None:
+    """The instruction for a dot, or for its transpose where it has fewer rows than that takes."""
+    m, n = op.c.type.shape[-2:]
+    a, b, scale = (element_name(v.type.element_type) for v in (op.a, op.b, op.scale_a))
+    if m < LANES:
+        a, b, n = b, a, m
+    return find_scaled_tensor_atom(target, a, b, scale, op.block, min(n, MOST_COLUMNS))

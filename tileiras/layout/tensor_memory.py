@@ -89,24 +89,42 @@ _WORD_ROWS = 32
 """Rows whose words are in a column, one in each lane of a quarter (PTX ISA, "Scale Factor Layout" of tcgen05.mma)."""
 
 
+_COPIED_WORDS = 4
+"""Words of a row that are copied together, each to a column (PTX ISA, "tcgen05.cp", shape .32x128b)."""
+
+_LEAST_WORD_COLUMNS = 2
+"""Columns from the words of four runs of K to the next: CUTLASS begins at every second one (SM100, tiles of N = 64),
+and nothing is said of others."""
+
+
 @functools.lru_cache(maxsize=256)
 def scale_layout(count: int, runs: int) -> LinearLayout:
-    """Where the scales of 128 rows, or a multiple, for four runs of K, or a multiple, lie in shared memory, from where
-    copies of 32 rows of 16 bytes take them: the words of a row, those of the rows 32, 64 and 96 behind, then the next
-    row.  Raises ValueError for fewer."""
-    if count % LANES or runs % SCALES_IN_WORD:
-        raise ValueError(f"scales of {count} rows for {runs} runs of K do not fill {LANES} words")
+    """Where the scales of so many rows for so many runs of K lie in shared memory, from where copies of 32 rows of 16
+    bytes take them: a row has the words of four rows of the tile, each 32 behind the one before, and of further runs
+    where the tile has fewer; then comes the next row.  Nothing is at places beyond the tile's rows and runs."""
     rows = [(1 << bit, 0) for bit in range(log2_exact(count))]
     along = [(0, 1 << bit) for bit in range(log2_exact(runs))]
-    near, own = log2_exact(SCALES_IN_WORD), log2_exact(_WORD_ROWS)
-    chunk = log2_exact(LANES)
-    offset = [*along[:near], *rows[own:chunk], *rows[:own], *rows[chunk:], *along[near:]]
+    near, own, together = (log2_exact(n) for n in (SCALES_IN_WORD, _WORD_ROWS, _COPIED_WORDS))
+    words = [*_padded(rows[own:], log2_exact(_LEAST_WORD_COLUMNS)), *along[near:]]
+    offset = [
+        *_padded(along[:near], near), *_padded(words[:together], together), *_padded(rows[:own], own),
+        *words[together:],
+    ]  # fmt: skip
     return LinearLayout.from_coordinates({"offset": offset}, (count, runs))
 
 
+def _padded(bases: list[tuple[int, int]], bits: int) -> list[tuple[int, int]]:
+    return [*bases, *[(0, 0)] * (bits - len(bases))]
+
+
+def word_columns(count: int) -> int:
+    """Columns between the words of a row for four runs of K and those for the next four."""
+    return max(_LEAST_WORD_COLUMNS, count // _WORD_ROWS)
+
+
 def scale_columns(count: int, runs: int) -> int:
-    """Columns that the scales of so many rows take."""
-    return count * runs // (_WORD_ROWS * SCALES_IN_WORD)
+    """Columns to which copies of the scales of so many rows write."""
+    return max(_COPIED_WORDS, word_columns(count) * -(-runs // SCALES_IN_WORD))
 
 
 def raw_layout(columns: int) -> LinearLayout:

@@ -164,13 +164,61 @@ def test_scales_that_are_loaded_by_threads_are_stored_and_fenced():
     assert not survivors(kernel, artifact, rf"{FENCES}|tcgen05\.cp[^;]*;")
 
 
-@pytest.mark.parametrize("tiles", [(64, 128, 128), (128, 64, 128), (128, 128, 64)])
-def test_what_does_not_fill_words_goes_to_warps_with_a_remark(tiles):
+PARTS = [((128, 64, 128), 2), ((128, 16, 64), 2), ((128, 128, 32), 2), ((256, 32, 64), 3), ((128, 64, 256), 3)]
+"""Tiles whose scales leave places of what is copied empty, but for the last, where words of two runs lie together; and
+copies of each step."""
+
+
+@pytest.mark.parametrize("options", FOUR_BIT_PLANS, ids=lambda value: " ".join(map(str, value.values())))
+@pytest.mark.parametrize(("tiles", "copies"), PARTS)
+def test_few_columns_and_runs(tiles, copies, options):
+    kernel = scaled(tiles, steps=3)
+    kernel.interpreted()
+    ptx = checked_four_bits(kernel, **options)
+    m, n, k = tiles
+    assert len(MMA.findall(ptx)) == m // 128 * (k // 32) and "mma.sync" not in ptx
+    assert ptx.count("32x128b.warpx4") == copies
+
+
+@pytest.mark.parametrize("tiles", [(128, 32, 64), (128, 16, 128), (32, 128, 64)])
+@pytest.mark.parametrize(("scale", "block", "kind"), FOUR_BITS)
+def test_few_columns_of_elements_of_four_bits(tiles, scale, block, kind):
+    kernel = scaled(tiles, "f4E2M1FN", steps=3, scale=scale, block=block)
+    kernel.interpreted()
+    ptx = checked_four_bits(kernel)
+    assert ptx.count(f"kind::{kind}") == tiles[2] // 64 and "mma.sync" not in ptx
+
+
+@pytest.mark.parametrize("operand", ["f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("by_rows", [False, True])
+@pytest.mark.parametrize("tiles", [(64, 128, 128), (16, 256, 64)])
+def test_fewer_rows_than_columns_are_exchanged(tiles, operand, by_rows):
+    kernel = scaled(tiles, operand, by_rows=by_rows)
+    for options in ({}, {"tensor_maps": "host"}):
+        ptx = checked_four_bits(kernel, **options)
+        assert len(MMA.findall(ptx)) == tiles[1] // 128 * (tiles[2] // 32) and "mma.sync" not in ptx
+
+
+@pytest.mark.parametrize("gpu", ["sm_103", "sm_107", "sm_110"])
+@pytest.mark.parametrize("tiles", [(128, 32, 64), (32, 128, 128)])
+def test_few_columns_on_the_rest_of_the_family(gpu, tiles):
+    assert MMA.search(checked_four_bits(scaled(tiles), gpu))
+
+
+@pytest.mark.parametrize(("tiles", "orders"), [((32, 128, 128), ORDERS), ((128, 32, 64), FENCES)])
+def test_nothing_that_orders_few_columns_is_superfluous(tiles, orders):
+    """Scales of two runs are loaded and stored by threads."""
+    kernel = scaled(tiles, steps=4)
+    artifact = kernel.compiled(GPU)
+    assert not survivors(kernel, artifact, rf"{orders}|tcgen05\.cp[^;]*;")
+
+
+@pytest.mark.parametrize("tiles", [(64, 64, 128), (128, 8, 128)])
+def test_what_is_too_small_goes_to_warps_with_a_remark(tiles):
     artifact = scaled(tiles).compiled(GPU, emit_remarks=True)
     assert "tcgen05" not in artifact.text
     scaled(tiles).emulated(artifact)
     reasons = [d.reason for d in artifact.diagnostics if getattr(d, "name", "") == "RemarkTensorCoreMMA"]
     assert reasons and all(
-        reason.startswith("tcgen05.mma with block scales is used from 128 rows and columns and 4 runs of K on")
-        for reason in reasons
+        reason.startswith("tcgen05.mma with block scales has 128 rows and 16 columns at least") for reason in reasons
     )

@@ -99,3 +99,24 @@ def test_a_pair_copies_from_both_blocks(kernel, seed):
 def test_what_is_not_there(kernel, text, said):
     with pytest.raises(EmulationError, match=said):
         copied(kernel, text)
+
+
+HALF_WRITTEN = f"""
+    .shared .align 128 .b8 rest[2048]; mov.u32 %r12, rest; setp.lt.u32 %p7, %r1, 64; mad.lo.u32 %r9, %r1, 16, %r12;
+    @%p7 st.shared.v4.u32 [%r9], {{%r1, %r1, %r1, %r1}}; fence.proxy.async.shared::cta; {SYNCED} {DESCRIBE}
+"""
+
+
+def test_what_has_not_been_written_is_copied_as_such(kernel):
+    """Whoever reads it is at fault, not the copy: rows 64 to 127 have no value, lanes 0 to 63 do."""
+    text = f"{HALF_WRITTEN} @%p1 tcgen05.cp.cta_group::1.128x128b [%r13], %q3;"
+    with pytest.raises(EmulationError, match="lane 64, column 450 of tensor memory is read before it is written"):
+        copied(kernel, text)
+    out = copied(kernel, text.replace("128x128b", "64x128b.warpx2::02_13"))
+    assert (out[:, 2:6] == np.arange(128)[:, None] % 64).all()
+
+
+def test_narrow_elements_have_to_be_written(kernel):
+    text = f"{HALF_WRITTEN} @%p1 tcgen05.cp.cta_group::1.128x128b.b8x16.b4x16_p64 [%r13], %q3;"
+    with pytest.raises(EmulationError, match="shared address 0x[0-9a-f]+ is read before it is written"):
+        copied(kernel, text)

@@ -522,3 +522,29 @@ def test_scales_have_to_be_the_same_everywhere(kernel):
         @%p1 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r10], %q3, %q4, %r7, [%r13], [%r13], %p5;"""
     with pytest.raises(EmulationError, match="the quarters of tensor memory have different scales of A"):
         product_of(kernel, text, image, 32)
+
+
+@pytest.mark.parametrize(
+    ("rows", "byte", "missing"),
+    [(16, 2, None), (32, 2, None), (15, 2, "lane 15, column 484"), (32, 1, "lane 0, column 484")],
+)
+def test_scales_have_to_be_written_where_the_matrix_has_columns(kernel, rows, byte, missing):
+    """B has 16 columns: its scales are a byte of as many rows of 16, and nothing else that a copy brings is read."""
+    image, left, right = factors("e4m3", "e4m3", 128, 16, 32)
+    image[4096 : 4096 + 512] = 0x7F
+    word = 16 >> 3 << 17 | 1 << 23 | 128 >> 4 << 24 | 2 << 4
+    plain = bits_of(0, 128)
+    text = f"""{described(word, 8192)} .shared .align 128 .b8 rest[512]; mov.u32 %r9, rest; mov.u32 %r8, 128;
+        setp.lt.u32 %p7, %r1, {rows}; mad.lo.u32 %r14, %r1, 16, %r9; @%p7 st.shared.u8 [%r14+{byte}], %r8;
+        fence.proxy.async.shared::cta; bar.sync 0; shr.u32 %r6, %r9, 4; cvt.u64.u32 %q6, %r6;
+        or.b64 %q6, %q6, {plain:#x}; shr.u32 %r6, %r12, 4; add.u32 %r6, %r6, 256; cvt.u64.u32 %q5, %r6;
+        or.b64 %q5, %q5, {plain:#x}; add.u32 %r13, %r10, 32; add.u32 %r14, %r10, 36;
+        @%p1 tcgen05.cp.cta_group::1.32x128b.warpx4 [%r13], %q5;
+        @%p1 tcgen05.cp.cta_group::1.32x128b.warpx4 [%r14], %q6;
+        @%p1 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r10], %q3, %q4, %r7, [%r13], [%r14], %p5;"""
+    if missing is not None:
+        with pytest.raises(EmulationError, match=f"{missing} of tensor memory is read before it is written"):
+            product_of(kernel, text, image, 16)
+        return
+    out = floats(product_of(kernel, text, image, 16))
+    np.testing.assert_array_equal(out, (2 * left @ right.T).astype(np.float32))

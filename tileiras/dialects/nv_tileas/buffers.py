@@ -56,7 +56,8 @@ _WEAK = aa.MemSemanticAttr("weak")
 
 class SharedLayoutAttr(Attribute):
     """Where the elements of a tile are in shared memory: the tile coordinates of each bit of the offset, which is
-    counted in elements; bits combine by exclusive or."""
+    counted in elements; bits combine by exclusive or.  Where a bit has no coordinate but 0 nothing is at the offsets
+    that have it."""
 
     name = "nv_tileas.shared"
     parameters = ("offset",)
@@ -71,13 +72,14 @@ class SharedLayoutAttr(Attribute):
         size = 1
         for n in shape:
             size *= n
-        if 1 << len(self.offset) != size:
-            raise VerifyError(f"{len(self.offset)} offset bits do not hold a tile of {size} elements")
+        used = [basis for basis in self.offset if any(basis)]
+        if 1 << len(used) != size:
+            raise VerifyError(f"{len(used)} offset bits do not hold a tile of {size} elements")
         for basis in self.offset:
             if len(basis) != len(shape) or not all(0 <= at < n for at, n in zip(basis, shape)):
                 raise VerifyError(f"offset basis {list(basis)} lies outside the tensor")
         held = gf2.rank(flattened(basis, shape) for basis in self.offset)
-        if any(n & n - 1 for n in shape) or held < len(self.offset):
+        if any(n & n - 1 for n in shape) or held < len(used):
             raise VerifyError(f"the layout does not hold every element of a tile of shape {list(shape)}")
 
     def print_parameters(self, printer: Printer) -> None:
@@ -150,6 +152,11 @@ class BufferType(Type):
         if self.is_of_registers:
             encoding = self.tile.encoding
             return 4 * self.thread_words << len(encoding.lane) + len(encoding.warp)
+        return self.tile.element_type.width << len(self.tile.encoding.offset) >> 3
+
+    @property
+    def tile_bytes(self) -> int:
+        """Of the elements of a stage: what comes to it, where some of its places hold none."""
         return self.tile.num_elements * self.tile.element_type.width // 8
 
     @property

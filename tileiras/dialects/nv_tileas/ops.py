@@ -468,6 +468,7 @@ class BlockScaledMmaOp(aa.BlockScaledMmaOp):
     name = "nv_tileas.block_scaled_mma"
     atom = attribute(MmaAtomAttr, optional=True)
     operand_layouts = attribute(ArrayAttr, optional=True)
+    exchanged = attribute(UnitAttr, "the instruction's A is the transposed B", optional=True)
 
     @property
     def all_columns(self) -> TensorType:

@@ -142,8 +142,8 @@ class CreatePipelineOp(Operation):
 
     @property
     def stage_bytes(self) -> int:
-        """Of the tiles of one stage in shared memory."""
-        return sum(buffer.type.stage_bytes for buffer in self.buffers if isinstance(buffer.type, BufferType))
+        """Of the tiles of one stage in shared memory, as they come there."""
+        return sum(buffer.type.tile_bytes for buffer in self.buffers if isinstance(buffer.type, BufferType))
 
     def verify_op(self) -> None:
         stages = self.num_stages.value

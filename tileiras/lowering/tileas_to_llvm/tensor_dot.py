@@ -11,7 +11,7 @@ from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, UnitAttr, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.matrix_descriptor import ADDRESS_MASK, ROWS, MatrixDescriptor, byte_offset, describe
-from tileiras.layout.tensor_memory import SCALES_IN_WORD, column_of, scale_columns
+from tileiras.layout.tensor_memory import SCALES_IN_WORD, column_of, scale_columns, word_columns
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, ScaledMmaAtom, mma_atom
 
@@ -171,9 +171,11 @@ class _Scales:
     def __init__(self, op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
         self._lowering = lowering
         (m, self._runs), (_, n) = op.scales[0].type.shape, op.scales[1].type.shape
-        self._counts = m, n
-        self._sources = [_shared_address(place, lowering) for place in args[:2]]
-        self.columns: list[Value] = list(args[2:])
+        # The instruction's A is the transposed B of an exchanged dot.
+        order = slice(None, None, -1 if op.exchanged is not None else 1)
+        self._counts = (m, n)[order]
+        self._sources = [_shared_address(place, lowering) for place in args[:2][order]]
+        self.columns: list[Value] = list(args[2:])[order]
 
     def copy(self, pair: bool) -> None:
         """The tensor core reads them behind these copies, which the same thread issues before, for both CTAs where it
@@ -194,7 +196,7 @@ class _Scales:
         words = [_scaled_descriptor(atom, a, b, run % SCALES_IN_WORD) for run in first]
         named = {"descriptors": DenseArrayAttr(i32, words)}
         for name, at, count in zip(("scale_a_steps", "scale_b_steps"), place, self._counts):
-            of_word = scale_columns(count, SCALES_IN_WORD)
+            of_word = word_columns(count)
             columns = [at // 32 + run // SCALES_IN_WORD * of_word for run in first]
             named[name] = DenseArrayAttr(i32, columns)
         return named

@@ -9,6 +9,9 @@ Row r of the source is a lane of tensor memory, several with `.multicast`:
 
 A shift moves 8 columns one lane down, in every quarter: lane i gets what lane i + 1 has, and the last keeps its own.
 With `.cta_group::2` each block of a pair copies from its own shared memory.
+
+What has not been written is copied as such: the places of scales beyond those of a tile's rows have no value, and who
+reads them from tensor memory is at fault.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             matrix = matrix_at(group, item, thread, int(group.full(descriptor)[thread]), len(lanes), units, False)
             bits = lane_bits(places.reshape(-1))
             blocks = unit.memory.pair(group, item, int(group.cta[thread]), cta_group, thread)
-            sources = [Source(group, item, thread, block, matrix) for block in blocks]
+            sources = [Source(group, item, thread, block, matrix, packed is None) for block in blocks]
             regions = [Region(block, bits, column, column + 4 * units) for block in blocks]
 
             def run(sources: Sequence[Source] = sources, places: np.ndarray = places, column: int = column) -> None:
@@ -81,10 +84,11 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
                     raw = each.read()
                     if packed is not None:
                         raw = narrow_codes(raw, packed[0], 16) << packed[1]
+                    known = each.known().reshape(len(raw), 4 * units, 4) if packed is None else True
                     cells = unit.memory.cells(each.block)
                     for copy in places.T:
                         cells.words[copy, column : column + 4 * units] = np.ascontiguousarray(raw).view(np.uint32)
-                        cells.written[copy, column : column + 4 * units] = True
+                        cells.written[copy, column : column + 4 * units] = known
 
             unit.order.issue(Operation(group, item, thread, "cp", [], regions, run))
             if group.launch.recorder is not None:

@@ -30,7 +30,7 @@ from .tcgen05_copy import shift_down
 from .tcgen05_descriptor import KINDS, SCALED, Shape, column_mask, decode_instruction
 from .tcgen05_operands import FORMATS, Source, matrix_at, unpack, unpack_words
 from .tcgen05_order import Operation
-from .tensor_memory import ALL_LANES, LANES, QUARTER, Region, lane_bits, lanes_of, split_address
+from .tensor_memory import ALL_LANES, LANES, QUARTER, Region, lane_bits, lanes_of, split_address, unwritten
 from .types import B32, PRED, U32, U64
 
 if TYPE_CHECKING:
@@ -391,15 +391,23 @@ class Product:
         """(count, vector) binary64: those of A's rows in a block, or of B's columns in a group of lanes."""
         region = self._scale_region(number, which)
         cells = self.unit.memory.cells(region.block)
-        self.unit.memory.check_written(self.group, self.form.item, region, self.thread)
-        words = np.ascontiguousarray(cells.words[:, region.first : region.last])
+        words = np.ascontiguousarray(cells.words[:, region.first : region.last]).view(np.uint8)
+        halves = slice(2 * group, 2 * group + 2) if which and len(self.groups) == 2 else slice(None)
         first = self.shape.scale_ids[which]
-        raw = words.view(np.uint8).reshape(4, QUARTER, -1, 4)[..., first : first + self.form.vector]
-        if which and len(self.groups) == 2:
-            raw = raw[2 * group : 2 * group + 2]
+
+        def of_rows(cells: np.ndarray) -> np.ndarray:
+            """(quarters, count, vector) of (lanes, columns, bytes)."""
+            bytes = cells.reshape(4, QUARTER, -1, 4)[halves, ..., first : first + self.form.vector]
+            return bytes.swapaxes(1, 2).reshape(len(bytes), -1, self.form.vector)[:, :count]
+
+        known = of_rows(cells.written[:, region.first : region.last])
+        if self.unit.memory.launch.check_uninitialised and not known.all():
+            quarter, row, _ = np.argwhere(~known)[0].tolist()
+            self._fault(unwritten(QUARTER * quarter + row % QUARTER, region.first + row // QUARTER))
+        raw = of_rows(words)
         if (raw != raw[:1]).any():
             self._fault(f"the quarters of tensor memory have different scales of {'B' if which else 'A'}")
-        codes = np.ascontiguousarray(raw[0].swapaxes(0, 1).reshape(-1, self.form.vector)[:count])
+        codes = np.ascontiguousarray(raw[0])
         if self.shape.scale == "ue4m3":
             return rounding.decode(codes & np.uint8(0x7F), "e4m3")
         return rounding.decode(codes, "ue8m0")

@@ -154,16 +154,20 @@ def unit_addresses(matrix: Matrix) -> np.ndarray:
 
 
 class Source:
-    """A matrix that ``thread`` of ``group`` has an instruction read of the shared memory of ``block``."""
+    """A matrix that ``thread`` of ``group`` has an instruction read of the shared memory of ``block``, all of which is
+    written, or ``partly``."""
 
-    __slots__ = ("block", "group", "item", "matrix", "thread", "units")
+    __slots__ = ("block", "group", "item", "matrix", "partly", "thread", "units")
 
-    def __init__(self, group: WarpGroup, item: Instruction, thread: int, block: int, matrix: Matrix) -> None:
+    def __init__(
+        self, group: WarpGroup, item: Instruction, thread: int, block: int, matrix: Matrix, partly: bool = False
+    ) -> None:
         self.group = group
         self.item = item
         self.thread = thread
         self.block = block
         self.matrix = matrix
+        self.partly = partly
         self.units: np.ndarray | None = None  # as they were when the instruction was issued
 
     def _access(self) -> Access:
@@ -172,7 +176,14 @@ class Source:
         if members > 1:
             addresses = addresses | np.uint64(self.block % members << RANK_BIT)
         threads = np.full(addresses.size, self.thread)
-        return resolve_shared(self.group, self.item, addresses, _UNIT, False, threads)
+        return resolve_shared(self.group, self.item, addresses, _UNIT, None if self.partly else False, threads)
+
+    def known(self) -> np.ndarray:
+        """(rows, bytes): which have been written."""
+        access, written = self._access(), self.group.batch.shared_written
+        if written is None:
+            return np.ones((self.matrix.rows, self.matrix.units * _UNIT.itemsize), bool)
+        return written.reshape(-1, _UNIT.itemsize)[access.index].reshape(self.matrix.rows, -1)
 
     def begin(self) -> None:
         """From now on the matrix may be read: it has to be there, and visible to the asynchronous proxy."""

@@ -58,14 +58,14 @@ def split_address(address: int) -> tuple[int, int]:
 
 
 class Cells:
-    """The tensor memory of one block: ``words`` and whether they are ``written``; ``owners`` has the number of a
-    column's allocation, 0 for none."""
+    """The tensor memory of one block: ``words`` and which of their bytes are ``written``; ``owners`` has the number of
+    a column's allocation, 0 for none."""
 
     __slots__ = ("allocations", "largest", "owners", "relinquished", "words", "written")
 
     def __init__(self) -> None:
         self.words = np.full((LANES, COLUMNS), 0xCDCDCDCD, np.uint32)
-        self.written = np.zeros((LANES, COLUMNS), bool)
+        self.written = np.zeros((LANES, COLUMNS, 4), bool)
         self.owners = np.zeros(COLUMNS, np.int32)
         self.allocations: dict[int, int] = {}  # first column -> columns
         self.largest = COLUMNS  # columns that the next allocation may have
@@ -228,11 +228,13 @@ class TensorMemory:
         lanes = lanes_of(region.lanes)
         known = self.cells(region.block).written[lanes, region.first : region.last]
         if not known.all():
-            lane, column = np.argwhere(~known)[0].tolist()
-            group.fault(
-                f"lane {lanes[lane]}, column {region.first + column} of tensor memory is read before it is written",
-                item, thread,
-            )  # fmt: skip
+            lane, column, _ = np.argwhere(~known)[0].tolist()
+            group.fault(unwritten(lanes[lane], region.first + column), item, thread)
+
+
+def unwritten(lane: int, column: int) -> str:
+    """What is wrong with a read."""
+    return f"lane {lane}, column {column} of tensor memory is read before it is written"
 
 
 _LANES_OF: dict[int, np.ndarray] = {}

@@ -198,7 +198,7 @@ def _scaled_row(
     # A word holds the scales of a row: 32 rows in the lanes of a warp, 32 more in each further column.
     scale_b_columns = -(-n // 32)
     name = _scaled_name(a_type, b_type, kind.scale_type, kind.block, shape.m, n, kind.k, _suffix(shape, in_tensor))
-    chosen = not in_tensor and n >= LANES
+    chosen = not in_tensor and (shape.ctas == 1 or n >= LANES)
     return ScaledMmaAtom(
         name=name,
         shape=(shape.m, n, kind.k),
