@@ -53,3 +53,31 @@ def product(
     if order != "weak":
         stored = stored.replace("store_view_tko weak", f"store_view_tko {order} device")
     return Kernel(entry([a, b, c], [*body, stored]), (left, right), (before,), (after.astype(DTYPES["f32"]),))
+
+
+def scaled(tiles: tuple[int, int, int, int], steps: int = 2) -> Kernel:
+    """C = A B of a tile (batch, m, n, k) of f8 with a scale for 32 elements along K, in a loop of `steps` tiles."""
+    batch, m, n, k = tiles
+    depth, runs = k * steps, k // 32
+    a = View("a", (batch, m, k), "f8E4M3FN", (batch, m, depth))
+    b = View("b", (batch, k, n), "f8E4M3FN", (batch, depth, n))
+    x = View("x", (batch, m, runs), "f8E8M0FNU", (batch, m, runs * steps))
+    y = View("y", (batch, runs, n), "f8E8M0FNU", (batch, runs * steps, n))
+    c = View("c", (batch, m, n), "f32")
+    body = [
+        ONE, f"%steps = constant <i32: {steps}> : tile<i32>", zeros("none", c.tile),
+        f"%sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> ({c.tile}) {{",
+        a.load("a", "%zero, %zero, %i"), b.load("b", "%zero, %i, %zero"),
+        x.load("x", "%zero, %zero, %i"), y.load("y", "%zero, %i, %zero"),
+        f"%next = mmaf_scaled %a, %b, %acc, %x, %y : {a.tile}, {b.tile}, {c.tile}, {x.tile}, {y.tile}",
+        f"continue %next : {c.tile}",
+        "}",
+        c.store("sum"),
+    ]  # fmt: skip
+    generator = np.random.default_rng(4)
+    left, right = (whole_numbers(v.shape, v.element, seed, 2) for seed, v in enumerate((a, b), 1))
+    of_rows, of_columns = ((2.0 ** generator.integers(-2, 3, v.shape)).astype(DTYPES[v.element]) for v in (x, y))
+    wide = [each.astype(np.float64) for each in (left, right, of_rows, of_columns)]
+    wanted = (wide[0] * np.repeat(wide[2], 32, 2)) @ (wide[1] * np.repeat(wide[3], 32, 1))
+    out = np.zeros(c.shape, np.float32)
+    return Kernel(entry([a, b, x, y, c], body), (left, right, of_rows, of_columns), (out,), (wanted.astype("f4"),))

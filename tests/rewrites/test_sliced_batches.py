@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.kernels.batches import product
+from tests.kernels.batches import product, scaled
 from tests.kernels.tensor_memory import FENCES, ORDERS, SEEDS, survivors
 from tests.kernels.views import Kernel, operations, trip_counts
 from tests.machine_code import assemble
@@ -70,6 +70,11 @@ def test_types_and_shapes(gpu, tiles, element):
 def test_what_stands_around_the_dots(gpu, form):
     """A tile that all steps multiply; a sum over the batch; dots outside of loops."""
     checked(product(TILES, **form), gpu)
+
+
+@pytest.mark.parametrize("tiles", [(2, 128, 64, 128), (2, 32, 128, 64)])
+def test_block_scales(tiles):
+    assert "block_scale" in checked(scaled(tiles), "sm_100")
 
 
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_107", "sm_110"])
