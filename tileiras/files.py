@@ -8,6 +8,8 @@ import os
 import sys
 from typing import Any
 
+from tileiras.of_a_command import remembered
+
 RACY_NS = 2_000_000_000
 """Two seconds, the coarsest time stamps in use (FAT's): a file that is younger may change and keep its time."""
 
@@ -131,6 +133,7 @@ def digest_if_there(path: str) -> str | None:
         return None
 
 
+@remembered
 @functools.lru_cache(64)
 def _digest(path: str, *state: int) -> str:
     """The same, known as long as the file stays as it is."""

@@ -15,6 +15,11 @@ def status(process: int) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
+def limits() -> dict[int, tuple[int, int]]:
+    """Those of this process, soft and hard, by their kinds."""
+    return {kind: resource.getrlimit(kind) for kind in _LIMITS}
+
+
 def take_over(process: int, found: dict[str, str]) -> None:
     """Gives this process the umask, limits, priority and processors of another one of this user, whose status is
     `found`; raises OSError or ValueError where it must not have them."""

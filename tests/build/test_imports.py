@@ -11,8 +11,8 @@ from tileiras.build.fingerprint import CodeBase
 LAYERS = [
     {
         "code_archive", "compiled_modules", "diagnostics", "expected_diagnostics", "extras", "files", "forked_memory",
-        "gf2", "html_table", "lazy", "local_lock", "local_socket", "named_tuple", "process_state", "progress",
-        "remarks", "requirements", "",
+        "gf2", "html_table", "lazy", "local_lock", "local_socket", "named_tuple", "of_a_command", "process_state",
+        "progress", "remarks", "requirements", "",
     },
     {"ir"},
     {"dialects"},

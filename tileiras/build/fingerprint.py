@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.files import RACY_NS, read_json_object, write_atomically
 from tileiras.named_tuple import NamedTuple
+from tileiras.of_a_command import remembered
 from tileiras.pipeline import Stage
 
 if TYPE_CHECKING:
@@ -325,6 +326,7 @@ def _version(package: str) -> str:
         return "absent"
 
 
+@remembered
 @functools.cache
 def _metadata_folders(folder: str) -> tuple[str, ...]:
     try:

@@ -20,6 +20,7 @@ from tileiras.build.step import Step
 from tileiras.build.store import OFF, VERIFY, ArtifactStore, Record, default_mode, directory_for, size_limit
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, with_lines
 from tileiras.named_tuple import NamedTuple
+from tileiras.of_a_command import forgotten_by
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 
@@ -113,6 +114,16 @@ def default_session() -> Session:
         code = code_in_memory or CodeBase(memo=store.memo_path, known=store.fingerprints_path)
         found = _sessions[directory, mode] = Session(store, code)
     return found
+
+
+def _close_sessions() -> None:
+    """Whoever asks next may have another store of that name."""
+    for session in _sessions.values():
+        session.store.close()
+    _sessions.clear()
+
+
+forgotten_by(_close_sessions)
 
 
 class Exported(NamedTuple):

@@ -261,6 +261,14 @@ def guard_with(guard: Guard) -> None:
     keep_alone(guard.fileno())
 
 
+def let_go() -> None:
+    """Undoes `end_with`, `work_here` and `guard_with`, for a process that goes on with other work."""
+    global _guard, _may_die, _sentinel
+    if _guard is not None:
+        _pipe_ends.discard(_guard.fileno())
+    _guard = _may_die = _sentinel = None
+
+
 def _forget_helpers() -> None:
     global _creation, _guard, _local, _may_die
     _guard = _may_die = None

@@ -51,15 +51,16 @@ VERSION = 2
 RUN, STATUS, STOP = b"R", b"S", b"Q"
 COMMIT, EXIT, RETIRED, REFUSED, FACTS = b"c", b"x", b"n", b"r", b"f"
 """COMMIT: from now on the command must not be started again: it writes to a stream, or has read one.  EXIT: its exit
-code, and the processor time in microseconds of the child that has answered and of what that has waited for.  RETIRED:
+code, and the processor time in microseconds that the child has taken for it, with what that has waited for.  RETIRED:
 the service's code has changed on disk, it ends.  REFUSED: why this request is the command's own, for those who look for
 the reason."""
 
 GREETING = b"+"
 
-PREPARE, MET = b"p", b"w"
+PREPARE, MET, READY = b"p", b"w", b"y"
 """Between the zygote and its children alone.  PREPARE: pages that a child which waits is to meet ahead of a
-request; without any it is to say MET.  MET: pages that the child of one has met."""
+request; without any it is to say MET.  MET: pages that the child of one has met.  READY: a child that has answered can
+take another request, and has taken so many microseconds of processor time in all.  RETIRED: it is to end instead."""
 
 MOST_DESCRIPTORS = 64
 """Of one message; the system's limit is 253 (unix(7))."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import io
 import os
-import select
 import signal
 import socket
 import stat
@@ -21,10 +19,12 @@ import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
-from tileiras import forked_memory, process_state
+from tileiras import forked_memory, of_a_command, process_state
 from tileiras.codegen import guard, isolation
-from tileiras.server import account, loaded, messages, protocol
-from tileiras.server.protocol import COMMIT, EXIT, GREETING, MET, PREPARE, REFUSED, RETIRED, RUN
+from tileiras.server import account, messages, protocol
+from tileiras.server.links import Links
+from tileiras.server.protocol import COMMIT, EXIT, MET, REFUSED, RETIRED
+from tileiras.server.unchanged import State
 
 REHEARSAL_SECONDS = 10.0
 """What the first compilation may take."""
@@ -67,72 +67,15 @@ class Refused(Exception):
     """This process cannot stand in for the client's."""
 
 
-def serve(
-    listener: socket.socket, control: socket.socket, lifeline: socket.socket, announcements: int, identity: bytes,
-    state: loaded.Snapshot, memory: forked_memory.SharedPages, forget: Callable[[], None],
-) -> NoReturn:  # fmt: skip
-    """Takes connections until one brings a command, and ends with it.
+def answer(
+    links: Links, before: State, taken: int, process: int, group: int, fields: list[bytes], descriptors: list[int]
+) -> bool:
+    """Runs the command that the fields of a RUN describe, and hands its exit code over; whether it has left nothing
+    that is known by its end.  Ends this process where the command is the client's own to run.
 
-    `control` leads to the zygote, which has this process prepare for a command while it waits; when the zygote is gone,
-    `forget` is called, and this process ends.  `lifeline` leads to its guard, which reads
-    `announcements`.
+    `taken` is the processor time in microseconds that earlier requests have taken here.
     """
-    looks = False
-    while True:
-        connection, looks = _next(listener, control, memory, looks, forget)
-        with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
-            process, user, group = messages.peer(connection)
-            if user == os.geteuid():
-                connection.settimeout(protocol.PATIENCE)
-                connection.sendall(GREETING)
-                # While the client makes its message; it was started before it connected.
-                is_current = state.is_current()
-                kind, fields, descriptors = messages.receive(connection)
-                connection.settimeout(None)
-                if not fields or fields[0] != identity:
-                    messages.send(connection, REFUSED, b"another version or environment of Python")
-                elif kind != RUN:
-                    messages.send(control, kind, *fields[1:], descriptors=(connection.fileno(),))
-                else:
-                    messages.send(control, RUN, str(process).encode(), descriptors=(connection.fileno(),))
-                    client = _Client(connection, control, lifeline, announcements, memory if looks else None)
-                    if not is_current:
-                        client.leave(RETIRED)
-                    _answer(client, process, group, fields[1:], descriptors)
-                for number in descriptors:
-                    os.close(number)
-        connection.close()
-
-
-def _next(
-    listener: socket.socket, control: socket.socket, memory: forked_memory.SharedPages, looks: bool,
-    forget: Callable[[], None],
-) -> tuple[socket.socket, bool]:  # fmt: skip
-    """The next connection, for which several spares wait, and whether the zygote wants to hear which pages its request
-    meets; meanwhile this process is prepared."""
-    poll = select.poll()
-    poll.register(listener, select.POLLIN)
-    poll.register(control, select.POLLIN)
-    while True:
-        ready = dict(poll.poll())
-        if listener.fileno() in ready:
-            with contextlib.suppress(BlockingIOError):  # another spare has it
-                connection, _ = listener.accept()
-                return connection, looks
-        if control.fileno() in ready:
-            try:
-                kind, fields, _ = messages.receive(control)
-            except (EOFError, OSError, protocol.ProtocolError):
-                forget()
-                os._exit(0)
-            if kind == PREPARE:
-                # Pages that were met ahead could not be told from those that the request meets.
-                memory.ranges, looks = fields[0], not fields[0]
-                memory.meet()
-
-
-def _answer(client: _Client, process: int, group: int, fields: list[bytes], descriptors: list[int]) -> NoReturn:
-    """Runs the command that the fields of a RUN describe."""
+    client = _Client(links, taken)
     try:
         name, arguments, first, numbers, environment = fields
         program = name.decode()
@@ -148,10 +91,39 @@ def _answer(client: _Client, process: int, group: int, fields: list[bytes], desc
         # Remembered by the library, and a matter of the environment.
         tempfile.tempdir = None
     except (Refused, OSError, ValueError) as reason:
-        client.leave(REFUSED, str(reason).encode())
+        leave(links, REFUSED, str(reason).encode())
     client.watch_over()
     client.watch_streams()
-    client.end(_run(program))
+    code = _run(program)
+    is_clean = code == 0 and not client.has_spoken and not before.has_exit_functions()
+    if not is_clean:
+        code = _ended(code)
+    client.end(code)
+    if is_clean:
+        _come_back()
+    return is_clean
+
+
+def leave(links: Links, kind: bytes, *fields: bytes) -> NoReturn:
+    """Says why this process does not run its client's command, and ends it."""
+    with contextlib.suppress(OSError):
+        messages.send(links.control, kind if kind == RETIRED else EXIT)
+    if links.connection is not None:
+        with contextlib.suppress(OSError):
+            messages.send(links.connection, kind, *fields)
+    os._exit(0)
+
+
+def _come_back() -> None:
+    """Leaves the client's folder, streams and files, for those of the service."""
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    for number in (0, 1, 2):
+        if number != null:
+            os.dup2(null, number)
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = _ORIGINAL
+    isolation.let_go()
+    of_a_command.forget()
 
 
 # ---- becoming the client's process -----------------------------------------------------------------------------------
@@ -180,94 +152,77 @@ def take_over_process(process: int, group: int) -> None:
     process_state.take_over(process, theirs)
 
 
-def _moved(number: int, first: int) -> int:
-    """A descriptor under a number from `first` on."""
-    moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, first)
-    os.close(number)
-    return moved
-
-
 # ---- being it --------------------------------------------------------------------------------------------------------
 
 
 class _Client:
     """The command that waits for this process, and the zygote and the guard, which look after both."""
 
-    def __init__(
-        self, connection: socket.socket, control: socket.socket, lifeline: socket.socket, announcements: int,
-        memory: forked_memory.SharedPages | None,
-    ) -> None:  # fmt: skip
-        """`memory` is there where the zygote wants to hear what of it this process meets."""
-        self._connection = connection
-        self._control = control
-        self._lifeline = lifeline
-        self._announcements = announcements
-        self._memory = memory
-        self._committed = False
+    def __init__(self, links: Links, taken: int) -> None:
+        """`taken` is processor time that was not for it."""
+        self._links = links
+        self._taken = taken
+        self.has_spoken = False
+        """Whether it must not be started again: it writes to a stream, or has read one."""
         self._own = 0
         """Descriptors of the service's own have this number or a higher one, the client's lower ones."""
         self._has_others = False
         """Whether the client has handed over more than standard streams."""
 
     def take_over_descriptors(self, received: list[int], numbers: list[int]) -> None:
-        """The first is the working directory, the others get the `numbers` that they have in the client; the service's
-        own go out of their way."""
+        """The first is the working directory, the others get the `numbers` that they have in the client."""
         if len(received) != len(numbers) + 1:
             raise Refused("a descriptor is missing")
         self._own = max([2, *numbers]) + 1
         self._has_others = self._own > 3
-        # A number that is free now may be one that a client's is to have.
-        own = (self._connection, self._control, self._lifeline)
-        first = max(self._own, *received, self._announcements, *(one.fileno() for one in own)) + 1
-        here, *others = [_moved(number, first) for number in received]
-        self._connection, self._control, self._lifeline = (
-            socket.socket(fileno=_moved(one.detach(), first)) for one in own
-        )
-        self._announcements = _moved(self._announcements, first)
+        here, *others = self._links.make_room(self._own, received)
         os.fchdir(here)
         os.close(here)
-        os.closerange(0, first)
         for number, target in zip(others, numbers):
             os.dup2(number, target)
             os.close(number)
 
+    def _client(self) -> socket.socket:
+        assert self._links.connection is not None
+        return self._links.connection
+
     def commit(self) -> None:
         """Called before anything that cannot be done twice.  Where the client has gone, this process has no business
         left."""
-        if not self._committed:
-            self._committed = True
+        if not self.has_spoken:
+            self.has_spoken = True
             try:
-                messages.send(self._connection, COMMIT)
+                messages.send(self._client(), COMMIT)
             except OSError:
                 os._exit(1)
 
     def watch_over(self) -> None:
         """Has this process end with the client, with what it runs.  Until it has committed LLVM may end it."""
-        isolation.guard_with(guard.Guard(self._lifeline, self._announcements))
+        isolation.guard_with(guard.Guard(self._links.lifeline, self._links.announcements))
         # Readable once the client has gone: it says nothing more.
-        isolation.end_with(self._connection.fileno())
-        isolation.work_here(lambda: not self._committed)
+        isolation.end_with(self._client().fileno())
+        isolation.work_here(lambda: not self.has_spoken)
 
     def watch_streams(self) -> None:
         """Makes the standard streams as Python makes them, and commits before the first use of what is no file."""
         sys.stdin = sys.__stdin__ = _stream(0, "r", "<stdin>", self.commit)
         sys.stdout = sys.__stdout__ = _stream(1, "w", "<stdout>", self.commit)
         sys.stderr = sys.__stderr__ = _stream(2, "w", "<stderr>", self.commit)
-        sys.addaudithook(self._opened)
+        _watch_files(self)
 
-    def _opened(self, event: str, arguments: tuple) -> None:
+    def opened(self, event: str, arguments: tuple) -> None:
         """Files can be read and written again.  Pipes and devices cannot, and are not told from files by their names.
         """
         if event != "open" or not isinstance(arguments[0], (str, bytes)):
             return
-        if not self._committed and arguments[0] not in (os.devnull, "/dev/urandom"):
+        if not self.has_spoken and arguments[0] not in (os.devnull, "/dev/urandom"):
             with contextlib.suppress(OSError, ValueError):
                 mode = os.stat(arguments[0]).st_mode
                 if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                     self.commit()
 
-    def end(self, code: int) -> NoReturn:
-        """Hands the exit code over and ends this process."""
+    def end(self, code: int) -> None:
+        """Hands the exit code over.  From here on this process does not end with its client."""
         # Whoever reads a pipe of the client waits until all its writers are gone; LLVM's process, where there is one,
         # has its own streams, and what else the client has inherited.
         if self._has_others:
@@ -276,24 +231,23 @@ class _Client:
         isolation.kill()
         os.closerange(0, self._own)
         with contextlib.suppress(OSError):
-            messages.send(self._control, EXIT)
+            messages.send(self._links.control, EXIT)
         with contextlib.suppress(OSError):
-            taken = account.microseconds().to_bytes(8, "little")
-            messages.send(self._connection, EXIT, code.to_bytes(4, "little", signed=True), taken)
-        # The zygote counts the time of processes that were waited for.
-        isolation.stop()
-        if self._memory is not None:
-            with contextlib.suppress(OSError, protocol.ProtocolError):
-                messages.send(self._control, MET, self._memory.met())
-        os._exit(0)
+            taken = (account.microseconds() - self._taken).to_bytes(8, "little")
+            messages.send(self._client(), EXIT, code.to_bytes(4, "little", signed=True), taken)
+        self._links.hang_up()
 
-    def leave(self, kind: bytes, *fields: bytes) -> NoReturn:
-        """Says why this process does not run the command, and ends it."""
-        with contextlib.suppress(OSError):
-            messages.send(self._control, kind if kind == RETIRED else EXIT)
-        with contextlib.suppress(OSError):
-            messages.send(self._connection, kind, *fields)
-        os._exit(0)
+
+_watching: _Client | None = None
+
+
+def _watch_files(client: _Client) -> None:
+    """Has a client know of files that are opened from now on.  What is told of such events is so as long as the process
+    is there: it is told once."""
+    global _watching
+    if _watching is None:
+        sys.addaudithook(lambda event, arguments: _watching.opened(event, arguments))
+    _watching = client
 
 
 class _Watched(io.FileIO):
@@ -363,14 +317,23 @@ def _run(program: str) -> int:
     except BaseException:
         sys.excepthook(*sys.exc_info())
         code = 1
+    return _flushed(int(code))
+
+
+def _ended(code: int) -> int:
+    """Does what is to be done when the interpreter ends."""
     atexit._run_exitfuncs()
+    return _flushed(code)
+
+
+def _flushed(code: int) -> int:
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
     except OSError:
         return _UNFLUSHED
-    return int(code)
+    return code
 
 
 _UNFLUSHED = 120

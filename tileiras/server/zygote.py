@@ -29,8 +29,10 @@ from typing import NoReturn
 from tileiras import __version__, code_archive, forked_memory
 from tileiras.codegen import guard
 from tileiras.local_lock import locked, unlock
-from tileiras.server import account, loaded, messages, protocol, request
-from tileiras.server.protocol import EXIT, FACTS, MET, PREPARE, RETIRED, RUN, STATUS, STOP
+from tileiras.server import account, loaded, messages, protocol, request, worker
+from tileiras.server.child import DONE, SPARE, WORKING, Child
+from tileiras.server.links import Links
+from tileiras.server.protocol import EXIT, FACTS, MET, PREPARE, READY, RETIRED, RUN, STATUS, STOP
 
 MOST_REQUESTS = 192
 """At once, with four descriptors each; who comes then does the work itself.  Requests do not wait for each other: one
@@ -38,6 +40,10 @@ may read what another writes."""
 
 BACKLOG = 128
 """Connections that wait for a spare; the next client is turned away at once."""
+
+MORE_SPARES = 2
+"""Children that have answered and may wait beyond those that are forked ahead: so many end and begin requests at once
+under load."""
 
 QUIET_SECONDS = 0.01
 """Without a request after which spares are prepared for one: under load there is better use for the processors."""
@@ -51,49 +57,6 @@ END_SECONDS = 5.0
 
 
 _HANDLED = (signal.SIGCHLD, signal.SIGTERM)
-
-SPARE, WORKING, DONE = "spare", "working", "done"
-"""What a child does.  One that is done has given its answer, and is on its way out."""
-
-
-class Child:
-    """A forked process, and the zygote's end of what it talks over."""
-
-    __slots__ = ("pid", "control", "guarded", "announcements", "client", "state", "is_heard", "is_prepared",
-                 "process", "since")  # fmt: skip
-
-    def __init__(
-        self, pid: int, control: socket.socket, guarded: socket.socket, announcements: int, state: str
-    ) -> None:
-        self.pid = pid
-        self.control = control
-        self.guarded = guarded
-        """The guard's end of its connection, for another guard."""
-        self.announcements = announcements
-        self.client: socket.socket | None = None
-        """The connection of the request that it works on."""
-        self.process: int | None = None
-        """The process of that client, also when it has its answer."""
-        self.since = 0.0
-        self.state = state
-        self.is_heard = True
-        """Whether it may still say something."""
-        self.is_prepared = False
-
-    def leave_client(self) -> None:
-        if self.client is not None:
-            self.client.close()
-            self.client = None
-
-    def close(self) -> None:
-        self.control.close()
-        self.guarded.close()
-        os.close(self.announcements)
-
-    def end(self, number: int) -> None:
-        """Sends a signal; until it is reaped the number is this process's."""
-        os.kill(self.pid, number)
-
 
 class Zygote:
     """A service that listens on `listener`, at `name` in the private directory that is open as `directory`."""
@@ -116,6 +79,8 @@ class Zygote:
         self._ending = False
         self._requests = 0
         self._account = account.Account()
+        self._forked = 0
+        """Children, for requests."""
         self._began = time.time()
         self._last = time.monotonic()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -170,13 +135,13 @@ class Zygote:
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
         by_control: dict[int, Child] = {}
-        by_client: dict[int, Child] = {}
+        by_client: dict[int, tuple[Child, socket.socket]] = {}
         for child in self._children.values():
             if child.is_heard:
                 by_control[child.control.fileno()] = child
                 poll.register(child.control, select.POLLIN)
             if child.client is not None:
-                by_client[child.client.fileno()] = child
+                by_client[child.client.fileno()] = child, child.client
                 # A client says nothing more: whatever can be read is its end.
                 poll.register(child.client, select.POLLIN | select.POLLRDHUP)
         for number, _ in poll.poll(seconds * 1000):
@@ -184,9 +149,9 @@ class Zygote:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake_read, 4096)
             elif number in by_client:
-                self._client_gone(by_client[number])
+                self._client_gone(*by_client[number])
             else:
-                self._heard(by_control[number])
+                self._hear_out(by_control[number])
 
     def _busy(self) -> bool:
         return any(child.state == WORKING for child in self._children.values())
@@ -222,8 +187,9 @@ class Zygote:
                     os.close(announcements)
                 raise
         ours.settimeout(protocol.PATIENCE)
-        child = self._children[pid] = Child(pid, ours, guarded, announcements, SPARE)
-        self._entrust([child])
+        self._forked += 1
+        self._children[pid] = found = Child(pid, ours, guarded, announcements, SPARE)
+        self._entrust([found])
 
     def _entrust(self, children: Iterable[Child]) -> None:
         """Tells the guard of these.  Without one, a request has a process of its own for that."""
@@ -284,13 +250,12 @@ class Zygote:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _work(self, control: socket.socket, lifeline: socket.socket, announcements: int) -> None:
-        request.serve(
-            self._listener, control, lifeline, announcements, self._identity, self._state, self._memory, self._forget
-        )
+        links = Links(self._listener, control, lifeline, announcements, self._directory)
+        worker.serve(links, self._identity, self._state, self._memory, self._forget)
 
-    def _forget(self) -> None:
-        """Called by a spare whose zygote is gone."""
-        remove(self._directory, self._name, self._inode)
+    def _forget(self, directory: int) -> None:
+        """Called by a child whose zygote is gone, with its own descriptor of the directory."""
+        remove(directory, self._name, self._inode)
 
     # ---- what children say -------------------------------------------------------------------------------------------
 
@@ -311,6 +276,8 @@ class Zygote:
         elif kind == EXIT:
             child.state = DONE
             child.leave_client()
+        elif kind == READY:
+            self._take_back(child, int.from_bytes(fields[0], "little"))
         elif kind == RUN:
             self._requests += 1
             child.state, child.client = WORKING, client
@@ -320,7 +287,7 @@ class Zygote:
                 self._answer(kind, client)
 
     def _hear_out(self, child: Child) -> None:
-        """The last words of a child that has ended: it may have said RUN and RETIRED since they were last read.
+        """What a child has said, several things perhaps: READY and RUN, or RUN and RETIRED before it has ended.
 
         Does not wait for the end of the connection, which what the child has started may hold open.
         """
@@ -339,11 +306,24 @@ class Zygote:
             messages.send(client, FACTS, json.dumps(self.facts()).encode())
         self._account.set_aside(before)
 
-    def _client_gone(self, child: Child) -> None:
-        """Its command was ended, or has heard from the child itself."""
-        if child.state == WORKING:
-            child.end(signal.SIGKILL)
-        child.leave_client()
+    def _take_back(self, child: Child, taken: int) -> None:
+        """One that has answered waits for the next request, unless enough do."""
+        self._book(child, taken)
+        child.state = SPARE
+        child.is_prepared = True
+        waiting = sum(child.state == SPARE for child in self._children.values())
+        if self._ending or waiting > self._spares + MORE_SPARES:
+            child.state = DONE
+            with contextlib.suppress(OSError):
+                messages.send(child.control, RETIRED)
+
+    def _client_gone(self, child: Child, client: socket.socket) -> None:
+        """Its command was ended, or has heard from the child itself, which then has said so here before."""
+        self._hear_out(child)
+        if child.client is client:
+            if child.state == WORKING:
+                child.end(signal.SIGKILL)
+            child.leave_client()
 
     def _reap(self) -> None:
         gone: list[Child] = []
@@ -361,8 +341,7 @@ class Zygote:
             if child is not None:
                 gone.append(child)
                 self._bury(child, status)
-                if child.process is not None:
-                    self._account.add(child.process, time.monotonic() - child.since, usage)
+                self._book(child, round(1e6 * (usage.ru_utime + usage.ru_stime)))
         if self._guard is None and (gone or self._children):
             # Somebody has ended it.  What has ended meanwhile may have left something, too.
             with contextlib.suppress(OSError):
@@ -370,6 +349,12 @@ class Zygote:
             self._entrust([*gone, *self._children.values()])
         for child in gone:
             child.close()
+
+    def _book(self, child: Child, taken: int) -> None:
+        """What a child has taken is for the request that it has answered since it was asked before."""
+        if child.process is not None:
+            self._account.add(child.process, time.monotonic() - child.since, (taken - child.taken) / 1e6)
+        child.process, child.taken = None, taken
 
     def _bury(self, child: Child, status: int) -> None:
         """Tells the client of a child that has ended without a word of its own."""
@@ -397,7 +382,7 @@ class Zygote:
 
     def facts(self) -> dict[str, object]:
         """What `tileiras-server status` shows; times in seconds, memory in KiB."""
-        running = sum(child.state == WORKING for child in self._children.values())
+        states = [child.state for child in self._children.values()]
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -405,10 +390,15 @@ class Zygote:
             "since": self._began,
             "idle_limit": self._idle,
             "requests": self._requests,
-            "running": running,
+            "running": states.count(WORKING),
+            "waiting": states.count(SPARE),
+            "forked": self._forked,
             "ending": self._ending,
             "pages": len(self._memory),
-            **self._account.facts(None if self._guard is None else self._guard[0]),
+            **self._account.facts(
+                [(child.pid, child.taken) for child in self._children.values()]
+                + ([] if self._guard is None else [(self._guard[0], 0)])
+            ),
         }
 
 

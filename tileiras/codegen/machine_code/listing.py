@@ -16,6 +16,7 @@ from tileiras.codegen.machine_code.instructions import INSTRUCTION_BYTES, BasicB
 from tileiras.codegen.machine_code.statements import first_lines, warpgroup_products
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, Locatable
+from tileiras.of_a_command import remembered
 from tileiras.targets.sm import TARGETS
 
 PTX_FILE = ".nv_debug_ptx_txt"
@@ -77,6 +78,7 @@ def read(cubin: bytes, entry: str, location: Locatable | None = None) -> Machine
     )  # fmt: skip
 
 
+@remembered
 @functools.lru_cache(maxsize=4)
 def _listing(cubin: bytes) -> str:
     """All entries of a cubin are in one listing."""

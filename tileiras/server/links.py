@@ -1,0 +1,68 @@
+"""The descriptors of a child of the service that are not its client's, and how they keep out of the way of those."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from collections.abc import Sequence
+
+
+class Links:
+    """What leads from a child to the service, and to the client of its request."""
+
+    def __init__(
+        self, listener: socket.socket, control: socket.socket, lifeline: socket.socket, announcements: int,
+        directory: int,
+    ) -> None:  # fmt: skip
+        """`control` leads to the zygote, `lifeline` to its guard, which reads `announcements`; `directory` is that of
+        the service's socket, at which `listener` listens."""
+        self.listener = listener
+        self.control = control
+        self.lifeline = lifeline
+        self.announcements = announcements
+        self.directory = directory
+        self.connection: socket.socket | None = None
+
+    def numbers(self) -> list[int]:
+        sockets = [self.listener, self.control, self.lifeline, *([] if self.connection is None else [self.connection])]
+        return [*(each.fileno() for each in sockets), self.announcements, self.directory]
+
+    def make_room(self, first: int, received: Sequence[int]) -> list[int]:
+        """Closes whatever is neither one of these nor `received`, and moves what is to numbers from `first` on; the
+        numbers that those received have then."""
+        kept = sorted([*self.numbers(), *received])
+        for before, number in zip([-1, *kept], kept):
+            os.closerange(before + 1, number)
+        self.listener = _moved_socket(self.listener, first)
+        self.control = _moved_socket(self.control, first)
+        self.lifeline = _moved_socket(self.lifeline, first)
+        if self.connection is not None:
+            self.connection = _moved_socket(self.connection, first)
+        self.announcements = _moved(self.announcements, first)
+        self.directory = _moved(self.directory, first)
+        return [_moved(number, first) for number in received]
+
+    def hang_up(self) -> None:
+        """Closes the connection to the client."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+def _moved(number: int, first: int) -> int:
+    """A descriptor under a number from `first` on."""
+    if number >= first:
+        return number
+    moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, first)
+    os.close(number)
+    return moved
+
+
+def _moved_socket(connection: socket.socket, first: int) -> socket.socket:
+    if connection.fileno() >= first:
+        return connection
+    timeout = connection.gettimeout()
+    moved = socket.socket(fileno=_moved(connection.detach(), first))
+    moved.settimeout(timeout)
+    return moved
