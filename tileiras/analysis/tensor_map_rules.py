@@ -46,11 +46,29 @@ def access_refusal(access: Operation, facts: DivisibilityAnalysis, by_host: bool
     wrong = view_error(access.view.type) or _memref_error(access.view, facts, by_host)
     if wrong:
         return wrong
-    if access.token is None:
-        return ""
-    if isinstance(access, tileas.TiledLoadOp) and _follows(access.token, _writes):
-        return "it is ordered after a write of the kernel, which a copy by the asynchronous proxy might not see"
-    return "it is ordered after accesses of other threads" if _follows(access.token, _is_strong) else ""
+    if isinstance(access, tileas.TiledLoadOp) and _is_of_cluster(access) and needs_fence(access.token):
+        return "it is ordered after an access of the kernel, and another CTA of the cluster may copy it"
+    return ""
+
+
+def needs_fence(token: Value | None) -> bool:
+    """Whether a copy by the asynchronous proxy that is ordered after a token sees memory only behind a fence: after
+    what threads of the kernel write, or what others have written that a strong access of theirs has seen (PTX ISA,
+    "Causality Order").  What a grid that has been waited for wrote is visible (PTX ISA, "griddepcontrol")."""
+    return token is not None and _follows(token, _is_of_generic_proxy)
+
+
+def follows_strong(token: Value | None) -> bool:
+    """Whether a token waits for an access that is ordered with those of other threads."""
+    return token is not None and _follows(token, _is_strong)
+
+
+def _is_of_cluster(op: Operation) -> bool:
+    """Whether CTAs beside an operation's own may do what its tile block does, or copy for it."""
+    around: Operation | None = op
+    while around is not None and not isinstance(around, aa.FuncOp):
+        around = around.parent_op
+    return around is None or tileas.cluster_size(around) > 1
 
 
 def _is_unordered(access: Any) -> bool:
@@ -128,11 +146,6 @@ def _extent_error(
     return f"stride of dimension {dim} not 16-byte aligned" if known * size % UNIT else ""
 
 
-def follows_write(token: Value) -> bool:
-    """Whether a token waits for what a thread of the kernel writes."""
-    return _follows(token, _writes)
-
-
 def _follows(token: Value, wanted: Callable[[Operation], bool]) -> bool:
     """Whether a token waits for an operation of a kind; what comes out of other regions may be anything."""
     seen = {token}
@@ -155,11 +168,18 @@ def _follows(token: Value, wanted: Callable[[Operation], bool]) -> bool:
 
 
 def _is_strong(op: Operation) -> bool:
-    """Whether an operation says when writes of other threads, or of other kernels, are there."""
+    """Whether an operation says when writes of other threads are there, or shows them its own."""
     semantic = getattr(op, "mem_semantic", None)
-    return semantic is not None and semantic.value != "weak" or isinstance(op, aa.GdcWaitOp)
+    return semantic is not None and semantic.value != "weak"
 
 
-def _writes(op: Operation) -> bool:
-    # A copy that is complete was made by the asynchronous proxy itself.
-    return _is_strong(op) or op.has_trait(MemoryWrite) and op.name != names.TMA_STORE
+def _is_of_generic_proxy(op: Operation) -> bool:
+    """Whether an operation writes, or says when writes of other threads are there; a copy in boxes that is complete was
+    made by the asynchronous proxy itself."""
+    if _is_strong(op):
+        return True
+    return op.has_trait(MemoryWrite) and op.name != names.TMA_STORE and not isinstance(op, _WRITE_NO_TILE)
+
+
+_WRITE_NO_TILE = (aa.GdcWaitOp, aa.GdcLaunchDependentsOp, aa.PrintOp)
+"""Steps of their own in the order of tokens, which change nothing that a tile is loaded from."""

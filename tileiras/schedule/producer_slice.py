@@ -141,7 +141,9 @@ class AgentSlice:
             op = token.defining_op
             if op is None:
                 continue
-            if self._comes_first(op, load):
+            if isinstance(op, aa.GdcWaitOp) and op.parent_op is self._program:
+                self.operations.add(op)  # each agent waits for the grid itself
+            elif self._comes_first(op, load):
                 raise NotSeparable(load, f"it is ordered after '{op.name}', which another agent does")
             pending += [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]
 

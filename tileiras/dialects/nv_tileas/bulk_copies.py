@@ -78,7 +78,7 @@ class TmaLoadOp(Operation):
 
     The coordinates are those of a tile, as a tiled load has them; of what lies outside of the memref the stage gets the
     view's padding, zeros without one.  One thread of the agent issues it.  No memory token orders it: what it reads is
-    written before the kernel begins.
+    written before the kernel begins, or is fenced for the asynchronous proxy before the pipe is there.
 
     `multicast`: all CTAs of the pipe want the same tile.  Each copies its share of the boxes, and each box comes to the
     same place in the shared memory of all; with `together` where that holds, which has had each of them acquire the

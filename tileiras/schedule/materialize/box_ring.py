@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.analysis.ranges import RangeAnalysis
-from tileiras.analysis.tensor_map_rules import memref_of
+from tileiras.analysis.tensor_map_rules import memref_of, needs_fence
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -111,7 +111,7 @@ def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value, int]], 
     """A ring for each way in which stages of loads, each with its buffer and the iterations for which a stage is held,
     are read."""
     found = []
-    fence_what_threads_used(builder, staged[0][1])
+    fence_before_boxes(builder, staged[0][1], [each for each, _, _ in staged])
     for kind, held in dict.fromkeys((consumer_kind(each), held) for each, _, held in staged):
         chosen = [pair for pair in staged if (consumer_kind(pair[0]), pair[2]) == (kind, held)]
         loads, buffers = [each for each, _, _ in chosen], [buffer for _, buffer, _ in chosen]
@@ -119,13 +119,20 @@ def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value, int]], 
     return found
 
 
-def fence_what_threads_used(builder: Builder, first: Value) -> None:
+def fence_before_boxes(builder: Builder, first: Value, staged: Sequence[StagedLoad]) -> None:
     """A fence before the pipes of a loop, of whose buffers `first` is one, where boxes may come to the place of what
-    threads have accessed: it stands before the barrier behind the pipes.  One that stands there already serves."""
+    threads have accessed: it stands before the barrier behind the pipes.  One that stands there already serves.
+
+    Boxes that are ordered after what threads write, or after writes of others that they have seen, want one for all
+    memory: each thread fences what it wrote or saw, and the one that copies is behind the barrier.
+    """
     op = first.defining_op
     while op is not None and (op.has_trait(Pure) or isinstance(op, tileas.AllocTensorOp)):
         op = op.prev
-    if not isinstance(op, tileas.FenceProxyOp) and _shared_memory_was_used(first.defining_op):
+    if any(needs_fence(token) for each in staged for token in each.tokens):
+        if not isinstance(op, tileas.FenceProxyOp) or op.global_memory is None:
+            builder.insert(tileas.FenceProxyOp(global_memory=UnitAttr()))
+    elif not isinstance(op, tileas.FenceProxyOp) and _shared_memory_was_used(first.defining_op):
         builder.insert(tileas.FenceProxyOp())
 
 

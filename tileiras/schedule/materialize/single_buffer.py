@@ -22,7 +22,7 @@ from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in,
 from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.targets import CopyAtom
 
-from .box_ring import BoxRing, fence_what_threads_used, following
+from .box_ring import BoxRing, fence_before_boxes, following
 
 
 def refill_single_buffers(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
@@ -78,7 +78,8 @@ class _Rewriting:
             self._buffers[each.load] = outer.insert(tileas.AllocTensorOp(result=each.buffer_type(1))).results[0]
             self._tokens[each.load] = joined(outer, each.tokens)
         if any(part.boxes for part in parts):
-            fence_what_threads_used(outer, self._buffers[every[0].load])
+            boxes = [each for part in parts for each in part.boxes]
+            fence_before_boxes(outer, self._buffers[every[0].load], boxes)
         for part in parts:
             if part.boxes:
                 buffers = [self._buffers[each.load] for each in part.boxes]
