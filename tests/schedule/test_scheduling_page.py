@@ -76,3 +76,18 @@ def test_the_page_shows_the_agent_that_multiplies():
 def test_the_page_names_the_plain_schedule():
     plain = print_op(through(parse_module(level("tileaa"), "m.mlir"), "tileas-generate-schedule"))
     assert "#nv_tileas.loop_schedule<plain, 4>" in plain and "#nv_tileas.loop_schedule<plain, 4>" in PAGE
+
+
+def test_the_page_shows_the_product_under_three_plans():
+    """Schedules of its loop, and, of the placed one, a single stage in the order in which it is written."""
+    source = level("tileaa")
+    boxes = {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}
+    plans = {"plain": {}, "unspecialize": {"v2_opt_level": "1"}, "warp_specialize": boxes}
+    for kind, options in plans.items():
+        module = through(parse_module(source, "m.mlir"), "tileas-generate-schedule", **options)
+        made = print_op(module)
+        said = re.findall(r"loop_schedule<[^>]*>", made)
+        assert said == [f"loop_schedule<{kind}, 4>"] and f"`{said[0]}`" in PAGE
+        assert {stage for _, stage in stages(made)} == ({0} if kind == "unspecialize" else set())
+        orders = re.findall(r"aws\.order = (\d+)", made)
+        assert orders == (["0", "1", "2", "3", "4"] if kind == "unspecialize" else [])

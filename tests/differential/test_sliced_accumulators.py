@@ -1,0 +1,49 @@
+"""Accumulators that no number of warpgroups holds: the product is cut along M, or along N where each result needs whole
+columns, a remark says so, and nobody can tell."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.kernels.dots import Matmul
+from tests.kernels.views import reduced, tile_type
+from tests.machine_code import assemble
+
+
+def without_largest_of_column(shape: tuple[int, int]) -> str:
+    """%r = %sum less the maxima of its columns."""
+    whole, row, line = tile_type(shape, "f32"), tile_type((1, shape[1]), "f32"), tile_type(shape[1:], "f32")
+    return "\n".join(
+        [
+            reduced("most", "sum", shape, 0, "maxf", "0xFF800000"),
+            f"%line = reshape %most : {line} -> {row}",
+            f"%all = broadcast %line : {row} -> {whole}",
+            f"%r = subf %sum, %all : {whole}",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("tiles", "by_columns", "slices", "part"),
+    [
+        ((128, 512, 64), False, 2, "64x512"),
+        ((256, 256, 64), False, 2, "128x256"),
+        ((128, 512, 64), True, 2, "128x256"),
+        ((64, 1024, 64), True, 2, "64x512"),
+    ],
+)
+def test_products_are_cut(tiles, by_columns, slices, part, ptxas):
+    rows, columns, _ = tiles
+    product = Matmul(tiles, steps=3)
+    text = product.text(tail=without_largest_of_column((rows, columns)) if by_columns else "")
+    kernel = product.kernel(text, (lambda a, b: a @ b - (a @ b).max(0)) if by_columns else lambda a, b: a @ b)
+    artifact = kernel.compiled("sm_90", num_warps=8)
+    said = [each.message for each in artifact.diagnostics if "is worked on in" in each.message]
+    assert any(f"the {rows}x{columns} tile is worked on in {slices} slices" in message for message in said)
+    module = kernel.compiled("sm_90", num_warps=8, emit="tileas").text
+    assert re.findall(r"in_flight<tensor<(\w+)xf32", module)[0] == part and "wgmma" in artifact.text
+    assemble(artifact.text, "sm_90")
+    for seed in (None, 1):
+        kernel.emulated(artifact, seed)
