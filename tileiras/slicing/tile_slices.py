@@ -25,7 +25,7 @@ from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout.tensor_memory import LANES
 from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 
-from .dimensions import WRITES, RematerializedValues, Unsliceable
+from .dimensions import DOTS, WRITES, RematerializedValues, Unsliceable, operand_dims
 from .groups import Group, words
 from .held_accumulators import HeldAccumulators
 from .loops import SlicedLoops
@@ -115,8 +115,9 @@ class _Slicing:
     def choose(self, seed: Value, consumer: Operation) -> Group | None:
         """The group around a tensor, cut so that its slices fit; None when it fits as it is or cannot be cut.
 
-        Along a slow dimension slices are whole rows, so of equal ways the first is taken.  Accumulators in tensor
-        memory are read in slices where that can be.
+        Along a slow dimension slices are whole rows, so of equal ways the first is taken.  Of dots the longer side is
+        cut, whose slices load the shorter one again.  Accumulators in tensor memory are read in slices where that can
+        be.
         """
         for make in (self._held_group, self._group) if self._held.plans else (self._group,):
             first = [(dim, group) for dim in range(seed.type.rank) if (group := make(seed, consumer, dim, 2))]
@@ -124,7 +125,7 @@ class _Slicing:
                 return None
             found = [cut for dim, group in first if (cut := self._cut(seed, consumer, dim, group, make)) is not None]
             if found:
-                return min(found, key=lambda group: (group.phase_count, len(group.scans), -group.parts))
+                return min(found, key=lambda g: (g.phase_count, len(g.scans), _loaded_again(g), -g.parts))
         return None
 
     def box_slices(self, seed: Value, store: Operation) -> Group | None:
@@ -194,3 +195,11 @@ class _Slicing:
         two scales of each, beside them."""
         by_run = isinstance(dot, aa.BlockScaledMmaOp) and self._dots.scales_runs_by_themselves(dot)
         return words(dot.result, self.threads) * (4 if by_run else 1)
+
+
+def _loaded_again(group: Group) -> tuple[int, int]:
+    """Dots that all slices multiply again, and elements of operands that all but the first load again."""
+    repeated = sum(op not in group.dots for unit in group.ops for op in unit.walk() if isinstance(op, DOTS))
+    wanted = ((op, operand_dims(op, group.dims[op.result], group.parts)) for op in group.dots)
+    whole = {value for op, dims in wanted for value, dim in zip(op.operands, dims) if dim is None}
+    return repeated, (group.parts - 1) * sum(value.type.num_elements for value in whole)
