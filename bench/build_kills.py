@@ -64,7 +64,10 @@ cuda_tile.module @m {
 """
 
 OF_THE_BUILD = ("scons", "worker", "command")
-OF_THE_SERVICE = ("service", "request", "monitor")
+
+WEIGHTS = {"scons": 1, "worker": 5, "command": 3, "service": 1, "request": 5, "monitor": 1}
+"""How often each kind is chosen where there is one: most are there for a moment.  A worker is also what forks them, and
+LLVM and ptxas of one; a request what has answered one, and waits for one."""
 
 
 class BuildKills:
@@ -84,7 +87,7 @@ class BuildKills:
             "PYTHONPATH": os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
         }  # fmt: skip
         self._expected = self._clean(os.path.join(folder, "clean"))
-        self.kills = dict.fromkeys((*OF_THE_BUILD, *OF_THE_SERVICE), 0)
+        self.kills = dict.fromkeys(WEIGHTS, 0)
         self.builds = 0
         self.problems: list[str] = []
 
@@ -142,7 +145,8 @@ class BuildKills:
                 break
             pause = self._chance.random() * LONGEST_PAUSE
             kinds = _kinds(process.pid, self.runtime)
-            kind = self._chance.choice([kind for kind, pids in kinds.items() if pids])
+            names = [kind for kind in WEIGHTS if kind in kinds]
+            (kind,) = self._chance.choices(names, [WEIGHTS[kind] for kind in names])
             try:
                 os.kill(self._chance.choice(sorted(kinds[kind])), signal.SIGKILL)
             except ProcessLookupError:

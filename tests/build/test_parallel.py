@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from project import CHECKOUT, Project, axpy, module
@@ -10,7 +12,7 @@ from tileiras.build import worker
 from tileiras.build.execute import Session
 from tileiras.build.step import Step
 from tileiras.build.store import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
-from tileiras.build.worker import Place, Pool, Request, WorkerDied, perform_chain
+from tileiras.build.worker import START_METHOD, Place, Pool, Request, WorkerDied, perform_chain
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stages_between
 
@@ -171,6 +173,49 @@ def test_a_kernel_that_ends_its_worker_twice_is_reported(tmp_path, pool, monkeyp
     monkeypatch.setattr(worker, "serve", end_at_once)
     with pytest.raises(WorkerDied, match="ended twice: exit status 7, exit status 7"):
         pool.run(Request(place(tmp_path), str(tmp_path), chain(tmp_path)))
+
+
+FORKS = """\
+import os, signal, threading, time
+from multiprocessing import forkserver
+from tileiras.build import worker
+
+first = worker._started()
+forking = forkserver._forkserver._forkserver_pid
+os.kill(forking, signal.SIGSTOP)
+found = []
+threads = [threading.Thread(target=lambda: found.append(worker._started())) for _ in range(2)]
+for thread in threads:
+    thread.start()
+time.sleep(0.5)
+os.kill(forking, signal.SIGKILL)
+for thread in threads:
+    thread.join()
+workers = [first, *found]
+print(len({started.process.pid for started in workers}), forkserver._forkserver._forkserver_pid != forking)
+for started in workers:
+    started.end()
+"""
+
+
+@pytest.mark.skipif(START_METHOD != "forkserver", reason="workers are forked by nobody")
+def test_workers_are_started_when_what_forks_them_is_killed(tmp_path):
+    """While two are being started."""
+    environment = {**os.environ, "PYTHONPATH": CHECKOUT}
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "3 True\n", done.stderr
+
+
+def test_where_no_worker_can_be_started_the_build_says_so(monkeypatch):
+    def refuse():
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(worker, "_Worker", refuse)
+    monkeypatch.setattr(worker, "RESTART_SECONDS", (0.0, 0.0))
+    with pytest.raises(WorkerDied, match="no process that compiles can be started: .*Connection refused"):
+        worker._started()
 
 
 def test_a_kernel_whose_worker_was_killed_once_is_tried_again(tmp_path, pool, monkeypatch):

@@ -105,7 +105,9 @@ def prepared(root: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(libdevice.find() is None, reason="no libdevice")
-@pytest.mark.parametrize("changes", [{"TILEIRAS_CACHE_DIR": "off"}, {"TILEIRAS_CACHE_MODE": "off"}])
+@pytest.mark.parametrize(
+    "changes", [{"TILEIRAS_CACHE_DIR": "off"}, {"TILEIRAS_CACHE_MODE": "off"}, {"TILEIRAS_CACHE_MODE": "read-only"}]
+)
 def test_a_prepared_installation_compiles_no_module(tmp_path, copy, changes):
     """Where nothing may be kept, as in containers."""
     changes = {"PYTHONDONTWRITEBYTECODE": "1", **changes}

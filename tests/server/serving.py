@@ -138,7 +138,10 @@ class Service:
     def _identity(self) -> bytes:
         """Of its commands."""
         code = "import sys; from tileiras.server import protocol; sys.stdout.buffer.write(protocol.identity())"
-        done = subprocess.run([*self._python, "-c", code], env=self.environment(), capture_output=True, check=True)
+        # Not where the tests were started: that may be a checkout, whose modules come first.
+        done = subprocess.run(
+            [*self._python, "-c", code], env=self.environment(), cwd=self.runtime, capture_output=True, check=True
+        )
         return done.stdout
 
     def files(self) -> list[str]:

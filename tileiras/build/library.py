@@ -17,7 +17,17 @@ from tileiras.build.execute import KEY_FORMAT, Session
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import key_of
 from tileiras.build.step import Step
-from tileiras.build.store import OFF, VERIFY, ArtifactStore, Record, default_mode, directory_for, size_limit
+from tileiras.build.store import (
+    OFF,
+    READ_ONLY,
+    VERIFY,
+    ArtifactStore,
+    Record,
+    default_mode,
+    directory_for,
+    folder_of,
+    size_limit,
+)
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, with_lines
 from tileiras.named_tuple import NamedTuple
 from tileiras.of_a_command import forgotten_by
@@ -105,6 +115,9 @@ def default_session() -> Session:
 
     try:
         mode, limit = default_mode(), size_limit()
+        if mode == READ_ONLY and directory != OFF and not os.path.isdir(folder_of(directory)):
+            # Nothing can come of it, and keys would be made for nothing, which takes long where no memo can be kept.
+            directory = OFF
         found = _sessions.get((directory, mode))
         if found is None:
             store = ArtifactStore(directory, warn_on_stderr, mode, limit)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ from tileiras.named_tuple import NamedTuple
 
 
 class WorkerDied(Exception):
-    """A worker ended twice over one request; the message says how."""
+    """A worker ended twice over one request, or none can be started; the message says how."""
 
 
 class Place(NamedTuple):
@@ -160,6 +161,25 @@ class _Worker:
         return f"exit status {code}"
 
 
+RESTART_SECONDS = (0.0, 0.05, 0.2, 1.0)
+"""What is waited for after each failed attempt to start a worker."""
+
+
+def _started() -> _Worker:
+    """A new worker; raises WorkerDied where there can be none.
+
+    Workers are forked by a process of multiprocessing's, in whose place that puts another one once it has ended.  Where
+    somebody has killed it a moment ago, the system does not say so yet, or it was about to fork this very worker.
+    """
+    for seconds in RESTART_SECONDS:
+        try:
+            return _Worker()
+        except (EOFError, OSError) as error:
+            reason = error
+            time.sleep(seconds)
+    raise WorkerDied(f"no process that compiles can be started: {reason}")
+
+
 class Pool:
     """At most `size` workers, started when they are needed and used again."""
 
@@ -177,7 +197,7 @@ class Pool:
                 with self._lock:
                     worker = self._idle.pop() if self._idle else None
                     if worker is None:
-                        worker = _Worker()
+                        worker = _started()
                 try:
                     worker.connection.send(request)
                     reply = worker.connection.recv()
