@@ -3,27 +3,21 @@ kernel fails in the emulator: none is there for nothing, and a lowering that for
 
 from __future__ import annotations
 
-import copy
 import functools
-import itertools
 import json
+import random
 import re
-from collections.abc import Callable
-from typing import NamedTuple
 
-import example_cases
 import kernel_cases
 import numpy as np
 import pytest
+from example_launches import Entry, Launch, cases, launch, survives
+from example_launches import entry_of as entry_with
 
 import tileiras
-from tileiras.sim import EmulationError, emulate
+from tests.kernels.deletions import deletions
+from tileiras.sim import emulate
 
-_WAIT = re.compile(
-    r"(?:@!?%p\d+\s+)?\b(?:bar|barrier)(?:\.cta|\.warp|\.cluster)?\.(?:sync|arrive|wait|red)[\w.]*\s[^;]*;"
-    r"|\bcp\.async\.(?:bulk\.)?wait_\w+[^;]*;"
-    r"|(?:@!?%p\d+\s+)?\b(?:fence|membar)\.(?!proxy)[\w.]+\s*;"
-)
 _ORDER = re.compile(r"\.(acquire|release|acq_rel)(\.(?:cta|cluster|gpu|sys)\.)")
 _SCOPE = re.compile(r"(\.(?:acquire|release|acq_rel)\.)(?:cluster|gpu|sys)\.")
 _FENCED = re.compile(
@@ -31,49 +25,6 @@ _FENCED = re.compile(
     r"fence\.acq_rel\.(?P=scope);", re.DOTALL,
 )  # fmt: skip
 """Updates between two fences, which are their order together."""
-
-
-class Launch(NamedTuple):
-    """A kernel, its launch description, and `run(ptx, seed)`, which raises when something is wrong."""
-
-    ptx: str
-    run: Callable[[str, int | None], None]
-
-
-def _example(case: example_cases.Case) -> Launch:
-    if case.path.suffix == ".py":
-        pytest.importorskip("cuda.tile")
-    artifact = tileiras.compile(case.path, gpu_name="sm_90", entry=case.entry)
-    (kernel,) = artifact.kernels
-    metadata = json.loads(kernel.artifacts[".json"])
-    arguments = case.make_arguments()
-    expected = case.reference(copy.deepcopy(arguments))
-
-    def run(ptx: str, seed: int | None) -> None:
-        given = copy.deepcopy(arguments)
-        assert emulate(ptx, case.entry, case.grid, given, metadata=metadata, seed=seed).searched_races
-        for position, values in expected.items():
-            example_cases.check(given[position], values, case.ulps)
-
-    return Launch(artifact.text, run)
-
-
-def _kernel(case: kernel_cases.KernelCase) -> Launch:
-    if case.source.endswith(".py"):
-        pytest.importorskip("cuda.tile")
-    target = "sm_90" if "sm_90" in case.targets else case.targets[-1]
-    artifact = tileiras.compile(case.path, gpu_name=target, entry=case.entry)
-    (kernel,) = artifact.kernels
-    metadata = json.loads(kernel.artifacts[".json"])
-    values = case.make_values()
-    expected = case.expected(copy.deepcopy(values))
-
-    def run(ptx: str, seed: int | None) -> None:
-        given = copy.deepcopy(values)
-        assert emulate(ptx, case.entry, case.grid, case.slots(given), metadata=metadata, seed=seed).searched_races
-        case.check(given, expected, values)
-
-    return Launch(artifact.text, run)
 
 
 #: Takes the place of the kernel in blocks of z = 1: thread t waits for row t of the table, then overwrites what others
@@ -110,7 +61,7 @@ def _observed_scatter_add() -> Launch:
     """Its updates release, but nothing in it acquires.  Here a block of other code, as a kernel that runs beside it
     could have, sees an update and takes what was read before it for done with."""
     (case,) = (case for case in kernel_cases.CASES if case.entry == "scatter_add")
-    plain = _kernel(case)
+    plain = launch(case, gpu_name="sm_90", tensor_maps="none")
     gradient = 1 + np.arange(16 * 32, dtype=np.float32).reshape(16, 32)
     metadata = json.loads(tileiras.compile(case.path, gpu_name="sm_90", entry=case.entry).kernels[0].artifacts[".json"])
 
@@ -125,46 +76,41 @@ def _observed_scatter_add() -> Launch:
     return Launch(plain.ptx, run)
 
 
-def _cases() -> dict[str, list[Callable[[], Launch]]]:
-    """The launches of every entry; the examples' bytecode is the same kernels again."""
-    cases: dict[str, list[Callable[[], Launch]]] = {}
-    for example in example_cases.CASES:
-        if not example.source.startswith("bytecode/"):
-            cases.setdefault(f"{example.source}:{example.entry}", []).append(functools.partial(_example, example))
-    for kernel in kernel_cases.CASES:
-        cases.setdefault(f"{kernel.source}:{kernel.entry}", []).append(functools.partial(_kernel, kernel))
-    cases["scatter_add.py:scatter_add"].append(_observed_scatter_add)
-    return cases
+CASES = cases(more=True)
+BOXES = ("attention.py:attention", "matmul.py:matmul_bf16", "matmul.py:matmul_tf32", "matmul_batched.py:matmul_batched",
+         "moe_matmul.py:moe_matmul")  # fmt: skip
+"""Of what the rule specializes, and rings of boxes without agents."""
+SAMPLE = 8
+"""Deletions of each of these; `tests/conformance/deletions.py` makes all."""
 
 
-CASES = _cases()
-SEEDS = (None, 0)
+def _target(case) -> str:
+    return "sm_90" if "sm_90" in getattr(case, "targets", ["sm_90"]) else case.targets[-1]
 
 
-class Entry(NamedTuple):
-    """One PTX text, and what it is launched with."""
+@functools.cache
+def entry_of(name: str, maps: str = "none") -> Entry:
+    if ".py:" in name:
+        pytest.importorskip("cuda.tile")
+    made = [launch(case, gpu_name=_target(case), tensor_maps=maps) for case in CASES[name]]
+    if name == "scatter_add.py:scatter_add":
+        made.append(_observed_scatter_add())
+    entry = entry_with(made)
+    assert survives(entry, entry.ptx)
+    return entry
 
-    ptx: str
-    launches: list[Launch]
 
-
-def survives(entry: Entry, ptx: str) -> bool:
-    """Whether the changed code still computes what it should in every launch, in lock step and in a random order."""
-    for launch, seed in itertools.product(entry.launches, SEEDS):
-        try:
-            launch.run(ptx, seed)
-        except (EmulationError, AssertionError):
-            return False
-    return True
+def is_of_updates(ptx: str, span: tuple[int, int]) -> bool:
+    """Whether a fence is one of two that are the order of updates together."""
+    return any(at in range(*span) for each in _FENCED.finditer(ptx) for at in (each.start(), each.end("updates")))
 
 
 def changed(ptx: str, pattern: re.Pattern[str], replacement: str) -> list[tuple[str, str]]:
     """(the line as it was, the text with one match replaced) for every match."""
-    orders = {at for each in _FENCED.finditer(ptx) for at in (each.start(), each.end("updates"))}
     return [
         (ptx[ptx.rfind("\n", 0, match.start()) + 1 : ptx.find("\n", match.end())].strip(),
          ptx[: match.start()] + match.expand(replacement) + ptx[match.end() :])
-        for match in pattern.finditer(ptx) if not any(at in range(*match.span()) for at in orders)
+        for match in pattern.finditer(ptx) if not is_of_updates(ptx, match.span())
     ]  # fmt: skip
 
 
@@ -182,22 +128,22 @@ def weaker_fences(ptx: str) -> list[tuple[str, str]]:
     return found
 
 
-@functools.cache
-def entry_of(name: str) -> Entry:
-    launches = [make() for make in CASES[name]]
-    (ptx,) = {launch.ptx for launch in launches}
-    entry = Entry(ptx, launches)
-    assert survives(entry, ptx)
-    return entry
-
-
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_no_barrier_is_superfluous(name: str) -> None:
+def test_nothing_that_orders_is_superfluous(name: str) -> None:
     entry = entry_of(name)
-    sites = changed(entry.ptx, _WAIT, "")
+    sites = [each for each in deletions(entry.ptx) if not is_of_updates(entry.ptx, each.span)]
     if not sites:
-        pytest.skip("the kernel has no barriers")
-    assert [line for line, broken in sites if survives(entry, broken)] == []
+        pytest.skip("nothing in the kernel orders")
+    assert [each.deleted for each in sites if survives(entry, each.text)] == []
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_nothing_that_orders_boxes_is_superfluous(name: str) -> None:
+    entry = entry_of(name, "host")
+    sites = deletions(entry.ptx)
+    assert {"wait for a phase", "mbarrier", "arrival", "fence"} <= {each.kind for each in sites}
+    chosen = random.Random(name).sample(sites, min(SAMPLE, len(sites)))
+    assert [each.deleted for each in chosen if survives(entry, each.text)] == []
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -220,11 +166,19 @@ def test_kernels_that_synchronise_thread_blocks_rely_on_orders() -> None:
         assert not survives(entry, without_orders(entry.ptx)), name
 
 
-def test_every_wait_of_the_instruction_set_is_tried() -> None:
-    waits = """
+def test_all_that_orders_is_tried() -> None:
+    orders = """
         bar.sync 0; @%p1 bar.sync 1, 64; barrier.cta.sync.aligned 0; bar.warp.sync -1; bar.red.popc.u32 %r, 0, %p;
-        barrier.cluster.arrive.release.aligned ; cp.async.wait_group 1; cp.async.wait_all ; cp.async.bulk.wait_group 0;
-        fence.acq_rel.gpu; fence.sc.sys; membar.gl; @%p2 fence.acq_rel.gpu;
+        barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire ; cp.async.wait_group 1;
+        cp.async.wait_all ; cp.async.bulk.wait_group 0; fence.acq_rel.gpu; fence.sc.sys; membar.gl;
+        @%p2 fence.acq_rel.gpu; fence.proxy.async.shared::cta; fence.mbarrier_init.release.cluster; mbarrier.init.shared.b64 [%r], 1;
+        mbarrier.arrive.expect_tx.shared.b64 _, [%r], 64; cp.async.mbarrier.arrive.noinc.shared.b64 [%r];
+        wgmma.fence.sync.aligned; wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+        tcgen05.wait::ld.sync.aligned; tcgen05.fence::after_thread_sync; griddepcontrol.wait; cp.async.commit_group;
+        mbarrier.try_wait.parity.shared.b64 %p1, [%r], %r2; not.pred %p2, %p1; @%p2 bra $AGAIN;
     """
-    assert _WAIT.sub("", waits).split() == []
-    assert _WAIT.sub("", "fence.proxy.alias; bar.x; shfl.sync.idx.b32 %r1, %r2;").count(";") == 3
+    found = deletions(orders)
+    assert len(found) == 27 and found[-1].kind == "wait for a phase"
+    last = deletions("mbarrier.try_wait.parity.shared.b64 %p1, [%r], %r2; @%p1 bra $ON; bra.uni $AGAIN;")
+    assert [(each.kind, each.text) for each in last] == [("last wait for a phase", "bra $ON;")]
+    assert deletions("bar.x; shfl.sync.idx.b32 %r1, %r2; mma.sync.aligned;") == []

@@ -184,4 +184,17 @@ module {
     nv_tileas.dealloc_tensor %b : !buffer
     nv_tileaa.return
   }
+
+  // Threads have written nothing that the asynchronous proxy could meet: the first fence goes, the second one stays.
+  // CHECK-LABEL: @idle_fence
+  nv_tileaa.func @idle_fence() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 2, numCtas = 1>, target_spec = "sm_90"} {
+    // CHECK-NOT: fence_proxy_async
+    nv_tileas.fence_proxy_async
+    %x = arith.constant dense<1> : tensor<64x4xi32> as !rows
+    // CHECK: convert_layout
+    %y = nv_tileas.convert_layout %x : !rows -> !turned
+    // CHECK-NEXT: fence_proxy_async
+    nv_tileas.fence_proxy_async
+    nv_tileaa.return
+  }
 }

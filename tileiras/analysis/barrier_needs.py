@@ -13,6 +13,13 @@ def is_read_by_threads(buffer: Value) -> bool:
     return any(isinstance(user, tileas.CopyOp) and not is_in_shared(user.result.type) for user in buffer.users)
 
 
+def accesses_buffer(op: Operation) -> bool:
+    """Whether threads load from a buffer in shared memory by an operation, or store to one."""
+    if isinstance(op, tileas.CopyOp):
+        return not is_in_shared(op.result.type)
+    return isinstance(op, (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp))
+
+
 def is_of_pair(op: Operation) -> bool:
     """Whether an operation is a dot that one CTA has issued for two."""
     return op.name == names.TENSOR_DOT and op.atom.is_of_pair  # type: ignore[attr-defined]

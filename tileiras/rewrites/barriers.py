@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tileiras.analysis.barrier_needs import accesses_buffer
 from tileiras.analysis.synchronization import Synchronization
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -17,6 +18,7 @@ def insert_barriers(func: aa.FuncOp) -> None:
 
     All threads of the CTA have barrier 0, an agent the first one that is free where it needs one.
     """
+    _erase_idle_fences(func)
     present = {op.id.value for op in func.walk() if isinstance(op, tileas.BarrierOp)}
     whole = Synchronization(func, tileas.block_warps(func))
     whole.block(func.body.blocks[0])
@@ -26,6 +28,18 @@ def insert_barriers(func: aa.FuncOp) -> None:
         if _apply(agent, number, WARP_SIZE * warps):
             taken.add(number)
     func.attributes[tileas.NAMED_BARRIERS] = IntegerAttr(max(taken, default=-1) + 1, i32)
+
+
+def _erase_idle_fences(func: aa.FuncOp) -> None:
+    """Erases fences between what threads did in shared memory and what the asynchronous proxy does there, before which
+    threads do nothing: conversions have moved behind them since boxes were put ahead of a loop."""
+    for op in list(func.body.blocks[0].operations):
+        if isinstance(op, tileas.FenceProxyOp):
+            if op.global_memory is not None:
+                return
+            op.erase()
+        elif any(tileas.SCRATCH in inner.attributes or accesses_buffer(inner) for inner in op.walk()):
+            return
 
 
 def _agents(outer: Synchronization) -> Iterator[tuple[Synchronization, int]]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tileiras.analysis.barrier_needs import accesses_buffer
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.analysis.tensor_map_rules import memref_of, needs_fence
 from tileiras.dialects import arith, scf
@@ -25,7 +26,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import compare, integer
 from tileiras.ir import Block, Builder, Operation, Pure, Region, UnitAttr, Value
-from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import Warps, exchanges
 from tileiras.schedule.staging import StagedLoad
 from tileiras.schedule.tensor_boxes import consumer_kind, ctas_of, is_multicast
@@ -146,16 +146,10 @@ def _shared_memory_was_used(buffer: Operation) -> bool:
     warps = Warps.of(func, func.target_spec.value)
     before = place.prev if place is buffer else place
     while before is not None:
-        if any(_is_of_threads(op) or bool(exchanges(op, warps)) for op in before.walk()):
+        if any(accesses_buffer(op) or bool(exchanges(op, warps)) for op in before.walk()):
             return True
         before = before.prev
     return False
-
-
-def _is_of_threads(op: Operation) -> bool:
-    if isinstance(op, tileas.CopyOp):
-        return not is_in_shared(op.result.type)
-    return isinstance(op, (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp))
 
 
 def box_coordinates(builder: Builder, access: Access, again: Again, ranges: RangeAnalysis) -> list[Value]:

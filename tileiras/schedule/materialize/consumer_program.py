@@ -8,11 +8,12 @@ from typing import Any
 
 from tileiras.analysis.copied_loads import moves_with_conversion
 from tileiras.analysis.dots_in_flight import is_of_warpgroups
+from tileiras.analysis.pipes import pipe_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.arith.build import compare
-from tileiras.ir import Attribute, Block, Builder, Operation, Region, Value, i32
+from tileiras.ir import Attribute, Block, Builder, Operation, Region, UnitAttr, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.schedule.induction_variable import LoopCounter
@@ -33,6 +34,8 @@ class Consumer:
         """How often the tile block of a cluster that does so most often runs a loop, where they differ."""
         self._overlapping: list[scf.ForOp] = []
         """Loops whose operations have stages."""
+        self._ended: dict[Operation, list[Ring]] = {}
+        """The rings of which such a loop is the last to use them, and runs once."""
 
     def rewrite(self, work: Block) -> None:
         builder = Builder.at_start(work)
@@ -42,7 +45,11 @@ class Consumer:
             from .pipe_slots import overlap_around_pipes
 
             for loop in self._overlapping:
+                block = loop.parent
                 overlap_around_pipes(loop)
+                # Nobody fills a stage again behind the last loop of all, where the last iterations now end.
+                for ring in (ring for ring in self._pipes.rings if ring in self._ended.get(loop, ())):
+                    _mark_last_releases(block, ring)
 
     def _block(self, block: Block, at: Iterators, runs_once: bool = False) -> None:
         """Goes through the loops of a block; moves the iterators on."""
@@ -122,6 +129,7 @@ class Consumer:
         new = loop.replace_with_additional_yields(ends)
         if is_published(new):
             self._overlapping.append(new)
+            self._ended[new] = [pipe.ring for pipe in own if runs_once and pipe.ring.last is loop and most is None]
         handed_on = new.results[count:]
         at.update(zip(rings, handed_on))
         if not any(pipe.plan.held for pipe in own):
@@ -284,6 +292,22 @@ def _release_last(loop: scf.ForOp, tokens: Sequence[Value]) -> None:
     ran = LoopCounter(loop).runs(builder)
     for token in tokens:
         _release_if(builder, ran, token)
+
+
+def _mark_last_releases(block: Block, ring: Ring) -> None:
+    """Says of the releases of a ring's stages that stand in a block behind all loops that nobody waits for them, where
+    they are of no more stages than the ring has."""
+    found: list[Operation] = []
+    op = block.last
+    while op is not None and not isinstance(op, (scf.ForOp, scf.WhileOp)):
+        first = op.then_region.block.first if isinstance(op, scf.IfOp) else op
+        if isinstance(first, tileas.ConsumerReleaseOp) and pipe_of(first.token) is ring.consumer.defining_op:
+            found.append(first)
+        op = op.prev
+    pipe: Any = ring.consumer.defining_op
+    if len(found) <= pipe.num_stages.value:
+        for release in found:
+            release.attributes["last"] = UnitAttr()
 
 
 def _release_if(builder: Builder, condition: Value, token: Value) -> None:

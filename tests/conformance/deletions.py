@@ -1,0 +1,75 @@
+"""What orders threads and asynchronous operations in the code of the examples, taken out one by one: each deletion has
+to fail in the emulator.
+
+    python tests/conformance/deletions.py [--targets sm_90,...] [--maps none,host,device] [--strategies auto,...]
+                                          [--match TEXT] [--part N/COUNT]
+
+Prints a line for each kernel, and every place without which all of its launches are right all the same.  Ends with 1
+where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "examples"), str(HERE.parents[1])]
+
+from example_launches import cases, entry_of, launch, survives  # noqa: E402
+
+from tests.kernels.deletions import deletions  # noqa: E402
+from tileiras.diagnostics import CompileError  # noqa: E402
+
+SEEDS = (None, 0, 1, 2)
+KEPT = "fence.mbarrier_init.release.cluster;"
+"""Behind the initialisation of mbarriers that commits of `tcgen05.mma` alone signal.  The PTX ISA has these arrivals by
+the asynchronous proxy, and no example of a fence; the emulator asks for it of copies."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--targets", default="sm_90,sm_100,sm_120")
+    parser.add_argument("--maps", default="none,host")
+    parser.add_argument("--strategies", default="auto")
+    parser.add_argument("--match", default="", help="kernels whose name has this in it")
+    parser.add_argument("--part", default="1/1", metavar="N/COUNT", help="every COUNTth deletion, from the Nth on")
+    given = parser.parse_args(arguments)
+    first, step = map(int, given.part.split("/"))
+    tried = left = 0
+    for name, found in sorted(cases(more=True).items()):
+        if given.match not in name:
+            continue
+        for target in given.targets.split(","):
+            own = [case for case in found if target in getattr(case, "targets", [target])]
+            for maps in given.maps.split(",") if own else ():
+                for strategy in given.strategies.split(","):
+                    begin = time.monotonic()
+                    options = {"gpu_name": target, "tensor_maps": maps, "pipeline_strategy": strategy}
+                    try:
+                        entry = entry_of([launch(case, **options) for case in own])
+                    except CompileError as error:
+                        print(f"{name} [{target} {maps} {strategy}] {error}")
+                        continue
+                    if not survives(entry, entry.ptx, SEEDS):
+                        print(f"FAILED {name} [{target} {maps} {strategy}] as it is")
+                        left += 1
+                        continue
+                    sites = deletions(entry.ptx)[first - 1 :: step]
+                    kept = [site for site in sites if not (site.deleted == KEPT and "tcgen05.commit" in entry.ptx)
+                            and survives(entry, site.text, SEEDS)]  # fmt: skip
+                    print(f"{name} [{target} {maps} {strategy}] {len(sites)} deletions, {len(kept)} found by nobody, "
+                          f"{time.monotonic() - begin:.0f} s", flush=True)  # fmt: skip
+                    for site in kept:
+                        line = entry.ptx.count("\n", 0, site.span[0]) + 1
+                        print(f"    line {line}: {site.deleted} ({site.kind})", flush=True)
+                    tried, left = tried + len(sites), left + len(kept)
+    print(f"{tried} deletions, {left} found by nobody")
+    return int(left > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
