@@ -171,7 +171,8 @@ def test_all_that_orders_is_tried() -> None:
         bar.sync 0; @%p1 bar.sync 1, 64; barrier.cta.sync.aligned 0; bar.warp.sync -1; bar.red.popc.u32 %r, 0, %p;
         barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire ; cp.async.wait_group 1;
         cp.async.wait_all ; cp.async.bulk.wait_group 0; fence.acq_rel.gpu; fence.sc.sys; membar.gl;
-        @%p2 fence.acq_rel.gpu; fence.proxy.async.shared::cta; fence.mbarrier_init.release.cluster; mbarrier.init.shared.b64 [%r], 1;
+        @%p2 fence.acq_rel.gpu; fence.proxy.async.shared::cta; fence.mbarrier_init.release.cluster;
+        mbarrier.init.shared.b64 [%r], 1;
         mbarrier.arrive.expect_tx.shared.b64 _, [%r], 64; cp.async.mbarrier.arrive.noinc.shared.b64 [%r];
         wgmma.fence.sync.aligned; wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
         tcgen05.wait::ld.sync.aligned; tcgen05.fence::after_thread_sync; griddepcontrol.wait; cp.async.commit_group;
