@@ -18,7 +18,7 @@ from tileiras.sim import emulate
 
 SEEDS = (None, 0, 1)
 BOX, FENCE = "cp.async.bulk.tensor", "fence.proxy.async;"
-HINT = " optimization_hints = <sm_90 = {allow_tma = false}, sm_120 = {allow_tma = false}>"
+HINT = f" optimization_hints = <{', '.join(f'sm_{number} = {{allow_tma = false}}' for number in (90, 100, 120))}>"
 M, N, K = TILES
 A_VIEW = f"partition_view<tile=({M}x{K}), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>"
 A_TILE = f"tile<{M}x{K}xf16>"
@@ -44,14 +44,24 @@ def written_before(hints: str = HINT) -> str:
     return text.replace("load_view_tko weak %v_a[%x, %i]", "load_view_tko weak %v_a[%x, %i] token = %written")
 
 
-def compiled(text: str, gpu: str, **options):
-    return tileiras.compile(text, gpu_name=gpu, tensor_maps="host", **options)
+def compiled(text: str, gpu: str, tensor_maps: str = "host", **options):
+    return tileiras.compile(text, gpu_name=gpu, tensor_maps=tensor_maps, **options)
 
 
-@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
-@pytest.mark.parametrize("strategy", ["auto", "unspecialize", "warp-specialize"])
-def test_loads_behind_stores_of_the_kernel_come_in_boxes_behind_a_fence(gpu, strategy, ptxas):
-    artifact = compiled(written_before(), gpu, pipeline_strategy=strategy)
+@pytest.mark.parametrize(
+    ("gpu", "maps", "strategy"),
+    [
+        ("sm_90", "host", "auto"),
+        ("sm_90", "host", "warp-specialize"),
+        ("sm_90", "device", "unspecialize"),
+        ("sm_100", "host", "auto"),
+        ("sm_120", "host", "auto"),
+        ("sm_120", "host", "unspecialize"),
+        ("sm_120", "host", "warp-specialize"),
+    ],
+)
+def test_loads_behind_stores_of_the_kernel_come_in_boxes_behind_a_fence(gpu, maps, strategy, ptxas):
+    artifact = compiled(written_before(), gpu, maps, pipeline_strategy=strategy)
     assert artifact.text.count(BOX + ".2d.shared") >= 2 and artifact.text.count(FENCE) == 1
     assert "setmaxnreg" not in artifact.text  # what another agent writes, no fence of one that loads could show
     assemble(artifact.text, gpu)
@@ -74,6 +84,14 @@ def test_nothing_that_orders_boxes_behind_stores_is_superfluous():
 
     found = [site for site in sites(artifact.text) if re.match(r"fence\.proxy|bar\.sync", site[0])]
     assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+
+
+def test_ctas_that_copy_for_each_other_load_such_tiles_by_threads():
+    artifact = compiled(written_before(), "sm_90", num_ctas=2, emit_remarks=True)
+    reasons = [each.reason for each in remarks_of(artifact.diagnostics)]
+    assert "it is ordered after an access of the kernel, and another CTA of the cluster may copy it" in reasons
+    for seed in SEEDS:
+        Arrays(64, 64, 160).launch(artifact.text, artifact.kernels[0].metadata, seed, times=2)
 
 
 def test_loads_behind_stores_in_boxes():
