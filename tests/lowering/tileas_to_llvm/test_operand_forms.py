@@ -12,7 +12,10 @@ from tests.kernels.dots import Matmul, by_columns, matmul
 from tests.kernels.tensor_memory import FENCES, SEEDS, survivors
 from tests.kernels.views import DTYPES, Kernel, View, in_pairs, tile_type, whole_numbers
 from tests.machine_code import assemble
+from tests.tileas_stage import compiled_and_described, through
 from tileiras.codegen import toolkit
+from tileiras.ir import parse_module
+from tileiras.sim import emulate
 
 INSTRUCTIONS = {"sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma"}
 
@@ -107,3 +110,41 @@ def test_the_longer_side_of_a_tile_is_cut(gpu, tiles, shape, maps):
     (atom,) = [d.arguments["Atom"] for d in said if getattr(d, "name", "") == "RemarkTensorCoreMMA"]
     assert shape in atom
     assert any("slices: a thread would need" in d.message for d in said)
+
+
+def mixed(a_type: str, b_type: str) -> tuple[str, Kernel]:
+    """A product of two types of 8 bits in nv_tileaa: `mmaf` of cuda_tile takes one only."""
+    kernel = matmul((128, 32, 64), a_type, steps=3)
+    text = kernel.compiled("sm_100", emit="tileaa").text
+    pointer = f"!nv_tileaa.ptr<{a_type}>"
+    lines = []
+    for line in text.splitlines():
+        at = line.find("%arg1")
+        if at >= 0 or re.match(r" *%4 =", line):
+            start = max(at, 0)
+            line = line[:start] + line[start:].replace(pointer, pointer.replace(a_type, b_type), 1)
+        lines.append(re.sub(rf"\b(192|64)x32x{a_type}\b", rf"\1x32x{b_type}", line))
+    b = whole_numbers(kernel.inputs[1].shape, b_type, 2)
+    a = kernel.inputs[0]
+    wanted = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
+    return "\n".join(lines), kernel._replace(inputs=(a, b), expected=(wanted,))
+
+
+@pytest.mark.parametrize("gpu", INSTRUCTIONS)
+@pytest.mark.parametrize("types", [("f8E4M3FN", "f8E5M2"), ("f8E5M2", "f8E4M3FN")], ids=" x ".join)
+@pytest.mark.parametrize("tensor_maps", ["none", "host"])
+def test_two_types_of_eight_bits(gpu, types, tensor_maps):
+    text, kernel = mixed(*types)
+    text = text.replace("sm_100", gpu).replace("compute_capability = 100", f"compute_capability = {gpu[3:]}")
+    module = through(parse_module(text, "k.tileaa.mlir"), gpu=gpu, tensor_maps=tensor_maps)
+    ptx, metadata = compiled_and_described(module, gpu)
+    assert INSTRUCTIONS[gpu] in ptx and "mma.sync" not in ptx
+    if gpu == "sm_90":
+        names = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
+        assert f"{names[types[0]]}.{names[types[1]]}" in ptx
+    for seed in SEEDS:
+        out = np.zeros_like(kernel.outputs[0])
+        emulate(ptx, "k", 1, [*(each.view(np.uint8) for each in kernel.inputs), out], metadata=metadata, seed=seed)
+        np.testing.assert_array_equal(out, kernel.expected[0])
+    if toolkit.find_program("ptxas") is not None:
+        assemble(ptx, gpu)
