@@ -40,20 +40,22 @@ def matmul(dtype: str, tiles: tuple[int, int, int], persistent: bool = False) ->
 
 
 def attention(
-    batch: int, queries: int, keys: int, key_heads: int, dtype: str = "f16", tiles: tuple[int, int] = (128, 128)
-) -> Callable[[Gpu], Launch]:
+    batch: int, queries: int, keys: int, key_heads: int, dtype: str = "f16", tiles: tuple[int, int] = (128, 128),
+    causal: bool = False, occupancy: int = 2,
+) -> Callable[[Gpu], Launch]:  # fmt: skip
     """32 heads of 128; with fewer heads of keys, several heads of queries share one."""
 
     def launch(gpu: Gpu) -> Launch:
         heads, depth, (rows, columns) = 32, 128, tiles
         q, out = filled((batch, heads, queries, depth), dtype), zeros((batch, heads, queries, depth), dtype)
         k, v = (filled((batch, key_heads, keys, depth), dtype) for _ in range(2))
-        constants = [depth, heads, rows, columns, heads // key_heads, False, keys % columns == 0]
+        constants = [depth, heads, rows, columns, heads // key_heads, causal, keys % columns == 0]
+        shape = f"{batch}x{heads}/{key_heads}x{queries}x{keys}x{depth}{' causal' * causal}"
         return Launch(
-            f"attention {dtype} {batch}x{heads}/{key_heads}x{queries}x{keys}x{depth}, {rows}x{columns}",
-            "kernels.attention", "fmha_kernel", {"occupancy": 2}, (-(-queries // rows), batch * heads),
+            f"attention {dtype} {shape}, {rows}x{columns}",
+            "kernels.attention", "fmha_kernel", {"occupancy": occupancy}, (-(-queries // rows), batch * heads),
             [q, k, v, out, 1 / math.sqrt(depth), 0 if queries == keys else keys - 1, *map(Constant, constants)],
-            4 * batch * heads * queries * keys * depth,
+            4 * batch * heads * queries * keys * depth // (1 + causal),
         )  # fmt: skip
 
     return launch
@@ -212,6 +214,8 @@ FURTHER: dict[str, Callable[[Gpu], Launch]] = {
     "attention prefill": attention(1, 1024, 1024, 32),
     "attention prefill grouped": attention(1, 1024, 1024, 8),
     "attention prefill bf16 64x64": attention(1, 1024, 1024, 32, "bf16", (64, 64)),
+    "attention 8192 256x128": attention(1, 8192, 8192, 32, tiles=(256, 128), occupancy=1),
+    "attention 8192 256x128 causal": attention(1, 8192, 8192, 32, tiles=(256, 128), causal=True, occupancy=1),
     "attention decode grouped": attention(8, 1, 1024, 8, tiles=(64, 64)),
     "fused MoE up": mixture("f16", down=False),
     "fused MoE down": mixture("f16", down=True),

@@ -3,32 +3,11 @@ warps that compute have the exponentials of this one."""
 
 from __future__ import annotations
 
-import re
-
-import numpy as np
 import pytest
 
+from tests.agents.linked_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
-from tests.kernels.dots import attention_in_two_loops, attention_like
-from tests.kernels.views import Kernel
-
-GPU = "sm_100"
-
-
-def attention(ctas: int = 2, steps: int = 4, rows: int = 64, columns: int = 64, depth: int = 64) -> Kernel:
-    return attention_like(ctas, rows=rows, columns=columns, depth=depth, steps=steps, gpu_name=GPU, halved=True)
-
-
-def two_loops(first: int, second: int, rows: int = 64, ctas: int = 1) -> Kernel:
-    return attention_in_two_loops(first, second, ctas, rows=rows, columns=64, depth=64, gpu_name=GPU)
-
-
-def agents(kernel: Kernel, **options) -> str:
-    """The warps of each agent, as they are in the end."""
-    text = kernel.compiled(GPU, emit="tileas", **{**SPECIALIZED, **options}).text
-    found = re.search(r"num_warps = \[([^]]*)]", text)
-    return "" if found is None else found[1]
-
+from tests.kernels.dots import attention_like
 
 KERNELS = {
     "64 rows": lambda: attention(),
@@ -59,14 +38,7 @@ def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_a_number_of_iterations_that_is_known_at_run_time(maps, steps):
     """The first product of an iteration stands before the loop, in a branch for loops that do not run."""
-    kernel = attention(steps=max(steps, 1))
-    constant = f"%steps = constant <i32: {max(steps, 1)}> : tile<i32>"
-    unknown = "%bx, %by, %bz = get_tile_block_id : tile<i32>\n    %more = constant <i32: {}> : tile<i32>\n" \
-              "    %steps = addi %bx, %more : tile<i32>"  # fmt: skip
-    assert kernel.text.count(constant) == 1
-    nothing = (np.zeros((64, 64)), np.full((64, 1), -10000.0), np.full((64, 1), 3.0))
-    wanted = kernel.expected if steps else tuple(each.astype(np.float32) for each in nothing)
-    other = kernel._replace(text=kernel.text.replace(constant, unknown.format(steps)), expected=wanted)
+    other = with_unknown_steps(attention(steps=max(steps, 1)), steps)
     assert agents(other, tensor_maps=maps) == f"4, {4 if maps == 'none' else 1}, 1"
     artifact = other.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
     for seed in SEEDS:
@@ -77,21 +49,11 @@ def test_a_number_of_iterations_that_is_known_at_run_time(maps, steps):
 def test_loops_over_tiles_fill_an_operand_again(maps, warps):
     """Behind the products of the last round that read it; what the stores go through does not take its place.  Of two
     rounds nothing is loaded ahead."""
-    kernel = _rounds(attention(1, steps=5, columns=32, depth=32), 2)
+    kernel = rounds(attention(1, steps=5, columns=32, depth=32), 2)
     assert agents(kernel, tensor_maps=maps) == warps
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
     for seed in SEEDS:
         kernel.emulated(artifact, seed)
-
-
-def _rounds(kernel: Kernel, count: int) -> Kernel:
-    """A loop around a kernel, whose rounds all do the same."""
-    lines = kernel.text.split("\n")
-    begin = next(number for number, line in enumerate(lines) if line.strip().startswith("%q, "))
-    end = next(number for number, line in enumerate(lines) if line.strip() == "return")
-    loop = [f"%rounds = constant <i32: {count}> : tile<i32>", "for %t in (%zero to %rounds, step %one) : tile<i32> {"]
-    text = "\n".join([*lines[:begin], *loop, *lines[begin:end], "continue", "}", *lines[end:]])
-    return kernel._replace(text=text)
 
 
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])
@@ -105,7 +67,7 @@ def test_the_rest_of_the_family(gpu, assemble):
 
 KEPT = {
     "columns": (lambda: attention(4, 6), "take 160 columns of tensor memory, of which a CTA has 128"),
-    "a ring around": (lambda: _rounds(attention(1, steps=5, columns=32, depth=32), 3), "a ring of a loop around"),
+    "a ring around": (lambda: rounds(attention(1, steps=5, columns=32, depth=32), 3), "a ring of a loop around"),
 }
 
 
@@ -115,9 +77,6 @@ def test_what_stays_with_the_warps_that_compute(name):
     artifact = make().compiled(GPU, emit="tileas", tensor_maps="host", **SPECIALIZED)
     said = [d.message for d in artifact.diagnostics]
     assert any("the products of this kernel stay" in each and reason in each for each in said), said
-
-
-ORDERS = re.compile(r"tcgen05\.(?:commit|fence::|alloc|dealloc|wait)[^;]*;")
 
 
 def test_nothing_that_orders_is_superfluous():

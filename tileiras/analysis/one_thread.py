@@ -29,14 +29,16 @@ def is_done_by_one_thread(loop: scf.ForOp) -> bool:
 
 
 def _is_done_by_one_thread(op: Operation) -> bool:
-    if op.name in _CONSUMES or op.name in _PRODUCES:
+    if op.name in _CONSUMES or op.name in _PRODUCES or op.name == names.PRODUCER_TAIL:
         # Most kernels with loops have no pipes.
         from .pipes import pipe_of, protocol_of
 
-        pipe = pipe_of(op.token)  # type: ignore[attr-defined]
+        pipe = pipe_of(op.operands[0])
         if pipe is None:
             return False
         protocol = protocol_of(pipe)
+        if op.name == names.PRODUCER_TAIL:  # of what products have read, which the thread has issued
+            return protocol.is_drained_by_one_thread
         return protocol.is_drained_by_one_thread if op.name in _CONSUMES else protocol.is_filled_by_one_thread
     if isinstance(op, tileas.CopyOp):
         return is_in_shared(op.result.type)

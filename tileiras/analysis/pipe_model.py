@@ -299,6 +299,9 @@ def _passes(event: Event, cta: int, counts: _Counts, state: tuple[int, ...]) -> 
     if event.what == "arrive":
         return True, ""
     phases = counts.phases(event.where, cta, state)
+    if event.what == "know":
+        stage = event.where[1]
+        return True, "" if phases > event.turn else f"goes on before stage {stage} is empty, which it takes for known"
     if not isinstance(event.where[0], CreatePipelineOp):
         return phases > event.turn, ""
     passes, complete = (phases & 1) != event.parity, phases > event.turn

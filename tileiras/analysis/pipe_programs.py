@@ -43,6 +43,8 @@ from .warpgroup_turns import THREADS, TURNS, meetings, parts_of, warps_of
 
 Finding = tuple[Operation, str]
 Side = Literal["full", "empty", "free"]
+What = Literal["wait", "know", "arrive"]
+"""What an agent does: it waits for a phase, takes it for complete, or arrives."""
 """`free`: empty in all CTAs of a cluster that fill each other's stages."""
 Key = Any
 """What a number is computed of: a value, or the operation and the keys of its operands."""
@@ -76,7 +78,7 @@ class Event(NamedTuple):
     each does so by itself."""
 
     op: Operation
-    what: Literal["wait", "arrive"]
+    what: What
     where: Where
     parity: int = 0
     turn: int = 0
@@ -342,7 +344,7 @@ class Run:
         self._assumption = assumption
         self._turns: dict[Key, int] = {}
         self._values: dict[Value, Any] = {}
-        self._held: dict[tuple[CreatePipelineOp, Side], list[int]] = {}
+        self._held: dict[tuple[CreatePipelineOp, Side, int], list[int]] = {}
         self._alone: dict[tuple[CreatePipelineOp, int], bool] = {}
         """Whether this CTA alone fills a stage that others of its cluster could."""
         self._lives: dict[Any, int] = {}
@@ -483,11 +485,13 @@ class Run:
         at = self._iterator(op.iterator)
         produces = isinstance(op, (ProducerAcquireOp, ProduceOneOp))
         side: Side = "empty" if produces else "full"
-        where = pipe, at.stage, side, self._lives.get(pipe, 0)
+        group = self._group(op, pipe)
+        where = pipe, at.stage, side, (self._lives.get(pipe, 0), group)
         # The producer's first round waits for the phase before the first one, which counts as complete.
         turn = self._turn(("wait", where)) - produces
         if getattr(op, "fresh", None) is None:
-            self._emit(Event(op, "wait", where, at.parity ^ produces, turn, self._share))
+            what: What = "wait" if getattr(op, "known", None) is None else "know"
+            self._emit(Event(op, what, where, at.parity ^ produces, turn, self._share_of(pipe)))
         elif turn >= 0:
             self.wrong = self.wrong or (op, "acquires a stage as fresh that has been filled before")
         if produces and pipe.ctas is not None:
@@ -499,8 +503,18 @@ class Run:
             turn = self._turn(("wait", free))
             if not alone:
                 self._emit(Event(op, "wait", free, at.parity, turn))
-        self._held.setdefault((pipe, side), []).append(at.stage)
+        self._held.setdefault((pipe, side, group), []).append(at.stage)
         return at.stage
+
+    def _group(self, op: Any, pipe: CreatePipelineOp) -> int:
+        """Of the groups of warps of a pipe that which an operation names, or the own one."""
+        if pipe.groups is None:
+            return 0
+        return self.part if getattr(op, "group", None) is None else op.group.value
+
+    def _share_of(self, pipe: CreatePipelineOp) -> int | Fraction:
+        """Of an arrival that an agent makes on a pipe: a group of warps arrives by itself."""
+        return self._share if pipe.groups is None else 1
 
     def _open(self, op: ProducerAcquireOp | ConsumerWaitOp) -> None:
         self._values[op.result] = self._wait(op)
@@ -508,15 +522,18 @@ class Run:
     def _arrive(self, op: Closing, stage: int | None) -> None:
         pipe: Any = pipe_of(op.token)
         produces = isinstance(op, (ProducerCommitOp, ProduceOneOp))
-        held = self._held.get((pipe, "empty" if produces else "full"), [])
+        group = self._group(op, pipe)
+        held = self._held.get((pipe, "empty" if produces else "full", group), [])
         if stage is None or stage not in held:
             text = ("releases a stage that it has not waited for", "commits a stage that it has not acquired")[produces]
             self.wrong = self.wrong or (op, text)
             return
         held.remove(stage)
-        where = pipe, stage, "full" if produces else "empty", self._lives.get(pipe, 0)
+        where = pipe, stage, "full" if produces else "empty", (self._lives.get(pipe, 0), group)
+        if not produces:
+            self._turn(("give back", where))
         alone = produces and self._alone.get((pipe, stage), False)
-        self._emit(Event(op, "arrive", where, weight=self._share, alone=alone))
+        self._emit(Event(op, "arrive", where, weight=self._share_of(pipe), alone=alone))
 
     def _close(self, op: ProducerCommitOp | ConsumerReleaseOp) -> None:
         if getattr(op, "last", None) is None:
@@ -527,16 +544,18 @@ class Run:
         pipe: Any = op.producer.defining_op
         at = self._iterator(op.iterator)
         for _ in range(pipe.num_stages.value):
-            where = pipe, at.stage, "empty", self._lives.get(pipe, 0)
-            self._emit(Event(op, "wait", where, at.parity ^ 1, self._turns.get(("wait", where), 0) - 1))
+            where = pipe, at.stage, "empty", (self._lives.get(pipe, 0), self._group(op, pipe))
+            # Who drains the pipe waits for what it has had given back itself.
+            rounds = self._turns.get(("wait", where), self._turns.get(("give back", where), 0))
+            self._emit(Event(op, "wait", where, at.parity ^ 1, rounds - 1))
             at = _next_stage(at, pipe)
 
     def _destroy(self, op: DestroyPipelineOp) -> None:
         """What was waited for last need not be released."""
         pipe: Any = op.producer.defining_op
         self._lives[pipe] = self._lives.get(pipe, 0) + 1
-        for side in ("full", "empty"):
-            self._held.pop((pipe, side), None)  # type: ignore[arg-type]
+        for key in [key for key in self._held if key[0] is pipe]:
+            self._held.pop(key)
 
     def _whole(self, op: ProduceOneOp | ConsumeOneOp) -> None:
         stage = self._wait(op)

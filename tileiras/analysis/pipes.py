@@ -12,6 +12,7 @@ from tileiras.analysis.dots_in_flight import kind_of_readers
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.nv_tileaa import FuncOp
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.bulk_copies import (
@@ -38,6 +39,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProduceOneOp,
     ProducerAcquireOp,
     ProducerCommitOp,
+    ProducerTailOp,
     ProducerTokenType,
     ProducerWriteOp,
 )
@@ -196,6 +198,7 @@ def pipe_errors(func: Operation, uses: PipeUses, gpu: Target) -> Iterator[Findin
         yield from _ends_errors(pipe, uses, func)
         yield from _kind_errors(pipe, operations, gpu)
         yield from _tail_errors(pipe, operations, uses)
+        yield from _group_errors(pipe, operations)
         for op in operations:
             wrong = _unpaired(op) or _iterator_error(op, pipe) or _tile_error(op, pipe)
             if wrong:
@@ -239,6 +242,40 @@ def _tail_errors(pipe: CreatePipelineOp, operations: list[Any], uses: PipeUses) 
         own = (agent.block.find_ancestor_op(op) for op in operations if agent_of(op) is agent)
         if not all(op is not None and op.is_before_in_block(tail) for op in own):
             yield tail, "says that no stage is waited for any more, and one is used behind it"
+
+
+def _group_errors(pipe: CreatePipelineOp, operations: list[Any]) -> Iterator[Finding]:
+    """Whether one thread names the group of warps that it hands a stage to, or takes it from, and warpgroups are as
+    many as the pipe has groups."""
+    protocol, count = protocol_of(pipe), pipe.num_groups
+    tails = [user for user in pipe.producer.users if isinstance(user, ProducerTailOp)]
+    filling = {agent_of(op) for op in operations if isinstance(op, FILLS)}
+    for op in (*operations, *tails):
+        if not isinstance(op, (*_BY_GROUP, ProducerTailOp)):
+            continue
+        produces = isinstance(op, ProducerTailOp) and agent_of(op) in filling or isinstance(op, _BY_GROUP[:2])
+        alone = protocol.is_filled_by_one_thread if produces else protocol.is_drained_by_one_thread
+        group = None if op.group is None else op.group.value
+        if (group is not None) is not (pipe.groups is not None and alone):
+            yield op, "names a group of warps where one thread hands stages to several, and only there"
+        elif group is not None and not 0 <= group < count:
+            yield op, f"names group {group}, on a pipe of {count}"
+        elif pipe.groups is not None and group is None and (warps := _warps_around(op)) != count * WARPGROUP:
+            yield op, f"is on a pipe of {count} groups of warps, in an agent of {warps} warps"
+
+
+_BY_GROUP = (ProducerAcquireOp, ProducerCommitOp, ConsumerWaitOp, ConsumerReleaseOp)
+
+
+def _warps_around(op: Operation) -> int:
+    """The warps of the agent that an operation is in; while nobody has said how many it has, those of the kernel."""
+    switch = op
+    while not isinstance(switch, AgentSwitchOp):
+        if switch.parent_op is None or isinstance(switch, FuncOp):
+            return switch.kernel_spec.num_warps if isinstance(switch, FuncOp) else 0
+        switch = switch.parent_op
+    func: Any = switch.parent_op
+    return switch.warps(func.kernel_spec.num_warps)[list(switch.regions).index(agent_of(op))]
 
 
 def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> Iterator[Finding]:

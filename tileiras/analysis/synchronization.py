@@ -337,9 +337,10 @@ class Synchronization(BarrierTimes):
 
     def _tensor_store(self, op: tileas.TensorStoreOp) -> None:
         """A thread has the same elements of a buffer in all loads and stores: others' loads are of other buffers.  Of
-        four warps each reaches the lanes of its own only (PTX ISA, "Access restrictions" of tensor memory)."""
+        four warps each reaches the lanes of its own only (PTX ISA, "Access restrictions" of tensor memory), and of a
+        pipe of several groups of warps each has columns of its own."""
         buffer = self._buffer(op)
-        if self._num_warps == WARPGROUP:
+        if self._num_warps == WARPGROUP or any(getattr(user, "groups", None) is not None for user in op.buffer.users):
             self.write(buffer)
             return
         alloc = op.buffer.defining_op

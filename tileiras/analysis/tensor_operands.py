@@ -15,6 +15,7 @@ from tileiras.layout.tensor_memory import (
     accumulator_layout,
     operand_layout,
     scale_layout,
+    without_free_columns,
 )
 from tileiras.targets import MmaAtom, ScaledMmaAtom, element_name, product_types
 from tileiras.targets.atoms.rows import TensorTile
@@ -75,7 +76,7 @@ def _a_error(op: tileas.DotOp | tileas.TensorDotOp) -> str:
     wanted = operand_layout(type.shape, bits)
     if is_in_shared(type):
         return "A is in shared memory"
-    is_there = _is_there(layout_of(type), wanted, bits)
+    is_there = _is_there(without_free_columns(layout_of(type)), wanted, bits)
     return "" if is_there else "A does not lie where tcgen05.mma reads it in tensor memory"
 
 
@@ -137,6 +138,10 @@ class TensorPlaces:
         most = max(self._reserved.values(), default=COLUMNS)
         if start < 0 or end > most:
             return f"has columns {start} to {end - 1} of tensor memory, the function has {most}"
+        if op.over is not None:
+            first = op.over.defining_op.column
+            where = "no column" if first is None else f"column {first.value}"
+            return "" if op.column == first else f"begins at column {start} of tensor memory, over a buffer at {where}"
         if any(start < other_end and other < end for other, other_end in self._live.values()):
             return f"begins at column {start} of tensor memory, where another buffer lives"
         self._live[op.result] = start, end

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import Block
 from tileiras.named_tuple import NamedTuple
@@ -39,9 +40,20 @@ def warps_of(program: Block) -> int:
 
 
 def parts_of(program: Block) -> int:
-    """The warpgroups of an agent that take turns; 1 for an agent without turns, whose warps are taken for one."""
-    turns = any(inner.name in TURNS for op in program.operations for inner in op.walk())
-    return max(1, warps_of(program) // WARPGROUP) if turns else 1
+    """The warpgroups of an agent that take turns, or hand on stages of a pipe by themselves; 1 for an agent without
+    either, whose warps are taken for one."""
+    apart = any(inner.name in TURNS or _is_by_groups(inner) for op in program.operations for inner in op.walk())
+    return max(1, warps_of(program) // WARPGROUP) if apart else 1
+
+
+def _is_by_groups(op: Any) -> bool:
+    """Whether each warpgroup waits for a stage that it hands on by itself."""
+    if op.name not in (names.CONSUMER_WAIT, names.PRODUCER_ACQUIRE) or op.group is not None:
+        return False
+    from .pipes import pipe_of
+
+    pipe = pipe_of(op.token)
+    return pipe is not None and pipe.groups is not None
 
 
 def barriers_of(op: Any, parts: int) -> range:

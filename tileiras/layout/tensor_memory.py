@@ -82,6 +82,19 @@ def operand_layout(shape: tuple[int, int], element_bits: int) -> LinearLayout:
     return LinearLayout.from_coordinates(bases, shape)
 
 
+def without_free_columns(layout: LinearLayout) -> LinearLayout:
+    """A tile of whose runs of 128 rows each begins some columns behind the one before ends, as if it did not."""
+    columns = layout.bases("column")
+    if all(columns):
+        return layout
+    first = columns.index(0)
+    behind = [vector for vector in columns[first:] if vector]
+    if any(vector < layout.flatten((LANES, 0)) for vector in behind):
+        return layout
+    bases = {"element": layout.bases("element"), "column": (*columns[:first], *behind), "lane": layout.bases("lane")}
+    return LinearLayout(bases, layout.shape)
+
+
 SCALES_IN_WORD = 4
 """Bytes of a column of a lane: the scales of a row, or column, for as many runs of K."""
 
@@ -170,9 +183,12 @@ def fragment_layout(
     further = log2_exact(warps) - _WARPS
     elements, lanes, columns = layout.bases("element"), layout.bases("lane"), layout.bases("column")
     own = len(columns) - further
+    # Columns of other tiles may lie between those of two warpgroups.
+    while own > 0 and not columns[own - 1]:
+        own -= 1
     if further < 0 or own < 0 or is_spread(layout, element_bits) and own < 1:
         return None
-    warp = (*lanes[-_WARPS:], *columns[own:])
+    warp = (*lanes[-_WARPS:], *columns[len(columns) - further :])
     inside = columns[:own]
     shape = access_shape(layout, halves)
     if shape == "32x32b":

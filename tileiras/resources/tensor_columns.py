@@ -26,7 +26,8 @@ def place_columns(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
     """Gives every buffer of tensor memory of a function of nv_tileas its `column`, and the function's reservation its
     `columns`, the power of two that holds them.
 
-    Sizes are powers of two; the largest buffers come first, each at the first multiple of its size that is free.
+    Sizes are powers of two; the largest buffers come first, each at the first multiple of its size that is free.  One
+    that is over another has the first columns of that.
     """
     reserve = next((op for op in func.walk() if op.name == names.TENSOR_RESERVE), None)
     if reserve is None:
@@ -46,6 +47,9 @@ def place_columns(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
         engine.error(reserve.location, f"needs {top} columns of tensor memory, an SM has {COLUMNS}")
         return
     reserve.attributes["columns"] = IntegerAttr(1 << (top - 1).bit_length(), i32)
+    for op in func.walk():
+        if isinstance(op, tileas.TensorAllocOp) and op.over is not None:
+            op.attributes["column"] = op.over.defining_op.attributes["column"]
 
 
 def _lives(func: aa.FuncOp) -> list[_Life]:
@@ -53,7 +57,7 @@ def _lives(func: aa.FuncOp) -> list[_Life]:
     last = len(numbers)
     found = []
     for op, number in numbers.items():
-        if isinstance(op, tileas.TensorAllocOp):
+        if isinstance(op, tileas.TensorAllocOp) and op.over is None:
             ends = [numbers[user] for user in op.result.users if isinstance(user, tileas.TensorDeallocOp)]
             found.append(_Life(op, number, max(ends, default=last)))
     return found

@@ -7,6 +7,7 @@ ahead are specialized, or none is: a function with agents has no ring beside its
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -331,6 +332,7 @@ def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
     compute too few."""
     compute = func.kernel_spec.num_warps
     gone = {each.load for each in staged} | {leaf.convert for each in staged for leaf in each.leaves}
+    gone |= {view for each in staged for view in _views(each.load.data) if _lead_to(view, gone)}
     tiles = block_registers(func.body.blocks[0], gone)
     pointers = any(isinstance(each.load, tileas.LoadOp) for each in staged)
     others = loading_warps(compute, all(map(comes_in_boxes, staged))) + (MMA_WARPS if pairs_need_mma_agent(func) else 0)
@@ -348,6 +350,21 @@ def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
         wanted = max(needed, least)
         raise NotSeparable(func, f"a thread needs {wanted} registers and gets {most} beside warps that load")
     return shares
+
+
+def _views(value: Value) -> Iterator[Operation]:
+    """The operations that show a tile under another shape, and those that show what they give."""
+    for user in value.users:
+        if isinstance(user, tileas.VIEW_LIKE):
+            yield user
+            yield from _views(user.results[0])
+
+
+def _lead_to(view: Operation, gone: set[Operation]) -> bool:
+    """Whether nothing but these operations uses what a view gives, perhaps under yet another shape."""
+    return all(
+        user in gone or isinstance(user, tileas.VIEW_LIKE) and _lead_to(user, gone) for user in view.results[0].users
+    )
 
 
 def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:

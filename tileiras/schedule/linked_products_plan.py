@@ -21,9 +21,11 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ConsumerWaitOp, IncIterOp
 from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
 from tileiras.layout.encoding import is_in_shared
-from tileiras.layout.tensor_memory import COLUMNS
+from tileiras.layout.tensor_memory import COLUMNS, LANES
 from tileiras.named_tuple import NamedTuple
+from tileiras.targets import mma_atom
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY
+from tileiras.targets.sm import WARPGROUP
 
 from .producer_slice import AgentSlice, NotSeparable, is_inside
 
@@ -64,7 +66,7 @@ class LinkedLoop(NamedTuple):
 
 class FixedOperand(NamedTuple):
     """A buffer in shared memory with an operand of the products of some loops of one block, what threads fill it by,
-    and the copies by which products read it."""
+    and the copies outside of these loops by which products read it."""
 
     buffer: Value
     fill: Operation
@@ -78,6 +80,10 @@ class LinkedPlan(NamedTuple):
     loops: list[LinkedLoop]
     fixed: list[FixedOperand]
     slice: AgentSlice
+    takes_turns: bool
+    """Whether what threads store for a product lies where the scores do that it is computed of."""
+    groups: int
+    """Warpgroups that compute, each with rows of its own."""
 
 
 def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan | None:
@@ -97,7 +103,8 @@ def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan |
     found = [_Loop(loop, own).plan() for loop, own in loops.items()]
     _check_waits(inside, found)
     fixed = _fixed_operands(found)
-    _check_columns(func, found)
+    groups = _groups(switch.warps(func.kernel_spec.num_warps)[0], found)
+    takes_turns = _take_turns(func, groups, found)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
     for each in found:
         needed.take(each.loop, _taken(each))
@@ -105,20 +112,54 @@ def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan |
         for copy in operand.copies:
             needed.take(copy, [copy.stage])  # type: ignore[attr-defined]
     needed.close()
-    return LinkedPlan(found, fixed, needed)
+    return LinkedPlan(found, fixed, needed, takes_turns, groups)
 
 
-def _check_columns(func: aa.FuncOp, loops: Iterable[LinkedLoop]) -> None:
-    """Each accumulator and each A has columns for the whole kernel; loops of a kind share theirs."""
-    buffers: dict[Any, int] = {}
+def _groups(warps: int, loops: list[LinkedLoop]) -> int:
+    """Warpgroups of which each has the rows of one instruction of every product; 1 where rows are not shared out so."""
+    groups = warps // WARPGROUP
+    for op in (dot.dot for each in loops for dot in each.dots):
+        atom, rows = mma_atom(op.atom.atom), op.buffer.type.tile.shape[0]  # type: ignore[attr-defined]
+        if op.exchanged is not None or atom.cta_rows != LANES or rows != groups * LANES:
+            return 1
+    return groups
+
+
+def _take_turns(func: aa.FuncOp, groups: int, loops: list[LinkedLoop]) -> bool:
+    """Whether each A has to lie where the accumulator does that it is computed of.  Each of both has columns for the
+    whole kernel; loops of a kind share theirs.
+
+    That takes several warpgroups: scores are behind the product that reads what has taken their place, and while the
+    one waits for its scores the other computes.  Two CTAs of an SM fall into step instead, in which the product of one
+    comes between both of the other: causal attention, 128x128, takes 546 us on B200 by our estimate, 490 without agent.
+
+    Raises NotSeparable where there are too few columns either way."""
+    own: dict[Any, int] = {}
+    stored: dict[Any, int] = {}
     for each in loops:
         for number, dot in enumerate(each.dots):
-            buffers[each.kind, number] = dot.buffers[0].type.columns  # type: ignore[attr-defined]
-            buffers.update((kept, kept.type.columns) for kept in dot.buffers[1:])  # type: ignore[attr-defined]
-    taken, most = sum(buffers.values()), COLUMNS // (func.kernel_spec.occupancy or 1)
-    if taken > most:
+            columns: int = dot.buffers[0].type.columns  # type: ignore[attr-defined]
+            (own if dot.is_ahead else stored)[each.kind, number] = columns
+            own.update((kept, kept.type.columns) for kept in dot.buffers[1:])  # type: ignore[attr-defined]
+    taken, most = sum(own.values()) + sum(stored.values()), COLUMNS // (func.kernel_spec.occupancy or 1)
+    if taken <= most:
+        return False
+    if sum(own.values()) > most or groups == 1 or not all(map(_overwrites_scores, loops)):
         reason = f"accumulators and operands of their own take {taken} columns of tensor memory, of which a CTA has"
-        raise NotSeparable(next(iter(loops)).loop, f"{reason} {most}")
+        raise NotSeparable(loops[0].loop, f"{reason} {most}")
+    return True
+
+
+def _overwrites_scores(each: LinkedLoop) -> bool:
+    """Whether a loop has two products, and threads have loaded the result of the one before they store for the other,
+    in no more columns."""
+    if [dot.is_ahead for dot in each.dots] != [True, False]:
+        return False
+    scores, stored = (dot.buffers[0] for dot in each.dots)
+    block = each.loop.body.block
+    stores = [block.find_ancestor_op(user) for user in stored.users if isinstance(user, tileas.TensorStoreOp)]
+    loaded = all(op is not None and each.dots[0].last.is_before_in_block(op) for op in stores)
+    return loaded and stored.type.columns <= scores.type.columns  # type: ignore[attr-defined]
 
 
 def _check_waits(inside: Iterable[Operation], loops: list[LinkedLoop]) -> None:
@@ -234,8 +275,11 @@ class _Loop:
         op: Any = value.defining_op
         if op is None or op in self._moved:
             return
-        if isinstance(op, tileas.CopyOp) and not is_inside(value, self._loop):
+        if isinstance(op, tileas.CopyOp) and _is_filled_before(op, self._loop):
             self._fixed[op] = None
+            if is_inside(value, self._loop):  # a view of the buffer, which stands where it is read
+                self._moved[op] = None
+                self._need(op.stage)
             return
         if not is_inside(value, self._loop):
             if is_in_shared(value.type):  # a view of such a copy
@@ -263,19 +307,27 @@ class _Loop:
             self._need(op.iterator)
 
 
+def _is_filled_before(copy: tileas.CopyOp, loop: scf.ForOp) -> bool:
+    """Whether a tile in shared memory is the same in all iterations of a loop: its buffer is no pipe's, and only filled
+    outside."""
+    if not is_inside(copy.result, loop):
+        return True
+    is_ring = any(user.name == names.CREATE_PIPELINE for user in copy.buffer.users)
+    return not is_ring and not any(loop.is_ancestor_of(fill) for fill in _fills(copy.buffer))
+
+
 def _fills(buffer: Value) -> list[Operation]:
     return [user for user in buffer.users if isinstance(user, _FILLS)]
 
 
 def _taken(each: LinkedLoop) -> Iterator[Value]:
-    """The values from elsewhere that the products of a loop take, accumulators apart."""
+    """The values from elsewhere that the products of a loop take, tiles in memory apart."""
     loop = each.loop
     yield from (loop.lower_bound, loop.upper_bound, loop.step)
     yield from (loop.init_args[number] for number in each.carried)
+    apart = (tileas.BufferType, tileas.TensorBufferType, aa.MemTokenType)
     for op in each.moved:
-        for value in op.operands:
-            if not isinstance(value.type, (tileas.TensorBufferType, aa.MemTokenType)) and not is_inside(value, loop):
-                yield value
+        yield from (value for value in op.operands if not isinstance(value.type, apart) and not is_inside(value, loop))
 
 
 # ---- operands that do not change -------------------------------------------------------------------------------------
@@ -300,10 +352,11 @@ def _fixed_operands(loops: list[LinkedLoop]) -> list[FixedOperand]:
             if fills[0].parent is not each.loop.parent or not fills[0].is_before_in_block(each.loop):
                 raise NotSeparable(copy, "an operand that does not change is filled elsewhere")
             operand = found.setdefault(buffer, FixedOperand(buffer, fills[0], [], []))
-            if operand.copies and copy.parent is not operand.copies[0].parent:
-                raise NotSeparable(copy, "an operand that does not change is read elsewhere")
-            if copy not in operand.copies:
-                operand.copies.append(copy)
+            if not is_inside(copy.result, each.loop):  # type: ignore[attr-defined]
+                if operand.copies and copy.parent is not operand.copies[0].parent:
+                    raise NotSeparable(copy, "an operand that does not change is read elsewhere")
+                if copy not in operand.copies:
+                    operand.copies.append(copy)
             if each.loop not in operand.loops:
                 operand.loops.append(each.loop)
     return list(found.values())

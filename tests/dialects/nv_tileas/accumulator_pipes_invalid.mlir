@@ -69,3 +69,47 @@ module {
     nv_tileaa.return
   }
 }
+
+// -----
+
+// What is taken for known has to follow from what was waited for.
+#tensor = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0], [64, 0]], column = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]]>
+module {
+  nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, nv_tileas.block_warps = 5 : i32, target_spec = "sm_100"} {
+    %m = nv_tileas.tensor_memory.reserve {commits = 0 : i32}
+    %base = nv_tileas.tensor_memory.open %m
+    %ring = nv_tileas.tensor_memory.alloc %base : !nv_tileas.tensor_buffer<tensor<128x32xf32, #tensor>>
+    %p, %c = nv_tileas.async.pipeline.create_pipeline %ring stages 1 producer = tcgen05 consumer = tcgen05_ld : !nv_tileas.tensor_buffer<tensor<128x32xf32, #tensor>>
+    nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 1] {
+      %i = nv_tileas.async.pipeline.create_iterator %c : !nv_tileas.consumer_token
+      %f0 = nv_tileas.async.pipeline.consumer_wait %c, %i
+      %e0 = nv_tileas.async.pipeline.consumer_release %f0 {known}
+      %j = nv_tileas.async.pipeline.inc_iter %i
+      %f1 = nv_tileas.async.pipeline.consumer_wait %c, %j
+      %e1 = nv_tileas.async.pipeline.consumer_release %f1 {known}
+      nv_tileas.async.pipeline.yield
+    }, {
+      %i = nv_tileas.async.pipeline.create_iterator %p : !nv_tileas.producer_token
+      %e0 = nv_tileas.async.pipeline.producer_acquire %p, %i {known}
+      %f0 = nv_tileas.async.pipeline.producer_commit %e0
+      %j = nv_tileas.async.pipeline.inc_iter %i
+      // expected-error @below {{'nv_tileas.async.pipeline.producer_acquire' op goes on before stage 0 is empty, which it takes for known}}
+      %e1 = nv_tileas.async.pipeline.producer_acquire %p, %j {known}
+      %f1 = nv_tileas.async.pipeline.producer_commit %e1
+      nv_tileas.async.pipeline.yield
+    }
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+#shared = #nv_tileas.shared<offset = [[1], [2], [4], [8], [16]]>
+module {
+  nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 8, numCtas = 1>, target_spec = "sm_100"} {
+    %ring = nv_tileas.alloc_tensor : !nv_tileas.buffer<2, tensor<32xf32, #shared>>
+    // expected-error @below {{'nv_tileas.async.pipeline.create_pipeline' op expects two groups of warps or more, and stages in tensor memory}}
+    %p, %c = nv_tileas.async.pipeline.create_pipeline %ring stages 2 {groups = 2 : i32} : !nv_tileas.buffer<2, tensor<32xf32, #shared>>
+    nv_tileaa.return
+  }
+}

@@ -68,3 +68,21 @@ nv_tileas.tensor_memory.wait %m, %n {pending = 64 : i32}
 %t = nv_tileas.tensor_memory.alloc %base : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>
 // expected-error @below {{has other lanes or columns than the first part of the buffer}}
 %s = nv_tileas.tensor_memory.slice %t[%base, %base] : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>, (i32, i32) -> !nv_tileas.tensor_buffer<tensor<128x2xf32, #half>>
+
+// -----
+
+#acc = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0], [64, 0]], column = [[0, 1], [0, 2]]>
+#wide = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0], [64, 0]], column = [[0, 1], [0, 2], [0, 4]]>
+%base = arith.constant 0 : i32
+%t = nv_tileas.tensor_memory.alloc %base : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>
+// expected-error @below {{'nv_tileas.tensor_memory.alloc' op has 8 columns, over a buffer of 4}}
+%u = nv_tileas.tensor_memory.alloc %base over %t : !nv_tileas.tensor_buffer<tensor<128x8xf32, #wide>>, !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>
+
+// -----
+
+#acc = #nv_tileas.tensor<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0], [64, 0]], column = [[0, 1], [0, 2]]>
+%base = arith.constant 0 : i32
+%t = nv_tileas.tensor_memory.alloc %base : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>
+%u = nv_tileas.tensor_memory.alloc %base over %t : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>, !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>
+// expected-error @below {{'nv_tileas.tensor_memory.alloc' op expects to be over a buffer that has columns of its own}}
+%v = nv_tileas.tensor_memory.alloc %base over %u : !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>, !nv_tileas.tensor_buffer<tensor<128x4xf32, #acc>>

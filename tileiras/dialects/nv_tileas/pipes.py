@@ -61,6 +61,7 @@ from .names import PIPELINE
 from .tensor_memory import TensorBufferType
 
 _NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
+_GROUP = "of the pipe's groups of warps, where one thread does it for each"
 
 
 class ProducerTokenType(Type):
@@ -109,6 +110,9 @@ class CreatePipelineOp(Operation):
     producer_kind = attribute(ProducerKindAttr, optional=True)
     consumer_kind = attribute(ConsumerKindAttr, optional=True)
     ctas = attribute(_NUMBER, "that fill each other's stages, all of a cluster", optional=True)
+    groups = attribute(
+        _NUMBER, "warpgroups of threads, each of which hands its rows of a stage on by itself", optional=True
+    )
     offset = attribute(IntegerAttr, "of its mbarriers, in bytes from the start of the arena", optional=True)
     producer = result(ProducerTokenType)
     consumer = result(ConsumerTokenType)
@@ -135,10 +139,16 @@ class CreatePipelineOp(Operation):
         return 1 if self.ctas is None else self.ctas.value
 
     @property
+    def num_groups(self) -> int:
+        """Warpgroups that have mbarriers of their own."""
+        return 1 if self.groups is None else self.groups.value
+
+    @property
     def mbarrier_bytes(self) -> int:
         """Shared memory of the mbarriers: for each stage one that says it is full, one that says it is empty, and where
-        several CTAs fill it one that says it is empty in all of them."""
-        return (3 if self.num_ctas > 1 else 2) * self.num_stages.value * self.MBARRIER_BYTES
+        several CTAs fill it one that says it is empty in all of them; of each group of warps."""
+        kinds = 3 if self.num_ctas > 1 else 2
+        return kinds * self.num_stages.value * self.num_groups * self.MBARRIER_BYTES
 
     @property
     def stage_bytes(self) -> int:
@@ -168,6 +178,8 @@ class CreatePipelineOp(Operation):
                 raise VerifyError(f"expects a buffer that all threads read, got {buffer.type}")
         if self.ctas is not None and (self.num_ctas < 2 or self.kinds[0] != "bulk_load"):
             raise VerifyError("expects two CTAs or more, and bulk copies, where CTAs fill each other's stages")
+        if self.groups is not None and (self.num_groups < 2 or not (of_accumulators or of_operands)):
+            raise VerifyError("expects two groups of warps or more, and stages in tensor memory")
         for number, kind in enumerate(self.kinds):
             if not self.buffers and kind not in ("st_shared", "ld_shared"):
                 raise VerifyError(f"has no buffer that '{kind}' could {('fill', 'drain')[number]}")
@@ -247,7 +259,8 @@ class _OnToken(Operation):
 
 
 class ProducerAcquireOp(_OnToken):
-    """Waits until a stage is empty; there is nothing to wait for where the stage is `fresh`, never filled before.
+    """Waits until a stage is empty; there is nothing to wait for where the stage is `fresh`, never filled before, or
+    `known` to be empty by what was waited for before.
 
     Of a pipe that several CTAs fill, waits until it is empty in all of them; with `together` where that holds, which it
     does for all of them or for none: else each CTA fills this stage alone.
@@ -259,6 +272,8 @@ class ProducerAcquireOp(_OnToken):
     iterator = operand(PipelineIteratorType)
     together = optional_operand(bool_like)
     fresh = attribute(UnitAttr, optional=True)
+    known = attribute(UnitAttr, optional=True)
+    group = attribute(_NUMBER, _GROUP, optional=True)
     result = result(ProducerTokenType)
     assembly_format = "$token `,` $iterator (`if` $together^)? attr-dict"
 
@@ -269,6 +284,7 @@ class ProducerCommitOp(_OnToken):
     name = f"{PIPELINE}producer_commit"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ProducerTokenType)
+    group = attribute(_NUMBER, _GROUP, optional=True)
     result = result(ProducerTokenType)
     assembly_format = "$token attr-dict"
 
@@ -276,12 +292,14 @@ class ProducerCommitOp(_OnToken):
 class ProducerTailOp(Operation):
     """Waits until each stage is empty that has been filled: where what empties stages arrives from another CTA, behind
     whose last arrival the own one may end; or where threads load accumulators that are complete then, or use the place
-    of what was read.  The iterator is at the stage that would be filled next."""
+    of what was read, as products do of what others have read.  The iterator is at the stage that would be filled
+    next."""
 
     name = f"{PIPELINE}producer_tail"
     traits = (MemoryRead, MemoryWrite)
     producer = operand(ProducerTokenType)
     iterator = operand(PipelineIteratorType)
+    group = attribute(_NUMBER, _GROUP, optional=True)
     assembly_format = "$producer `,` $iterator attr-dict"
 
     def verify_op(self) -> None:
@@ -310,18 +328,21 @@ class ConsumerWaitOp(_OnToken):
     traits = (MemoryRead, MemoryWrite)
     token = operand(ConsumerTokenType)
     iterator = operand(PipelineIteratorType)
+    group = attribute(_NUMBER, _GROUP, optional=True)
     result = result(ConsumerTokenType)
     assembly_format = "$token `,` $iterator attr-dict"
 
 
 class ConsumerReleaseOp(_OnToken):
     """Says that the stage that was waited for is empty; there is nobody to say it to where it is the `last` time, and
-    no stage of the pipe is filled again."""
+    no stage of the pipe is filled again, or where it is `known` to who fills it by what is said behind."""
 
     name = f"{PIPELINE}consumer_release"
     traits = (MemoryRead, MemoryWrite)
     token = operand(ConsumerTokenType)
     last = attribute(UnitAttr, optional=True)
+    known = attribute(UnitAttr, optional=True)
+    group = attribute(_NUMBER, _GROUP, optional=True)
     result = result(ConsumerTokenType)
     assembly_format = "$token attr-dict"
 

@@ -44,6 +44,7 @@ from tileiras.ir import (
     i1,
     i32,
     operand,
+    optional_operand,
     optional_result,
     result,
     variadic_operand,
@@ -66,8 +67,8 @@ MOST_COMMITS = 64
 
 class TensorLayoutAttr(Attribute):
     """Where the elements of a tile are in tensor memory: the tile coordinates of each bit of the lane and of the
-    column, from the tile's first column on, and, where a column holds several elements, of their number in it.  A lane
-    bit of zeros is clear in all lanes that are used."""
+    column, from its first column on, and, where a column holds several elements, of their number in it.  A bit of
+    zeros is clear in all lanes, or columns, that are used."""
 
     name = "nv_tileas.tensor"
     parameters = ("lane", "column", "element")
@@ -95,7 +96,7 @@ class TensorLayoutAttr(Attribute):
         for n in shape:
             size *= n
         held = gf2.rank(flattened(basis, shape) for basis in used)
-        distinct = held == len(used) and all(map(any, (*self.element, *self.column)))
+        distinct = held == len(used) and all(map(any, self.element))
         if any(n & n - 1 for n in shape) or not distinct or 1 << held != size:
             raise VerifyError(f"the layout does not hold every element of a tile of shape {list(shape)} once")
 
@@ -212,17 +213,26 @@ class TensorReleaseOp(Operation):
 
 
 class TensorAllocOp(Operation):
-    """A buffer that lives until its `dealloc`."""
+    """A buffer that lives until its `dealloc`; `over` another one, whose first columns it has, and with which it takes
+    turns: what is in one of the two is used before the other one is written."""
 
     name = f"{TENSOR_MEMORY}alloc"
     base = operand(i32, "the address of the CTA's first column")
+    over = optional_operand(TensorBufferType)
     column = attribute(IntegerAttr, "first column, counted from there", optional=True)
     result = result(TensorBufferType)
-    assembly_format = "$base attr-dict `:` type($result)"
+    assembly_format = "$base (`over` $over^)? attr-dict `:` type($result) (`,` type($over)^)?"
 
     def verify_op(self) -> None:
         if self.base.type is not i32:
             raise VerifyError(f"expects an address as i32, got {self.base.type}")
+        if self.over is None:
+            return
+        if not isinstance(self.over.defining_op, TensorAllocOp) or self.over.defining_op.over is not None:
+            raise VerifyError("expects to be over a buffer that has columns of its own")
+        if self.result.type.columns > self.over.type.columns:
+            columns = self.result.type.columns, self.over.type.columns
+            raise VerifyError(f"has {columns[0]} columns, over a buffer of {columns[1]}")
 
 
 class TensorSliceOp(Operation):
@@ -331,7 +341,8 @@ class TensorDotOp(Operation):
     """Adds `a @ b` to what the buffer has, or overwrites it where `adds` is false; complete behind a wait.
 
     One thread issues it.  A lies in shared or in tensor memory, B in shared memory.  `exchanged`: the instruction's A
-    is the transposed B, and its B the transposed A.  `scales`: tiles in shared memory with one for each run of K of a
+    is the transposed B, and its B the transposed A.  `group`: of several instructions along the rows the one that is
+    issued, for the rows of a warpgroup.  `scales`: tiles in shared memory with one for each run of K of a
     row of A, and of a column of B, and buffers of words to which the thread has them copied before.  `fenced`: what
     other threads loaded or stored before is behind `tcgen05.fence::after_thread_sync`.
 
@@ -350,6 +361,7 @@ class TensorDotOp(Operation):
     signedness_a = attribute(aa.SignednessAttr, "of integer elements", optional=True)
     signedness_b = attribute(aa.SignednessAttr, "of integer elements", optional=True)
     exchanged = attribute(UnitAttr, optional=True)
+    group = attribute(IntegerAttr, "of the rows of one instruction", optional=True)
     fenced = attribute(UnitAttr, optional=True)
     assembly_format = (
         "$a `,` $b `into` $buffer `if` $adds (`scale` $scales^)? attr-dict `:` type($a) `,` type($b) `,`"

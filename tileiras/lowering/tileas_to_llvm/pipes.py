@@ -56,6 +56,7 @@ from .function import FunctionLowering
 from .mbarriers import arrive_behind_dots, wait_for_phase
 from .staging import reads_steps, stage_place
 from .types import element_of, memory_type, scalar_type
+from .warpgroup_dot import WARP_BITS, uniform_warp
 
 BYTES = CreatePipelineOp.MBARRIER_BYTES
 
@@ -68,15 +69,26 @@ class Pipe(NamedTuple):
     protocol: PipeProtocol
     op: CreatePipelineOp
 
-    def full(self, stage: Value, lowering: FunctionLowering) -> Value:
-        return lowering.emit.gep(self.base, lowering.emit.mul(stage, BYTES))
+    def full(self, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
+        """Of a group of warps, if any: that which an operation names, or the thread's own."""
+        emit, place = lowering.emit, emit_place(self, stage, group, lowering)
+        return emit.gep(self.base, emit.mul(place, BYTES))
 
-    def empty(self, stage: Value, lowering: FunctionLowering) -> Value:
-        return lowering.emit.gep(self.full(stage, lowering), BYTES * self.stages)
+    def empty(self, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
+        return lowering.emit.gep(self.full(stage, group, lowering), BYTES * self.stages * self.op.num_groups)
 
     def free(self, stage: Value, lowering: FunctionLowering) -> Value:
         """That of a stage which all CTAs of a cluster fill: it is empty in all of them."""
-        return lowering.emit.gep(self.full(stage, lowering), 2 * BYTES * self.stages)
+        return lowering.emit.gep(self.full(stage, None, lowering), 2 * BYTES * self.stages)
+
+
+def emit_place(pipe: Pipe, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
+    """The number of a stage's mbarrier among those of its kind: those of the first group of warps come first."""
+    emit = lowering.emit
+    if pipe.op.groups is None:
+        return stage
+    number = emit.lshr(uniform_warp(lowering), WARP_BITS) if group is None else group.value
+    return emit.value(emit.add(stage, emit.mul(number, pipe.stages)))
 
 
 def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Value]:
@@ -86,15 +98,16 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
     base = lowering.buffer(op)
     uses = PipeUses(lowering.func)
     (filler,) = _warps(uses, op, FILLS, lowering)
-    full = protocol.full_count(filler)
-    empty = sum(protocol.empty_count(warps) for warps in _warps(uses, op, DRAINS, lowering))
+    full = protocol.full_count(filler // op.num_groups)
+    empty = sum(protocol.empty_count(warps // op.num_groups) for warps in _warps(uses, op, DRAINS, lowering))
     lowering.pipes[op] = Pipe(base, stages, protocol, op)
     counts = (full, empty, op.num_ctas) if op.num_ctas > 1 else (full, empty)
-    if all(isinstance(use, ProducerAcquireOp) and use.fresh is not None for use in _waits_until_empty(uses, op)):
+    if all(isinstance(use, ProducerAcquireOp) and _is_empty(use) for use in _waits_until_empty(uses, op)):
         counts = (full,)
     with elected(lowering, first_thread(lowering)):
-        for count, start in zip(counts, range(0, op.mbarrier_bytes, BYTES * stages)):
-            for stage in range(stages):
+        places = stages * op.num_groups
+        for count, start in zip(counts, range(0, op.mbarrier_bytes, BYTES * places)):
+            for stage in range(places):
                 emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, start + BYTES * stage), emit.integer(count)))
         if is_last_pipe(op):
             protocols = [PIPE_PROTOCOLS[pipe.kinds] for pipe in uses.pipes]
@@ -109,11 +122,16 @@ def _waits_until_empty(uses: PipeUses, pipe: CreatePipelineOp) -> list[Operation
     return [*(use for use in uses.pipes[pipe] if isinstance(use, FILLS)), *tails]
 
 
+def _is_empty(acquire: ProducerAcquireOp) -> bool:
+    """Whether there is nothing to wait for."""
+    return acquire.fresh is not None or acquire.known is not None
+
+
 def destroy_pipeline(op: DestroyPipelineOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     """A place is no mbarrier when another one is made there (PTX ISA, "mbarrier.inval")."""
     emit, pipe = lowering.emit, lowering.pipes[op.producer.defining_op]
     with elected(lowering, first_thread(lowering)):
-        for number in range(2 * pipe.stages):
+        for number in range(2 * pipe.stages * pipe.op.num_groups):
             emit.insert(nvvm.MBarrierInvalSharedOp(emit.gep(pipe.base, BYTES * number)))
 
 
@@ -208,12 +226,13 @@ def _fence(here: str, pipe: Pipe, lowering: FunctionLowering) -> None:
 def producer_acquire(op: ProducerAcquireOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     pipe = pipe_on(op, lowering)
     together = None if op.together is None else lowering.value(op.together)
-    return _acquire(pipe, args[1], lowering, op.fresh is not None, together)
+    return _acquire(pipe, args[1], lowering, op.group, _is_empty(op), together)
 
 
 def _acquire(
-    pipe: Pipe, iterator: Value, lowering: FunctionLowering, fresh: bool = False, together: Value | None = None
-) -> Value:
+    pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: IntegerAttr | None = None, is_empty: bool = False,
+    together: Value | None = None,
+) -> Value:  # fmt: skip
     """The stage that an iterator is at, empty; of CTAs that fill each other's, in all of them where `together` holds.
     """
     emit = lowering.emit
@@ -222,17 +241,17 @@ def _acquire(
     parity = emit.value(emit.xor(_parity(iterator, lowering), 1))
     # Only who arrives may wait: nobody else is waited for, and could fall behind by a round.
     with _filling(pipe, lowering) if pipe.protocol.is_filled_by_one_thread else nullcontext():
-        if not fresh:
-            _wait_until_empty(pipe, stage, parity, lowering)
+        if not is_empty:
+            _wait_until_empty(pipe, stage, group, parity, lowering)
         if pipe.op.num_ctas > 1:
             _wait_for_cluster(pipe, stage, _parity(iterator, lowering), together, lowering)
-        if pipe.protocol.is_in_tensor_memory and not fresh:
+        if pipe.protocol.is_in_tensor_memory and not is_empty:
             emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the loads, or products, of those that have released it
         elif pipe.protocol.counts_bytes:
             pair = pipe.protocol.is_of_pair
             size = emit.integer(pipe.op.stage_bytes * (2 if pair else 1))
             with elected(lowering, in_first_of_pair(lowering) if pair else None):
-                emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), size))
+                emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, None, lowering), size))
     return stage
 
 
@@ -241,8 +260,10 @@ def _filling(pipe: Pipe, lowering: FunctionLowering) -> AbstractContextManager[N
     return by_thread_of_pair(lowering, pipe.protocol.is_of_pair and pipe.protocol.fills_by_commit)
 
 
-def _wait_until_empty(pipe: Pipe, stage: Value, parity: Value, lowering: FunctionLowering) -> None:
-    wait_for_phase(pipe.empty(stage, lowering), parity, lowering, pipe.protocol.is_freed_by_both)
+def _wait_until_empty(
+    pipe: Pipe, stage: Value, group: IntegerAttr | None, parity: Value, lowering: FunctionLowering
+) -> None:
+    wait_for_phase(pipe.empty(stage, group, lowering), parity, lowering, pipe.protocol.is_freed_by_both)
 
 
 def _wait_for_cluster(
@@ -285,7 +306,7 @@ def producer_tail(op: ProducerTailOp, args: Sequence[Value], lowering: FunctionL
             # Threads release stages in turn: the last one says it of all.  Commits may arrive in any order.
             if number + 1 == pipe.stages or not pipe.protocol.is_freed_by_both:
                 parity = emit.value(emit.xor(_parity(at, lowering), 1))
-                _wait_until_empty(pipe, _stage(at, lowering), parity, lowering)
+                _wait_until_empty(pipe, _stage(at, lowering), op.group, parity, lowering)
             at = _following(at, pipe.stages, lowering)
         if pipe.protocol.is_stored:
             emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the products that add to what threads load
@@ -296,36 +317,37 @@ def consumer_tail(op: ConsumerTailOp, args: Sequence[Value], lowering: FunctionL
 
 
 def producer_commit(op: ProducerCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    _commit(pipe_on(op, lowering), args[0], lowering)
+    _commit(pipe_on(op, lowering), args[0], lowering, op.group)
     return lowering.emit.integer(0)
 
 
-def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
+def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: IntegerAttr | None = None) -> None:
     signal = pipe.protocol.full_signal
     if signal == EXPECT:
         return  # said when the stage was acquired
+    full = pipe.full(stage, group, lowering)
     if signal == NOINC:
-        lowering.emit.insert(nvvm.CpAsyncMBarrierArriveOp(pipe.full(stage, lowering)))
+        lowering.emit.insert(nvvm.CpAsyncMBarrierArriveOp(full))
         return
     if signal == COMMIT:
         with _filling(pipe, lowering):
-            arrive_behind_dots(pipe.full(stage, lowering), pipe.protocol.is_of_pair, lowering)
+            arrive_behind_dots(full, pipe.protocol.is_of_pair, lowering)
         return
     _fence("before commit", pipe, lowering)
     if pipe.protocol.is_stored:
         lowering.emit.insert(nvvm.Tcgen05FenceBeforeOp())
-    _by_warps(pipe.full(stage, lowering), pipe.protocol.full, lowering)
+    _by_warps(full, pipe.protocol.full, lowering)
 
 
 def consumer_wait(op: ConsumerWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    return _wait(pipe_on(op, lowering), args[1], lowering)
+    return _wait(pipe_on(op, lowering), args[1], lowering, op.group)
 
 
-def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
+def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: IntegerAttr | None = None) -> Value:
     stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
     alone = pipe.protocol.empty == "agent"
     with by_thread_of_pair(lowering, pipe.protocol.is_of_pair) if alone else nullcontext():
-        wait_for_phase(pipe.full(stage, lowering), parity, lowering)
+        wait_for_phase(pipe.full(stage, group, lowering), parity, lowering)
         _fence("behind wait", pipe, lowering)
         if pipe.protocol.is_in_tensor_memory:
             lowering.emit.insert(nvvm.Tcgen05FenceAfterOp())
@@ -333,14 +355,14 @@ def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
 
 
 def consumer_release(op: ConsumerReleaseOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    if op.last is None:
-        _release(pipe_on(op, lowering), args[0], lowering)
+    if op.last is None and op.known is None:
+        _release(pipe_on(op, lowering), args[0], lowering, op.group)
     return lowering.emit.integer(0)
 
 
-def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
+def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: IntegerAttr | None = None) -> None:
     emit = lowering.emit
-    mbarrier = pipe.empty(stage, lowering)
+    mbarrier = pipe.empty(stage, group, lowering)
     if pipe.protocol.empty == "agent":
         with by_thread_of_pair(lowering, pipe.protocol.is_of_pair):
             if pipe.protocol.frees_by_commit:
@@ -415,7 +437,7 @@ def _checked(make: Callable[[], Any]) -> Any:
 def bulk_load(op: BulkLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
     with by_one_thread(lowering):
-        mbarrier = pipe.full(stage, lowering)
+        mbarrier = pipe.full(stage, None, lowering)
         for run, shared in _runs(op, pipe, stage, lowering):
             size = IntegerAttr(run.bytes, i32)
             lowering.emit.insert(nvvm.CpAsyncBulkLoadOp(shared, run.pointer, mbarrier, size=size))

@@ -46,7 +46,8 @@ def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
     parts = pipe.op.num_ctas if op.multicast is not None else 1
     pair = pipe.protocol.is_of_pair
     with by_one_thread(lowering):
-        mbarrier = _of_first_cta(pipe.full(stage, lowering), lowering) if pair else pipe.full(stage, lowering)
+        full = pipe.full(stage, None, lowering)
+        mbarrier = _of_first_cta(full, lowering) if pair else full
         place = stage_place(lowering.value(buffer), stage, lowering)
         start = emit.gep(place.base, place.start)
 

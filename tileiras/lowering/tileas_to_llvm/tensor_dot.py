@@ -144,7 +144,7 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
             emit.insert(nvvm.Tcgen05FenceAfterOp())
         if scales is not None:
             scales.copy(atom.ctas > 1)
-        for row in range(0, m, rows):
+        for row in range(0, m, rows) if op.group is None else (op.group.value * rows,):
             for column in range(0, n, columns):
                 place = (column, row) if exchanged else (row, column)
                 d = emit.value(emit.add(args[2], column_of(layout, place)))

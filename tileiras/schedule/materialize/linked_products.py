@@ -14,10 +14,15 @@
 The stages of the first pipe are accumulators, those of the second one are an A and the accumulator that threads have
 rescaled: who has acquired the stage may touch them.  The agent's loop is then rotated, so that it issues the first
 product of iteration i + 1 before it waits for what the second one of iteration i reads.
+
+Where columns are few, what threads store takes the place of the scores that they have loaded.  The next scores are then
+behind the product of it, and who issues that waits for it to be complete: products with other accumulators are in no
+order by themselves (PTX ISA, "Memory Consistency Model" of tcgen05).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tileiras.analysis.pipes import pipe_of
@@ -25,7 +30,8 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
-from tileiras.ir import Block, Builder, Operation, Region, UnitAttr, Value
+from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, TensorType, UnitAttr, Value, i32
+from tileiras.layout.linear_layout import log2_exact
 from tileiras.schedule.induction_variable import trip_count
 from tileiras.schedule.linked_products_plan import FixedOperand, LinkedDot, LinkedLoop, LinkedPlan
 from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, OPERAND_STORES, PRODUCTS, RUNS, STORES, TENSOR_MEMORY
@@ -62,6 +68,7 @@ def separate_linked_products(switch: AgentSwitchOp, plan: LinkedPlan) -> AgentSw
     new = with_agent(switch, block)
     for loop, slots in program.overlapping:
         rotate(loop, slots, lambda _: ())
+    _drop_first_tails(block)
     _release_no_further(block)
     mark_fresh(block)
     mark_fresh(work)
@@ -77,11 +84,15 @@ class LinkedPipe:
 
     __slots__ = ("buffers", "consumer", "own", "producer")
 
-    def __init__(self, buffers: list[Value], own: list[Value], kinds: tuple[str, str], builder: Builder) -> None:
+    def __init__(
+        self, buffers: list[Value], own: list[Value], kinds: tuple[str, str], builder: Builder, groups: int = 1
+    ) -> None:
         self.buffers = buffers
         self.own = own
         """Those in tensor memory that are the pipe's own."""
         self.producer, self.consumer = create_pipe(builder, buffers, 1, *kinds)
+        if groups > 1:
+            self.producer.defining_op.attributes["groups"] = IntegerAttr(groups, i32)  # type: ignore[union-attr]
 
 
 class LinkedPipes:
@@ -93,10 +104,15 @@ class LinkedPipes:
         self.fixed: dict[Value, LinkedPipe] = {}
         """By the buffers of operands that do not change."""
         self.fills = {each.fill: each for each in plan.fixed}
+        self.in_turn = plan.takes_turns
+        self.groups = plan.groups
         of_kind: dict[Any, list[LinkedPipe]] = {}
         for each in plan.loops:
             if each.kind not in of_kind:
-                of_kind[each.kind] = [self._pipe(dot, base, builder) for dot in each.dots]
+                made = of_kind[each.kind] = []
+                for dot in each.dots:
+                    over = made[0].own[0] if plan.takes_turns and not dot.is_ahead else None
+                    made.append(self._pipe(dot, base, over, builder))
             self.by_loop[each.loop] = of_kind[each.kind]
         for operand in plan.fixed:
             builder.location = operand.buffer.defining_op.location  # type: ignore[union-attr]
@@ -106,11 +122,15 @@ class LinkedPipes:
         shared = [pipe for pipes in of_kind.values() for pipe in pipes]
         self.rings = [*shared, *self.fixed.values()]
 
-    def _pipe(self, dot: LinkedDot, base: Value, builder: Builder) -> LinkedPipe:
+    def _pipe(self, dot: LinkedDot, base: Value, over: Value | None, builder: Builder) -> LinkedPipe:
+        """The pipe of a product, with a buffer of its own, which lies where another one does where it is `over` it."""
         builder.location = dot.dot.location
-        own = builder.insert(tileas.TensorAllocOp(base, result=dot.buffers[0].type)).results[0]
+        type: Any = dot.buffers[0].type
+        if over is not None:
+            type = _apart(type, over.type, self.groups)  # type: ignore[arg-type]
+        own = builder.insert(tileas.TensorAllocOp(base, over, result=type)).results[0]
         kinds = (PRODUCTS, ACCUMULATOR_LOADS) if dot.is_ahead else (OPERAND_STORES, TENSOR_MEMORY)
-        return LinkedPipe([own, *dot.buffers[1:]], [own], kinds, builder)
+        return LinkedPipe([own, *dot.buffers[1:]], [own], kinds, builder, self.groups)
 
     def of(self, loop: Operation) -> list[LinkedPipe]:
         return []
@@ -123,6 +143,18 @@ class LinkedPipes:
             if inner in self.fills:
                 found[self.fixed[self.fills[inner].buffer]] = None
         return list(found)
+
+
+def _apart(
+    type: tileas.TensorBufferType, over: tileas.TensorBufferType, groups: int
+) -> tileas.TensorBufferType:
+    """An A whose rows of each group of warps lie in the first columns of those of the accumulator that it is over."""
+    tile, layout = type.tile, type.tile.encoding
+    free = log2_exact(over.columns // type.columns)
+    own = len(layout.column) - log2_exact(groups)
+    column = (*layout.column[:own], *[(0,) * len(tile.shape)] * free, *layout.column[own:])
+    encoding = tileas.TensorLayoutAttr(layout.lane, column, layout.element)
+    return tileas.TensorBufferType(TensorType(tile.shape, tile.element_type, encoding))
 
 
 # ---- the agent that multiplies ---------------------------------------------------------------------------------------
@@ -185,19 +217,20 @@ class _Program(AgentProgram[LinkedPipe]):
         iterators = dict(zip(pipes, body.arguments[1 + len(each.carried) :]))
         inner = Builder.at_end(body, loop.location)
         by_dot = {dot.dot: (dot, pipe) for dot, pipe in zip(each.dots, pipes)}
-        stages: dict[Operation, int] = {}
+        stages: dict[Operation, tuple[int, int]] = {}
+        """With the group of warps that an operation is for."""
         stage_of = _stages(each)
         for op in each.moved:
-            last = body.last
             inner.location = op.location
             if op in by_dot:
-                _issue(*by_dot[op], values, iterators, inner)
+                dot, pipe = by_dot[op]
+                stored = pipes[1] if self._pipes.in_turn and dot.is_ahead else None
+                tail = None if stored is None else (stored.producer, iterators[stored])
+                for group, made in _issue(dot, pipe, tail, self._pipes.groups, values, iterators, inner):
+                    stages[made] = stage_of[op], group
             else:
-                inner.insert(op.clone(values))
-            made = body.first if last is None else last.next
-            while made is not None:
-                stages[made] = stage_of[op]
-                made = made.next
+                last = self._pipes.groups - 1 if isinstance(op, tileas.ConsumerReleaseOp) else 0
+                stages[inner.insert(op.clone(values))] = stage_of[op], last
         ends = [values.get(end := loop.yield_op.operands[n], end) for n in each.carried]
         inner.insert(scf.YieldOp.create([*ends, *(iterators[pipe] for pipe in pipes)]))
         attributes: dict[str, Any] = {tileas.LOOP_SCHEDULE: tileas.LoopScheduleAttr(tileas.SERIAL, 1)}
@@ -208,9 +241,11 @@ class _Program(AgentProgram[LinkedPipe]):
         builder.insert(new)
         self._values.update(zip((loop.results[n] for n in each.carried), new.results))
         at.update(zip(pipes, new.results[len(each.carried) :]))
-        # The next iteration's come first: in the order of their stages, and of the program in each.
-        places = sorted(stages, key=lambda op: stages[op])
-        self.overlapping.append((new, {op: (stages[op], place) for place, op in enumerate(places)}))
+        # The next iteration's come first, in the order of the program; unless they take the place of what others read:
+        # then behind those, and both of one group of warps before those of the next.
+        in_turn = self._pipes.in_turn
+        places = sorted(stages, key=lambda op: (stages[op][1], -stages[op][0]) if in_turn else (stages[op][0], 0))
+        self.overlapping.append((new, {op: (stages[op][0], place) for place, op in enumerate(places)}))
 
 
 def _is_filled_by_products(pipe: LinkedPipe) -> bool:
@@ -248,18 +283,39 @@ def _reads(dot: Operation, buffers: Any) -> bool:
 
 
 def _issue(
-    each: LinkedDot, pipe: LinkedPipe, values: dict[Value, Value], iterators: dict[LinkedPipe, Value], builder: Builder
-) -> None:
-    """A product, between the wait for its stage and the signal behind it."""
+    each: LinkedDot, pipe: LinkedPipe, tail: tuple[Value, Value] | None, groups: int, values: dict[Value, Value],
+    iterators: dict[LinkedPipe, Value], builder: Builder,
+) -> Iterator[tuple[int, Operation]]:  # fmt: skip
+    """A product, by groups of warps, between the wait for its stage and the signal behind it, and the group of each
+    operation; where it takes the place of what others read, behind the wait for the `tail` of the pipe of these."""
     at = iterators[pipe]
-    if each.is_ahead:
-        token = builder.insert(tileas.ProducerAcquireOp(pipe.producer, at)).results[0]
-    else:
-        token = builder.insert(tileas.ConsumerWaitOp(pipe.consumer, at)).results[0]
+    known = None if tail is None else UnitAttr()
     values.update(zip(each.buffers, pipe.buffers))
-    builder.insert(each.dot.clone(values))
-    builder.insert((tileas.ProducerCommitOp if each.is_ahead else tileas.ConsumerReleaseOp)(token))
     iterators[pipe] = builder.insert(tileas.IncIterOp(at)).results[0]
+    yield 0, iterators[pipe].defining_op  # type: ignore[misc]
+    for number in range(groups):
+        group = IntegerAttr(number, i32) if groups > 1 else None
+        if tail is not None:
+            yield number, builder.insert(tileas.ProducerTailOp(*tail, group=group))
+        begin: Operation
+        end: Operation
+        if each.is_ahead:
+            begin = builder.insert(tileas.ProducerAcquireOp(pipe.producer, at, known=known, group=group))
+            end = tileas.ProducerCommitOp(begin.results[0], group=group)
+        else:
+            begin = builder.insert(tileas.ConsumerWaitOp(pipe.consumer, at, group=group))
+            end = tileas.ConsumerReleaseOp(begin.results[0], group=group)
+        dot = builder.insert(each.dot.clone(values))
+        if group is not None:
+            dot.attributes["group"] = group
+        yield from ((number, op) for op in (begin, dot, builder.insert(end)))
+
+
+def _drop_first_tails(program: Block) -> None:
+    """Removes the waits for the products of stages that none has read so far."""
+    for op in [inner for outer in program.operations for inner in outer.walk()]:
+        if isinstance(op, tileas.ProducerTailOp) and isinstance(op.iterator.defining_op, tileas.CreateIteratorOp):
+            op.erase()
 
 
 def _release_no_further(program: Block) -> None:
@@ -356,7 +412,7 @@ class _Computing(Consumer):
         block = loop.body.block
         inner = {pipe: block.add_argument(at[pipe].type, loop.location) for pipe in pipes}
         for dot, pipe in zip(each.dots, pipes):
-            _hand_on(dot, pipe, inner)
+            _hand_on(dot, pipe, self._linked.in_turn, inner)
         for op in [op for op in block.operations if isinstance(op, tileas.TensorWaitOp)]:
             op.erase()
         same = [*each.carried, *_counts(each)]
@@ -377,13 +433,14 @@ class _Computing(Consumer):
         at.update(zip(pipes, new.results[-len(pipes) :]))
 
 
-def _hand_on(each: LinkedDot, pipe: LinkedPipe, at: dict[LinkedPipe, Value]) -> None:
-    """What threads do with the stage of a pipe in an iteration, between the wait for it and the signal behind."""
+def _hand_on(each: LinkedDot, pipe: LinkedPipe, in_turn: bool, at: dict[LinkedPipe, Value]) -> None:
+    """What threads do with the stage of a pipe in an iteration, between the wait for it and the signal behind.  That
+    they have loaded scores they say when they have stored what takes turns with these."""
     before, behind = Builder.before(each.first), Builder.after(each.last)
     before.location, behind.location = each.first.location, each.last.location
     if each.is_ahead:
         token = before.insert(tileas.ConsumerWaitOp(pipe.consumer, at[pipe])).results[0]
-        behind.insert(tileas.ConsumerReleaseOp(token))
+        behind.insert(tileas.ConsumerReleaseOp(token, known=UnitAttr() if in_turn else None))
     else:
         token = before.insert(tileas.ProducerAcquireOp(pipe.producer, at[pipe])).results[0]
         behind.insert(tileas.ProducerCommitOp(token))
