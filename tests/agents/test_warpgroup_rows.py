@@ -24,7 +24,7 @@ def two_loops_in_turn(first: int, second: int) -> Kernel:
 
 
 KERNELS = {
-    "own columns": lambda: attention(1, 4, rows=256),
+    "own columns": lambda: attention(1, 6, rows=256),
     "own columns, two loops": lambda: two_loops(2, 3, rows=256),
     "in turn": in_turn,
     "in turn, two steps": lambda: in_turn(2),
@@ -73,18 +73,25 @@ def test_the_rest_of_the_family(gpu, assemble):
     kernel.emulated(artifact, 1)
 
 
+IMPLIED = {"in turn": ["tcgen05.wait::ld.sync.aligned;"]}
+"""Behind the load of scores: the emulator asks for it before their columns are written, which is behind the waits for
+two loads of what is rescaled.  Registers may not be read without (PTX ISA, tcgen05.wait)."""
+
+
 @pytest.mark.parametrize("name", ["own columns", "in turn"])
 def test_nothing_that_orders_is_superfluous(name):
+    """`setmaxnreg` orders nothing."""
     kernel = KERNELS[name]()
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
-    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith("fence.mbarrier_init")]
+    beside = ("fence.mbarrier_init", "setmaxnreg")
+    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith(beside)]
     code = artifact.text
     found += [(each[0], code[: each.start()] + code[each.end() :]) for each in ORDERS.finditer(code)]
 
     def judge(code: str, seed: int | None) -> None:
         kernel.emulated(artifact, seed, code)
 
-    assert [line for line, broken in found if survives(broken, judge)] == []
+    assert [line for line, broken in found if survives(broken, judge)] == IMPLIED.get(name, [])
 
 
 def test_groups_of_warps_are_named_by_the_thread_that_is_alone():

@@ -434,15 +434,17 @@ class _Computing(Consumer):
 
 
 def _hand_on(each: LinkedDot, pipe: LinkedPipe, in_turn: bool, at: dict[LinkedPipe, Value]) -> None:
-    """What threads do with the stage of a pipe in an iteration, between the wait for it and the signal behind.  That
-    they have loaded scores they say when they have stored what takes turns with these."""
+    """What threads do with the stage of a pipe in an iteration, between the wait for it and the signal behind.  Where
+    what they store takes turns with scores, they say with it that they have loaded these, and know by the scores of the
+    next iteration that it has been read."""
+    known = UnitAttr() if in_turn else None
     before, behind = Builder.before(each.first), Builder.after(each.last)
     before.location, behind.location = each.first.location, each.last.location
     if each.is_ahead:
         token = before.insert(tileas.ConsumerWaitOp(pipe.consumer, at[pipe])).results[0]
-        behind.insert(tileas.ConsumerReleaseOp(token, known=UnitAttr() if in_turn else None))
+        behind.insert(tileas.ConsumerReleaseOp(token, known=known))
     else:
-        token = before.insert(tileas.ProducerAcquireOp(pipe.producer, at[pipe])).results[0]
+        token = before.insert(tileas.ProducerAcquireOp(pipe.producer, at[pipe], known=known)).results[0]
         behind.insert(tileas.ProducerCommitOp(token))
     at[pipe] = behind.insert(tileas.IncIterOp(at[pipe])).results[0]
     old = each.buffers[0]
