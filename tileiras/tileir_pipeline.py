@@ -114,7 +114,7 @@ ROWS: tuple[Row, ...] = (
         "tileas-pair-dots", "tileas-assign-load-store-layouts",
         "tileas-remove-layout-conversions", "cse", "dce", "tileas-generate-schedule",
         "tileas-attach-tma-desc-args", "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor",
-        "tileas-insert-barriers", "tileas-assign-launch-bounds"),
+        "tileas-split-addresses", "tileas-insert-barriers", "tileas-assign-launch-bounds"),
         "what TileAS decides is listed in `stages/tileas.py`"),
     Row(2, "tileir-emit-host-wrapper", (), "launchers read NAME.json; the stage cubin adds callbacks"),
     Row(2, "convert-tileas-to-llvm", ("convert-tileas-to-llvm",), "after the passes of its input below"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from .rows import pointers, scrambled
 from .views import DTYPES, ONE, Kernel, View, entry, in_pairs, of_rows, reduced, tile_type, whole_numbers, zeros
 
 ACCUMULATORS = {"f64": "f64", "i8": "i32"}
@@ -379,3 +380,43 @@ def with_steps_at_run_time(kernel: Kernel, count: int) -> Kernel:
     blocks = "%grid, %grid_y, %grid_z = get_num_tile_blocks : tile<i32>"
     steps = f"%each = constant <i32: {count}> : tile<i32>\n%steps = muli %each, %grid : tile<i32>"
     return kernel._replace(text=kernel.text.replace(known, f"{blocks}\n{steps}"))
+
+
+def of_gathered(rows: int = 128, depth: int = 32, columns: int = 16, scattered: bool = False) -> Kernel:
+    """C = A B, where elements of A are gathered through pointers in a scrambled order, and those of C `scattered`."""
+    x, b = View("x", (1,), "f16", (rows * depth,)), View("b", (depth, columns), "f16")
+    c = View("c", (rows, columns), "f32")
+    shape = rows, depth
+    wide, tile, to = (tile_type(shape, element) for element in ("i32", "f16", "ptr<f16>"))
+    body = [
+        *scrambled("d", 17, rows, 0, shape),
+        *scrambled("e", 29, depth, 1, shape),
+        f"%depth = constant <i32: {depth}> : {wide}",
+        f"%before = muli %d, %depth : {wide}",
+        f"%place = addi %before, %e : {wide}",
+        *pointers("from", "x", "f16", "place", shape),
+        f"%a, %t = load_ptr_tko weak %from : {to} -> {tile}, token",
+        b.load("b"),
+        zeros("none", c.tile),
+        dot("r", "a", "b", "none", (tile, b.tile, c.tile)),
+        c.store("r"),
+    ]
+    if scattered:
+        out, into = tile_type((rows, columns), "i32"), tile_type((rows, columns), "ptr<f32>")
+        body[-1:] = [
+            *scrambled("row", 17, rows, 0, (rows, columns)),
+            *scrambled("column", 29, columns, 1, (rows, columns)),
+            f"%columns = constant <i32: {columns}> : {out}",
+            f"%rows_before = muli %row, %columns : {out}",
+            f"%to_place = addi %rows_before, %column : {out}",
+            *pointers("to", "c", "f32", "to_place", (rows, columns)),
+            f"%u = store_ptr_tko weak %to, %r : {into}, {c.tile} -> token",
+        ]
+    table, right = whole_numbers(shape, "f16", 3), whole_numbers((depth, columns), "f16", 4)
+    left = table[np.arange(rows) * 17 % rows][:, np.arange(depth) * 29 % depth]
+    wanted = left.astype(np.float32) @ right.astype(np.float32)
+    if scattered:
+        moved = np.zeros_like(wanted)
+        moved[np.ix_(np.arange(rows) * 17 % rows, np.arange(columns) * 29 % columns)] = wanted
+        wanted = moved
+    return Kernel(entry([x, b, c], body), (table.ravel(), right), (np.zeros_like(wanted),), (wanted,))

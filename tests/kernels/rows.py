@@ -102,6 +102,78 @@ def gathered(count: int = 256, of: int = 1000) -> Kernel:
     return Kernel(entry([indices, x, y], body), (at, table), (np.zeros(count, np.float32),), (wanted,))
 
 
+def scrambled(name: str, factor: int, size: int, along: int, shape: tuple[int, int]) -> list[str]:
+    """%NAME, an i32 tile of `shape`: of each element its row's number (`along` 0) or column's times `factor`, modulo
+    `size`; nothing is known of the order of these."""
+    line, wide = tile_type(shape[along : along + 1], "i32"), tile_type(shape, "i32")
+    narrow = tile_type((shape[0], 1) if along == 0 else (1, shape[1]), "i32")
+    return [
+        f"%{name}_count = iota : {line}",
+        f"%{name}_factor = constant <i32: {factor}> : {line}",
+        f"%{name}_size = constant <i32: {size}> : {line}",
+        f"%{name}_many = muli %{name}_count, %{name}_factor : {line}",
+        f"%{name}_line = remi %{name}_many, %{name}_size signed : {line}",
+        f"%{name}_1 = reshape %{name}_line : {line} -> {narrow}",
+        f"%{name} = broadcast %{name}_1 : {narrow} -> {wide}",
+    ]
+
+
+def pointers(name: str, array: str, element: str, offsets: str, shape: tuple[int, int]) -> list[str]:
+    """%NAME, pointers to what lies %OFFSETS elements behind the parameter of an array."""
+    wide, type = tile_type(shape, "i32"), tile_type(shape, f"ptr<{element}>")
+    return [
+        f"%{name}_1 = reshape %p_{array} : tile<ptr<{element}>> -> tile<1x1xptr<{element}>>",
+        f"%{name}_all = broadcast %{name}_1 : tile<1x1xptr<{element}>> -> {type}",
+        f"%{name} = offset %{name}_all, %{offsets} : {type}, {wide} -> {type}",
+    ]
+
+
+def exchanged(side: int = 64, steps: int = 2) -> Kernel:
+    """Y[e, d] = X[d, e] of `steps` square tiles in a loop through pointers, -1 where e > d, nothing where d + e is a
+    multiple of 4; d and e are scrambled."""
+    x, y = View("x", (1,), "f32", (steps * side * side,)), View("y", (1,), "f32", (steps * side * side,))
+    shape = side, side
+    wide, flags, tile, to = (tile_type(shape, element) for element in ("i32", "i1", "f32", "ptr<f32>"))
+
+    def at(name: str, array: str, outer: str, inner: str) -> list[str]:
+        return [
+            f"%{name}_outer = muli %{outer}, %sides : {wide}",
+            f"%{name}_place = addi %{name}_outer, %{inner} : {wide}",
+            f"%{name}_whole = addi %{name}_place, %begin : {wide}",
+            *pointers(name, array, "f32", f"{name}_whole", shape),
+        ]
+
+    body = [
+        ONE,
+        f"%steps = constant <i32: {steps}> : tile<i32>",
+        f"%size = constant <i32: {side * side}> : tile<i32>",
+        f"%sides = constant <i32: {side}> : {wide}",
+        f"%three = constant <i32: 3> : {wide}",
+        f"%nothing = constant <i32: 0> : {wide}",
+        f"%missing = constant <f32: -1.0> : {tile}",
+        "for %i in (%zero to %steps, step %one) : tile<i32> {",
+        "%first = muli %i, %size : tile<i32>",
+        "%first_1 = reshape %first : tile<i32> -> tile<1x1xi32>",
+        f"%begin = broadcast %first_1 : tile<1x1xi32> -> {wide}",
+        *scrambled("d", 17, side, 0, shape),
+        *scrambled("e", 29, side, 1, shape),
+        *at("from", "x", "d", "e"),
+        f"%inside = cmpi less_than_or_equal %e, %d, signed : {wide} -> {flags}",
+        f"%r, %t = load_ptr_tko weak %from, %inside, %missing : {to}, {flags}, {tile} -> {tile}, token",
+        *at("to", "y", "e", "d"),
+        f"%sum = addi %d, %e : {wide}",
+        f"%left = andi %sum, %three : {wide}",
+        f"%kept = cmpi not_equal %left, %nothing, signed : {wide} -> {flags}",
+        f"%u = store_ptr_tko weak %to, %r, %kept : {to}, {tile}, {flags} -> token",
+        "continue",
+        "}",
+    ]
+    a = whole_numbers((steps, side, side), "f32", 2)
+    d, e = np.meshgrid(np.arange(side), np.arange(side), indexing="ij")
+    wanted = np.where((d + e) % 4 == 0, np.float32(0), np.where(e > d, np.float32(-1), a)).swapaxes(1, 2)
+    return Kernel(entry([x, y], body), (a.ravel(),), (np.zeros(a.size, np.float32),), (wanted.ravel(),))
+
+
 def sum_of_neighbours(
     distances: Sequence[int], count: int = 256, *, outside: Sequence[int] = (0,), store_between: bool = False
 ) -> Kernel:
@@ -200,6 +272,7 @@ KERNELS = {
     "centered_rows": centered_rows,
     "running_sums": running_sums,
     "gathered": gathered,
+    "exchanged": exchanged,
     "sum_of_parts": sum_of_parts,
     "reduced_and_scaled": reduced_and_scaled,
 }

@@ -14,7 +14,14 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DYNAMIC, Operation, TensorType, element_type_of
 from tileiras.layout import LinearLayout
-from tileiras.layout.memory import ACCESS_BITS, coalesced, contiguous_registers, dimension_order, vector_registers
+from tileiras.layout.memory import (
+    ACCESS_BITS,
+    THREADS_PER_WARP,
+    coalesced,
+    contiguous_registers,
+    dimension_order,
+    vector_registers,
+)
 from tileiras.named_tuple import NamedTuple
 
 MEMORY_OPS = (
@@ -36,6 +43,8 @@ class Access(NamedTuple):
     element_bits: int
     aligned_elements: int
     """Elements along the fastest dimension that start at a multiple of their joint size, a power of two."""
+    scattered: bool = False
+    """Whether nothing is known of which elements are neighbours in memory."""
 
 
 BRANCH_ELEMENTS = 4
@@ -120,7 +129,7 @@ def _pointer_access(
             same = f"the mask is known to be the same for {constancy} elements in a row only"
             why.append(same if constancy > 1 else "the mask may be another one for each element")
         aligned = min(aligned, constancy)
-    return Access(type.shape, tuple(order), bits, aligned)
+    return Access(type.shape, tuple(order), bits, aligned, run == 1)
 
 
 def _may_branch(op: tileas.Access) -> bool:
@@ -213,6 +222,8 @@ class MemoryLayouts:
         The memory system moves whole sectors (CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory").
         """
         access = self.accesses[op]
+        if access.scattered:
+            return THREADS_PER_WARP * layout.registers
         axis = access.order[0]
         element_bytes = max(1, access.element_bits // 8)
         vector = self.vector_size(op, layout)

@@ -136,6 +136,10 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(
         "tileas-rematerialize", "marks the operations that there are in the end, in loops marked above", {}, True, True,
     ),  # fmt: skip
+    Decision(
+        "tileas-split-addresses", "what computes addresses is as it will be, and the registers beside it are known",
+        {}, True,
+    ),  # fmt: skip
     Decision("tileas-insert-barriers", "places that are used again say where threads have to wait"),
     Decision("tileas-order-warpgroups", "barriers in a loop decide whether it can have turns", {}, True, True),
     Decision("tileas-assign-launch-bounds", "counts registers a last time, and the shared memory of all rows above"),
@@ -176,6 +180,7 @@ WORKS_ON: Mapping[str, tuple[str, ...]] = {
     "tileas-attach-tma-desc-args": (names.MAKE_TMA_DESC,),
     "tileas-materialize-convert-layout": (tileas.ConvertLayoutOp.name,),
     "tileas-rematerialize": (tileas.SHORT_OF_REGISTERS,),
+    "tileas-split-addresses": (tileas.LoadOp.name, tileas.StoreOp.name),
     "tileas-order-warpgroups": AGENTS,
     AGENT_VERIFIER: (names.AGENT_SWITCH, names.CREATE_PIPELINE),
 }

@@ -47,6 +47,10 @@ REMATERIALIZE_BEHIND = "nv_tileas.rematerialize_behind"
 """Discardable unit attribute of a loop: what depends on the thread's number is computed again behind it, not held
 through it."""
 
+PARTS = "nv_tileas.parts"
+"""Discardable attribute of an access through pointers, a power of two: it is made in so many parts, each some of a
+thread's registers, with what is computed for it alone."""
+
 LOOP_SCHEDULE = "nv_tileas.loop_schedule"
 """Discardable attribute of a loop: the schedule chosen for it, a `#nv_tileas.loop_schedule`."""
 

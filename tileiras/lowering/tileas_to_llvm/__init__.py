@@ -17,6 +17,7 @@ from typing import Any
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import DenseElementsAttr, Location, Operation, StringAttr, TensorType, UnitAttr, i8
 from tileiras.layout.arena import ARENA_ALIGNMENT
@@ -175,6 +176,11 @@ def convert_tileas_to_llvm(
     for op in list(body.operations):
         if isinstance(op, aa.FuncOp):
             lowering = FunctionLowering(op, pattern, target, engine, flush_to_zero, approximate, variables)
+            if any(tileas.PARTS in inner.attributes for inner in op.walk()):
+                # Loaded for such kernels only.
+                from .parts import postpone
+
+                postpone(lowering)
             body.insert_before(lowering.run(), op)
             for name, declaration in lowering.declared.items():
                 declared.setdefault(name, declaration)

@@ -142,6 +142,10 @@ class FunctionLowering:
         self.shared_bytes = tileas.number_of(func, tileas.SHARED_MEMORY) or 0
         self.prepared: dict[Operation, Any] = {}
         """Results of operations that were lowered together with an earlier one."""
+        self.postponed: set[Operation] = set()
+        """Operations that are lowered with a later one, in parts."""
+        self.narrow: dict[LinearLayout, LinearLayout] = {}
+        """Layouts of which the operation that is being lowered has some registers, as it has them."""
         arguments = func.body.blocks[0].arguments
         inputs = [self._parameter_type(argument) for argument in arguments]
         attributes: dict[str, Any] = {
@@ -241,6 +245,8 @@ class FunctionLowering:
             self.operation(op)
 
     def operation(self, op: Operation) -> None:
+        if op in self.postponed:
+            return
         if op in self.prepared:
             self.values[op.results[0]] = self.prepared.pop(op)
             return
@@ -305,7 +311,7 @@ class FunctionLowering:
     def rematerialized(self) -> AbstractContextManager[Any]:
         """Inside, what depends on the thread's number is computed again where the operation says so."""
         counter = self._iteration
-        return nullcontext() if counter is None else self.emit.of_thread(self._thread_of_iteration(counter))
+        return nullcontext() if counter is None else self.emit.of_thread(self.thread_of_iteration(counter))
 
     def rematerialize_behind(self, counter: Value) -> None:
         """From the current block on, the one behind a loop, what depends on the thread's number is computed again: it
@@ -313,11 +319,11 @@ class FunctionLowering:
         head, block = Block(), self.emit.block
         self._heads.append((head, block))
         self.emit.block = head
-        thread = self._thread_of_iteration(counter)
+        thread = self.thread_of_iteration(counter)
         self.emit.block = block
         self.emit.from_here(head, thread)
 
-    def _thread_of_iteration(self, counter: Value) -> Value:
+    def thread_of_iteration(self, counter: Value) -> Value:
         """The thread's number plus a zero that depends on a loop's counter, which neither LLVM nor ptxas looks through:
         n * (n + k) is even for every odd k.
 
@@ -342,7 +348,8 @@ class FunctionLowering:
 
     def layout(self, value: Value) -> LinearLayout:
         """The layout of a tensor; a scalar is held once by every thread."""
-        return held_layout(value.type, self.num_warps)
+        layout = held_layout(value.type, self.num_warps)
+        return self.narrow.get(layout, layout)
 
     def matched(self, args: Sequence[Value]) -> list[Value]:
         """The arguments with scalars spread over the vectors beside them.

@@ -141,6 +141,11 @@ def tiled_store(op: tileas.TiledStoreOp, args: Sequence[Any], lowering: Function
 
 
 def load(op: tileas.LoadOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+    if tileas.PARTS in op.attributes and not lowering.narrow:
+        # Loaded for such accesses only.
+        from .parts import access_in_parts
+
+        return access_in_parts(op, lowering)
     emit = lowering.emit
     layout = lowering.layout(op.data)
     type = element_type_of(op.data.type)
@@ -200,6 +205,11 @@ def _unused_registers(op: tileas.LoadOp, lowering: FunctionLowering) -> frozense
 
 
 def store(op: tileas.StoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+    if tileas.PARTS in op.attributes and not lowering.narrow:
+        # Loaded for such accesses only.
+        from .parts import access_in_parts
+
+        return access_in_parts(op, lowering)
     emit = lowering.emit
     layout = lowering.layout(op.data)
     pointers = lowering.value(op.pointer)

@@ -41,14 +41,17 @@ def held_elsewhere(op: tileas.ShiftedOp, lowering: FunctionLowering) -> Sequence
     return moved_registers(lowering.layout(op.result), op.dim.value, op.by.value)
 
 
-def coordinate(layout: LinearLayout, axis: int, type: IntegerType, lowering: FunctionLowering) -> Value:
-    """The coordinate along `axis` of each register's element: the thread's part once, the registers' as constants."""
-    emit = lowering.emit
+def coordinate(
+    layout: LinearLayout, axis: int, type: IntegerType, lowering: FunctionLowering, registers: tuple[int, ...] = ()
+) -> Value:
+    """The coordinate along `axis` of the elements of these registers, or of all: the thread's part once, the registers'
+    as constants."""
+    emit, registers = lowering.emit, registers or tuple(range(layout.registers))
     lanes, warps = layout.coordinate_columns("lane", axis), layout.coordinate_columns("warp", axis)
 
     def make() -> Value:
         thread = emit.linear(lanes, warps)
-        constants = [layout.coordinates(layout.apply(register=r))[axis] for r in range(layout.registers)]
+        constants = [layout.coordinates(layout.apply(register=r))[axis] for r in registers]
         if isinstance(thread, int):
             return emit.dense(constants, type)
         occupied = gf2.support((*lanes, *warps))
@@ -56,7 +59,7 @@ def coordinate(layout: LinearLayout, axis: int, type: IntegerType, lowering: Fun
             thread = emit.insert(llvm.ZExtOp(thread, res=type))
         elif type.width < 32:
             thread = emit.insert(llvm.TruncOp(thread, res=type))
-        spread = emit.splat(thread, layout.registers)
+        spread = emit.splat(thread, len(registers))
         if not any(constants):
             return spread
         if any(c & occupied for c in constants):
@@ -69,7 +72,7 @@ def coordinate(layout: LinearLayout, axis: int, type: IntegerType, lowering: Fun
             emit.has_spans(places, thread, [(constant, constant) for constant in constants])
         return places
 
-    return emit.by_thread(("coordinate", layout, axis, type), make)
+    return emit.by_thread(("coordinate", layout, axis, type, registers), make)
 
 
 def make_range(op: tileas.MakeRangeOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:

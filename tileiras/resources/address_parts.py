@@ -1,0 +1,157 @@
+"""What a thread computes for one access through pointers alone, and how many registers an element of it takes.
+
+LLVM computes all elements of one operation before those of the next one, and ptxas keeps that order by and large: of
+64 elements that are scattered there are 64 addresses and 64 conditions before the first store.  Computed for a few
+elements at a time, with the access of these, they take the registers of a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tileiras.dialects import arith
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Operation, Pure, TensorType, Value
+from tileiras.layout.convert import NoConversion, RegisterPermutation, plan_conversion
+from tileiras.layout.encoding import broadcast_layout, is_in_shared, layout_of, renamed_layout
+
+from .live_values import is_elementwise, is_function, width_of
+
+_RENAMES = (tileas.ViewOp, tileas.PermuteOp, tileas.BroadcastOp)
+
+
+def can_be_in_parts(access: Operation) -> bool:
+    """Whether an access through a tile of pointers can be made for some registers at a time: it moves elements one by
+    one, in no order with others, and none twice."""
+    if not isinstance(access, (tileas.LoadOp, tileas.StoreOp)) or not isinstance(access.pointer.type, TensorType):
+        return False
+    atom = access.atom
+    if atom is None or atom.vector_size != 1 or access.mem_semantic.value != "weak":
+        return False
+    if isinstance(access, tileas.LoadOp) and any(isinstance(user, tileas.ShiftedOp) for user in access.data.users):
+        return False
+    return not layout_of(access.pointer.type).free_variable_masks()["register"]
+
+
+def source_registers(op: Operation) -> tuple[int, ...] | None:
+    """For each register of what a view, permutation or broadcast gives, the one of its operand with that element; None
+    where threads exchange elements."""
+    operand, result = op.operands[0].type, op.results[0].type
+    if is_in_shared(operand) or is_in_shared(result):
+        return None
+    if isinstance(op, tileas.BroadcastOp):
+        layouts = layout_of(operand), broadcast_layout(op)
+    else:
+        layouts = renamed_layout(op), layout_of(result)
+    plan = plan_conversion(*layouts, max(8, width_of(result)))
+    if isinstance(plan, NoConversion):
+        return tuple(range(layouts[1].registers))
+    return plan.source if isinstance(plan, RegisterPermutation) else None
+
+
+def made_for(access: Operation) -> Mapping[Operation, tuple[int, ...] | None]:
+    """The operations that compute what one access alone takes, from tiles made elsewhere, each behind those that it
+    takes; with each that renames elements its `source_registers`.
+
+    Ranges, and cheap arithmetic on them, are made again wherever they stand and whoever else takes them: held through a
+    loop they are a register for each row or column.
+    """
+    block, whole = access.parent, layout_of(access.operands[0].type).registers
+    assert block is not None, "an operation of a function"
+    found: dict[Operation, tuple[int, ...] | None] = {}
+    operations = list(block.operations)
+    for op in reversed(operations[: operations.index(access)]):
+        if len(op.results) != 1 or not op.results[0].has_uses or not isinstance(op.results[0].type, TensorType):
+            continue
+        if not all(user is access or user in found for user in op.results[0].users):
+            continue
+        if isinstance(op, _RENAMES):
+            registers = source_registers(op)
+            if registers is not None:
+                found[op] = registers
+        elif (is_elementwise(op) or isinstance(op, tileas.AddPtrOp)) and op.has_trait(Pure):
+            # What is computed once for many elements, and takes long, is not computed again for each part of them.
+            if layout_of(op.results[0].type).registers == whole or not is_function(op):
+                found[op] = None
+    ranges, pending = _Ranges(), [value for op in found for value in op.operands]
+    for value in pending:
+        made = value.defining_op
+        if made is not None and made not in found and ranges.make(value):
+            found[made] = source_registers(made) if isinstance(made, _RENAMES) else None
+            pending += made.operands
+    return dict(reversed(found.items()))
+
+
+class _Ranges:
+    """Which tiles are made of ranges; what is found of a tile is kept."""
+
+    def __init__(self) -> None:
+        self._cheap: dict[Value, bool] = {}
+        self._ranging: dict[Value, bool] = {}
+
+    def make(self, value: Value) -> bool:
+        """Whether a tile is made of ranges, one at least, of constants and of what all threads agree on, by arithmetic
+        that takes a few instructions."""
+        return self._is_cheap(value) and self._has_range(value)
+
+    def _is_cheap(self, value: Value) -> bool:
+        found = self._cheap.get(value)
+        if found is None:
+            found = self._cheap[value] = self._find_cheap(value.defining_op)
+        return found
+
+    def _find_cheap(self, op: Operation | None) -> bool:
+        if isinstance(op, (tileas.MakeRangeOp, arith.ConstantOp, tileas.SplatOp)):
+            return True
+        if op is None or not op.has_trait(Pure):
+            return False
+        if isinstance(op, _RENAMES):
+            return source_registers(op) is not None and self._is_cheap(op.operands[0])
+        return is_elementwise(op) and not is_function(op) and all(map(self._is_cheap, op.operands))
+
+    def _has_range(self, value: Value) -> bool:
+        """Of a tile that is made cheaply."""
+        op = value.defining_op
+        if not isinstance(value.type, TensorType) or op is None:
+            return False
+        found = self._ranging.get(value)
+        if found is None:
+            found = isinstance(op, tileas.MakeRangeOp) or any(map(self._has_range, op.operands))
+            self._ranging[value] = found
+        return found
+
+
+def made_only_for(access: Operation, made: Mapping[Operation, tuple[int, ...] | None]) -> list[Operation]:
+    """Those of the operations that compute what an access takes whose results nothing else takes."""
+    alone: dict[Operation, bool] = {access: True}
+
+    def is_alone(op: Operation) -> bool:
+        if op not in alone:
+            alone[op] = op in made and all(map(is_alone, op.results[0].users))
+        return alone[op]
+
+    return [op for op in made if is_alone(op)]
+
+
+def words_of_element(access: Operation, made: Mapping[Operation, tuple[int, ...] | None]) -> int:
+    """Most 32-bit registers of one element of what is computed for an access, at a time; a condition is one, since all
+    elements share seven predicates."""
+    whole = layout_of(access.operands[0].type).registers
+    order = {op: place for place, op in enumerate([*made, access])}
+
+    def words(value: Value) -> int:
+        op = value.defining_op
+        if op not in made or isinstance(op, tileas.BroadcastOp) or layout_of(value.type).registers < whole:
+            return 0
+        return -(-width_of(value.type) // 32)
+
+    ending: dict[Operation, list[Value]] = {}
+    for op in made:
+        last = max((user for user in op.results[0].users if user in order), key=order.__getitem__)
+        ending.setdefault(last, []).append(op.results[0])
+    live = most = 0
+    for op in made:
+        live += words(op.results[0])
+        most = max(most, live)
+        live -= sum(map(words, ending.get(op, ())))
+    return most
