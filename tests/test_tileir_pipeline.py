@@ -1,6 +1,7 @@
 """`tileir{...}`: options, their layers, levels, and that it is the stages' pipeline."""
 
 import importlib.util
+import itertools
 import json
 from pathlib import Path
 
@@ -281,6 +282,36 @@ def test_the_trace_has_the_placement_of_loops(capsys, tmp_path):
     assert dots == {0, 1} and {event["tid"] for event in placed} == {0, 1}
     assert sorted(event["args"]["order"] for event in placed) == list(range(len(placed)))
     assert any("loop at " in event["args"]["name"] for event in events if event["name"] == "process_name")
+
+
+@pytest.mark.parametrize(
+    ("options", "tracks"),
+    [
+        ("pipeline-strategy=unspecialize", ["stage 0: iteration i"]),
+        ("pipeline-strategy=warp-specialize rrt-size-threshold=0", ["stage 0: iteration i", "agent that loads"]),
+    ],
+)
+def test_the_trace_has_the_cycles_of_loops_that_are_as_they_are_written(capsys, tmp_path, options, tracks):
+    """By the static model of a round: operations of a track do not begin before the one before, the second round is as
+    long as the first, and no product begins before the one before has ended."""
+    source, file = tmp_path / "a.mlir", tmp_path / "trace.json"
+    source.write_text(ATTENTION)
+    code, _, errors = opt(
+        capsys, str(source), f"--tileir=compute-capability=sm_90 {options} schedule-trace-file={file}"
+    )
+    assert code == 0, errors
+    events = [event for event in json.loads(file.read_text())["traceEvents"] if event["pid"] > 0]
+    assert [event["args"]["name"] for event in events if event["name"] == "thread_name"][: len(tracks)] == tracks
+    spans = [event for event in events if "round" in event.get("args", {}) and event["pid"] == events[0]["pid"]]
+    loads = [event for event in spans if event["name"] == "nv_tileas.tiled_load"]
+    assert loads and {event["tid"] for event in loads} == {len(tracks) - 1}
+    assert {event["tid"] for event in spans if event not in loads} == {0}
+    dots = [event for event in spans if event["name"] == "nv_tileas.dot"]
+    assert len(dots) == 4 and all(event["dur"] > 0 for event in dots)
+    for one, other in itertools.pairwise(sorted(dots, key=lambda event: event["ts"])):
+        assert one["ts"] + one["dur"] <= other["ts"] + 0.2
+    lengths = [dots[2 + place]["ts"] - dots[place]["ts"] for place in (0, 1)]
+    assert lengths[0] == pytest.approx(lengths[1], abs=0.2) and lengths[0] >= sum(dot["dur"] for dot in dots[:2])
 
 
 # ---- passes that fail softly -----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from tileiras.analysis.dots_in_flight import carried_in_flight, is_asynchronous,
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation
+from tileiras.named_tuple import NamedTuple
 
 from .dependence_graph import LoopGraph
 from .resource_table import Unit
@@ -28,6 +29,30 @@ _ROUNDS = 6
 
 _MOST_GROUPS = 4
 """Of which more tell nothing new."""
+
+
+class Span(NamedTuple):
+    """When a group executes an operation, by its number, in a round: cycles from the first round's begin on.  Products
+    are the tensor cores', which a group does not wait for."""
+
+    round: int
+    group: int
+    operation: int
+    begin: float
+    end: float
+
+
+def round_spans(graph: LoopGraph, slots: Sequence[tuple[int, int]], warps: int = GROUP) -> list[Span]:
+    """When the operations of a loop are executed in rounds that are alike, the last two that are walked through."""
+    walk = _Walk(graph, slots, min(_MOST_GROUPS, max(1, warps // GROUP)))
+    walk.spans = spans = []
+    first = _ROUNDS - 2
+    start = walk.ends()[first - 1]
+    return [
+        each._replace(round=each.round - first, begin=each.begin - start, end=each.end - start)
+        for each in spans
+        if each.round >= first
+    ]
 
 
 def round_cycles(graph: LoopGraph, slots: Sequence[tuple[int, int]], warps: int = GROUP) -> float:
@@ -58,6 +83,8 @@ class _Walk:
         in_flight = () if any(stage for stage, _ in slots) else carried_in_flight(graph.loop).values()
         self._waited_for = [number for number, op in enumerate(graph.operations)
                             if _is_waited_for(op) and op not in in_flight]  # fmt: skip
+        self.spans: list[Span] | None = None
+        """What was executed, for whom it is a list."""
         self._latency = [cost.latency - max(cost.busy.values(), default=0.0) for cost in graph.costs]
 
     def ends(self) -> list[float]:
@@ -75,15 +102,16 @@ class _Walk:
                 for source, rounds in self._before[each]:
                     if rounds <= number:
                         begin = max(begin, done[number - rounds][group][source])
+                end = begin
                 if self._tensor[each]:
-                    tensor = max(begin, tensor) + self._tensor[each]
+                    end = tensor = max(begin, tensor) + self._tensor[each]
                     clocks[group] = begin + self._issue[each]
-                    done[number][group][each] = tensor + self._latency[each]
                 elif self._longest[each]:
-                    lanes = clocks[group] = max(begin, lanes) + self._longest[each]
-                    done[number][group][each] = lanes + self._latency[each]
-                else:
-                    done[number][group][each] = begin + self._latency[each]
+                    end = lanes = clocks[group] = max(begin, lanes) + self._longest[each]
+                done[number][group][each] = end + self._latency[each]
+                if self.spans is not None:
+                    busy = self._tensor[each] or self._longest[each]
+                    self.spans.append(Span(number, group, each, end - busy, end))
             start = max([*clocks, *(done[number][group][each] for each in self._waited_for
                                     for group in range(self._groups))])  # fmt: skip
             found.append(start)
