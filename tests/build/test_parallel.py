@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from project import CHECKOUT, Project, axpy, module
@@ -206,6 +207,30 @@ def test_workers_are_started_when_what_forks_them_is_killed(tmp_path):
         [sys.executable, "-c", FORKS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "3 True\n", done.stderr
+
+
+KILLED = """\
+import os, signal
+from multiprocessing import util
+from tileiras.build import worker
+
+started = worker._started()
+print(util.get_temp_dir(), os.listdir(util.get_temp_dir()), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(START_METHOD != "forkserver", reason="workers are forked by nobody")
+def test_no_folder_stays_of_a_build_that_is_killed(tmp_path):
+    """multiprocessing's, with the socket of the process that forks workers."""
+    environment = {**os.environ, "PYTHONPATH": CHECKOUT, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL and done.stdout.startswith(f"{tmp_path}/pymp-"), done.stderr
+    assert "listener-" in done.stdout
+    until = time.monotonic() + 60
+    while names := os.listdir(tmp_path):
+        assert time.monotonic() < until, names
+        time.sleep(0.05)
 
 
 def test_where_no_worker_can_be_started_the_build_says_so(monkeypatch):

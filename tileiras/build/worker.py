@@ -234,7 +234,7 @@ def _context() -> Any:
 
     modules = [f"tileiras.dialects.{name}" for row in STAGES for name in row.dialects]
     modules += [row.module_name for row in STAGES if not row.reads_files]
-    context.set_forkserver_preload([__name__, *dict.fromkeys(modules)])
+    context.set_forkserver_preload(["tileiras.build.forking", __name__, *dict.fromkeys(modules)])
     return context
 
 
