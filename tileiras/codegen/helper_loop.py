@@ -47,6 +47,10 @@ def serve(
     first = None if ahead else read_message(requests)
     if first is None and not ahead:
         return follower.join()
+    if not warm:
+        from tileiras.codegen import llvmlite_import
+
+        llvmlite_import.load()
     known = functions()
     warm_up = known.get("warm_up")
     if warm_up is not None and not warm:
