@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives, verify
+from tests.kernels.deletions import deletions
 from tests.kernels.dots import matmul
 from tests.kernels.tile_rounds import gated_products, rounds
 from tests.kernels.views import Kernel
@@ -165,15 +166,15 @@ def test_nothing_that_orders_agents_is_superfluous(maps):
     kernel = rounds((64, 16, 32), count=6)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
     # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.
-    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith("fence.mbarrier_init")]
-    found = [*found, *_without(COMMIT, artifact.text), *_without(TENSOR_FENCE, artifact.text)]
-    assert sum("tcgen05.commit" in line for line, _ in found) == 2
-    assert sum("tcgen05.fence" in line for line, _ in found) == 3
+    found = [each for each in deletions(artifact.text) if not each.deleted.startswith("fence.mbarrier_init")]
+    assert sum("tcgen05.commit" in each.deleted for each in found) == 2
+    assert sum("tcgen05.fence" in each.deleted for each in found) == 3
+    assert {"tensor memory", "wait for a phase"} <= {each.kind for each in found}
 
     def judge(code: str, seed: int | None) -> None:
         kernel.emulated(artifact, seed, code)
 
-    assert [line for line, broken in found if survives(broken, judge)] == []
+    assert [each.deleted for each in found if survives(each.text, judge)] == []
 
 
 def _without(pattern: re.Pattern[str], code: str) -> list[tuple[str, str]]:

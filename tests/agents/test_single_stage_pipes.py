@@ -3,11 +3,13 @@ iteration, two for those that are read last, where shared memory has room for th
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
 
-from tests.agents.running import SEEDS, SPECIALIZED
+from tests.agents.running import SEEDS, SPECIALIZED, survives
+from tests.kernels.deletions import deletions
 from tests.kernels.dots import attention_like
 from tests.kernels.dots import with_steps_at_run_time as at_run_time
 from tests.kernels.views import Kernel
@@ -56,6 +58,21 @@ def test_a_number_of_iterations_that_only_the_launch_knows(maps, steps):
     kernel = at_run_time(attention(steps), steps)
     assert stages(kernel, tensor_maps=maps) == [1, 2]
     kernel.emulated(kernel.compiled(GPU, emit="ptx", tensor_maps=maps), 1)
+
+
+def test_nothing_that_orders_is_superfluous():
+    """One deletion in five; without a fence behind the initialisation of what commits signal too, for the emulator asks
+    for it of copies."""
+    kernel = attention()
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host")
+    found = [each for each in deletions(artifact.text) if not each.deleted.startswith("fence.mbarrier_init")]
+    assert {"wait for a phase", "mbarrier", "arrival", "barrier", "tensor memory"} <= {each.kind for each in found}
+
+    def judge(code, seed):
+        kernel.emulated(artifact, seed, code)
+
+    chosen = random.Random(5).sample(found, len(found) // 5)
+    assert [each.deleted for each in chosen if survives(each.text, judge, SEEDS[:3])] == []
 
 
 STAYS = "the products stay with the warps that compute"

@@ -177,6 +177,20 @@ def test_registers_follow_from_what_is_in_flight(depth, columns, given, maps, as
     assert ("serialized due to insufficient register resources" in complaints) == bool(given)
 
 
+def test_every_warp_that_gives_registers_back_is_waited_for():
+    """Those of no agent as well, which fill up the warpgroup of the one that loads."""
+    kernel = matmul((128, 256, 64), steps=3)
+    artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", **SPECIALIZED)
+    found = [(line, broken) for line, broken in sites(artifact.text) if line.startswith("setmaxnreg.dec")]
+    assert len(found) == 2
+
+    def judge(code, seed):
+        kernel.emulated(artifact, seed, code)
+
+    assert survives(artifact.text, judge, SEEDS[:1])
+    assert [line for line, broken in found if survives(broken, judge, SEEDS[:1])] == []
+
+
 def test_loads_behind_a_store_stay_with_it():
     """Of A, or of C, which may be the same memory."""
     for aliased in (True, False):

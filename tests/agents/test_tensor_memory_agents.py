@@ -7,14 +7,14 @@ import re
 
 import pytest
 
-from tests.agents.running import SEEDS, SPECIALIZED, WAIT, sites, survives
+from tests.agents.running import SEEDS, SPECIALIZED, WAIT, survives
+from tests.kernels.deletions import deletions
 from tests.kernels.dots import attention_like, matmul, scaled
 from tests.kernels.tile_rounds import rounds
 from tests.kernels.views import Kernel
 
 GPU = "sm_100"
 COMMIT = re.compile(r"tcgen05\.commit[^;]*;")
-TENSOR_FENCE = re.compile(r"tcgen05\.fence::[^;]*;")
 
 KERNELS = {
     "128 rows": lambda: matmul((128, 64, 64), steps=5),
@@ -59,18 +59,13 @@ def test_nothing_that_orders_agents_is_superfluous(strategy, maps):
     kernel = matmul((64, 16, 32), steps=6)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **STRATEGIES[strategy])
     # Commits arrive by the asynchronous proxy; the emulator asks for the fence behind `mbarrier.init` of copies only.
-    found = [(line, broken) for line, broken in sites(artifact.text) if not line.startswith("fence.mbarrier_init")]
-    found = [*found, *_without(COMMIT, artifact.text), *_without(TENSOR_FENCE, artifact.text)]
-    assert any("tcgen05.commit" in line for line, _ in found)
+    found = [each for each in deletions(artifact.text) if not each.deleted.startswith("fence.mbarrier_init")]
+    assert any("tcgen05.commit" in each.deleted for each in found)
 
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
 
-    assert [line for line, broken in found if survives(broken, judge)] == []
-
-
-def _without(pattern: re.Pattern[str], code: str) -> list[tuple[str, str]]:
-    return [(found[0], code[: found.start()] + code[found.end() :]) for found in pattern.finditer(code)]
+    assert [each.deleted for each in found if survives(each.text, judge)] == []
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
