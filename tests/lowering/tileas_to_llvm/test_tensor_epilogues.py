@@ -97,7 +97,7 @@ def test_a_loop_that_does_not_run_leaves_zeros_in_every_slice():
 
 def test_an_accumulator_that_is_loaded_is_multiplied_in_slices():
     """It comes through registers, which do not hold it whole."""
-    check(matmul((128, 256, 32), steps=2, start="loaded"), "f16 64x256", num_warps=4)
+    check(matmul((128, 256, 32), steps=2, start="loaded"), "f16 128x128", num_warps=4)
 
 
 @pytest.mark.parametrize("maps", ["none", "host"])
