@@ -63,8 +63,12 @@ def check(actual: np.ndarray, expected: np.ndarray, rows: int = ROWS) -> None:
     assert (actual[rows * TILE :] == -1).all()
 
 
-WAIT = r"mbarrier\.(?:try|test)_wait[^;]*;\s*(?:not\.pred[^;]*;\s*)?@!?%p\d+ bra[^;]*;"
-"""A wait for a phase, with the branch back to it."""
+WAIT = (
+    r"mbarrier\.(?:try|test)_wait[^;]*;\s*"
+    r"(?:@%p\d+ bra\s+(?P<behind>[$\w]+);\s*bra\.uni\s[^;]*;(?=\s*(?P=behind):)"
+    r"|(?:not\.pred[^;]*;\s*)?@!?%p\d+ bra[^;]*;)"
+)
+"""A wait for a phase, with the branch back to it, perhaps around the one that goes on."""
 
 SYNCHRONISATION = re.compile(
     rf"{WAIT}"
