@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from invocations import KERNEL
 
+from tests.processes import every_process
+
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked for in /proc")
 
 SLOW_LLVM = """\
@@ -56,13 +58,13 @@ def until(condition, what):
 def children(pid: int) -> set[int]:
     """The processes that this one has started, and theirs."""
     found = set()
-    for file in Path("/proc").glob("[0-9]*/stat"):
+    for process in every_process():
         try:
-            fields = file.read_text().rpartition(")")[2].split()
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[1]) == pid:
-            found.add(int(file.parent.name))
+            found.add(int(process.name))
     return found.union(*map(children, found))
 
 

@@ -1,5 +1,5 @@
-"""Accumulators that no number of warpgroups holds: the product is cut along M, or along N where each result needs whole
-columns, a remark says so, and nobody can tell."""
+"""Accumulators that no number of warpgroups holds: the product is cut along its longer side, or
+along N where each result needs whole columns, a remark says so, and nobody can tell."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def without_largest_of_column(shape: tuple[int, int]) -> str:
 @pytest.mark.parametrize(
     ("tiles", "by_columns", "slices", "part"),
     [
-        ((128, 512, 64), False, 2, "64x512"),
+        ((512, 128, 64), False, 2, "256x128"),
+        ((128, 512, 64), False, 2, "128x256"),
         ((256, 256, 64), False, 2, "128x256"),
-        ((128, 512, 64), True, 2, "128x256"),
+        ((512, 128, 64), True, 2, "512x64"),
         ((64, 1024, 64), True, 2, "64x512"),
     ],
 )

@@ -80,7 +80,7 @@ CASES = cases(more=True)
 BOXES = ("attention.py:attention", "matmul.py:matmul_bf16", "matmul.py:matmul_tf32", "matmul_batched.py:matmul_batched",
          "moe_matmul.py:moe_matmul")  # fmt: skip
 """Of what the rule specializes, and rings of boxes without agents."""
-SAMPLE = 8
+SAMPLE = 5
 """Deletions of each of these; `tests/conformance/deletions.py` makes all."""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from tests.processes import every_process
 from tileiras.server import messages, protocol
 
 CHECKOUT = str(Path(__file__).parents[2])
@@ -47,10 +48,10 @@ def until(condition: Callable[[], _Found], what: str) -> _Found:
 def processes(runtime: Path) -> set[int]:
     """The processes whose environment names this runtime directory: services, their children, and commands."""
     found = set()
-    for file in Path("/proc").glob("[0-9]*/environ"):
+    for process in every_process():
         try:
-            if f"XDG_RUNTIME_DIR={runtime}".encode() in file.read_bytes().split(b"\0"):
-                found.add(int(file.parent.name))
+            if f"XDG_RUNTIME_DIR={runtime}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.add(int(process.name))
         except OSError:
             pass
     return found
@@ -59,13 +60,13 @@ def processes(runtime: Path) -> set[int]:
 def children(parent: int) -> set[int]:
     """The processes that this one has started."""
     found = set()
-    for file in Path("/proc").glob("[0-9]*/stat"):
+    for process in every_process():
         try:
-            fields = file.read_text().rpartition(")")[2].split()
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[1]) == parent:
-            found.add(int(file.parent.name))
+            found.add(int(process.name))
     return found
 
 

@@ -295,11 +295,11 @@ def _release_last(loop: scf.ForOp, tokens: Sequence[Value]) -> None:
 
 
 def _mark_last_releases(block: Block, ring: Ring) -> None:
-    """Says of the releases of a ring's stages that stand in a block behind all loops that nobody waits for them, where
-    they are of no more stages than the ring has."""
+    """Says of the releases of a ring's stages that stand in a block behind all loops, and branches that have some, that
+    nobody waits for them, where they are of no more stages than the ring has."""
     found: list[Operation] = []
     op = block.last
-    while op is not None and not isinstance(op, (scf.ForOp, scf.WhileOp)):
+    while op is not None and not any(isinstance(inner, (scf.ForOp, scf.WhileOp)) for inner in op.walk()):
         first = op.then_region.block.first if isinstance(op, scf.IfOp) else op
         if isinstance(first, tileas.ConsumerReleaseOp) and pipe_of(first.token) is ring.consumer.defining_op:
             found.append(first)

@@ -207,7 +207,9 @@ class Knowledge:
         lanes = self.lanes.get(warp, {})
         vectors = [each for each in (self.seen.get(warp), *map(lanes.get, threads)) if each is not None]
         keys = [earlier, *(~other for other in others if other >= 0)]
-        if any(each.clocks.get(key, 0) >= clock for each in vectors for key in keys):
+        # Mostly all that is known is in chains.
+        told = [each.clocks for each in vectors if each.clocks]
+        if any(clocks.get(key, 0) >= clock for clocks in told for key in keys):
             return True
         reaches = {id(found): found for found in (each.reach or self._reach(each) for each in vectors)}
         return any(found.clock(key) >= clock for found in reaches.values() for key in keys)
