@@ -32,21 +32,8 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, ProduceOneOp, ProducerAcquireOp
 from tileiras.ir import Block, BlockArgument, Operation
 
-from .pipe_programs import (
-    MOST_EVENTS,
-    ROUNDS,
-    Assumption,
-    Decisive,
-    Event,
-    Finding,
-    Impossible,
-    Key,
-    Run,
-    TooLong,
-    Where,
-    candidates,
-    has_events,
-)
+from .pipe_assumptions import ROUNDS, Assumption, Decisive, Impossible, Key, candidates, has_events
+from .pipe_programs import MOST_EVENTS, Event, Finding, Run, TooLong, Where
 from .pipes import PipeUses, agent_of, protocol_of
 from .ranges import RangeAnalysis
 from .warpgroup_turns import parts_of

@@ -1,21 +1,17 @@
 """What agents do to pipes and barriers: the program of each, run on its own, as a list of events.
 
-Only numbers that decide how often loops run and which way branches go are computed, besides iterators and tokens.  What
-such a number depends on and nothing here knows (an argument, what is loaded) is assumed: `Assumption` has a number for
-each, the same for all agents that compute it alike.
+Besides iterators and tokens only numbers are computed that decide how often loops run and which way branches go: of
+what is known, and of what `pipe_assumptions` has for the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from math import lcm
 from typing import Any, Literal
 
-from tileiras.dialects import arith, nvvm, scf
-from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas import names
+from tileiras.dialects import nvvm, scf
 from tileiras.dialects.nv_tileas.agents import YieldOp
 from tileiras.dialects.nv_tileas.neighbors import IsSameTileOp
 from tileiras.dialects.nv_tileas.pipes import (
@@ -32,41 +28,43 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProducerCommitOp,
     ProducerTailOp,
 )
-from tileiras.ir import Attribute, Block, BlockArgument, IntegerType, Operation, Value
+from tileiras.ir import Block, Operation, Value
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE
 
-from .incoming import incoming
+from .pipe_assumptions import (
+    ALWAYS,
+    BY_TURNS,
+    CLUSTER,
+    NAMED,
+    ROUNDS,
+    Assumption,
+    Decisive,
+    Impossible,
+    Key,
+    compute,
+    computes,
+    constant_of,
+    has_events,
+    is_place_in_cluster,
+    key_of,
+)
 from .pipes import agent_of, pipe_of
-from .ranges import RangeAnalysis
 from .warpgroup_turns import THREADS, TURNS, meetings, parts_of, warps_of
 
 Finding = tuple[Operation, str]
 Side = Literal["full", "empty", "free"]
+"""`free`: empty in all CTAs of a cluster that fill each other's stages."""
+
 What = Literal["wait", "know", "arrive"]
 """What an agent does: it waits for a phase, takes it for complete, or arrives."""
-"""`free`: empty in all CTAs of a cluster that fill each other's stages."""
-Key = Any
-"""What a number is computed of: a value, or the operation and the keys of its operands."""
 
 Where = Any
 """An mbarrier as (pipe, stage, side, how often the pipe was destroyed), a named barrier as (number, threads)."""
 
-Assumption = Mapping[Key, int]
-
-ROUNDS: Key = "rounds"
-"""Of the number of rounds behind which loops without a counter are taken to end, where their conditions do not say so
-before: of what agents compute alike, as of what a round loads, one number is assumed for all rounds."""
-
-NEVER, ALWAYS, BY_TURNS = range(3)
-"""What is assumed of whether tile blocks of a cluster have the same tile: in each round that all of them have, or in
-every other one.  The verifier sees to it that all find the same."""
-
 MOST_EVENTS = 4096
 """Of one agent."""
 
-
-Choice = scf.ForOp | scf.WhileOp | scf.IfOp
 Opening = ProducerAcquireOp | ConsumerWaitOp | ProduceOneOp | ConsumeOneOp
 Closing = ProducerCommitOp | ConsumerReleaseOp | ProduceOneOp | ConsumeOneOp
 
@@ -95,233 +93,6 @@ class PipeIterator(NamedTuple):
 
 class TooLong(Exception):
     """A program of more than `MOST_EVENTS` events."""
-
-
-class Impossible(Exception):
-    """An assumption that the kernel excludes, or under which it divides by zero."""
-
-
-NAMED = (tileas.BarrierOp, nvvm.BarrierOp, nvvm.BarrierArriveOp)
-EVENTS = (
-    ProducerAcquireOp, ProducerCommitOp, ConsumerWaitOp, ConsumerReleaseOp, ProduceOneOp, ConsumeOneOp, IncIterOp,
-    ProducerTailOp, *NAMED,
-)  # fmt: skip
-
-
-def has_events(op: Operation) -> bool:
-    return any(isinstance(inner, EVENTS) or inner.name in TURNS for inner in op.walk())
-
-
-# ---- numbers ---------------------------------------------------------------------------------------------------------
-
-_COMPARED: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
-    "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b, "sgt": lambda a, b: a > b, "sge": lambda a, b: a >= b,
-    "ult": lambda a, b: a < b, "ule": lambda a, b: a <= b, "ugt": lambda a, b: a > b, "uge": lambda a, b: a >= b,
-}  # fmt: skip
-"""What is assumed is small and positive, so that signs make no difference."""
-
-_COMPUTED: dict[type[Operation], Callable[..., int]] = {
-    arith.AddIOp: lambda a, b: a + b,
-    arith.SubIOp: lambda a, b: a - b,
-    arith.MulIOp: lambda a, b: a * b,
-    arith.DivSIOp: lambda a, b: int(a / b),
-    arith.DivUIOp: lambda a, b: a // b,
-    arith.CeilDivSIOp: lambda a, b: -(-a // b),
-    arith.CeilDivUIOp: lambda a, b: -(-a // b),
-    arith.FloorDivSIOp: lambda a, b: a // b,
-    arith.RemSIOp: lambda a, b: a - b * int(a / b),
-    arith.RemUIOp: lambda a, b: a % b,
-    arith.AndIOp: lambda a, b: a & b,
-    arith.OrIOp: lambda a, b: a | b,
-    arith.XOrIOp: lambda a, b: a ^ b,
-    arith.MaxSIOp: max,
-    arith.MaxUIOp: max,
-    arith.MinSIOp: min,
-    arith.MinUIOp: min,
-    arith.SelectOp: lambda c, a, b: a if c else b,
-    arith.ExtSIOp: lambda a: a,
-    arith.ExtUIOp: lambda a: a,
-    arith.TruncIOp: lambda a: a,
-}
-
-
-def _computes(op: Operation | None) -> bool:
-    return op is not None and (type(op) in _COMPUTED or isinstance(op, (arith.CmpIOp, arith.ConstantOp, aa.AssumeOp)))
-
-
-def _constant(value: Value) -> int | None:
-    op: Any = value.defining_op
-    return op.value.value if isinstance(op, arith.ConstantOp) and hasattr(op.value, "value") else None
-
-
-def _compute(op: Operation, number: Callable[[Value], int]) -> int:
-    if isinstance(op, arith.ConstantOp):
-        return op.value.value  # type: ignore[attr-defined]
-    arguments = [number(value) for value in op.operands]
-    if isinstance(op, arith.CmpIOp):
-        return int(_COMPARED[op.predicate.value](*arguments))
-    if isinstance(op, aa.AssumeOp):
-        _check_assumed(op.predicate, arguments[0])
-        return arguments[0]
-    try:
-        return _COMPUTED[type(op)](*arguments)
-    except ZeroDivisionError:
-        raise Impossible from None
-
-
-def _check_assumed(predicate: Attribute, number: int) -> None:
-    if isinstance(predicate, aa.BoundedAttr):
-        lower, upper = predicate.lower, predicate.upper  # type: ignore[attr-defined]
-        if lower is not None and number < lower or upper is not None and number > upper:
-            raise Impossible
-    if isinstance(predicate, aa.DivByAttr) and number % predicate.divisor:  # type: ignore[attr-defined]
-        raise Impossible
-
-
-def key_of(value: Value, depth: int = 8) -> Key:
-    """Equal for values of different agents that are computed alike, as far as `depth` operations show, or loaded alike:
-    what an agent loads is ordered after nothing that another one writes."""
-    op = value.defining_op
-    if _is_place_in_cluster(op):
-        return _PLACE
-    if op is None:
-        around = value.parent_block.parent_op if value.parent_block is not None else None
-        if around is None or agent_of(around) is None:
-            return value
-        return around.name, value.index, _nesting(around)  # type: ignore[attr-defined]
-    if agent_of(op) is None:
-        return value
-    number = list(op.results).index(value)
-    if depth == 0:
-        return op.name, number
-    operands = [operand for operand in _taken(op) if not isinstance(operand.type, aa.MemTokenType)]
-    return op.name, _described(op), number, tuple(key_of(operand, depth - 1) for operand in operands)
-
-
-_CLUSTER = 2
-"""Tile blocks of a cluster that are looked at."""
-_PLACE = ("tile block", "x")
-"""Key of the number along x of a tile block, and of those that are launched with it as a cluster."""
-
-
-def _is_place_in_cluster(op: Operation | None) -> bool:
-    if not isinstance(op, aa.GetProgramIdOp) or op.axis.value != "x":
-        return False
-    around: Operation | None = op
-    while around is not None and not isinstance(around, aa.FuncOp):
-        around = around.parent_op
-    return around is not None and tileas.CLUSTER_BLOCKS in around.attributes
-
-
-def _nesting(op: Operation) -> int:
-    """How many operations stand around one."""
-    count, around = 0, op.parent_op
-    while around is not None:
-        count, around = count + 1, around.parent_op
-    return count
-
-
-def _taken(op: Operation) -> list[Value]:
-    """The values from elsewhere that an operation uses, inside of its regions as well."""
-    inside = {result for inner in op.walk() for result in inner.results}
-    inside |= {argument for inner in op.walk() for region in inner.regions for block in region.blocks
-               for argument in block.arguments}  # fmt: skip
-    return [operand for inner in op.walk() for operand in inner.operands if operand not in inside]
-
-
-def _described(op: Operation) -> Key:
-    """What an operation does, and those in it: their names and attributes, but for what passes have noted on them."""
-    return tuple(
-        (inner.name, *((name, each) for name, each in inner.attributes.items() if "." not in name))
-        for inner in op.walk()
-    )
-
-
-def _is_result_of_no_event(value: Value) -> bool:
-    """Whether a loop or branch without events gives a value: it is not run."""
-    op = value.defining_op
-    return isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)) and not has_events(op)
-
-
-class Decisive:
-    """The values that decide how often loops with events run, and which way branches go."""
-
-    def __init__(self, programs: Iterable[Block]) -> None:
-        self.values: set[Value] = set()
-        self.unknown: dict[Key, Value] = {}
-        """Those that have to be assumed."""
-        self.scale = 1
-        """What all steps and divisors of the loops divide."""
-        pending: list[Value] = []
-        for program in programs:
-            for op in (inner for outer in program.operations for inner in outer.walk()):
-                if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)) and has_events(op):
-                    pending += _controls(op)
-                elif isinstance(op, ProducerAcquireOp) and op.together is not None:
-                    pending.append(op.together)
-        while pending:
-            value = pending.pop()
-            if value not in self.values:
-                self.values.add(value)
-                pending += self._needed(value)
-
-    def _needed(self, value: Value) -> list[Value]:
-        op: Any = value.defining_op
-        if isinstance(value, BlockArgument) and isinstance(value.block.parent_op, scf.ForOp) and value.index == 0:
-            loop: Any = value.block.parent_op
-            return [loop.lower_bound, loop.step]
-        carried = incoming(value)
-        if carried is not None and not _is_result_of_no_event(value):
-            return [each.value for each in carried]
-        if not _computes(op):
-            self.unknown[key_of(value)] = value
-            if op is not None and op.name == names.IS_SAME_TILE and op.counter is not None:
-                return [op.counter, op.counter.block.parent_op.upper_bound]
-            return []
-        if isinstance(op, aa.AssumeOp) and isinstance(op.predicate, aa.DivByAttr):
-            self._scale_by(op.predicate.divisor)  # type: ignore[attr-defined]
-        if isinstance(op, arith.ConstantOp) and not isinstance(value.type, IntegerType):
-            self.unknown[key_of(value)] = value
-        return list(op.operands)
-
-    def _scale_by(self, number: int | None) -> None:
-        if number is not None and 1 < number <= 4096:
-            self.scale = lcm(self.scale, number)
-
-    def note_steps(self) -> None:
-        """Takes the steps of loops and constant divisors into the scale, so that assumed extents are whole numbers of
-        trips."""
-        for value in self.values:
-            for user in value.users:
-                if isinstance(user, scf.ForOp):
-                    self._scale_by(_constant(user.step))
-                elif isinstance(user, (arith.DivSIOp, arith.DivUIOp, arith.CeilDivSIOp, arith.CeilDivUIOp)):
-                    self._scale_by(_constant(user.operands[1]))
-
-
-def _controls(op: Choice) -> list[Value]:
-    if isinstance(op, scf.ForOp):
-        return [op.lower_bound, op.upper_bound, op.step]
-    return [op.condition] if isinstance(op, scf.IfOp) else [op.before.block.last.condition]  # type: ignore[union-attr]
-
-
-def candidates(key: Key, value: Value, scale: int, depth: int, ranges: RangeAnalysis) -> list[int]:
-    """The numbers that are assumed for an unknown one: few, and enough for every stage to be used twice."""
-    if value.defining_op is not None and value.defining_op.name == names.IS_SAME_TILE:
-        return [NEVER, ALWAYS, BY_TURNS]
-    if isinstance(value.type, IntegerType) and value.type.width == 1:
-        return [0, 1]
-    if any(isinstance(user, scf.ForOp) and user.step is value for user in value.users):
-        return [1]
-    low, high = ranges.range(value)
-    if key == _PLACE:
-        scale = 1  # what it is compared with, such as numbers of tiles, is counted one by one
-    found = [scale * trips for trips in (0, 1, 2, 2 * depth + 1)]
-    return [number for number in found if low <= number <= high] or [max(low, 0)]
-
-
-# ---- the program of an agent -----------------------------------------------------------------------------------------
 
 
 class Run:
@@ -357,11 +128,11 @@ class Run:
         found = self._values.get(value)
         if found is None:
             op = value.defining_op
-            if op is not None and _computes(op):
-                found = _compute(op, self._number)
+            if op is not None and computes(op):
+                found = compute(op, self._number)
             else:
                 found = self._assumption[key_of(value)]
-                if _is_place_in_cluster(op):
+                if is_place_in_cluster(op):
                     found += self._place(op, found)
             # What stands outside of agents is computed once; what is inside may be another number in each iteration.
             if op is None or agent_of(op) is None:
@@ -370,7 +141,7 @@ class Run:
 
     def _place(self, op: Any, number: int) -> int:
         """How far the tile block that is asked for is from the one of its cluster that an assumption names."""
-        return (self.cta if op.neighbor is None else op.neighbor.value) - number % _CLUSTER
+        return (self.cta if op.neighbor is None else op.neighbor.value) - number % CLUSTER
 
     def _carried(self, values: Iterable[Value]) -> list[Any]:
         return [self._held_by(value) for value in values]
@@ -397,8 +168,8 @@ class Run:
             rule(self, op)
         elif op.name in TURNS:
             self._take_turns(op)
-        elif _computes(op) and op.results[0] in self._decisive:
-            self._values[op.results[0]] = _compute(op, self._number)
+        elif computes(op) and op.results[0] in self._decisive:
+            self._values[op.results[0]] = compute(op, self._number)
 
     def _bind(self, targets: Iterable[Value], values: Iterable[Any]) -> None:
         self._values.update((target, value) for target, value in zip(targets, values) if value is not None)
@@ -569,7 +340,7 @@ class Run:
         assumed, turn = self._assumption[key_of(op.result)], self._turn(("compared", op))
         same = assumed == ALWAYS or assumed == BY_TURNS and turn % 2 == 0
         if op.counter is not None:
-            last = self._number(op.counter) + _CLUSTER - 1 - self.cta
+            last = self._number(op.counter) + CLUSTER - 1 - self.cta
             same = same and last < self._number(op.counter.block.parent_op.upper_bound)  # type: ignore[attr-defined]
         self._values[op.result] = int(same)
 
@@ -577,7 +348,8 @@ class Run:
         if isinstance(op, tileas.BarrierOp):
             number, threads = op.id.value, None if op.threads is None else op.threads.value
         else:
-            number, threads = (None if each is None else _constant(each) for each in (op.barrierId, op.numberOfThreads))
+            operands = op.barrierId, op.numberOfThreads
+            number, threads = (None if each is None else constant_of(each) for each in operands)
         if number is None or threads is None:
             return
         where = number, threads

@@ -34,7 +34,7 @@ from .buffers import (
     StoreTensorOp,
     cut_axis,
 )
-from .ops import (
+from .discardable_attributes import (
     AHEAD_ATOM,
     AWAITED_NEXT,
     AWS_ORDER,
@@ -45,8 +45,6 @@ from .ops import (
     BLOCK_WARPS,
     CLUSTER_BLOCKS,
     CLUSTER_CTAS,
-    COUNTERPARTS,
-    DOTS,
     DOTS_IN_FLIGHT,
     FIRST_CTA,
     LOOP_SCHEDULE,
@@ -63,6 +61,14 @@ from .ops import (
     SHORT_OF_REGISTERS,
     STAGES,
     TENSOR_MAPS,
+    block_warps,
+    cluster_size,
+    number_of,
+    scratch_areas,
+)
+from .ops import (
+    COUNTERPARTS,
+    DOTS,
     VIEW_LIKE,
     Access,
     AddFOp,
@@ -122,10 +128,6 @@ from .ops import (
     UnsplatOp,
     ViewOp,
     YieldOp,
-    block_warps,
-    cluster_size,
-    number_of,
-    scratch_areas,
 )
 
 _LAZY = {
