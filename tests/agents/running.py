@@ -15,6 +15,7 @@ from tileiras.passes.tileaa_agent_verifier import AgentVerifier
 from tileiras.sim import EmulationError, emulate
 
 SEEDS = (None, 0, 1)
+"""Orders in which warps take turns: two show that a kernel is right, all are tried where something is deleted."""
 
 SPECIALIZED = {"pipeline_strategy": "warp-specialize"}
 """Options of a compilation."""

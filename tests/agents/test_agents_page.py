@@ -33,7 +33,7 @@ def test_the_example_runs(assemble):
     code = ptx(text, "sm_80")
     assemble(code, "sm_80", "double")
     given = np.arange(5 * 256, dtype=np.float32)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         doubled = np.zeros_like(given)
         emulate(code, "double", 1, [given, doubled, given.size, 5], seed=seed)
         np.testing.assert_array_equal(doubled, 2 * given)

@@ -39,7 +39,7 @@ def test_every_protocol_on_every_target(kinds, gpu, assemble):
 @pytest.mark.parametrize("kinds", EXECUTED, ids="-".join)
 def test_rings_of_every_depth(kinds, depth):
     code = ptx(kernels.copy_kernel(*kinds, depth, "sm_90"))
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         judge_copy(kinds, code, seed)
 
 
@@ -49,7 +49,7 @@ def test_agents_of_any_number_of_warps(kinds, producers, consumers, assemble):
     code = ptx(kernels.copy_kernel(*kinds, 2, "sm_80", producers, consumers, warps=consumers), "sm_80")
     assemble(code, "sm_80")
     assert f".reqntid {32 * (producers + consumers)}\n" in code
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         judge_copy(kinds, code, seed)
 
 
@@ -57,7 +57,7 @@ def test_agents_of_any_number_of_warps(kinds, producers, consumers, assemble):
 def test_two_groups_of_consumers(kind, assemble):
     code = ptx(kernels.two_consumers(kind, 3, "sm_90"))
     assemble(code, "sm_90")
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         a, b, c = run(code, seed)
         check(b, 2 * a)
         check(c, a * a)
@@ -68,7 +68,7 @@ def test_two_groups_of_consumers(kind, assemble):
 def test_a_persistent_loop_keeps_its_pipe_running(kind, depth, assemble):
     code = ptx(kernels.persistent(kind, depth, "sm_90"))
     assemble(code, "sm_90")
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         a, b, _ = run(code, seed, rows=5, grid=2)
         sums = a[: 15 * kernels.TILE].reshape(5, 3, kernels.TILE).sum(1).reshape(-1)
         check(b, np.concatenate([sums, a]), 5)
@@ -119,7 +119,7 @@ def test_stages_from_beginning_to_end():
 @pytest.mark.parametrize("depth", (2, 3))
 def test_a_stage_that_is_released_a_round_later(depth):
     code = ptx(kernels.held_stage("sm_90", depth))
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         a, b, _ = run(code, seed)
         check(b, a)
 
@@ -132,7 +132,7 @@ def test_agents_exchange_elements_in_scratch_memory_of_their_own(block_warps, as
     barriers = re.findall(r"bar(?:rier)?\.sync\s+([^;]*);", code)
     assert sorted(set(barriers)) == ["0", "1, 64", "2, 64"]
     assert f".reqntid {32 * (block_warps or 5)}\n" in code
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         a, b, c = run(code, seed)
         check(b, 2 * a)
         check(c, 2 * a)
@@ -172,7 +172,7 @@ def test_agents_that_take_turns(assemble):
     expected = -1.0
     for _ in range(3):
         expected = 2 * (3 * expected + 3) + 2
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         _, b, _ = run(code, seed, rows=3)
         assert (b[: kernels.TILE] == expected).all()
 

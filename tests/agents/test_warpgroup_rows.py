@@ -42,7 +42,7 @@ def test_kernels_in_any_order_of_their_warpgroups(name, maps, assemble):
     assert (re.search(r"tensor_memory\.alloc %\d+ over %\d+", text) is not None) is name.startswith("in turn")
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
     assemble(artifact.text, GPU)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 
@@ -51,7 +51,7 @@ def test_a_number_of_iterations_that_is_known_at_run_time(steps):
     kernel = with_unknown_steps(in_turn(max(steps, 1)), steps)
     assert agents(kernel, tensor_maps="host") == "8, 1, 1"
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 
@@ -60,7 +60,7 @@ def test_two_rounds_of_a_loop_around():
     kernel = rounds(in_turn(2), 2)
     assert agents(kernel, tensor_maps="host").startswith("8, 1, 1")
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 
 
