@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from bench.service_kills import parent, processes
+from bench.service_kills import parent, processes, reported
 
 COUNT = 500
 SEED = 1
@@ -254,10 +254,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     with tempfile.TemporaryDirectory() as folder:
         kills = BuildKills(folder, seed)
         kills.run(count)
-    print(f"{count} kills ({kills.kills}), {kills.builds} builds, {len(kills.problems)} problems")
-    for problem in kills.problems:
-        print(f"  {problem}")
-    return 1 if kills.problems else 0
+    return reported(kills.kills, f"{kills.builds} builds", kills.problems)
 
 
 if __name__ == "__main__":

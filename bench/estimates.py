@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -119,6 +118,7 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
     to the rounding of sums in another order.
     """
     from tileiras.sim import emulate
+    from tileiras.sim.emulator.launch import launch_shapes
     from tileiras.sim.emulator.rules import RULES
     from tileiras.sim.estimate import images
     from tileiras.sim.estimate.sampling import block_order
@@ -126,14 +126,14 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
     left: list[dict[int, np.ndarray]] = []
     roots = {n: value for n, value in enumerate(job.parameters) if isinstance(value, np.ndarray)}
     for image in (first, second):
-        loaded = images.load(image, job.entry, gpu)
+        loaded = images.load(image, job.entry, gpu, grid=job.grid)
         given = [value.copy(order="K") if n in roots else value for n, value in enumerate(job.parameters)]
         try:
-            members = int(np.prod((loaded.metadata or {}).get("cluster", _cluster(loaded.ptx))))
+            members = int(np.prod(launch_shapes(loaded.ptx, loaded.entry, job.grid, loaded.metadata)[2]))
             group = (loaded.metadata or {}).get("block_group", 0)
             begin = int(block_order(job.grid, group).argmin()) * members  # its cluster does the first work
             emulate(
-                loaded.ptx, job.entry, job.grid, given, loaded.metadata, hidden=loaded.hidden, waive=tuple(RULES),
+                loaded.ptx, loaded.entry, job.grid, given, loaded.metadata, hidden=loaded.hidden, waive=tuple(RULES),
                 blocks=range(begin, begin + members), check_races=False, seed=None,
             )  # fmt: skip
         except SimulationError as error:
@@ -156,8 +156,3 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
 
 TOLERANCE = 2e-2
 """Of results in f16 or bf16, whose sums were rounded in another order."""
-
-
-def _cluster(ptx: str) -> tuple[int, ...]:
-    found = re.search(r"\.reqnctapercluster\s+([\d, ]+)", ptx)
-    return tuple(map(int, found.group(1).split(","))) if found is not None else (1,)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 COUNT = 500
 SEED = 1
@@ -147,14 +147,14 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
-def processes(runtime: str) -> set[int]:
-    """Those whose environment names a runtime directory."""
+def processes(runtime: str | os.PathLike[str]) -> set[int]:
+    """Those whose environment names a runtime directory: services, their children, and commands."""
     found = set()
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/environ", "rb") as file:
-                    if f"XDG_RUNTIME_DIR={runtime}".encode() in file.read().split(b"\0"):
+                    if b"XDG_RUNTIME_DIR=" + os.fsencode(runtime) in file.read().split(b"\0"):
                         found.add(int(name))
             except OSError:
                 pass
@@ -188,6 +188,14 @@ cuda_tile.module @m {
 """
 
 
+def reported(kills: Mapping[str, int], done: str, problems: Sequence[str]) -> int:
+    """Prints what random kills came to; the exit code."""
+    print(f"{sum(kills.values())} kills ({dict(kills)}), {done}, {len(problems)} problems")
+    for problem in problems:
+        print(f"  {problem}")
+    return 1 if problems else 0
+
+
 def main(arguments: Sequence[str] = ()) -> int:
     count, seed = (*map(int, arguments), *(COUNT, SEED)[len(arguments) :])
     with tempfile.TemporaryDirectory() as folder:
@@ -196,10 +204,7 @@ def main(arguments: Sequence[str] = ()) -> int:
             file.write(SOURCE)
         kills = Kills(folder, source, seed)
         kills.run(count)
-    print(f"{count} kills ({kills.kills}), {kills.whole} commands with their cubins, {len(kills.problems)} problems")
-    for problem in kills.problems:
-        print(f"  {problem}")
-    return 1 if kills.problems else 0
+    return reported(kills.kills, f"{kills.whole} commands with their cubins", kills.problems)
 
 
 if __name__ == "__main__":

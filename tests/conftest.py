@@ -12,6 +12,7 @@ import contextlib
 import gc
 import importlib
 import io
+import itertools
 import os
 import re
 import shlex
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+
+from tests.pairwise import pairwise
 
 # What a test compiles is compiled: tests of the artifact store name one of their own.
 os.environ["TILEIRAS_CACHE_DIR"] = "off"
@@ -30,6 +33,23 @@ SUFFIXES = (".mlir", ".test")
 _RUN = re.compile(r"^\s*(?://|#|;)\s*RUN:\s*(.*?)\s*$", re.MULTILINE)
 _REQUIRES = re.compile(r"^\s*(?://|#|;)\s*REQUIRES:\s*(.*?)\s*$", re.MULTILINE)
 TOOLS = ("tileiras", "tileiras-opt", "tileiras-translate", "tileiras-run", "tileiras-cache")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help_text = "run what is marked pairwise with every combination of its values"
+    parser.addoption("--every-combination", action="store_true", help=help_text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    line = "pairwise(NAME=VALUES, ...): parameters of which every two values meet; see --every-combination"
+    config.addinivalue_line("markers", line)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for marker in metafunc.definition.iter_markers("pairwise"):
+        every = metafunc.config.getoption("every_combination")
+        values = (itertools.product if every else lambda *axes: pairwise(axes))(*marker.kwargs.values())
+        metafunc.parametrize(list(marker.kwargs), list(values))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

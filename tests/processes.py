@@ -1,10 +1,34 @@
-"""The processes of this machine."""
+"""The processes of this machine, as tests wait for them and look for them."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from bench.service_kills import parent, processes
+
+__all__ = ["children", "descendants", "parent", "processes", "until"]
+
+_Found = TypeVar("_Found")
 
 
-def every_process() -> list[Path]:
-    """Their folders in /proc.  A pattern of `Path.glob` would fail where a process ends meanwhile."""
-    return [path for path in Path("/proc").iterdir() if path.name.isdigit()]
+def until(condition: Callable[[], _Found], what: str) -> _Found:
+    """The first true result; long enough for a machine with much else to do."""
+    limit = time.monotonic() + 300
+    while not (found := condition()):
+        assert time.monotonic() < limit, what
+        time.sleep(0.02)
+    return found
+
+
+def children(of: int) -> set[int]:
+    """The processes that one has started."""
+    return {number for number in map(int, filter(str.isdigit, os.listdir("/proc"))) if parent(number) == of}
+
+
+def descendants(of: int) -> set[int]:
+    """The processes that one has started, and theirs."""
+    found = children(of)
+    return found.union(*map(descendants, found))

@@ -138,6 +138,7 @@ CHANGES_THE_ARTIFACT = {
     "use-nvgpucomp-libnvvm": (QUOTIENT, "", "true"),
     "v2-opt-level": (ATTENTION, "pipeline-strategy=unspecialize", "2"),
     "max-constraint-iterations": (ATTENTION, "pipeline-strategy=unspecialize v2-opt-level=2", "0"),
+    "enable-random-delay": (ATTENTION, "pipeline-strategy=unspecialize", "true"),
 }
 
 # Option -> what it changes instead: what is said, or a file beside.
@@ -237,10 +238,8 @@ def test_documented_rows_name_passes_that_exist_or_a_reason():
 
 def test_our_passes_of_the_rows_are_those_of_the_pipeline():
     named = {name for row in ROWS for name in row.ours} - {"verifier", "snapshot printer"}
-    run = {
-        item.name
-        for item in build(TileIRPipelineOptions.parse("tileir{opt-level=3 pipeline-strategy=unspecialize}"))
-    }
+    asked = "tileir{opt-level=3 pipeline-strategy=unspecialize enable-random-delay}"
+    run = {item.name for item in build(TileIRPipelineOptions.parse(asked))}
     assert run <= named
     assert named - run == {"tileir-insert-debug-scope", "synthesize-debug-info-scopes"}, "with debug information only"
 

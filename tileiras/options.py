@@ -74,6 +74,8 @@ OPTIONS: dict[str, Option] = {
         Option("max-constraint-iterations", int, 10, "placements of a loop's operations that are tried; 0 for none",
                least=0),
         Option("rrt-size-threshold", int, 4096, "0 selects the light variant of warp specialization", least=0),
+        Option("enable-random-delay", bool, False,
+               "warps sleep for different times where they wait for each other: for whoever looks for a race"),
         Option(
             "unspecialized-pipeline-num-stages",
             int,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ LIGHT = {**SPECIALIZED, "rrt_size_threshold": 0}
 """Without overlapping iterations of the agent that computes."""
 
 ROWS = 7
+
+Judge = Callable[[str, int | None], None]
+"""Runs PTX in the order that a seed says.  Raises EmulationError or AssertionError where it is not right."""
 
 
 def verify(text: str, gpu: str = "sm_90") -> None:
@@ -84,7 +88,7 @@ def sites(code: str) -> list[tuple[str, str]]:
             for found in SYNCHRONISATION.finditer(code)]  # fmt: skip
 
 
-def survives(code: str, judge: Any, seeds: tuple[int | None, ...] = SEEDS) -> bool:
+def survives(code: str, judge: Judge, seeds: tuple[int | None, ...] = SEEDS) -> bool:
     """Whether changed code still gives what `judge(code, seed)` accepts, for every seed."""
     for seed in seeds:
         try:

@@ -11,7 +11,6 @@ import numpy as np
 
 import tileiras
 from tests.agents.running import SEEDS, ptx
-from tileiras.requirements import spelled
 from tileiras.sim import emulate
 from tileiras.targets.pipe_protocol import (
     ACCUMULATOR_LOADS,
@@ -24,6 +23,7 @@ from tileiras.targets.pipe_protocol import (
     TENSOR_MEMORY,
     PipeProtocol,
 )
+from tileiras.targets.requirements import spelled
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "agents.md").read_text(encoding="utf-8")
 

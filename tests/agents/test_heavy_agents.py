@@ -41,10 +41,9 @@ def in_random_stages(module, gpu, maps, rng, most):
     return code, metadata
 
 
-@pytest.mark.parametrize("gpu, size", [("sm_90", 64), ("sm_100", 64), ("sm_120", 32)])
-@pytest.mark.parametrize("maps", ["none", "host"])
-@pytest.mark.parametrize("seed", range(3))
-def test_any_stages_of_attention(gpu, size, maps, seed):
+@pytest.mark.pairwise(gpu=["sm_90", "sm_100", "sm_120"], maps=["none", "host"], seed=range(3))
+def test_any_stages_of_attention(gpu, maps, seed):
+    size = 32 if gpu == "sm_120" else 64
     kernel = attention_like(1, rows=size, columns=size, depth=size, steps=4, gpu_name=gpu, halved=seed % 2 == 0)
     kernel = with_steps_at_run_time(kernel, 4) if seed > 0 else kernel
     module = kernel.after(SCHEDULED, gpu, tensor_maps=maps, **LIGHT)
@@ -56,9 +55,7 @@ def test_any_stages_of_attention(gpu, size, maps, seed):
         kernel._compare(found)
 
 
-@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
-@pytest.mark.parametrize("maps", ["none", "host"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.pairwise(gpu=["sm_90", "sm_100", "sm_120"], maps=["none", "host"], seed=range(2))
 def test_any_stages_of_a_product_and_any_number_of_iterations(gpu, maps, seed):
     text = tileiras.compile(tensor_maps.matmul(), gpu_name=gpu, emit="tileaa").text
     module = through(parse_module(text, "k.mlir"), SCHEDULED, gpu, tensor_maps=maps, **LIGHT)

@@ -67,7 +67,6 @@ def test_the_rest_of_the_family(gpu, assemble):
 
 KEPT = {
     "columns": (lambda: attention(4, 6), "take 160 columns of tensor memory, of which a CTA has 128"),
-    "a ring around": (lambda: rounds(attention(1, steps=5, columns=32, depth=32), 3), "a ring of a loop around"),
 }
 
 

@@ -7,7 +7,8 @@ import re
 import pytest
 
 import tileiras
-from tests.agents.running import SPECIALIZED, sites, survives, verify
+from tests.agents.running import verify
+from tests.agents.shared_copies import EVERYWHERE, SEEDS, compiled, may_share, superfluous
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.swizzled_products import Products, persistent, swizzled
 from tileiras.analysis.pipe_model import order_errors
@@ -15,25 +16,13 @@ from tileiras.analysis.pipes import PipeUses
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import parse_module
 
-SEEDS = (None, 0, 1)
-EVERYWHERE = ".multicast::cluster"
 TWO_STAGES = {"unspecialized_pipeline_num_stages": 2}
-SHARES = "may share copies in a cluster"
 
 
 @pytest.fixture(autouse=True)
 def large_tiles(monkeypatch):
     """A and B have 16 KiB."""
     monkeypatch.setattr(kernels, "TILES", (64, 64, 128))
-
-
-def compiled(text: str, gpu: str = "sm_90", emit: str = "ptx", **options):
-    given = {**SPECIALIZED, "tensor_maps": "host", "emit_remarks": True, **options}
-    return tileiras.compile(text, gpu_name=gpu, emit=emit, **given)
-
-
-def may_share(artifact) -> bool:
-    return any(SHARES in each.message for each in artifact.diagnostics)
 
 
 # ---- one tile by each tile block ---------------------------------------------------------------------------------
@@ -86,19 +75,7 @@ def test_nothing_that_orders_the_tile_blocks_is_superfluous():
         for arrays in launches:
             arrays.run(code, artifact.kernels[0].metadata, seed, step_limit=20_000)
 
-    assert [line for line, broken in _broken(artifact.text, judge) if survives(broken, judge, SEEDS)] == []
-
-
-def _broken(code, judge):
-    """What stands there, and the code without it, for all that orders tile blocks and their agents."""
-    assert survives(code, judge, SEEDS)
-    found = sites(code)
-    barrier = re.search(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluster\.wait[\w.]*;", code)
-    found.append((barrier[0], code[: barrier.start()] + code[barrier.end() :]))
-    found.append(("acquire.cluster", code.replace("parity.acquire.cluster", "parity")))
-    found.append(("fence.acq_rel.cta", code.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
-    assert sum("shared::cluster.b64" in line for line, _ in found) == 2
-    return found
+    assert superfluous(artifact.text, judge) == []
 
 
 # ---- every nth tile by each tile block ---------------------------------------------------------------------------
@@ -130,7 +107,7 @@ def test_nothing_in_a_loop_over_tiles_is_superfluous():
         for arrays, blocks in launches:
             arrays.run(code, artifact.kernels[0].metadata, seed, blocks, step_limit=40_000)
 
-    assert [line for line, broken in _broken(artifact.text, judge) if survives(broken, judge, SEEDS)] == []
+    assert superfluous(artifact.text, judge) == []
 
 
 @pytest.mark.parametrize("change", [

@@ -8,31 +8,19 @@ import numpy as np
 import pytest
 
 import tileiras
-from tests.agents.running import SPECIALIZED, sites, survives, verify
+from tests.agents.running import verify
+from tests.agents.shared_copies import EVERYWHERE, SEEDS, compiled, may_share, superfluous
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.tensor_maps import Arrays
 from tileiras.sim import emulate
 from tileiras.sim.emulator.launch import launch_shapes
 from tileiras.sim.estimate.sampling import block_order
 
-SEEDS = (None, 0, 1)
-EVERYWHERE = ".multicast::cluster"
-SHARES = "may share copies in a cluster"
-
 
 @pytest.fixture(autouse=True)
 def large_tiles(monkeypatch):
     """B has 16 KiB."""
     monkeypatch.setattr(kernels, "TILES", (64, 128, 64))
-
-
-def compiled(text: str, gpu: str = "sm_90", emit: str = "ptx", **options):
-    given = {**SPECIALIZED, "tensor_maps": "host", "emit_remarks": True, **options}
-    return tileiras.compile(text, gpu_name=gpu, emit=emit, **given)
-
-
-def may_share(artifact) -> bool:
-    return any(SHARES in each.message for each in artifact.diagnostics)
 
 
 # ---- launches --------------------------------------------------------------------------------------------------------
@@ -83,14 +71,7 @@ def test_nothing_that_orders_the_tile_blocks_is_superfluous():
         for arrays in (together, alone):
             arrays.launch(code, artifact.kernels[0].metadata, seed, step_limit=20_000)
 
-    assert survives(artifact.text, judge, SEEDS)
-    found = sites(artifact.text)
-    barrier = re.search(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluster\.wait[\w.]*;", artifact.text)
-    found.append((barrier[0], artifact.text[: barrier.start()] + artifact.text[barrier.end() :]))
-    found.append(("acquire.cluster", artifact.text.replace("parity.acquire.cluster", "parity")))
-    found.append(("fence.acq_rel.cta", artifact.text.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
-    assert sum("shared::cluster.b64" in line for line, _ in found) == 2
-    assert [line for line, broken in found if survives(broken, judge, SEEDS)] == []
+    assert superfluous(artifact.text, judge) == []
 
 
 # ---- loops that run more often in one tile block than in another -------------------------------------------------
@@ -195,7 +176,9 @@ def test_the_tile_launch_makes_no_clusters_of_tile_blocks():
 
 @pytest.mark.parametrize("gpu", ["sm_100", "sm_120"])
 def test_other_targets(gpu):
-    assert EVERYWHERE not in compiled(kernels.matmul(), gpu).text
+    artifact = compiled(kernels.matmul(), gpu)
+    assert re.search(r"cp\.async\.bulk\.tensor\S*\.multicast::cluster", artifact.text) is None
+    assert not may_share(artifact) and "cluster_blocks" not in artifact.kernels[0].metadata
 
 
 # ---- what is checked -------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ KERNELS = {
 }
 RUN = [
     *((name, "host") for name in KERNELS if name != "in turn, four steps"), ("own columns", "none"),
-    ("own columns", "device"),
+    ("own columns", "device"), ("in turn", "device"),
 ]  # fmt: skip
 
 

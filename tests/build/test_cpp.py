@@ -235,6 +235,21 @@ def test_tile_blocks_that_copy_for_each_other_are_clusters_where_the_grid_is_a_m
     ]
 
 
+def test_a_grid_of_pairs_starts_the_kernel_for_pairs(tmp_path, stand_in):
+    fill = "tensor_map element=f32 address=p0 dims=p1,64 strides=p1 box=32,8"
+    hidden = [{"offset": 64, "size": 128, "fill": fill}]
+    pairs = {"name": "k$pairs", "hidden_parameters": hidden, "block": [160, 1, 1], "shared_memory": 50_000,
+             "cluster_blocks": [2, 1, 1]}  # fmt: skip
+    _, *log = run(tmp_path, [image("k", "ptr<f32>", "i32", pairs=pairs)], stand_in)
+    assert [line for line in log if line.startswith(("load", "function", "launch grid", "attribute"))] == [
+        "load ptx", "function k$pairs", "attribute 8 = 50000",
+        "launch grid 2 3 1 block 160 1 1 shared 50000 stream 0 attribute 4: 2 1 1",
+        "function k", "launch grid 1 1 1 block 128 1 1 shared 0 stream 5",
+    ]  # fmt: skip
+    sizes = [len(line.split()) - 1 for line in log if line.startswith("parameters")]
+    assert sizes == [192, 12], "each has its own hidden parameters"
+
+
 def test_tensor_maps_are_made_of_the_other_arguments(tmp_path, stand_in):
     fills = ["tensor_map element=f32 address=p0 dims=p1,64 strides=p1 box=32,8 swizzle=128 oob=nan",
              "tensor_map element=i8 address=p0 dims=256 box=128 l2=128"]  # fmt: skip

@@ -10,9 +10,8 @@ from tileiras.build.fingerprint import CodeBase
 
 LAYERS = [
     {
-        "code_archive", "compiled_modules", "diagnostics", "expected_diagnostics", "extras", "files", "forked_memory",
-        "gf2", "html_table", "lazy", "local_lock", "local_socket", "named_tuple", "of_a_command", "process_state",
-        "progress", "remarks", "requirements", "",
+        "diagnostics", "extras", "files", "gf2", "html_table", "lazy", "local_lock", "local_socket", "named_tuple",
+        "of_a_command", "progress", "remarks", "",
     },
     {"ir"},
     {"dialects"},
@@ -40,8 +39,8 @@ SIM_ALLOWED = {
     "emulator": {"sim.emulator", *SIM_SHARED},
     # The timing model sits above the emulator and what knows targets and machine code; only images compile anything.
     "estimate": {
-        "sim.estimate", "sim.emulator", "targets", "codegen", "diagnostics", "named_tuple", "requirements", "options",
-        "ir", "dialects", "html_table", *SIM_SHARED,
+        "sim.estimate", "sim.emulator", "targets", "codegen", "diagnostics", "named_tuple", "options", "ir",
+        "dialects", "html_table", *SIM_SHARED,
     },
 }
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import tileiras
-from tileiras import code_archive
-from tileiras.code_archive import Archive
 from tileiras.codegen import libdevice
+from tileiras.server import code_archive
+from tileiras.server.code_archive import Archive
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the archive needs users")
 
@@ -22,7 +22,7 @@ KERNEL = "cuda_tile.module @m { entry @k() { return } }"
 
 FIRST = """\
 import sys
-import tileiras.code_archive, tileiras.server.client
+import tileiras.server.code_archive, tileiras.server.client
 print(*(name for name in sys.modules if name.partition(".")[0] == "tileiras"))
 """
 """Prints what a command loads before there is an archive to load it from."""
@@ -271,7 +271,7 @@ def test_a_source_that_has_just_been_written_is_not_kept(small):
 def test_processes_that_save_at_once_leave_a_whole_archive(small):
     code = """\
 import sys
-from tileiras.code_archive import Archive
+from tileiras.server.code_archive import Archive
 archive = Archive(sys.argv[1], "small", sys.argv[2], writable=True)
 spec = archive.find_spec(f"small.{sys.argv[3]}", [sys.argv[2]])
 spec.loader.get_code(spec.name)

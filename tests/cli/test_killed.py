@@ -4,13 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from invocations import KERNEL
 
-from tests.processes import every_process
+from tests.processes import descendants, until
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked for in /proc")
 
@@ -46,28 +45,6 @@ for name in ("k", "second"):
 """
 
 
-def until(condition, what):
-    # Long enough for a machine with much else to do.
-    limit = time.monotonic() + 300
-    while not (found := condition()):
-        assert time.monotonic() < limit, what
-        time.sleep(0.05)
-    return found
-
-
-def children(pid: int) -> set[int]:
-    """The processes that this one has started, and theirs."""
-    found = set()
-    for process in every_process():
-        try:
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid:
-            found.add(int(process.name))
-    return found.union(*map(children, found))
-
-
 def running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -98,7 +75,7 @@ def command(tmp_path):
         )  # fmt: skip
         started.append(process)
         until((tmp_path / "started").exists, "it does not get that far")
-        return process, children(process.pid)
+        return process, descendants(process.pid)
 
     yield start
     for process in started:
@@ -144,7 +121,7 @@ def test_workers_end_in_the_middle_of_their_work_when_the_build_is_killed(comman
     (tmp_path / "SConstruct").write_text(SCONSTRUCT.replace('"ptxas"', repr(str(tmp_path / "ptxas"))))
     process, _ = command("-m", "SCons", "-j2", arguments=())
     # A server of forks, two workers, LLVM for each, and ptxas.
-    inner = until(lambda: (found := children(process.pid)) and len(found) >= 7 and found, "it does not get that far")
+    inner = until(lambda: (found := descendants(process.pid)) and len(found) >= 7 and found, "it does not get that far")
     process.kill()
     until(lambda: not any(map(running, inner)), "a child goes on")
     assert not [name for name in os.listdir(tmp_path / "temporary") if name.startswith("tileiras-")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tileiras import passes
+from tileiras.cli.expected_diagnostics import check_diagnostics
 from tileiras.cli.tileiras_opt import main, split_input
 from tileiras.diagnostics import CompileError
-from tileiras.expected_diagnostics import check_diagnostics
 from tileiras.ir import Pass, parse_attribute, parse_module, parse_type
 
 MODULE = "module {\n}\n"

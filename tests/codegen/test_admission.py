@@ -8,8 +8,8 @@ from tileiras.codegen import ptxas as assembler
 from tileiras.codegen.target_machine import PROCESSORS, PTXRequirement, processor
 from tileiras.diagnostics import CompileError
 from tileiras.dialects.nvvm.intrinsics import EFFECTS, INTRINSICS
-from tileiras.requirements import FAMILIES, admits, form
 from tileiras.targets.nvptx import MODULE_HEADER
+from tileiras.targets.requirements import FAMILIES, admits, form
 
 
 @pytest.mark.parametrize("chip, ptx", by_target())

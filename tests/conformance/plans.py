@@ -2,13 +2,13 @@
 compared with NumPy.
 
     python tests/conformance/plans.py [--plans plain,boxes,...] [--targets sm_90,...] [--match TEXT] [--random COUNT]
-                                      [--first SEED] [--seed N] [--figures FILE] [--jobs N]
+                                      [--nests COUNT] [--first SEED] [--seed N] [--steps N] [--figures FILE] [--jobs N]
 
-The kernels are those of `tiled_kernels.py` and COUNT programs of `tests/kernels/random_loops.py`.  Plans that make the
-same code of a kernel for a target are run once.  Every failure is printed in one line; at the end a table says, by plan
-and target, how many kernels were right, and of how many of them the code has agents, boxes and which products.
-`--figures` keeps every outcome in a file, and what is there with the same code is not run again.  Ends with 1 when a
-kernel failed.
+The kernels are those of `tiled_kernels.py` and COUNT programs of `tests/kernels/random_loops.py` and of
+`random_nests.py`, whose results are the interpreter's.  Plans that make the same code of a kernel for a target are run
+once.  Every failure is printed in one line; at the end a table says, by plan and target, how many kernels were right,
+and of how many of them the code has agents, boxes and which products.  `--figures` keeps every outcome in a file, and
+what is there with the same code is not run again.  Ends with 1 when a kernel failed.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 import numpy as np  # noqa: E402
+from random_nests import RandomNest  # noqa: E402
 from tiled_kernels import Tiled, tiled  # noqa: E402
 
 import tileiras  # noqa: E402
@@ -73,6 +74,13 @@ def of_tiles(kernel: Tiled) -> Program:
 
 
 OF_SEED = ("unspecialized_pipeline_num_stages", "num_warps")
+
+
+def of_nest(seed: int) -> Program:
+    made = RandomNest(seed)
+    source = made.bytecode()
+    return Program(f"nest {seed}", source, "nest", (made.grid,), (), made.options,
+                   lambda launch: made.run(source, launch))  # fmt: skip
 
 
 def of_seed(seed: int, kind: type[RandomLoops] | type[RandomChains]) -> Program:
@@ -138,7 +146,8 @@ def _judge(program: Program, target: str, ptx: str, metadata: dict[str, Any], se
     """What is wrong with the code."""
     try:
         if toolkit.find_program("ptxas") is not None:
-            ptxas.assemble(ptx, target)
+            # It optimizes nothing that is to be debugged.
+            ptxas.assemble(ptx, target, opt_level=0 if program.options.get("device_debug") else 3)
         program.run(lambda given: emulate(ptx, program.entry, program.grid, given, metadata=metadata, seed=seed,
                                           leader=seed % 32))  # fmt: skip
     except (AssertionError, CompileError, SimulationError) as error:
@@ -196,16 +205,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--match", help="kernels whose name has this in it; empty: all")
     parser.add_argument("--random", type=int, default=0, metavar="COUNT", help="so many random programs")
+    parser.add_argument("--nests", type=int, default=0, metavar="COUNT", help="so many of `random_nests.py`")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="of the random programs")
     parser.add_argument("--seed", type=int, default=1, help="of the order of warps, and which lane is elected")
+    parser.add_argument("--steps", type=int, default=2, help="iterations of the kernels' loops over K or keys")
     parser.add_argument("--figures", type=Path, metavar="FILE")
     parser.add_argument("--jobs", type=int, default=1)
     _options = parser.parse_args(arguments)
-    kernels = [each for each in tiled() if _options.match is None or _options.match in each.name]
+    kernels = [each for each in tiled(_options.steps) if _options.match is None or _options.match in each.name]
     makers: list[Callable[[], Program]] = [lambda each=each: of_tiles(each) for each in kernels]
     # Every other one is of dots that follow each other.
     makers += [lambda seed=seed: of_seed(seed, RandomChains if seed % 2 else RandomLoops)
                for seed in range(_options.first, _options.first + _options.random)]  # fmt: skip
+    makers += [lambda seed=seed: of_nest(seed) for seed in range(_options.first, _options.first + _options.nests)]
     _jobs = [(make, target) for make in makers for target in _options.targets.split(",")]
     _kept = _read(_options.figures)
     rows: list[Outcome] = []

@@ -107,6 +107,7 @@ def attention(tile: tuple[int, int, int], causal: bool = False, hints: str = "",
     queries = keys if causal else queries
     path = EXAMPLES / "attention.py"
     arrays = ", ".join(['"f16[?, ?, 8*?]"'] * 4)
+    note = " ".join(filter(None, (hints, f"{steps} steps" * (steps != 2))))
     export = f'{arrays}, "f32", {causal}, {rows}, {columns}, {depth}'
 
     def values(g):
@@ -114,7 +115,7 @@ def attention(tile: tuple[int, int, int], causal: bool = False, hints: str = "",
         return [q, k, v, unset((1, queries, depth), F16), np.float32(depth**-0.5)]
 
     return Tiled(
-        f"attention {'causal ' * causal}{'x'.join(map(str, tile))} {hints}".strip(), path, "attention", export, hints,
+        f"attention {'causal ' * causal}{'x'.join(map(str, tile))} {note}".strip(), path, "attention", export, hints,
         (-(-queries // rows), 1), values, (3,), _reference(path, "causal_attention" if causal else "attention"),
         ulps=4, scale=0.5,
     )  # fmt: skip
@@ -126,8 +127,23 @@ def _other(name, source, kernel, export, grid, values, outputs, hints="", **more
                  _reference(path, kernel), **more)  # fmt: skip
 
 
-def _batched(g):
-    return [whole(g, (4, 64, 128), F16), whole(g, (4, 128, 64), F16), unset((4, 64, 64), F16)]
+def _batched(steps: int) -> Tiled:
+    depth, note = 64 * steps, f" {steps} steps" * (steps != 2)
+    return _other(
+        f"batched 2x64x64x64{note}", "matmul_batched.py", "matmul_batched", '*["f16[?, ?, 8*?]"] * 3, 2, 64, 64, 64',
+        (2, 1, 1),
+        lambda g: [whole(g, (4, 64, depth), F16), whole(g, (4, depth, 64), F16), unset((4, 64, 64), F16)], (2,),
+    )  # fmt: skip
+
+
+def _split_k(steps: int) -> Tiled:
+    """Each of three parts has an iteration less than ``steps``."""
+    depth, note = 192 * (steps - 1), f" {steps} steps" * (steps != 2)
+    return _other(
+        f"split-k 64x64x64{note}", "matmul_split_k.py", "matmul_split_k",
+        '"bf16[?, 8*?]", "bf16[?, 8*?]", "f32[?, 4*?]", 64, 64, 64', (1, 1, 3),
+        lambda g: [whole(g, (64, depth), BF16), whole(g, (depth, 64), BF16), np.zeros((64, 64), F32)], (2,),
+    )  # fmt: skip
 
 
 def _moe(g):
@@ -149,36 +165,36 @@ PERSISTENT = {"kernel": "persistent", "source": LARGE, "out": F16}
 
 
 @functools.cache
-def tiled() -> list[Tiled]:
-    found = [product(tile) for tile in (
+def tiled(steps: int = 2) -> list[Tiled]:
+    """Loops over K or keys have ``steps`` iterations, but for those that have a number of their own, which have no
+    fewer, and those of grouped products, MoE, softmax and norms."""
+    of, attends = functools.partial(product, steps=steps), functools.partial(attention, steps=steps)
+    found = [of(tile) for tile in (
         (128, 128, 64), (128, 128, 32), (128, 128, 128), (128, 256, 64), (256, 128, 64), (64, 64, 64), (64, 128, 64),
         (16, 64, 64), (32, 32, 32),
     )]  # fmt: skip
-    found += [product((128, 256, 64), hints="num_worker_warps=8", steps=4)]
-    found += [product((128, 128, 64), hints=hints) for hints in ("occupancy=2", "num_ctas=2", "num_ctas=4")]
-    found += [product((256, 256, 64), hints=f"num_ctas={count}") for count in (2, 4)]
-    found += [product((128, 128, 64), steps=7), product((128, 128, 64), tiles=(2, 2)),
-              product((128, 128, 64), ragged=8, tiles=(2, 1)),
-              product((64, 64, 64), ragged=5, tiles=(1, 2))]  # fmt: skip
-    found += [product(tile, BF16) for tile in ((128, 128, 64), (128, 256, 64))]
-    found += [product((128, 128, 64), **TN), product((128, 256, 64), **TN), product((64, 64, 128), F8E4M3, **TN),
-              product((128, 128, 128), F8E4M3, **TN), product((128, 128, 128), I8, I32, **TN),
-              product((64, 64, 64), BF16, **TN)]  # fmt: skip
-    found += [product((128, 128, 128), I8, I32), product((64, 64, 64), F8E4M3, source=EXAMPLES / "matmul.py")]
-    found += [product((128, 128, 64), grid=(2,), tiles=(2, 2), **PERSISTENT),
-              product((64, 128, 64), grid=(3,), tiles=(3, 2), **PERSISTENT),
-              product((128, 128, 64), grid=(2,), tiles=(2, 1), hints="num_ctas=2", **PERSISTENT)]  # fmt: skip
-    found += [attention(tile, hints=hints) for tile, hints in (
+    found += [of((128, 256, 64), hints="num_worker_warps=8", steps=max(steps, 4))]
+    found += [of((128, 128, 64), hints=hints) for hints in ("occupancy=2", "num_ctas=2", "num_ctas=4")]
+    found += [of((256, 256, 64), hints=f"num_ctas={count}") for count in (2, 4)]
+    found += [of((128, 128, 64), steps=max(steps, 7)), of((128, 128, 64), tiles=(2, 2)),
+              of((128, 128, 64), ragged=8, tiles=(2, 1)),
+              of((64, 64, 64), ragged=5, tiles=(1, 2))]  # fmt: skip
+    found += [of(tile, BF16) for tile in ((128, 128, 64), (128, 256, 64))]
+    found += [of((128, 128, 64), **TN), of((128, 256, 64), **TN), of((64, 64, 128), F8E4M3, **TN),
+              of((128, 128, 128), F8E4M3, **TN), of((128, 128, 128), I8, I32, **TN),
+              of((64, 64, 64), BF16, **TN)]  # fmt: skip
+    found += [of((128, 128, 128), I8, I32), of((64, 64, 64), F8E4M3, source=EXAMPLES / "matmul.py")]
+    found += [of((128, 128, 64), grid=(2,), tiles=(2, 2), **PERSISTENT),
+              of((64, 128, 64), grid=(3,), tiles=(3, 2), **PERSISTENT),
+              of((128, 128, 64), grid=(2,), tiles=(2, 1), hints="num_ctas=2", **PERSISTENT)]  # fmt: skip
+    found += [attends(tile, hints=hints) for tile, hints in (
         ((128, 128, 128), "occupancy=2"), ((128, 128, 128), ""), ((64, 64, 128), "occupancy=2"), ((64, 64, 64), ""),
         ((128, 64, 64), ""), ((256, 128, 64), ""),
     )]  # fmt: skip
-    found += [attention((64, 64, 64), True), attention((128, 128, 64), True, "occupancy=2")]
+    found += [attends((64, 64, 64), True), attends((128, 128, 64), True, "occupancy=2")]
     found += [
-        _other("batched 2x64x64x64", "matmul_batched.py", "matmul_batched", '*["f16[?, ?, 8*?]"] * 3, 2, 64, 64, 64',
-               (2, 1, 1), _batched, (2,)),
-        _other("split-k 64x64x64", "matmul_split_k.py", "matmul_split_k",
-               '"bf16[?, 8*?]", "bf16[?, 8*?]", "f32[?, 4*?]", 64, 64, 64', (1, 1, 3),
-               lambda g: [whole(g, (64, 192), BF16), whole(g, (192, 64), BF16), np.zeros((64, 64), F32)], (2,)),
+        _batched(steps),
+        _split_k(steps),
         _other("grouped 64x64x32", "matmul_grouped.py", "matmul_grouped", '*[matrices("f16[?, 8*?]")] * 3, 64, 64, 32',
                (4,), cases._grouped, (2,)),
         _other("moe 128x128x64", "moe_matmul.py", "moe_matmul",

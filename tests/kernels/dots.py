@@ -348,6 +348,15 @@ def attention_in_two_loops(first: int, second: int, ctas: int = 2, **options) ->
     return whole._replace(text="\n".join([*lines[:begin], half, before, behind, *lines[end + 1 :]]))
 
 
+def last_of_attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, steps: int, of: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `attention_like`, halved, gives for one tile of Q after `steps` of the `of` steps that K and V are of."""
+    columns = k.shape[1] // of
+    inputs = (each.astype(np.float64) for each in (q, k, v))
+    return _attention_like(*inputs, columns=columns, steps=steps, halved=True)
+
+
 def _attention_like(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, *, columns: int, steps: int, halved: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

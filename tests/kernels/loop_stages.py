@@ -15,7 +15,9 @@ Slots = Sequence[tuple[int, int]]
 
 
 def loop_of(module: Operation) -> scf.ForOp:
-    """The only loop of a module."""
+    """The only loop of a module, from which the kernel for pairs of tile blocks is taken away."""
+    for func in [op for op in module.walk() if tileas.PAIRS_OF in op.attributes]:
+        func.erase()
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
     return loop
 

@@ -9,6 +9,8 @@ import pytest
 from tileiras.layout import LinearLayout
 from tileiras.layout.matrix_descriptor import byte_offset, describe, matrix_layout
 from tileiras.sim.emulator.matrix_descriptor import Operand, _addresses, decode_descriptor
+from tileiras.sim.emulator.tcgen05_operands import Matrix, unit_addresses
+from tileiras.sim.emulator.tcgen05_operands import decode_descriptor as decode_tcgen05
 
 PTX_TYPES = {8: "s8", 16: "f16", 32: "tf32"}
 
@@ -52,6 +54,34 @@ def _extent(k_axis, depth, height):
     return (depth, height) if k_axis == 0 else (height, depth)
 
 
+@pytest.mark.parametrize("k_axis", [0, 1])
+@pytest.mark.parametrize(("major", "depths"), [("k", (32, 64, 128, 256)), ("mn", (32, 64, 128))])
+def test_rows_of_an_operand_that_is_spread_are_every_second_sixteen(major, depths, k_axis):
+    for k in depths:
+        shape = (k, 64) if k_axis == 0 else (64, k)
+        layout = matrix_layout(shape, k_axis, 8, major, spread=True)
+        found = describe(layout, k_axis, 8, spread=True)
+        assert found.major == major and describe(layout, k_axis, 8) is None
+        # What is at no place of the tile stays 0, as no element is called.
+        places = np.arange(1, 64 * k + 1).reshape(shape)
+        memory = np.zeros(1 << len(layout.bases("offset")), np.int64)
+        for place in np.ndindex(shape):
+            memory[byte_offset(layout, place, 8)] = places[place]
+        assert np.count_nonzero(memory) == 64 * k
+        for step in range(0, k, 32):
+            corner = (step, 0) if k_axis == 0 else (0, step)
+            word = found.tcgen05_constant + (byte_offset(layout, corner, 8) >> 4)
+            lines, units = (128, 2) if major == "k" else (32, 8)
+            matrix = Matrix(decode_tcgen05(word), lines, units, major == "mn")
+            starts = unit_addresses(matrix).astype(np.int64).reshape(lines, units)
+            read = (starts[..., None] + np.arange(16)).reshape(lines, -1)
+            rows = memory[np.minimum(read, memory.size - 1)] * (read < memory.size)
+            rows = rows if major == "k" else rows.T
+            part = places[:, step : step + 32] if k_axis else places[step : step + 32].T
+            of_tile = np.arange(128) % 32 < 16
+            assert np.array_equal(rows[of_tile], part) and not rows[~of_tile].any()
+
+
 def test_other_layouts_have_no_descriptor():
     assert describe(LinearLayout.identity("offset", 4096, shape=(64, 64)), 1, 16) is None
 
@@ -60,3 +90,9 @@ def test_other_layouts_have_no_descriptor():
 def test_short_operands_have_no_layout(shape):
     with pytest.raises(ValueError, match="no operand of a matrix descriptor"):
         matrix_layout(shape, 1, 16, "k")
+
+
+@pytest.mark.parametrize(("shape", "bits", "major"), [((32, 64), 8, "k"), ((64, 8), 8, "k"), ((64, 32), 16, "mn")])
+def test_other_operands_are_not_spread(shape, bits, major):
+    with pytest.raises(ValueError, match="no A in every second 16 rows"):
+        matrix_layout(shape, 1, bits, major, spread=True)

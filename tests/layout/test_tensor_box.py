@@ -9,7 +9,7 @@ import pytest
 
 from tileiras.layout import LinearLayout
 from tileiras.layout.constructors import swizzled_shared
-from tileiras.layout.matrix_descriptor import matrix_layout
+from tileiras.layout.matrix_descriptor import byte_offset, matrix_layout
 from tileiras.layout.tensor_box import LONGEST, box_layout, tensor_boxes
 from tileiras.sim.emulator.tensor_map import swizzled
 
@@ -53,6 +53,19 @@ def test_boxes_put_operands_of_warpgroups_where_their_layout_has_them(shape, k_a
     assert len(found) == shape[0] * shape[1]
     for offset, position in enumerate(map(layout.coordinates, positions(layout))):
         assert found[tuple(position)] == offset * bits // 8
+
+
+@pytest.mark.parametrize(("major", "box"), [("k", (16, 128)), ("mn", (16, 128))])
+def test_boxes_leave_out_what_an_operand_that_is_spread_does_not_have(major, box):
+    layout = matrix_layout((64, 128), 1, 8, major, spread=True)
+    contiguous = 1 if major == "k" else 0
+    boxes = tensor_boxes(layout, contiguous, 8)
+    assert boxes.box == box and [piece.offset for piece in boxes.pieces] == [0, 4096, 8192, 12288]
+    found = placed(layout, contiguous, 8)
+    assert len(found) == 64 * 128
+    assert all(byte_offset(layout, place, 8) == at for place, at in found.items())
+    assert len(tensor_boxes(layout, contiguous, 8, 4).pieces) == 4
+    assert len(tensor_boxes(layout, contiguous, 8, 8).pieces) == 8
 
 
 def positions(layout: LinearLayout) -> list[int]:

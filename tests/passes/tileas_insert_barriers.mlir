@@ -185,6 +185,28 @@ module {
     nv_tileaa.return
   }
 
+  // Agents that come when others have ended have the barriers of these.
+  // CHECK: @turn_by_turn({{.*}} nv_tileas.named_barriers = 2 : i32
+  nv_tileaa.func @turn_by_turn() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 8, numCtas = 1>, target_spec = "sm_90"} {
+    nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1] num_warps = [2] {
+      %x = arith.constant dense<1> : tensor<64x4xi32> as !rows
+      // CHECK: convert_layout {{.*}}barrier = 1, threads = 64>
+      %y = nv_tileas.convert_layout %x : !rows -> !turned
+      nv_tileas.async.pipeline.yield
+    }
+    // CHECK-NEXT: pipeline.yield
+    // CHECK-NEXT: }
+    // CHECK-NEXT: nv_tileas.barrier id = 0
+    // CHECK-NEXT: agent_switch
+    nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1] num_warps = [2] {
+      %x = arith.constant dense<1> : tensor<64x4xi32> as !rows
+      // CHECK: convert_layout {{.*}}barrier = 1, threads = 64>
+      %y = nv_tileas.convert_layout %x : !rows -> !turned
+      nv_tileas.async.pipeline.yield
+    }
+    nv_tileaa.return
+  }
+
   // Threads have written nothing that the asynchronous proxy could meet: the first fence goes, the second one stays.
   // CHECK-LABEL: @idle_fence
   nv_tileaa.func @idle_fence() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 2, numCtas = 1>, target_spec = "sm_90"} {

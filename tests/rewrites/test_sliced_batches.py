@@ -51,7 +51,7 @@ PLANS = [
 
 
 @pytest.mark.parametrize("options", PLANS, ids=lambda options: " ".join(options.values()))
-@pytest.mark.parametrize(("gpu", "tiles"), [("sm_90", (4, 64, 128, 64)), ("sm_100", (2, 128, 64, 64))])
+@pytest.mark.parametrize(("gpu", "tiles"), [("sm_90", (2, 64, 64, 64)), ("sm_100", (2, 128, 32, 64))])
 def test_under_every_plan(gpu, tiles, options):
     checked(product(tiles), gpu, **options)
 

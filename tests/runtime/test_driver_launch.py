@@ -92,6 +92,25 @@ def test_tile_blocks_that_copy_for_each_other_are_clusters_where_the_grid_is_a_m
     assert "launch grid 3 2 1 block 128 1 1 shared 0 stream 0" in stand_in.log
 
 
+def test_a_grid_of_pairs_starts_the_kernel_for_pairs(stand_in):
+    hidden = [{"name": "m", "type": "b8", "offset": 64, "size": 128,
+               "fill": "tensor_map element=f32 address=p0 dims=64 box=32"}]  # fmt: skip
+    pairs = {"name": "k$pairs", "hidden_parameters": hidden, "block": [160, 1, 1], "shared_memory": 50_000,
+             "cluster_blocks": [2, 1, 1]}  # fmt: skip
+    described = description("ptr<f32>", pairs=pairs)
+    for grid in ((4, 3), (3, 4), (2, 1)):
+        launch(PTX, "k", grid, [np.zeros(64, np.float32)], metadata=described)
+    assert [line for line in stand_in.log if line.startswith(("function", "launch", "attribute"))] == [
+        "function k$pairs", "attribute 8 = 50000",
+        "launch grid 4 3 1 block 160 1 1 shared 50000 stream 0 attribute 4: 2 1 1",
+        "function k", "launch grid 3 4 1 block 128 1 1 shared 0 stream 0",
+        "launch grid 2 1 1 block 160 1 1 shared 50000 stream 0 attribute 4: 2 1 1",
+    ]  # fmt: skip
+    assert stand_in.log.count("load ptx") == 1
+    sizes = [len(line.split()) - 1 for line in stand_in.log if line.startswith("parameters")]
+    assert sizes == [192, 8, 192], "each has its own hidden parameters"
+
+
 def test_tile_launch_has_one_thread_for_a_tile_block(stand_in):
     launch(PTX, "k", 4, [1], metadata=description("i32", shared_memory=70_000, tile_launch=True))
     assert "launch grid 4 1 1 block 1 1 1 shared 0 stream 0" in stand_in.log

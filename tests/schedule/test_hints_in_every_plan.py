@@ -108,9 +108,10 @@ def test_each_loop_runs_ahead_as_far_as_its_own_loads_ask_for(plan):
 # ---- warps and CTAs --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plan", ["none", "overlap", "boxes", "auto", "agents", "light-boxes"])
-@pytest.mark.parametrize("occupancy", [None, 2, 32])
-@pytest.mark.parametrize("warps", [1, 2, 4, 8, 16, 32])
+@pytest.mark.pairwise(
+    warps=[1, 2, 4, 8, 16, 32], occupancy=[None, 2, 32],
+    plan=["none", "overlap", "boxes", "auto", "agents", "light-boxes"],
+)  # fmt: skip
 def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan):
     """As many warps compute as the kernel says; an SM holds the CTAs that it says, with the registers that are left to
     each thread, or a remark says how many."""

@@ -8,12 +8,11 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from tests.processes import every_process
+from tests.processes import processes, until
 from tileiras.server import messages, protocol
 
 CHECKOUT = str(Path(__file__).parents[2])
@@ -32,43 +31,6 @@ cuda_tile.module @m {
   }
 }
 """
-
-_Found = TypeVar("_Found")
-
-
-def until(condition: Callable[[], _Found], what: str) -> _Found:
-    """The first true result; long enough for a machine with much else to do."""
-    limit = time.monotonic() + 300
-    while not (found := condition()):
-        assert time.monotonic() < limit, what
-        time.sleep(0.02)
-    return found
-
-
-def processes(runtime: Path) -> set[int]:
-    """The processes whose environment names this runtime directory: services, their children, and commands."""
-    found = set()
-    for process in every_process():
-        try:
-            if f"XDG_RUNTIME_DIR={runtime}".encode() in (process / "environ").read_bytes().split(b"\0"):
-                found.add(int(process.name))
-        except OSError:
-            pass
-    return found
-
-
-def children(parent: int) -> set[int]:
-    """The processes that this one has started."""
-    found = set()
-    for process in every_process():
-        try:
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == parent:
-            found.add(int(process.name))
-    return found
-
 
 class Answer(NamedTuple):
     """What a command leaves: exit code, both outputs, files with their modes."""

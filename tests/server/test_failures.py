@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from serving import CHECKOUT, Service, processes, until
+from serving import CHECKOUT, Service
 
+from tests.processes import parent, processes, until
 from tileiras.server import messages, protocol
 
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")
@@ -77,13 +78,6 @@ def test_many_first_commands_start_one_service(own_service, folder):
     number = own_service.facts()["pid"]
     # What waits for a request, and the guard, are children of the service.
     until(lambda: all(number in (n, parent(n)) for n in processes(own_service.runtime)), "a second service goes on")
-
-
-def parent(number: int) -> int:
-    try:
-        return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])

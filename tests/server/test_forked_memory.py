@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from serving import Service, until
+from serving import Service
+
+from tests.processes import children, until
 
 CHILD = """\
 import array, mmap, os, sys
-from tileiras import forked_memory
+from tileiras.server import forked_memory
 
 PAGE = mmap.PAGESIZE
 data = mmap.mmap(-1, 2048 * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -101,7 +103,7 @@ def test_pages_that_a_child_has_met_are_met_by_the_next_one(tmp_path):
 
 REPORTS = """\
 import array, mmap
-from tileiras import forked_memory
+from tileiras.server import forked_memory
 
 def ranges(*numbers):
     return array.array("Q", [place * mmap.PAGESIZE for n in numbers for place in (n, n + 1)]).tobytes()
@@ -131,10 +133,6 @@ def own_memory(number: int) -> int:
     """Bytes that a process shares with no other."""
     lines = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
-
-
-def children(number: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
 
 
 @pytest.mark.skipif(RELEASE < (5, 14), reason="the system has no MADV_POPULATE_WRITE")

@@ -72,7 +72,7 @@ def test_other_files_of_the_folders_do_not(package):
 
 
 COLLAPSED = """\
-from tileiras.forked_memory import collapse
+from tileiras.server.forked_memory import collapse
 def huge():
     with open("/proc/self/smaps_rollup") as file:
         return sum(int(line.split()[1]) for line in file if line.startswith("AnonHugePages"))

@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from serving import Service, until
+from serving import Service
 
+from tests.processes import children, until
 from tileiras.server import worker
 from tileiras.server.zygote import MORE_SPARES
 
@@ -28,10 +29,6 @@ def settled(service: Service) -> dict:
         return facts if facts["running"] == 0 and facts["waiting"] + 1 == len(children(facts["pid"])) else None
 
     return until(quiet, "a child neither waits nor ends")
-
-
-def children(number: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
 
 
 def forked(service: Service) -> int:

@@ -15,8 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 
 from invocations import INVOCATIONS, OURS, RECORDED, leave, make_inputs, normalized  # noqa: E402
-from serving import until  # noqa: E402
 
+from tests.processes import until  # noqa: E402
 from tileiras.server import request  # noqa: E402
 
 EXPECTED = json.loads(RECORDED.read_text())

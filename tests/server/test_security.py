@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from serving import Service, processes, until
+from serving import Service
 
+from tests.processes import processes, until
 from tileiras.server import protocol
 
 PTX = ("k.mlir", "--gpu-name=sm_90", "--emit=ptx", "-o", "k.ptx")

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serving import CHECKOUT, KERNEL, Answer, Service, children, processes, until
+from serving import CHECKOUT, KERNEL, Answer, Service
 
+from tests.processes import children, processes, until
 from tileiras.codegen import nvjitlink, nvjitlink_library
 from tileiras.diagnostics import CompileError
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tileiras.layout import LinearLayout
-from tileiras.requirements import admits
 from tileiras.targets import TARGETS
 from tileiras.targets.atoms.bulk_copies import BULK_COPY_ATOMS
 from tileiras.targets.atoms.described import ATOM_TABLES
 from tileiras.targets.atoms.rows import CopyAtom, Fragment, MmaAtom, Operand, ScaledMmaAtom, SharedTile, TensorTile
 from tileiras.targets.atoms.tcgen05 import COLUMNS, LANES, SCALED_TCGEN05_ATOMS, TCGEN05_ATOMS
 from tileiras.targets.atoms.wgmma import WGMMA_ATOMS
+from tileiras.targets.requirements import admits
 
 DOTS = [name for name in ATOM_TABLES if "copies" not in name]
 WARPS = {"warp": 1, "warpgroup": 4}

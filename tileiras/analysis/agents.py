@@ -89,7 +89,7 @@ def agent_warps(op: Operation, func: aa.FuncOp) -> int:
     if region is None:
         return tileas.block_warps(func)
     switch: Any = region.parent
-    return switch.warps(func.kernel_spec.num_warps)[list(switch.regions).index(region)]
+    return switch.warps_in(region)
 
 
 def _warp_errors(switch: AgentSwitchOp, counts: list[int], compute: int, budget: int) -> Iterator[Finding]:

@@ -11,9 +11,9 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.bulk_copies import TmaLoadOp
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import Pure, Value
-from tileiras.requirements import spelled
 from tileiras.targets import Target
 from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
+from tileiras.targets.requirements import spelled
 
 from .cluster_uniformity import ClusterUniformity
 from .pipes import FILLS, Finding, is_multicast, sources

@@ -33,7 +33,9 @@ class ClusterUniformity:
     cluster: what a CTA loads, no other one writes before, so that two loads from the same place give the same."""
 
     def __init__(self, func: aa.FuncOp) -> None:
-        self._of_blocks = tileas.CLUSTER_BLOCKS in func.attributes
+        self._may_be_cluster = tileas.CLUSTER_BLOCKS in func.attributes
+        """Whether tile blocks ask at run time if they are a cluster, and so may ask for what others want."""
+        self._of_blocks = self._may_be_cluster or tileas.PAIRS_OF in func.attributes
         self._known: dict[Value, bool] = {}
 
     def is_common(self, value: Value) -> bool:
@@ -79,7 +81,7 @@ class ClusterUniformity:
     def may_be_same(self, load: Any) -> bool:
         """Whether the tile blocks of a cluster, and all of them alike, can tell at run time if a load brings the same
         tile to them, and whether it may: each computes the coordinates of all."""
-        if not self._of_blocks or not self.is_common(load.view):
+        if not self._may_be_cluster or not self.is_common(load.view):
             return False
         tiles = self.loop_over_tiles(load)
         if tiles is None and not self.is_reached_together(load):
@@ -178,7 +180,7 @@ class ClusterUniformity:
     def trips_are_known(self, loop: scf.ForOp) -> bool:
         """Whether each tile block of a cluster can tell how often the others run a loop of the function's own block: it
         counts from one number to another, one by one."""
-        if not self._of_blocks or not isinstance(loop.parent_op, aa.FuncOp) or loop.unsignedCmp is not None:
+        if not self._may_be_cluster or not isinstance(loop.parent_op, aa.FuncOp) or loop.unsignedCmp is not None:
             return False
         step: Any = loop.step.defining_op
         if not isinstance(step, arith.ConstantOp) or step.value.value != 1:

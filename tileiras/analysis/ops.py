@@ -19,7 +19,6 @@ from tileiras.layout.encoding import layout_of
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes
 from tileiras.named_tuple import NamedTuple
-from tileiras.requirements import spelled
 from tileiras.targets import (
     COPY_ATOMS,
     MMA_ATOMS,
@@ -31,6 +30,7 @@ from tileiras.targets import (
     product_types,
 )
 from tileiras.targets.atoms.rows import ELECTED
+from tileiras.targets.requirements import spelled
 
 from .residence import residence_error, residence_of
 

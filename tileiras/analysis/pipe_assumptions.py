@@ -157,10 +157,8 @@ PLACE = ("tile block", "x")
 def is_place_in_cluster(op: Operation | None) -> bool:
     if not isinstance(op, aa.GetProgramIdOp) or op.axis.value != "x":
         return False
-    around: Operation | None = op
-    while around is not None and not isinstance(around, aa.FuncOp):
-        around = around.parent_op
-    return around is not None and tileas.CLUSTER_BLOCKS in around.attributes
+    func = aa.function_of(op)
+    return func is not None and tileas.CLUSTER_BLOCKS in func.attributes
 
 
 def _nesting(op: Operation) -> int:
@@ -209,6 +207,8 @@ class Decisive:
                     pending += _controls(op)
                 elif isinstance(op, ProducerAcquireOp) and op.together is not None:
                     pending.append(op.together)
+                elif isinstance(op, IncIterOp) and op.by is not None:
+                    pending.append(op.by)
         while pending:
             value = pending.pop()
             if value not in self.values:

@@ -141,6 +141,9 @@ def _check(programs: list[Block], decisive: Decisive, assumption: Assumption, us
     """
     shared = {pipe for pipe in uses.pipes if pipe.ctas is not None}
     if shared and len(shared) < len(uses.pipes):
+        if any(pipe.by_turns is not None for pipe in shared):
+            # An agent that takes turns is in the round of its iterator because it waits for its turn.
+            shared |= {pipe for pipe in uses.pipes if not pipe.buffers}
         return _check_ctas(programs, decisive, assumption, uses, 1) or _check_ctas(
             programs, decisive, assumption, uses, CTAS, shared
         )
@@ -151,7 +154,7 @@ def _check_ctas(
     programs: list[Block], decisive: Decisive, assumption: Assumption, uses: PipeUses, ctas: int,
     only: set[CreatePipelineOp] | None = None,
 ) -> Finding | None:  # fmt: skip
-    """What is wrong with so many CTAs; `only`: with what their agents do to these pipes."""
+    """What the model finds of so many CTAs; `only`: of the events of these pipes."""
     try:
         runs = [
             Run(program, number, decisive, assumption, part, cta)
@@ -166,7 +169,7 @@ def _check_ctas(
             return run.wrong
         if only is not None:
             run.events = [event for event in run.events if event.where[0] in only]
-    return _explore(runs, uses)
+    return _taken_twice(runs) or _explore(runs, uses)
 
 
 # ---- all orders ------------------------------------------------------------------------------------------------------
@@ -216,9 +219,29 @@ def _needed(event: Event, uses: PipeUses, ctas: range) -> int:
     if isinstance(event.where[0], CreatePipelineOp):
         pipe, _, side, _ = event.where
         if side == "empty":
-            return max(1, len(uses.draining(pipe)))
+            return _readers(pipe, uses)
         return len(ctas) if _is_of_all(event.where) else 1
     return event.where[1]
+
+
+def _readers(pipe: CreatePipelineOp, uses: PipeUses) -> int:
+    """Agents that drain each stage."""
+    return 1 if pipe.by_turns is not None else max(1, len(uses.draining(pipe)))
+
+
+def _taken_twice(runs: list[Run]) -> Finding | None:
+    """A stage that an agent takes, of a pipe whose agents take turns, and another one has taken in the same round."""
+    taken: dict[Any, Run] = {}
+    for run in runs:
+        for event in run.events:
+            pipe = event.where[0]
+            if event.what == "arrive" or not isinstance(pipe, CreatePipelineOp) or pipe.by_turns is None:
+                continue
+            other = taken.setdefault((event.where, event.turn, run.cta), run)
+            if other is not run:
+                does = "drains" if event.where[2] == "full" else "fills"
+                return event.op, f"{does} stage {event.where[1]} in a round in which agent {other.number} does"
+    return None
 
 
 def _canonical(state: tuple[int, ...], ctas: int) -> tuple[int, ...]:
@@ -335,7 +358,7 @@ def _left_over(counts: _Counts, runs: list[Run], state: tuple[int, ...], uses: P
             if event.what == "arrive" and isinstance(event.where[0], CreatePipelineOp):
                 pipe, stage, side, _ = event.where
                 asynchronous = side == "full" and protocol_of(pipe).is_asynchronous
-                readers = max(1, len(uses.draining(pipe)))
+                readers = _readers(pipe, uses)
                 phases = counts.phases(event.where, run.cta, state)
                 if asynchronous and phases * readers > waits.get((event.where, run.cta), 0):
                     return event.op, f"leaves copies into stage {stage} in flight when the agents end"

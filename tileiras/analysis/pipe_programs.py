@@ -85,10 +85,14 @@ class Event(NamedTuple):
 
 
 class PipeIterator(NamedTuple):
-    """What an iterator holds: the stage, and the parity of the rounds before."""
+    """Where an iterator is: the stage, and the number of rounds before, of which it holds the parity."""
 
     stage: int
-    parity: int
+    rounds: int
+
+    @property
+    def parity(self) -> int:
+        return self.rounds & 1
 
 
 class TooLong(Exception):
@@ -226,7 +230,7 @@ class Run:
 
     def _following(self, op: IncIterOp) -> PipeIterator:
         pipe: Any = pipe_of(op.iterator)
-        return _next_stage(self._iterator(op.iterator), pipe)
+        return _stages_on(self._iterator(op.iterator), pipe, 1 if op.by is None else self._number(op.by))
 
     def _iterator(self, value: Value) -> PipeIterator:
         """What an iterator holds, which may come from outside of the agents."""
@@ -259,7 +263,8 @@ class Run:
         group = self._group(op, pipe)
         where = pipe, at.stage, side, (self._lives.get(pipe, 0), group)
         # The producer's first round waits for the phase before the first one, which counts as complete.
-        turn = self._turn(("wait", where)) - produces
+        # Of stages that agents take by turns, its iterator alone says which one an agent means.
+        turn = (self._turn(("wait", where)) if pipe.by_turns is None else at.rounds) - produces
         if getattr(op, "fresh", None) is None:
             what: What = "wait" if getattr(op, "known", None) is None else "know"
             self._emit(Event(op, what, where, at.parity ^ produces, turn, self._share_of(pipe)))
@@ -319,7 +324,7 @@ class Run:
             # Who drains the pipe waits for what it has had given back itself.
             rounds = self._turns.get(("wait", where), self._turns.get(("give back", where), 0))
             self._emit(Event(op, "wait", where, at.parity ^ 1, rounds - 1))
-            at = _next_stage(at, pipe)
+            at = _stages_on(at, pipe, 1)
 
     def _destroy(self, op: DestroyPipelineOp) -> None:
         """What was waited for last need not be released."""
@@ -377,6 +382,8 @@ _RULES: dict[type[Operation], Callable[..., None]] = {
 }  # fmt: skip
 
 
-def _next_stage(at: PipeIterator, pipe: CreatePipelineOp) -> PipeIterator:
-    last = at.stage + 1 == pipe.num_stages.value
-    return PipeIterator(0, at.parity ^ 1) if last else PipeIterator(at.stage + 1, at.parity)
+def _stages_on(at: PipeIterator, pipe: CreatePipelineOp, count: int) -> PipeIterator:
+    if count < 0:
+        raise Impossible
+    rounds, stage = divmod(at.stage + count, pipe.num_stages.value)
+    return PipeIterator(stage, at.rounds + rounds)

@@ -12,7 +12,7 @@ from tileiras.analysis.dots_in_flight import kind_of_readers
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.dialects.nv_tileaa import FuncOp
+from tileiras.dialects.nv_tileaa import function_of
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.bulk_copies import (
@@ -48,7 +48,6 @@ from tileiras.dialects.nv_tileas.tensor_memory import allocation_of
 from tileiras.ir import Operation, Region, TensorType, Terminator, Type, Value
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.tensor_box import tensor_boxes
-from tileiras.requirements import spelled
 from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import (
     MOST_TRANSACTION_BYTES,
@@ -58,6 +57,7 @@ from tileiras.targets.pipe_protocol import (
     WARPGROUPS,
     PipeProtocol,
 )
+from tileiras.targets.requirements import spelled
 from tileiras.targets.sm import WARPGROUP
 
 Finding = tuple[Operation, str]
@@ -138,6 +138,18 @@ def is_held_by_dots(read: Operation) -> bool:
         if released and isinstance(current, tileas.DOTS):
             return False
         released = released or isinstance(current, ConsumerReleaseOp)
+        current = current.next
+    return True
+
+
+def is_held_until(read: tileas.CopyOp, user: Operation) -> bool:
+    """Whether no stage of the pipe that an operation reads a tile of is released before another one, which stands
+    behind it in its block."""
+    current = read.next
+    while current is not None and current is not user:
+        for op in current.walk():
+            if isinstance(op, ConsumerReleaseOp) and read.buffer in getattr(pipe_of(op.token), "buffers", ()):
+                return False
         current = current.next
     return True
 
@@ -223,11 +235,29 @@ def _ends_errors(pipe: CreatePipelineOp, uses: PipeUses, func: Operation) -> Ite
         yield pipe, "is a pipe that an agent waits for and none fills"
     if filling and not draining:
         yield pipe, "is a pipe that an agent fills and none drains"
-    if len(filling) > 1:
+    if pipe.by_turns is None and len(filling) > 1:
         yield pipe, "is a pipe that two agents fill"
+    if pipe.by_turns is not None:
+        yield from _turns_errors(pipe, filling, draining, uses)
     switches = {None if agent is None else agent.parent for agent in (*filling, *draining)}
     if len(switches) > 1:
         yield pipe, "is a pipe between agents that do not run beside each other"
+
+
+def _turns_errors(
+    pipe: CreatePipelineOp, filling: list[Region | None], draining: list[Region | None], uses: PipeUses
+) -> Iterator[Finding]:
+    """Whether agents that take turns at the stages of a pipe arrive alike, and each phase is waited for."""
+    for agents, do in ((filling, "fill"), (draining, "drain")):
+        operations = {agent: op for op in uses.pipes[pipe] if (agent := agent_of(op)) in agents}
+        counts = sorted({_warps_around(op) for op in operations.values()})
+        if len(counts) > 1:
+            yield pipe, f"is a pipe that agents {do} by turns, of {' and '.join(map(str, counts))} warps"
+    if not protocol_of(pipe).is_in_tensor_memory and not any(
+        isinstance(user, ProducerTailOp) for user in pipe.producer.users
+    ):
+        return
+    yield pipe, "is a pipe whose agents cannot take turns: it is in tensor memory, or waited for at the end"
 
 
 def _tail_errors(pipe: CreatePipelineOp, operations: list[Any], uses: PipeUses) -> Iterator[Finding]:
@@ -269,13 +299,11 @@ _BY_GROUP = (ProducerAcquireOp, ProducerCommitOp, ConsumerWaitOp, ConsumerReleas
 
 def _warps_around(op: Operation) -> int:
     """The warps of the agent that an operation is in; while nobody has said how many it has, those of the kernel."""
-    switch = op
-    while not isinstance(switch, AgentSwitchOp):
-        if switch.parent_op is None or isinstance(switch, FuncOp):
-            return switch.kernel_spec.num_warps if isinstance(switch, FuncOp) else 0
-        switch = switch.parent_op
-    func: Any = switch.parent_op
-    return switch.warps(func.kernel_spec.num_warps)[list(switch.regions).index(agent_of(op))]
+    region, func = agent_of(op), function_of(op)
+    if region is not None:
+        switch: Any = region.parent
+        return switch.warps_in(region)
+    return 0 if func is None else func.kernel_spec.num_warps
 
 
 def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> Iterator[Finding]:

@@ -143,6 +143,10 @@ def launch_error(func: Any, gpu: Target) -> str:
     ctas = tileas.number_of(func, tileas.CLUSTER_CTAS)
     if ctas is not None and ctas not in (1, spec.num_ctas):
         return f"has {ctas} CTAs in a cluster, and {spec.num_ctas or 1} in a tile block"
+    if tileas.PAIRS_OF in func.attributes and (spec.num_ctas or 1) > 1:
+        return f"is launched for pairs of tile blocks, each of which has {spec.num_ctas} CTAs"
+    if tileas.PAIRS_OF in func.attributes and not gpu.has("cluster"):
+        return f"is launched for pairs of tile blocks, in clusters, which {gpu.name} does not have"
     if ctas is not None and ctas > 1 and not gpu.has("cluster"):
         return f"has {ctas} CTAs in a cluster, which {gpu.name} does not have"
     return ""

@@ -40,8 +40,8 @@ class Synchronization(BarrierTimes):
         """Where they do before one uses mbarriers of another, behind the barriers of `places`."""
         self.exchanging: list[Operation] = []
         """The operations with scratch areas."""
-        self.agents: list[tuple[Synchronization, int]] = []
-        """Those of the agents inside, and how many warps each has."""
+        self.agents: list[tuple[Synchronization, int, Operation]] = []
+        """Those of the agents inside, how many warps each has, and the operation that divides them."""
         self._func = func
         self._num_warps = num_warps
         self._buffers: dict[Value, Range] = {}
@@ -143,7 +143,7 @@ class Synchronization(BarrierTimes):
                 agent._buffers[buffer] = inner = agent.new_range(outer.start, outer.end)
                 inner.piped = outer.piped
             agent.block(region.block)
-            self.agents.append((agent, count))
+            self.agents.append((agent, count, switch))
         if is_followed(switch):
             self.wait(Place(switch.next), switch)
 

@@ -65,10 +65,8 @@ def follows_strong(token: Value | None) -> bool:
 
 def _is_of_cluster(op: Operation) -> bool:
     """Whether CTAs beside an operation's own may do what its tile block does, or copy for it."""
-    around: Operation | None = op
-    while around is not None and not isinstance(around, aa.FuncOp):
-        around = around.parent_op
-    return around is None or tileas.cluster_size(around) > 1
+    func = aa.function_of(op)
+    return func is None or tileas.cluster_size(func) > 1
 
 
 def _is_unordered(access: Any) -> bool:

@@ -47,7 +47,8 @@ def tensor_dot_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | Scaled
         return wrong
     if isinstance(atom.a, TensorTile):
         return _a_error(op) or _operand_error("B", op.b.type, 0)
-    return _operand_error("A", op.a.type, 1) or _operand_error("B", op.b.type, 0)
+    spread = atom.is_spread and not exchanged, atom.is_spread and exchanged
+    return _operand_error("A", op.a.type, 1, spread[0]) or _operand_error("B", op.b.type, 0, spread[1])
 
 
 def _scales_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMmaAtom) -> str:
@@ -57,13 +58,13 @@ def _scales_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMma
         return f"atom '{atom.name}' {'takes no' if scales else 'takes'} block scales"
     if not isinstance(atom, ScaledMmaAtom):
         return ""
-    runs = op.b.type.shape[0] // atom.block
+    runs, exchanged = op.b.type.shape[0] // atom.block, getattr(op, "exchanged", None) is not None
     for what, value, along in (("A", scales[0], 1), ("B", scales[1], 0)):
         given = element_name(value.type.element_type)
         if given != atom.scale_type or value.type.shape[along] != runs:
             return f"atom '{atom.name}' takes a scale of {atom.scale_type} for {atom.block} factors"
         count = value.type.shape[1 - along]
-        wanted = scale_layout(count, runs)
+        wanted = scale_layout(count, runs, atom.is_spread and exchanged == (what == "B"))
         if layout_of(value.type) != (wanted if along else wanted.permute((1, 0))):
             return f"scales of {what} do not lie as copies to tensor memory take them"
     return ""
@@ -85,10 +86,10 @@ def _is_there(given: LinearLayout, wanted: LinearLayout, element_bits: int) -> b
     return given == wanted if given.dims == wanted.dims else access_of(wanted, given, element_bits) is not None
 
 
-def _operand_error(what: str, type: TensorType, k_axis: int) -> str:
+def _operand_error(what: str, type: TensorType, k_axis: int, spread: bool = False) -> str:
     if not is_in_shared(type):
         return f"{what} is not in shared memory"
-    if describe(layout_of(type), k_axis, type.element_type.width) is None:
+    if describe(layout_of(type), k_axis, type.element_type.width, spread) is None:
         return f"no matrix descriptor describes the layout of {what}"
     return ""
 

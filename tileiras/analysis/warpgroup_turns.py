@@ -33,10 +33,7 @@ class Meeting(NamedTuple):
 def warps_of(program: Block) -> int:
     """The warps of an agent; of the kernel itself one, whose barriers nobody else comes to."""
     switch: Any = program.parent_op
-    if not isinstance(switch, AgentSwitchOp):
-        return 1
-    func: Any = switch.parent_op
-    return switch.warps(func.kernel_spec.num_warps)[list(switch.regions).index(program.parent)]
+    return switch.warps_in(program.parent) if isinstance(switch, AgentSwitchOp) else 1
 
 
 def parts_of(program: Block) -> int:
@@ -47,7 +44,7 @@ def parts_of(program: Block) -> int:
 
 
 def _is_by_groups(op: Any) -> bool:
-    """Whether each warpgroup waits for a stage that it hands on by itself."""
+    """Whether each warpgroup of the agent waits for a stage, and commits or releases it, by itself."""
     if op.name not in (names.CONSUMER_WAIT, names.PRODUCER_ACQUIRE) or op.group is not None:
         return False
     from .pipes import pipe_of

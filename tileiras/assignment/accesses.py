@@ -91,7 +91,7 @@ def _shared_by_cluster(func: aa.FuncOp, target: Target) -> Callable[[Operation],
 
     if tileas.cluster_size(func) == 1 or not target.meets(BULK_COPY_ATOMS[BOX_MULTICAST].requires):
         return lambda load: False
-    of_blocks = tileas.CLUSTER_BLOCKS in func.attributes
+    of_blocks = tileas.CLUSTER_BLOCKS in func.attributes or tileas.PAIRS_OF in func.attributes
     if not of_blocks and not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
         return lambda load: False  # one of them does all of it
     values = ClusterUniformity(func)

@@ -60,14 +60,16 @@ def pair_dots(
     engine: DiagnosticEngine | None = None,
     tensor_maps: str = "none",
     agents: bool = False,
-) -> None:
+) -> bool:
     """Makes the dots into tensor memory of a function of nv_tileas, which have their atoms, dots of pairs of CTAs, in
     place; a remark says so, or why not.  `tensor_maps`: who makes tensor maps, "host", "device", or "none"; `agents`:
-    whether warps may run programs of their own."""
+    whether warps may run programs of their own.  Says whether they are dots of pairs."""
     ranks: list[Any] = [op for op in func.walk() if isinstance(op, tileas.GetCtaRankOp)]
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op)]
-    if not ranks or not dots or func.kernel_spec.num_ctas % PAIR:
-        return
+    if tileas.PAIRS_OF in func.attributes and dots:
+        ranks = [Builder.at_start(func.body.blocks[0]).insert(tileas.GetCtaRankOp(result=i32))]
+    elif not ranks or not dots or func.kernel_spec.num_ctas % PAIR:
+        return False
     uniformity, facts = ClusterUniformity(func), DivisibilityAnalysis(func)
     try:
         for dot in dots:
@@ -77,7 +79,7 @@ def pair_dots(
     except _Refusal as error:
         if engine is not None:
             engine.remark(dot.location, f"each CTA multiplies by itself: {error}")
-        return
+        return False
     behind = Builder.after(ranks[0])
     behind.location = ranks[0].location
     half = binary(behind, arith.AndIOp, ranks[0].results[0], integer(behind, PAIR - 1))
@@ -87,6 +89,7 @@ def pair_dots(
         if engine is not None:
             engine.remark(dot.location, "two CTAs multiply together, each with half of B's columns")
         _join(dot, half, halves, target)
+    return True
 
 
 # ---- whether it can be -----------------------------------------------------------------------------------------------
@@ -114,7 +117,7 @@ def _atom_of(dot: Any, target: Target) -> MmaAtom | ScaledMmaAtom | None:
     rows, columns = dot.c.type.shape
     if isinstance(dot, tileas.BlockScaledMmaOp):
         types = [element_name(value.type.element_type) for value in (dot.a, dot.b, dot.scale_a)]
-        return find_scaled_tensor_atom(target, *types, dot.block, columns, pair=True)
+        return find_scaled_tensor_atom(target, *types, dot.block, PAIR * LANES, columns, pair=True)
     return find_pair_atom(target, *product_types(dot), min(rows, LANES), columns)
 
 

@@ -98,6 +98,14 @@ class DotPlans:
         """Has warps execute a dot by themselves."""
         self._plans[op] = self._make_plain(op)._replace(reason=reason)
 
+    def keep_a_in_shared(self, op: aa.Dot) -> None:
+        """Has a dot into tensor memory read A in shared memory, though threads might store it in tensor memory."""
+        from .tensor_dots import TensorDots
+
+        assert isinstance(self._asynchronous, TensorDots), "it is into tensor memory"
+        self._asynchronous.keep_a_in_shared(op)
+        self._plans.pop(op, None)
+
     def plan(self, op: aa.Dot) -> DotPlan:
         found = self._plans.get(op)
         if found is None:

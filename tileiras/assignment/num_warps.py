@@ -6,10 +6,11 @@ from math import prod
 
 from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import TensorType
+from tileiras.dialects import scf
+from tileiras.ir import Operation, TensorType
 from tileiras.remarks import Remark
 from tileiras.targets import Target
-from tileiras.targets.sm import WARPGROUP
+from tileiras.targets.sm import WARP_SIZE, WARPGROUP
 
 # Elements of the largest tile that a thread should hold: enough for 16-byte accesses and some instruction-level
 # parallelism, few enough that several tiles fit in registers.
@@ -26,6 +27,15 @@ OPERANDS_PER_THREAD = 128
 # convolution of 128x32 gathered elements a step takes 22.6 us on H200 with 16, and 33.9 with 32 (sim.estimate).
 GATHERED_PER_THREAD = 16
 
+ACCUMULATORS_OF_TURN = 128
+"""Registers of a thread for the accumulators of a tile that one of two warpgroups has for itself: beside those of the
+other, and a warpgroup that loads and stores, it has 232 in all."""
+
+EPILOGUE_OF_TURN = 4
+"""Operations on each element of a tile behind its products from which on this is so: of f16 matrices of 4096x512 and
+512x4096, tiles of 128x128x64, a product with a bias and gelu takes 42.7 us on H200 with two such agents, and 59.9 with
+one of eight warps; without them, where L2 bounds both, 38.0 and 37.6 (sim.estimate)."""
+
 MAX_WARPS = 8
 
 
@@ -34,8 +44,9 @@ ROWS_PER_THREAD = 128
 then exchange nothing for its maximum and its sum, and two CTAs of them fill the registers of an SM."""
 
 
-def choose_num_warps(func: aa.FuncOp, target: Target) -> int:
-    """A power of two from 1 to 8, from the tiles that the function loads, stores, reduces and multiplies.
+def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> int:
+    """A power of two from 1 to 8, from the tiles that the function loads, stores, reduces and multiplies.  `in_turn`:
+    two agents of so many warps may take tiles by turns.
 
     >>> choose_num_warps(vector_add_of_1024_elements, sm_90)   # doctest: +SKIP
     4
@@ -52,7 +63,9 @@ def choose_num_warps(func: aa.FuncOp, target: Target) -> int:
         least = max(min(4, accumulators // 256), largest // (32 * OPERANDS_PER_THREAD))
         least = max(least, _gathered(func) // (32 * GATHERED_PER_THREAD))
         chosen = _warps(accumulators, ACCUMULATORS_PER_THREAD, least)
-        return min(chosen, WARPGROUP) if chosen > WARPGROUP and _threads_have_rows(func, target) else chosen
+        if chosen > WARPGROUP and (_threads_have_rows(func, target) or in_turn and _takes_turns(func, target)):
+            return WARPGROUP
+        return chosen
     return _warps(largest, ELEMENTS_PER_THREAD)
 
 
@@ -85,15 +98,51 @@ def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
     )
 
 
+def _takes_turns(func: aa.FuncOp, target: Target) -> bool:
+    """Whether one warpgroup holds the accumulators of a tile, in loops over tiles of which another one could take every
+    other: one product of warpgroups in a loop in a loop, of tiles that are loaded as a whole.
+
+    A CTA then computes one tile under the products of the next one (`schedule/ping_pong_plan.py`).
+    """
+    if not target.has("wgmma") or (func.kernel_spec.occupancy or 1) > 1:
+        return False
+    dots = [op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp))]
+    if len(dots) != 1 or not isinstance(dots[0], aa.DotOp):
+        return False
+    (dot,) = dots
+    loops = list(scf.loops_around(dot))
+    if len(loops) != 2 or not all(isinstance(loop, scf.ForOp) for loop in loops):
+        return False
+    epilogue = [op for op in loops[1].body.block.operations if _is_computed(op, dot.result.type.num_elements)]
+    whole = all(isinstance(value.defining_op, aa.TiledLoadOp) for value in (dot.a, dot.b))
+    words = dot.result.type.num_elements * dot.result.type.element_type.width // 32
+    fits = words <= ACCUMULATORS_OF_TURN * WARPGROUP * WARP_SIZE
+    return whole and fits and len(epilogue) >= EPILOGUE_OF_TURN
+
+
+def _is_computed(op: Operation, elements: int) -> bool:
+    """Whether threads compute each element of a tile of so many."""
+    if op.regions or not op.operands or isinstance(op, _NOT_COMPUTED):
+        return False
+    types = [value.type for value in op.results]
+    return any(isinstance(type, TensorType) and type.num_elements == elements for type in types)
+
+
+_NOT_COMPUTED = (aa.TiledLoadOp, aa.LoadOp, aa.SplatOp, aa.BroadcastOp, aa.ViewOp)
+
+
 def _warps(elements: int, per_thread: int, least: int = 1) -> int:
     wanted = max(least, elements // (32 * per_thread))
     return min(MAX_WARPS, 1 << (wanted.bit_length() - 1)) if wanted > 1 else 1
 
 
-def assign_num_warps(func: aa.FuncOp, asked: int, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Writes the number of warps into `kernel_spec`: `asked` unless that is 0, the kernel's own, or the one chosen."""
+def assign_num_warps(
+    func: aa.FuncOp, asked: int, target: Target, engine: DiagnosticEngine | None = None, in_turn: bool = False
+) -> None:
+    """Writes the number of warps into `kernel_spec`: `asked` unless that is 0, the kernel's own, or the one chosen;
+    `in_turn` as `choose_num_warps` has it."""
     spec = func.kernel_spec
-    warps = asked or spec.num_warps or choose_num_warps(func, target)
+    warps = asked or spec.num_warps or choose_num_warps(func, target, in_turn)
     if engine is not None and engine.remarks:
         reason = "as an option says" if asked else "as the kernel says" if spec.num_warps else "chosen from its tiles"
         engine.emit(

@@ -13,7 +13,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.accumulators import continues
-from tileiras.layout.tensor_memory import COLUMNS, LANES, LEAST_COLUMNS, scale_columns
+from tileiras.layout.tensor_memory import COLUMNS, LANES, LEAST_COLUMNS, scale_columns, scale_places
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import Target, mma_atom
 
@@ -47,6 +47,7 @@ def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
     spec = func.kernel_spec
     func.attributes["kernel_spec"] = spec.with_occupancy(1)
     plans = DotPlans(target, spec.num_warps, func)
+    _leave_what_exceeds(COLUMNS // asked, dots, plans, func, only_a=True)
     needed = _leave_what_exceeds(COLUMNS, dots, plans, func)
     # A CTA allocates a power of two.
     ctas = min(asked, COLUMNS // max(LEAST_COLUMNS, 1 << max(needed - 1, 0).bit_length()))
@@ -56,8 +57,11 @@ def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
         engine.remark(func.location, message)
 
 
-def _leave_what_exceeds(limit: int, dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> int:
-    """Leaves dots to warps until the others take no more columns at a time than `limit`; how many that are."""
+def _leave_what_exceeds(
+    limit: int, dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp, only_a: bool = False
+) -> int:
+    """Has dots read in shared memory what threads store for them, and leaves others to warps unless `only_a`, until
+    all take no more columns at a time than `limit`; how many that are."""
     block = func.body.blocks[0]
     places = {op: number for number, op in enumerate(block.operations)}
     held = [_held(op, plans, block, places) for op in dots if _is_into(op, plans)]
@@ -65,6 +69,13 @@ def _leave_what_exceeds(limit: int, dots: Sequence[aa.Dot], plans: DotPlans, fun
         group = max((_beside(each, held) for each in held), key=_sum)
         needed = _sum(group)
         if needed <= limit:
+            return needed
+        movable = next((each for each in group if _has_own_a(each.dot, plans)), None)
+        if movable is not None:
+            plans.keep_a_in_shared(movable.dot)
+            held[held.index(movable)] = _held(movable.dot, plans, block, places)
+            continue
+        if only_a:
             return needed
         largest = max(group, key=lambda each: each.columns)
         reason = f"{needed} columns of accumulators do not fit into the {limit} of tensor memory"
@@ -107,13 +118,19 @@ def _end(op: aa.Dot, outer: Operation, plans: DotPlans, block: Block, places: di
 def _beside_accumulator(op: aa.Dot, plans: DotPlans) -> int:
     """Columns of scales, and of an A that cannot have those of what it is computed of."""
     if isinstance(op, aa.BlockScaledMmaOp):
-        runs = op.scale_a.type.shape[1]
-        return 2 * sum(scale_columns(count, runs) for count in op.c.type.shape)
+        plan, runs = plans.plan(op), op.scale_a.type.shape[1]
+        counts = scale_places(op.c.type.shape, mma_atom(plan.atom).is_spread, plan.exchanged)
+        return 2 * sum(scale_columns(count, runs) for count in counts)
     if not plans.plan(op).atom.endswith("_ts"):
         return 0
     source = source_dot(op.a)
     shares = source is not None and plans.plan(source).atom.startswith("tcgen05_")
     return 0 if shares else operand_columns(op.a.type)
+
+
+def _has_own_a(op: aa.Dot, plans: DotPlans) -> bool:
+    """Whether A has columns that it could do without: it is not what another dot left there."""
+    return plans.plan(op).atom.endswith("_ts") and source_dot(op.a) is None
 
 
 def _first_use(value: Value, block: Block, places: dict[Operation, int]) -> int:

@@ -1,7 +1,8 @@
 """Which dots tcgen05.mma can execute, and where their operands and accumulators lie.
 
 A and B lie in shared memory, in layouts that a matrix descriptor describes, and the accumulator in tensor memory, as
-does an A that is computed of another dot's accumulator: its elements stay in their lanes.
+does an A of 16-bit elements that is computed of another dot's accumulator, whose elements stay in their lanes, or in
+each iteration of a loop: it takes no bandwidth of shared memory then, which bounds such loops.
 Where threads use a result, they have it in the registers that a load from there gives: that is the layout which the
 rest of the function sees.
 """
@@ -9,6 +10,7 @@ rest of the function sees.
 from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
 from tileiras.ir import TensorType, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.matrix_descriptor import matrix_layout
@@ -22,6 +24,7 @@ from tileiras.layout.tensor_memory import (
     operand_layout,
     scale_columns,
     scale_layout,
+    scale_places,
 )
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import (
@@ -70,6 +73,11 @@ class TensorDots:
         self._num_warps = num_warps
         self._columns = COLUMNS // occupancy
         self._origins = origins
+        self._in_shared: set[aa.Dot] = set()
+
+    def keep_a_in_shared(self, op: aa.Dot) -> None:
+        """Has a dot read A in shared memory from now on."""
+        self._in_shared.add(op)
 
     def plan(self, op: aa.Dot, why: list[str]) -> TensorPlan | None:
         """How tcgen05.mma multiplies a dot; None, with the reason in `why`, when it cannot."""
@@ -120,9 +128,8 @@ class TensorDots:
         """How it multiplies with scales, which copies bring to tensor memory: a word for four runs of K, a column for
         32 rows."""
         (m, n), runs = op.c.type.shape, op.scale_a.type.shape[-1]
-        exchanged = m < LANES
-        if max(m, n) < LANES or min(m, n) < LEAST_COLUMNS[LANES]:
-            least = f"{LANES} rows and {LEAST_COLUMNS[LANES]} columns"
+        if _scaled_shape(m, n) is None:
+            least = f"{HALF} rows and {LEAST_COLUMNS[LANES]} columns"
             why.append(f"tcgen05.mma with block scales has {least} at least, the dot {m} x {n}")
             return None
         atom = _scaled_atom(self._target, op)
@@ -134,13 +141,15 @@ class TensorDots:
         if op.a.type.shape[1] % atom.shape[2]:
             why.append(f"K of {op.a.type.shape[1]} is less than the {atom.shape[2]} of tcgen05.mma")
             return None
+        exchanged, spread = _is_exchanged(m, n), atom.is_spread
         # A loop has those of two iterations.
-        columns = 2 * sum(scale_columns(count, runs) for count in (m, n))
-        accumulator = self._accumulator(op.c.type, LANES, exchanged, why, columns)
+        columns = 2 * sum(scale_columns(count, runs) for count in scale_places((m, n), spread, exchanged))
+        accumulator = self._accumulator(op.c.type, atom.cta_rows, exchanged, why, columns)
         operands = self._operands(op, atom, exchanged, why)
         if accumulator is None or operands is None:
             return None
-        scales = scale_layout(m, runs), scale_layout(n, runs).permute((1, 0))
+        of_a, of_b = scale_layout(m, runs, spread and not exchanged), scale_layout(n, runs, spread and exchanged)
+        scales = of_a, of_b.permute((1, 0))
         return TensorPlan(atom, *operands, accumulator, exchanged, scales)
 
     def _accumulator(
@@ -161,12 +170,20 @@ class TensorDots:
 
     def _a_in_tensor_memory(self, op: aa.DotOp, atom: MmaAtom) -> LinearLayout | None:
         """The registers from which A goes to tensor memory, where another dot's result is what it is computed of and
-        is in the same threads; None where it goes to shared memory."""
+        is in the same threads, or it is computed in each iteration; None where it goes to shared memory."""
         a = op.a
-        if source_dot(a) is None or operand_columns(a.type) > self._columns:
+        if source_dot(a) is None and not self._is_computed_in_loop(op) or operand_columns(a.type) > self._columns:
             return None
         bits = a.type.element_type.width
         return fragment_layout(operand_layout(a.type.shape, bits), self._num_warps, bits, halves=True)
+
+    def _is_computed_in_loop(self, op: aa.DotOp) -> bool:
+        """Whether A is made in the iteration that multiplies it, and of no copied tile."""
+        made = op.a.defining_op
+        if op in self._in_shared or not isinstance(op.parent_op, scf.ForOp) or made is None:
+            return False
+        origin = self._origins.of(op.a)
+        return made.parent is op.parent and (origin is None or not origin.copied)
 
     def _operands(
         self, op: aa.Dot, atom: MmaAtom | ScaledMmaAtom, exchanged: bool, why: list[str]
@@ -184,34 +201,47 @@ class TensorDots:
         assert isinstance(atom.b, SharedTile), "operands are in shared memory"
         origin = self._origins.of(value)
         # Elements of four bits lie along K; others are rearranged on their way.
-        along = major(origin, k_axis, atom.b.majors) or "k"
+        along, spread = major(origin, k_axis, atom.b.majors) or "k", atom.is_spread and not is_b
         if along == "mn" and bits == 8 and is_b and atom.shape[1] < LEAST_COLUMNS[LANES]:
             why.append("tcgen05.mma takes 16 columns at least of elements of 8 bits that are not along K")
             return None
         try:
-            return matrix_layout(value.type.shape, k_axis, bits, along)
+            return matrix_layout(value.type.shape, k_axis, bits, along, spread)
         except ValueError as error:
             if along == "k" or origin is None or origin.copied:
                 why.append(str(error))
                 return None
             # It goes through registers, from where its elements can go anywhere.
-            return matrix_layout(value.type.shape, k_axis, bits, "k")
+            return matrix_layout(value.type.shape, k_axis, bits, "k", spread)
 
 
 def takes_scales(target: Target, op: aa.BlockScaledMmaOp) -> bool:
     """Whether tcgen05.mma multiplies a dot with its scales, or each matrix of a batch, perhaps a part of it at a
     time."""
-    m, n = op.c.type.shape[-2:]
-    if max(m, n) < LANES or min(m, n) < LEAST_COLUMNS[LANES]:
-        return False
     atom = _scaled_atom(target, op)
     return atom is not None and op.a.type.shape[-1] % atom.shape[2] == 0
 
 
 def _scaled_atom(target: Target, op: aa.BlockScaledMmaOp) -> ScaledMmaAtom | None:
-    """The instruction for a dot, or for its transpose where it has fewer rows than that takes."""
+    """The instruction for a dot, or for its transpose where that has more rows."""
     m, n = op.c.type.shape[-2:]
+    shape = _scaled_shape(m, n)
+    if shape is None:
+        return None
     a, b, scale = (element_name(v.type.element_type) for v in (op.a, op.b, op.scale_a))
-    if m < LANES:
-        a, b, n = b, a, m
-    return find_scaled_tensor_atom(target, a, b, scale, op.block, min(n, MOST_COLUMNS))
+    if _is_exchanged(m, n):
+        a, b = b, a
+    return find_scaled_tensor_atom(target, a, b, scale, op.block, *shape)
+
+
+def _is_exchanged(m: int, n: int) -> bool:
+    """Whether a dot with scales is multiplied as its transpose, which has rows enough for whole instructions, or more
+    of them."""
+    return m < LANES and m < n
+
+
+def _scaled_shape(m: int, n: int) -> tuple[int, int] | None:
+    """Rows and columns of the instruction for a dot with scales; None for one that is too small."""
+    if _is_exchanged(m, n):
+        m, n = n, m
+    return (min(m, LANES), min(n, MOST_COLUMNS)) if m >= HALF and n >= LEAST_COLUMNS[LANES] else None

@@ -130,7 +130,7 @@ def default_session() -> Session:
 
 
 def _close_sessions() -> None:
-    """Whoever asks next may have another store of that name."""
+    """The next command may find another store at the same path."""
     for session in _sessions.values():
         session.store.close()
     _sessions.clear()

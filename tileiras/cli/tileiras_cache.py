@@ -98,7 +98,7 @@ def _maintain(command: str, directory: str, size: int | None, json: bool) -> int
 
 
 def _prepare(option: str | None, json: bool) -> int:
-    from tileiras import compiled_modules
+    from tileiras.build import compiled_modules
     from tileiras.codegen import libdevice, toolkit
     from tileiras.codegen.llvm_identity import LIBDEVICE
 

@@ -311,7 +311,7 @@ def _run(options: Options) -> int:
             diagnostics = CompileError.at(None, said).diagnostics
             part_code = int(ExitCode.COMPILE_FAILURE)
         if "verify-diagnostics" in options.flags:
-            from tileiras.expected_diagnostics import check_diagnostics
+            from tileiras.cli.expected_diagnostics import check_diagnostics
 
             failures = check_diagnostics(part if isinstance(part, str) else "", filename, diagnostics)
             part_code = int(ExitCode.USAGE) if failures else 0

@@ -177,7 +177,7 @@ def _translate(
 
 
 def _check(part: str, name: str, diagnostics: list[Diagnostic]) -> int:
-    from tileiras.expected_diagnostics import check_diagnostics
+    from tileiras.cli.expected_diagnostics import check_diagnostics
 
     failures = check_diagnostics(part, name, diagnostics)
     for failure in failures:

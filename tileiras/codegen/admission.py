@@ -11,8 +11,8 @@ from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.dialects.llvm import intrinsics as llvm_intrinsics
 from tileiras.dialects.nvvm import intrinsics as nvvm_intrinsics
 from tileiras.named_tuple import NamedTuple
-from tileiras.requirements import FORMS, form, spelled
 from tileiras.targets.nvptx import REQUIREMENTS_METADATA
+from tileiras.targets.requirements import FORMS, form, spelled
 
 _DECLARATION = re.compile(r"^declare [^\n@]*@llvm\.([-a-zA-Z$._0-9]+)\(", re.MULTILINE)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.codegen.ir_text import named_metadata, node
 from tileiras.diagnostics import CompileError, Locatable
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets.nvptx import KERNELS_METADATA
+from tileiras.targets.nvptx import KERNELS_METADATA, PAIRS_METADATA
 from tileiras.targets.sm import parameter_bytes, parameter_overflow
 
 try:
@@ -22,7 +22,7 @@ except ImportError:
     from json.encoder import encode_basestring
 
 if TYPE_CHECKING:
-    from tileiras.codegen.ptx import PtxModule
+    from tileiras.codegen.ptx import PtxEntry, PtxModule
 
 FORMAT = 1
 
@@ -47,6 +47,8 @@ class KernelInfo(NamedTuple):
     does the work of its own number."""
     cluster_blocks: int = 1
     """Tile blocks along x that copy for each other where a launch puts them in one cluster."""
+    pairs_of: str = ""
+    """The kernel in the place of which it is launched where the grid is a multiple of its clusters."""
 
 
 STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
@@ -56,17 +58,23 @@ STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
 def from_ir(ir: str) -> dict[str, KernelInfo]:
     """What a module of LLVM IR says about its kernels in `!tileiras.kernels`."""
     kernels: dict[str, KernelInfo] = {}
+    pairs = dict(_strings(ir, number) for number in named_metadata(ir, PAIRS_METADATA))
     for number in named_metadata(ir, KERNELS_METADATA):
         operands = node(ir, number) or ""
         shared = re.search(r", i64 (\d+)(?:, i64 (\d+))?(?:, i64 (\d+))?", operands)
         if shared is None:
             continue
-        name, *fields = [_unescaped(text) for text in STRING_OPERAND.findall(operands)]
+        name, *fields = _strings(ir, number)
         parameters = tuple(ParameterInfo(*fields[n : n + 3]) for n in range(0, len(fields), 3))
         kernels[name] = KernelInfo(
-            int(shared.group(1)), parameters, int(shared.group(2) or 0), int(shared.group(3) or 1)
+            int(shared.group(1)), parameters, int(shared.group(2) or 0), int(shared.group(3) or 1), pairs.get(name, "")
         )
     return kernels
+
+
+def _strings(ir: str, number: int) -> list[str]:
+    """The strings of a metadata node."""
+    return [_unescaped(text) for text in STRING_OPERAND.findall(node(ir, number) or "")]
 
 
 def unescaped_bytes(text: str) -> bytes:
@@ -80,50 +88,68 @@ def _unescaped(text: str) -> str:
 
 def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Locatable | None = None) -> dict[str, Any]:
     """The document for a module as a dict of plain values; raises CompileError when parameters do not fit."""
-    entries = []
+    described: dict[str, dict[str, Any]] = {}
+    pairs: dict[str, dict[str, Any]] = {}
     for entry in module.entries:
         info = kernels.get(entry.name, KernelInfo())
         limit = parameter_bytes(module.version)
         if entry.parameter_bytes > limit:
             raise CompileError.at(location, parameter_overflow(entry.parameter_bytes, limit, entry.name))
-        parameters: list[dict[str, Any]] = []
-        hidden: list[dict[str, Any]] = []
-        for index, parameter in enumerate(entry.parameters):
-            said = info.parameters[index] if index < len(info.parameters) else ParameterInfo()
-            described = {
-                "name": said.name or parameter.name,
-                "type": said.type or parameter.type,
-                "offset": parameter.offset,
-                "size": parameter.size,
-            }
-            if said.hidden:
-                hidden.append({**described, "fill": said.hidden})
-            else:
-                parameters.append(described)
-        block = entry.dimensions("reqntid") or entry.dimensions("maxntid") or (1, 1, 1)
-        cluster = entry.dimensions("reqnctapercluster") or (1, 1, 1)
-        grouped: dict[str, Any] = {"block_group": info.block_group} if info.block_group else {}
-        if info.cluster_blocks > 1 and "language" not in entry.directives:
-            # The driver's tile launch makes no clusters of tile blocks, and counts these in clusters.
-            grouped["cluster_blocks"] = [info.cluster_blocks, 1, 1]
-        entries.append(
-            {
-                "name": entry.name,
-                "parameters": parameters,
-                "hidden_parameters": hidden,
-                "block": list(block),
-                "cluster": list(cluster),
-                "blocks_are_clusters": "blocksareclusters" in entry.directives,
-                "shared_memory": info.shared_memory,
-                "tile_launch": "language" in entry.directives,
-                **grouped,
-            }
-        )
+        row = _row(entry, info)
+        if info.pairs_of:
+            pairs[info.pairs_of] = {name: row[name] for name in _OF_PAIRS if name in row}
+        else:
+            described[entry.name] = row
+    for name, row in pairs.items():
+        if name in described:
+            described[name]["pairs"] = row
     return {
         "format": FORMAT,
         "target": module.target,
         "ptx_version": "{}.{}".format(*module.version),
-        "kernels": entries,
+        "kernels": list(described.values()),
+    }
+
+
+_OF_PAIRS = ("name", "hidden_parameters", "block", "shared_memory", "block_group", "cluster_blocks")
+"""What is said of a kernel for pairs of tile blocks; all else is as of the one in the place of which it is launched."""
+
+
+def _row(entry: PtxEntry, info: KernelInfo) -> dict[str, Any]:
+    """What the document says of an entry."""
+    parameters: list[dict[str, Any]] = []
+    hidden: list[dict[str, Any]] = []
+    for index, parameter in enumerate(entry.parameters):
+        said = info.parameters[index] if index < len(info.parameters) else ParameterInfo()
+        described = {
+            "name": said.name or parameter.name,
+            "type": said.type or parameter.type,
+            "offset": parameter.offset,
+            "size": parameter.size,
+        }
+        if said.hidden:
+            hidden.append({**described, "fill": said.hidden})
+        else:
+            parameters.append(described)
+    block = entry.dimensions("reqntid") or entry.dimensions("maxntid") or (1, 1, 1)
+    cluster = entry.dimensions("reqnctapercluster") or (1, 1, 1)
+    of_blocks = (info.cluster_blocks, 1, 1)
+    if info.pairs_of:
+        of_blocks, cluster = cluster, (1, 1, 1)  # each CTA is a tile block
+    grouped: dict[str, Any] = {"block_group": info.block_group} if info.block_group else {}
+    if of_blocks != (1, 1, 1) and "language" not in entry.directives:
+        # The driver's tile launch makes no clusters of tile blocks, and counts these in clusters.
+        grouped["cluster_blocks"] = list(of_blocks)
+    return {
+        "name": entry.name,
+        "parameters": parameters,
+        "hidden_parameters": hidden,
+        "block": list(block),
+        "cluster": list(cluster),
+        "blocks_are_clusters": "blocksareclusters" in entry.directives,
+        "shared_memory": info.shared_memory,
+        "tile_launch": "language" in entry.directives,
+        **grouped,
     }
 
 
@@ -173,6 +199,7 @@ def kernels_of(text: bytes | None) -> list[dict[str, Any]]:
 def launch_memory(text: bytes | None) -> dict[str, int]:
     """Bytes of shared memory that launches provide, by entry; nothing for what is no such document."""
     try:
-        return {kernel["name"]: int(kernel["shared_memory"]) for kernel in kernels_of(text)}
+        rows = [row for kernel in kernels_of(text) for row in (kernel, kernel.get("pairs")) if row is not None]
+        return {row["name"]: int(row["shared_memory"]) for row in rows}
     except (ValueError, KeyError, TypeError):
         return {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tileiras.codegen import ptx
 from tileiras.diagnostics import CompileError
-from tileiras.requirements import FORMS, split
+from tileiras.targets.requirements import FORMS, split
 
 
 def link(texts: Sequence[str]) -> str:

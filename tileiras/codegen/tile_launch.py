@@ -40,7 +40,13 @@ def prepare(ir: str, shared_memory: int, code: int) -> str:
 
 
 def mark(module: PtxModule, kernels: Mapping[str, KernelInfo]) -> None:
-    """Marks every entry of a module, and the parameters that `kernels` says are hidden."""
+    """Marks every entry of a module, and the parameters that `kernels` says are hidden; takes away those that are
+    launched in the place of others, which the driver does not know."""
+    module.pieces = [
+        piece
+        for piece in module.pieces
+        if isinstance(piece, str) or piece.name not in kernels or not kernels[piece.name].pairs_of
+    ]
     for entry in module.entries:
         entry.directives["language"] = TILE_LANGUAGE
         said = kernels[entry.name].parameters if entry.name in kernels else ()

@@ -61,6 +61,7 @@ struct TensorMap {
 /// One compiled form of a kernel and how it has to be launched.
 struct Image {
     const char *target;              ///< "sm_90", "sm_90a"
+    const char *entry;               ///< the kernel's name in the image
     bool ptx;                        ///< else a cubin
     const unsigned char *data;       ///< PTX ends in a zero, which is not counted
     std::size_t size;                ///< bytes
@@ -73,6 +74,7 @@ struct Image {
     const TensorMap *tensor_maps;    ///< the hidden parameters
     std::size_t tensor_map_count;
     std::size_t parameter_size;      ///< bytes, the hidden ones included
+    const Image *pairs;              ///< launched in its place where the grid is a multiple of its `cluster_blocks`
 };
 
 /// What a launch of a kernel takes on one target: threads of a CTA, CTAs of a tile block, bytes of shared memory.
@@ -135,6 +137,7 @@ struct Driver {
     void *primary = nullptr;
     std::mutex mutex;
     std::map<std::pair<void *, const Image *>, void *> functions;
+    std::map<std::pair<void *, const unsigned char *>, void *> modules;  ///< by the bytes of images, which some share
 
     Driver() {
         load();
@@ -290,22 +293,27 @@ inline Error choose(const Kernel &kernel, const Image **chosen) {
 }
 
 /// The function of an image in a context, loaded once; PTX is compiled by the driver.
-inline Error function_of(const Kernel &kernel, const Image &image, void *context, void **function) {
+inline Error function_of(const Image &image, void *context, void **function) {
     Driver &cuda = driver();
     const std::lock_guard<std::mutex> lock(cuda.mutex);
     void *&known = cuda.functions[{context, &image}];
     if (!known) {
-        char log[8192] = "";
-        // CU_JIT_ERROR_LOG_BUFFER and _SIZE_BYTES; values are passed in the pointers themselves.
-        int options[] = {5, 6};
-        void *values[] = {log, reinterpret_cast<void *>(sizeof log)};
-        void *module = nullptr, *made = nullptr;
-        Error error = cuda.check("cuModuleLoadDataEx", cuda.cuModuleLoadDataEx(&module, image.data, 2, options, values));
-        if (error) {
-            if (log[0]) error.text += std::string("\n") + log;
-            return error;
+        void *&module = cuda.modules[{context, image.data}];
+        Error error;
+        if (!module) {
+            char log[8192] = "";
+            // CU_JIT_ERROR_LOG_BUFFER and _SIZE_BYTES; values are passed in the pointers themselves.
+            int options[] = {5, 6};
+            void *values[] = {log, reinterpret_cast<void *>(sizeof log)};
+            error = cuda.check("cuModuleLoadDataEx", cuda.cuModuleLoadDataEx(&module, image.data, 2, options, values));
+            if (error) {
+                module = nullptr;
+                if (log[0]) error.text += std::string("\n") + log;
+                return error;
+            }
         }
-        if ((error = cuda.check("cuModuleGetFunction", cuda.cuModuleGetFunction(&made, module, kernel.name)))) return error;
+        void *made = nullptr;
+        if ((error = cuda.check("cuModuleGetFunction", cuda.cuModuleGetFunction(&made, module, image.entry)))) return error;
         if (image.shared_memory > 48 * 1024 && !image.tile_launch) {
             // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             error = cuda.check("cuFuncSetAttribute", cuda.cuFuncSetAttribute(made, 8, static_cast<int>(image.shared_memory)));
@@ -376,8 +384,10 @@ inline Error launch(const Kernel &kernel, Grid grid, Stream stream, const void *
         return {bad_argument, std::string(kernel.name) + ": a grid has at least one tile block in each direction"};
     const Image *image = nullptr;
     if (Error error = detail::choose(kernel, &image)) return error;
+    const unsigned blocks[3] = {grid.x, grid.y, grid.z};
+    if (image->pairs && detail::is_multiple(blocks, image->pairs->cluster_blocks)) image = image->pairs;
     void *function = nullptr;
-    if (Error error = detail::function_of(kernel, *image, context.handle, &function)) return error;
+    if (Error error = detail::function_of(*image, context.handle, &function)) return error;
     detail::LaunchConfig config = {{grid.x, grid.y, grid.z},
                                    {image->block[0], image->block[1], image->block[2]},
                                    image->shared_memory,

@@ -14,7 +14,7 @@ from typing import Literal
 
 from tileiras import gf2
 from tileiras.layout.constructors import swizzled_shared
-from tileiras.layout.linear_layout import LinearLayout
+from tileiras.layout.linear_layout import LinearLayout, log2_exact
 from tileiras.named_tuple import NamedTuple
 
 SPANS = (128, 64, 32, 16)
@@ -76,15 +76,28 @@ class MatrixDescriptor(NamedTuple):
         return ROWS * self.span
 
 
+SPREAD_ROWS = 64
+"""Of an A that is `spread`: rows 0 to 15 are those of the instruction, 16 to 31 its rows 32 to 47, and so on, and
+nothing is where the rows between are read."""
+
+_SPREAD_BITS = 4
+"""Of the number of a row that are those of the instruction's."""
+
+
 @functools.lru_cache(maxsize=256)
-def matrix_layout(shape: tuple[int, int], k_axis: int, element_bits: int, major: Major) -> LinearLayout:
-    """Where the elements of an operand of this shape, whose dimension `k_axis` is K, lie in shared memory.
+def matrix_layout(
+    shape: tuple[int, int], k_axis: int, element_bits: int, major: Major, spread: bool = False
+) -> LinearLayout:
+    """Where the elements of an operand of this shape, whose dimension `k_axis` is K, lie in shared memory; `spread` is
+    an A of 64 rows, in every second 16 of an instruction of 128.
 
     Raises ValueError for an operand whose contiguous dimension is shorter than 16 bytes, or than 128 where it is not K
     and elements have 32 bits.
     """
     contiguous = k_axis if major == "k" else 1 - k_axis
     rows, columns = shape[1 - contiguous], shape[contiguous]
+    if spread:
+        return _spread_layout(rows, columns, contiguous, element_bits, major)
     if _is_wide(element_bits, major):
         if columns * element_bits < 8 * SPANS[0] or rows < ROWS:
             raise ValueError(f"{rows} rows of {columns} elements along K are no operand of a matrix descriptor")
@@ -97,23 +110,41 @@ def matrix_layout(shape: tuple[int, int], k_axis: int, element_bits: int, major:
     return layout if contiguous == 1 else layout.permute((1, 0))
 
 
+def _spread_layout(rows: int, columns: int, contiguous: int, element_bits: int, major: Major) -> LinearLayout:
+    """Rows of the operand that are contiguous go without a swizzle, which would mix the empty ones with the others."""
+    depth, along = (rows, columns) if major == "mn" else (columns, rows)
+    units = element_bits == 8 and depth >= ROWS if major == "mn" else depth * element_bits >= 8 * SPANS[-1]
+    if along != SPREAD_ROWS or not units:
+        raise ValueError(f"{rows} rows of {columns} elements are no A in every second 16 rows")
+    span = SPANS[-1] if major == "mn" else next(span for span in SPANS if columns * element_bits >= 8 * span)
+    layout = swizzled_shared((rows, columns), element_bits, span)
+    offset = list(layout.bases("offset"))
+    per_span = log2_exact(span * 8 // element_bits)
+    offset.insert(per_span + (_SPREAD_BITS if major == "k" else log2_exact(rows)), 0)
+    layout = LinearLayout({"offset": offset}, (rows, columns))
+    return layout if contiguous == 1 else layout.permute((1, 0))
+
+
 def _is_wide(element_bits: int, major: Major) -> bool:
     return element_bits == 32 and major == "mn"
 
 
 @functools.lru_cache(maxsize=256)
-def describe(layout: LinearLayout, k_axis: int, element_bits: int) -> MatrixDescriptor | None:
-    """The descriptor of an operand in a layout of shared memory; None when none describes it."""
+def describe(layout: LinearLayout, k_axis: int, element_bits: int, spread: bool = False) -> MatrixDescriptor | None:
+    """The descriptor of an operand, `spread` as of `matrix_layout`, in a layout of shared memory; None when none
+    describes it."""
     majors: tuple[Major, ...] = ("k", "mn")
     for major in majors:
         try:
-            if matrix_layout(layout.shape, k_axis, element_bits, major) != layout:
+            if matrix_layout(layout.shape, k_axis, element_bits, major, spread) != layout:
                 continue
         except ValueError:
             continue
         contiguous = k_axis if major == "k" else 1 - k_axis
         rows, columns = layout.shape[1 - contiguous], layout.shape[contiguous]
         span = next(span for span in SPANS if columns * element_bits >= 8 * span)
+        if spread and major == "mn":
+            span = SPANS[-1]
         if major == "k":
             return MatrixDescriptor(major, span, 16, ROWS * span)
         if _is_wide(element_bits, major):

@@ -107,11 +107,15 @@ def _with_swizzle(
     """`left`: bits of offsets that say which box it is, at least."""
     swizzle, atom = mode
     steps = _steps(layout, size.bit_length() - 1, _MIXED_BITS[mode], atom)
-    if steps is None or len(steps) < left:
+    used = [bit for bit, moved_by in enumerate(steps or ()) if moved_by is not None]
+    if steps is None or len(used) < left:
         return None
     box, order, count = [1] * len(layout.shape), [contiguous], 0
     row = swizzle // size if swizzle else LONGEST
-    for dim, step in steps[: len(steps) - left]:
+    for moved_by in steps[: used[-left] if left else len(steps)]:
+        if moved_by is None:
+            break
+        dim, step = moved_by
         if dim not in order and step == 1:
             order.append(dim)
         elif dim != order[-1] or step != box[dim] or step == (row if dim == contiguous else LONGEST):
@@ -123,7 +127,10 @@ def _with_swizzle(
     if box[contiguous] * size % UNIT or len(steps) > count and first % alignment_of(swizzle):
         return None
     pieces = [Piece(0, (0,) * len(box))]
-    for bit, (dim, step) in enumerate(steps[count:]):
+    for bit, moved_by in enumerate(steps[count:]):
+        if moved_by is None:
+            continue
+        dim, step = moved_by
         moved = [list(piece.corner) for piece in pieces]
         for corner in moved:
             corner[dim] += step
@@ -131,12 +138,15 @@ def _with_swizzle(
     return TensorBoxes(tuple(order), tuple(box), swizzle, tuple(pieces), atom)
 
 
-def _steps(layout: LinearLayout, size_bits: int, mixed: int, atom: int) -> list[tuple[int, int]] | None:
+def _steps(layout: LinearLayout, size_bits: int, mixed: int, atom: int) -> list[tuple[int, int] | None] | None:
     """For each bit of an offset in elements before the swizzle, which keeps `atom` bytes together, the dimension along
-    which it moves, and how far; None where one moves along several."""
+    which it moves, and how far, None where nothing is behind it; None where one moves along several."""
     bases, distance = layout.bases("offset"), _FIRST_MIXED - (atom.bit_length() - 1)
-    found = []
+    found: list[tuple[int, int] | None] = []
     for bit, vector in enumerate(bases):
+        if not vector:
+            found.append(None)
+            continue
         if _FIRST_MIXED <= bit + size_bits < _FIRST_MIXED + mixed:
             vector ^= bases[bit - distance]
         moves = [(dim, step) for dim, step in enumerate(layout.coordinates(vector)) if step]

@@ -1,5 +1,9 @@
 """`tileas-assign-num-warps`: how many warps compute a tile block: what the option or the kernel says, else as its tiles
-and dots want."""
+and dots want.
+
+`by-rule`: where a rule gives kernels agents that load in boxes of tensor maps, loops over tiles may have two agents
+that compute (`tileas-ping-pong`), each with the warps of one.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,11 @@ class AssignNumWarps(FunctionPass):
     keeps = "operations"
 
     num_warps: int = 0
+    tensor_maps: str = "none"
+    by_rule: bool = False
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.assignment.num_warps import assign_num_warps
 
-        assign_num_warps(func, self.num_warps, gpu, context.engine)
+        in_turn = self.by_rule and self.tensor_maps == "host"
+        assign_num_warps(func, self.num_warps, gpu, context.engine, in_turn)

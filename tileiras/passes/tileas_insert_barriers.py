@@ -23,14 +23,16 @@ class InsertBarriers(FunctionPass):
     needs = "places of buffers and scratch areas; operations in the order in which they will run"
     establishes = (
         "`nv_tileas.barrier` operations, the barrier of each scratch area, `nv_tileas.named_barriers` on the function, "
-        "fences of what threads do in tensor memory"
+        "fences of what threads do in tensor memory, stages of pipes that barriers show to be empty"
     )
     keeps = "all other operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.rewrites.barriers import insert_barriers
+        from tileiras.rewrites.known_stages import know_empty_stages
 
         insert_barriers(func)
+        know_empty_stages(func)
         if gpu.has("tcgen05"):
             from tileiras.analysis.tensor_fences import fence_columns
 

@@ -24,7 +24,7 @@ class LegalizeFmaDot(FunctionPass):
     keeps = "values, the order of additions, other dots"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.rewrites.large_dots import is_large, is_multiply_add
+        from tileiras.resources.large_dots import is_large, is_multiply_add
 
         if any(is_large(op, gpu) and is_multiply_add(op) for op in func.walk()):
             # Loaded for such kernels only.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.passes import FunctionPass
+from tileiras.dialects.nv_tileas import PAIRS_OF
+from tileiras.passes import FunctionPass, functions_of, gpu_of
 
 if TYPE_CHECKING:
-    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir import Operation
     from tileiras.ir.pass_manager import PassContext
-    from tileiras.targets import Target
 
 
 class PairDots(FunctionPass):
@@ -21,13 +21,18 @@ class PairDots(FunctionPass):
     requires = "DOT_ATOMS"
     needs = "an atom for every dot, work that `tileas-plan-cta` has divided among the CTAs of a cluster"
     establishes = "dots of pairs of CTAs, where all into tensor memory can be, and loads of half of their B"
-    keeps = "other operations"
+    keeps = "other operations; of kernels that are launched for such dots only those that have them"
 
     tensor_maps: str = "none"
     agents: bool = False
 
-    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        if func.kernel_spec.num_ctas > 1 and gpu.has("tcgen05"):
+    def run(self, op: Operation, context: PassContext) -> None:
+        gpu = gpu_of(self.compute_capability)
+        for func in list(functions_of(op)):
+            by_choice = PAIRS_OF in func.attributes
+            if not gpu.has("tcgen05") or not by_choice and (func.kernel_spec.num_ctas or 1) == 1:
+                continue
             from tileiras.assignment.cta_pairs import pair_dots
 
-            pair_dots(func, gpu, context.engine, self.tensor_maps, self.agents)
+            if not pair_dots(func, gpu, context.engine, self.tensor_maps, self.agents) and by_choice:
+                func.erase()

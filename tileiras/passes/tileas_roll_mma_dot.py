@@ -23,7 +23,7 @@ class RollMmaDot(FunctionPass):
     keeps = "values, the order of additions, buffers, other dots"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.rewrites.large_dots import is_large, is_multiply_add
+        from tileiras.resources.large_dots import is_large, is_multiply_add
 
         if any(is_large(op, gpu) and not is_multiply_add(op) for op in func.walk()):
             # Loaded for such kernels only.

@@ -22,9 +22,13 @@ class SinkLoads(FunctionPass):
     keeps = "values, the order of loads and writes"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.resources.loaded_tiles import loads_much
+        from tileiras.resources.loaded_tiles import loads_for_slices, loads_much
 
         if loads_much(func):
             from tileiras.rewrites.sink_loads import sink_loads
 
             sink_loads(func, context.engine)
+        if loads_for_slices(func):
+            from tileiras.rewrites.sink_loads import sink_into_slices
+
+            sink_into_slices(func, context.engine)

@@ -7,7 +7,7 @@ elements at a time, with the access of these, they take the registers of a few.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileas as tileas
@@ -53,14 +53,12 @@ def made_for(access: Operation) -> Mapping[Operation, tuple[int, ...] | None]:
     """The operations that compute what one access alone takes, from tiles made elsewhere, each behind those that it
     takes; with each that renames elements its `source_registers`.
 
-    Ranges, and cheap arithmetic on them, are made again wherever they stand and whoever else takes them: held through a
-    loop they are a register for each row or column.
+    Ranges, and cheap arithmetic on them, are rematerialized wherever they stand and whatever else uses them: held
+    through a loop they are a register for each row or column.
     """
-    block, whole = access.parent, layout_of(access.operands[0].type).registers
-    assert block is not None, "an operation of a function"
+    whole = layout_of(access.operands[0].type).registers
     found: dict[Operation, tuple[int, ...] | None] = {}
-    operations = list(block.operations)
-    for op in reversed(operations[: operations.index(access)]):
+    for op in _before(access):
         if len(op.results) != 1 or not op.results[0].has_uses or not isinstance(op.results[0].type, TensorType):
             continue
         if not all(user is access or user in found for user in op.results[0].users):
@@ -80,6 +78,14 @@ def made_for(access: Operation) -> Mapping[Operation, tuple[int, ...] | None]:
             found[made] = source_registers(made) if isinstance(made, _RENAMES) else None
             pending += made.operands
     return dict(reversed(found.items()))
+
+
+def _before(op: Operation) -> Iterator[Operation]:
+    """The operations before one in its block, the nearest first."""
+    before = op.prev
+    while before is not None:
+        yield before
+        before = before.prev
 
 
 class _Ranges:

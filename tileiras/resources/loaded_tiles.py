@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import TensorType
+from tileiras.dialects import scf
+from tileiras.ir import Operation, TensorType
 
 from .limits import threads_of
 
@@ -22,3 +23,22 @@ def loads_much(func: aa.FuncOp) -> bool:
     types = (op.data.type for op in loads)
     loaded = sum(type.num_elements for type in types if isinstance(type, TensorType))
     return loaded > MUCH * threads_of(func)
+
+
+MOST_SLICES = 4
+"""Times that a table may be loaded in the place of once, from L2 in all of them but the first."""
+
+
+def is_over_slices(op: Operation) -> bool:
+    """Whether a loop runs a few times, as those do that are made of tiles which no thread has registers for."""
+    return isinstance(op, scf.ForOp) and 1 < (op.trip_count or 0) <= MOST_SLICES
+
+
+def loads_for_slices(func: aa.FuncOp) -> bool:
+    """Whether a kernel loads tiles before a loop over slices in the same block."""
+    return any(is_over_slices(op) and _loads_before(op) for op in func.walk())
+
+
+def _loads_before(loop: Operation) -> bool:
+    loads = (op for op in loop.parent.operations if isinstance(op, (tileas.TiledLoadOp, tileas.LoadOp)))
+    return any(op.is_before_in_block(loop) for op in loads)

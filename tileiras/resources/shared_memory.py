@@ -10,7 +10,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Operation
 from tileiras.layout.arena import ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
-from tileiras.layout.encoding import is_in_shared
+from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.scratch import EXCHANGING, Conversion, Warps, Whole, exchanges
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import Target
@@ -97,6 +97,19 @@ def scratch_beside(loop: scf.ForOp, gone: Collection[Operation]) -> int:
     return residents + max(min(most, max(apart, *(need.bytes for need in needs))), *(need.at_once for need in needs))
 
 
+def scratch_before(loop: scf.ForOp, budget: int) -> int:
+    """Bytes that conversions before a loop take at a time whose results only the loop uses, of a kernel that has
+    `budget` in all: they come just before it, when what runs ahead for its first iterations is under way
+    (`tileas-materialize-convert-layout`)."""
+    return max((scratch_bytes(op, budget) for op in loop.parent.operations if _is_for(op, loop)), default=0)
+
+
+def _is_for(op: Operation, loop: scf.ForOp) -> bool:
+    if not isinstance(op, tileas.ConvertLayoutOp) or _is_put_there(op) or not op.is_before_in_block(loop):
+        return False
+    return all(loop.is_ancestor_of(user) for user in op.result.users)
+
+
 class _Need(NamedTuple):
     """What an operation takes of scratch memory: `bytes` where that is there, `at_once` in any case."""
 
@@ -135,7 +148,7 @@ def resident_bytes(loop: scf.ForOp, gone: Collection[Operation] = ()) -> int:
 def resident_size(op: tileas.ConvertLayoutOp) -> int:
     """Bytes of the buffer for a tile that goes to shared memory and stays there."""
     type = op.result.type
-    return aligned_to(type.num_elements * type.element_type.width // 8, ARENA_ALIGNMENT)
+    return aligned_to(type.element_type.width << len(layout_of(type).bases("offset")) >> 3, ARENA_ALIGNMENT)
 
 
 def _lives_at(op: Operation, loop: scf.ForOp) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from tileiras.analysis.barrier_needs import accesses_buffer
 from tileiras.analysis.synchronization import Synchronization
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import ArrayAttr, IntegerAttr, UnitAttr, i32
+from tileiras.ir import ArrayAttr, IntegerAttr, Operation, UnitAttr, VerifyError, i32
 from tileiras.targets.sm import NAMED_BARRIERS, WARP_SIZE
 
 
@@ -16,18 +17,32 @@ def insert_barriers(func: aa.FuncOp) -> None:
     """Inserts barriers into a function of nv_tileas whose scratch areas have their places, and says at each area which
     barrier it has.  The function gets the number of barriers that it uses.
 
-    All threads of the CTA have barrier 0, an agent the first one that is free where it needs one.
+    All threads of the CTA have barrier 0, an agent the first one that is free where it needs one.  Those of agents are
+    free again behind them in the function's own block, where a barrier of all threads stands before what follows.
+
+    Raises VerifyError at agents that need more barriers than a CTA has.
     """
     _erase_idle_fences(func)
     present = {op.id.value for op in func.walk() if isinstance(op, tileas.BarrierOp)}
     whole = Synchronization(func, tileas.block_warps(func))
     whole.block(func.body.blocks[0])
     taken = {*present, *([0] if _apply(whole, 0, None) else [])}
-    for agent, warps in _agents(whole):
-        number = next(n for n in range(1, NAMED_BARRIERS + 1) if n not in taken)
-        if _apply(agent, number, WARP_SIZE * warps):
-            taken.add(number)
-    func.attributes[tileas.NAMED_BARRIERS] = IntegerAttr(max(taken, default=-1) + 1, i32)
+    own, last = set(taken), max(taken, default=-1)
+    for switch, agents in groupby(whole.agents, lambda agent: agent[2]):
+        if switch.parent is func.body.blocks[0]:
+            taken = set(own)
+        for agent, warps in _with_inner(agents):
+            free = (n for n in range(1, NAMED_BARRIERS) if n not in taken)
+            if _needs_barrier(agent):
+                number = next(free, None)
+                if number is None:
+                    raise VerifyError(f"needs more than the {NAMED_BARRIERS} barriers of a CTA", switch.location)
+                _apply(agent, number, WARP_SIZE * warps)
+                taken.add(number)
+                last = max(last, number)
+        if switch.parent is not func.body.blocks[0]:
+            own |= taken
+    func.attributes[tileas.NAMED_BARRIERS] = IntegerAttr(last + 1, i32)
 
 
 def _erase_idle_fences(func: aa.FuncOp) -> None:
@@ -42,10 +57,14 @@ def _erase_idle_fences(func: aa.FuncOp) -> None:
             return
 
 
-def _agents(outer: Synchronization) -> Iterator[tuple[Synchronization, int]]:
-    for agent, warps in outer.agents:
+def _with_inner(agents: Iterable[tuple[Synchronization, int, Operation]]) -> Iterator[tuple[Synchronization, int]]:
+    for agent, warps, _ in agents:
         yield agent, warps
-        yield from _agents(agent)
+        yield from _with_inner(agent.agents)
+
+
+def _needs_barrier(found: Synchronization) -> bool:
+    return bool(found.places or found.exchanging or found.cluster_meets)
 
 
 def _apply(found: Synchronization, number: int, threads: int | None) -> bool:
@@ -68,4 +87,4 @@ def _apply(found: Synchronization, number: int, threads: int | None) -> bool:
         op.attributes[tileas.SCRATCH] = ArrayAttr(
             [area.with_barrier(number, threads, (op, n) in found.places) for n, area in enumerate(areas)]
         )
-    return bool(found.places or found.exchanging or found.cluster_meets)
+    return _needs_barrier(found)

@@ -117,10 +117,16 @@ def _end_of_copies(func: aa.FuncOp) -> Operation:
 
 
 def _is_seen_by(first: Region, pipe: Operation, uses: PipeUses) -> bool:
-    """Whether an agent waits for every stage of a pipe, or for accumulators to which products of every stage add."""
-    from tileiras.analysis.pipes import DRAINS, pipe_of, protocol_of
+    """Whether an agent waits for every stage of a pipe, or for accumulators to which products of every stage add, or
+    that products have read what it has stored for them."""
+    from tileiras.analysis.pipes import DRAINS, agent_of, pipe_of, protocol_of
 
     def hands_on(op: Operation) -> bool:
+        if op.name == names.CONSUMER_RELEASE:
+            stored = pipe_of(op.operands[0])
+            if stored is None or not protocol_of(stored).is_stored:
+                return False
+            return any(user.name == names.PRODUCER_TAIL and agent_of(user) is first for user in stored.producer.users)
         if op.name != names.PRODUCER_COMMIT:
             return False
         accumulators = pipe_of(op.operands[0])

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
+from tileiras.dialects.nv_tileas import names
 from tileiras.ir import (
     Block,
     Builder,
@@ -40,12 +41,14 @@ from tileiras.layout import LinearLayout, fma_operands
 from tileiras.layout.encoding import encode_offsets, layout_of, with_layout
 from tileiras.layout.staging import Part, in_whole, part_of, stored_offsets
 from tileiras.named_tuple import NamedTuple
+from tileiras.resources.large_dots import (
+    OPERAND_MAKERS,
+    accumulates_wider,
+    is_large,
+    is_multiply_add,
+    matrix_instructions,
+)
 from tileiras.targets import Target, mma_atom
-
-from .large_dots import accumulates_wider, is_large, is_multiply_add, matrix_instructions
-
-if TYPE_CHECKING:
-    pass
 
 BODY = 256
 """Multiply-adds of a thread in an iteration: enough to hide that the next operands are on their way."""
@@ -57,9 +60,6 @@ MATRIX_BODY = 64
 """Matrix instructions of a warp in an iteration: hundreds of cycles, in which what begins the next one is hidden."""
 
 FEWEST_ITERATIONS = 2
-
-MAKERS = (*tileas.VIEW_LIKE, tileas.BroadcastOp, tileas.ConvertLayoutOp)
-"""What may stand between a tile and an operand that is made of it slice by slice."""
 
 
 class Operand(NamedTuple):
@@ -172,9 +172,8 @@ def _operand(value: Value, axis: int, dot: Operation) -> Operand | None:
             path.append((value.defining_op, axis))
         value, axis = value.defining_op.operand, before  # type: ignore[union-attr]
     op: Any = value.defining_op
-    # A stage of a pipeline holds its tile for as long as the block lasts that reads it.
     in_buffer = isinstance(op, tileas.CopyOp) and op.slice is None and op.parent is dot.parent
-    if in_buffer or _is_uniform(op):
+    if in_buffer and _is_held(op, dot) or _is_uniform(op):
         return Operand(value, axis, tuple(path), None)
     if value.type.element_type.width % 8 or layout_of(value.type).bases("block"):
         return None
@@ -197,6 +196,16 @@ def _axis_before(op: Operation | None, axis: int) -> int | None:
             if size == after[axis] and prod(before[candidate + 1 :]) == stride:
                 return candidate
     return None
+
+
+def _is_held(copy: tileas.CopyOp, dot: Operation) -> bool:
+    """Whether the stage that a copy reads holds its tile until the dot.  That of a ring does for as long as the block
+    lasts, that of a pipe until it is released."""
+    if not any(user.name == names.CREATE_PIPELINE for user in copy.buffer.users):
+        return True
+    from tileiras.analysis.pipes import is_held_until
+
+    return is_held_until(copy, dot)
 
 
 def _is_uniform(op: Operation | None) -> bool:
@@ -323,7 +332,7 @@ def _step(
 def _erase_unused(value: Value) -> None:
     """Erases the operations that defined an operand and have no other use."""
     op = value.defining_op
-    if value.has_uses or not isinstance(op, (*MAKERS, tileas.CopyOp)):
+    if value.has_uses or not isinstance(op, (*OPERAND_MAKERS, tileas.CopyOp)):
         return
     operand = op.operands[0]
     op.erase()

@@ -42,7 +42,7 @@ def say_where_pipes_are_drained(func: aa.FuncOp) -> None:
 
 def _lie_together(pipe: CreatePipelineOp) -> bool:
     """Whether the buffers of a pipe are in shared memory, one behind the other."""
-    if not all(isinstance(buffer.type, tileas.BufferType) for buffer in pipe.buffers):
+    if not pipe.buffers or not all(isinstance(buffer.type, tileas.BufferType) for buffer in pipe.buffers):
         return False
     made = [buffer.defining_op for buffer in pipe.buffers]
     block: Any = made[0].parent  # type: ignore[union-attr]

@@ -15,11 +15,11 @@ from tileiras.dialects.arith.build import integer
 from tileiras.ir import Block, Builder, Operation, Value
 from tileiras.layout.encoding import layout_of
 from tileiras.named_tuple import NamedTuple
+from tileiras.resources.large_dots import OPERAND_MAKERS, is_multiply_add
 from tileiras.resources.shared_memory import buffer_bytes, scratch_bytes, shared_budget
 from tileiras.targets import Target
 
-from .dot_k_loops import MAKERS, Dot, buffer_type, bytes_of, dot_of, make_loop
-from .large_dots import is_multiply_add
+from .dot_k_loops import Dot, buffer_type, bytes_of, dot_of, make_loop
 
 
 def loop_fma_dots(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
@@ -168,7 +168,7 @@ class _Plan:
 
 def _makers(value: Value) -> Iterator[Operation]:
     op = value.defining_op
-    if isinstance(op, MAKERS):
+    if isinstance(op, OPERAND_MAKERS):
         yield op
         yield from _makers(op.operands[0])
 
@@ -177,7 +177,7 @@ def _users(value: Value) -> set[Operation]:
     """Who uses a value, also by way of these."""
     found: set[Operation] = set()
     for user in value.users:
-        found |= _users(user.results[0]) if isinstance(user, MAKERS) else {user}
+        found |= _users(user.results[0]) if isinstance(user, OPERAND_MAKERS) else {user}
     return found
 
 

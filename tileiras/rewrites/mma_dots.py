@@ -6,10 +6,10 @@ They need no memory of their own, and their additions keep their order.
 from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.resources.large_dots import is_multiply_add
 from tileiras.targets import Target
 
 from .dot_k_loops import dot_of, make_loop
-from .large_dots import is_multiply_add
 
 
 def loop_mma_dots(func: aa.FuncOp, target: Target) -> None:

@@ -13,11 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS
-from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
 from tileiras.ir import MemoryRead, NoMemoryEffect, Operation, RecursiveMemoryEffects, TensorType
 from tileiras.ir.effects import has_no_effect
-from tileiras.resources.registers import lacks_registers
+from tileiras.resources.loaded_tiles import is_over_slices
+from tileiras.resources.registers import exceeds, lacks_registers
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -44,6 +46,44 @@ def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
         engine.remark(
             func.location, f"{moved} tiles are loaded where they are used: a thread has no registers for them"
         )
+
+
+def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
+    """Moves loads, each with what only takes or renames parts of it, from before a loop over few slices behind the
+    products in it, in place, where a thread lacks registers for both: accumulators of a slice are then there without
+    tables that only what becomes of them in the end is computed with.  These are loaded once for each slice.
+
+    The loads come behind what earlier slices have stored: nothing is ordered behind them, their tokens are unused.
+    """
+    for loop in [op for op in func.walk() if is_over_slices(op) and any(map(_multiplies, op.body.block.operations))]:
+        if exceeds(loop, func) > 0 and (moved := _sink_into(loop)) and engine is not None:
+            tiles = counted(moved, "tile")
+            said = f"{tiles} loaded for each slice: a thread has no registers for more beside products"
+            engine.remark(loop.location, said)
+
+
+def _sink_into(loop: scf.ForOp) -> int:
+    """How many loads have moved into a loop."""
+    body = loop.body.block
+    places = {op: place for place, op in enumerate(body.operations)}
+    products = max(place for op, place in places.items() if _multiplies(op))
+    moved = 0
+    op = loop.prev
+    while op is not None and not _may_write(op):
+        before = op.prev
+        users = [body.find_ancestor_op(user) for value in op.results for user in value.users]
+        inside = [user for user in users if user is not None and places.get(user, products + 1) > products]
+        if _is_moved(op) and users and len(inside) == len(users) and not any(v.has_uses for v in op.results[1:]):
+            first = next(other for other in body.operations if other in inside)
+            op.move_before(first)
+            moved += isinstance(op, LOADS)
+        op = before
+    return moved
+
+
+def _multiplies(op: Operation) -> bool:
+    """Whether a loop, in another one, adds products up."""
+    return isinstance(op, scf.ForOp) and any(isinstance(inner, tileas.DOTS) for inner in op.walk())
 
 
 def _may_write(op: Operation) -> bool:

@@ -62,12 +62,12 @@ class Module:
             raise DriverError(f"{error}\n({where})", error.code) from None
         self._functions: dict[str, int] = {}
 
-    def function(self, entry: str) -> int:
-        """The kernel's handle, with its shared memory and cluster size allowed."""
+    def function(self, kernel: Mapping[str, Any]) -> int:
+        """The handle of a kernel, by what describes it, with its shared memory and cluster size allowed."""
+        entry = kernel["name"]
         known = self._functions.get(entry)
         if known is None:
             known = self._cuda.function(self._handle, entry)
-            kernel = self.kernels[entry]
             if kernel["shared_memory"] > SHARED_WITHOUT_ASKING:
                 self._cuda.set_function_attribute(known, MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel["shared_memory"])
             x, y, z = kernel["cluster"]
@@ -78,19 +78,21 @@ class Module:
 
     def launch(self, entry: str, grid: Sequence[int], arguments: Sequence[Any], stream: int = 0) -> None:
         """As `tileiras.runtime.launch`, in the current context."""
+        kernel = launched(self.kernels[entry], grid)
         with _Arrays(self._cuda, stream) as arrays:
-            packed = pack(self.kernels[entry], arguments, arrays, self._cuda.tensor_map)
+            packed = pack(kernel, arguments, arrays, self._cuda.tensor_map)
             arrays.settle()
-            self._queue(entry, grid, packed, stream)
+            self._queue(kernel, grid, packed, stream)
 
     def measure(self, entry: str, grid: Sequence[int], arguments: Sequence[Any], runs: int, stream: int = 0) -> float:
         """As `tileiras.runtime.measure`, in the current context."""
         cuda, times = self._cuda, []
+        kernel = launched(self.kernels[entry], grid)
         with _Arrays(cuda, stream, copies_back=False) as arrays:
-            packed = pack(self.kernels[entry], arguments, arrays, cuda.tensor_map)
+            packed = pack(kernel, arguments, arrays, cuda.tensor_map)
             arrays.settle()
             # What a first launch takes besides, such as loading the code, is not measured.
-            self._queue(entry, grid, packed, stream)
+            self._queue(kernel, grid, packed, stream)
             cuda.synchronize(stream)
             flushed, begin, end = cuda.allocate(FLUSHED), cuda.event(), cuda.event()
             try:
@@ -98,16 +100,15 @@ class Module:
                     # Empties the caches, and lasts long enough for the launch to be queued meanwhile.
                     cuda.fill(flushed, 0, FLUSHED, stream)
                     cuda.record(begin, stream)
-                    self._queue(entry, grid, packed, stream)
+                    self._queue(kernel, grid, packed, stream)
                     cuda.record(end, stream)
                     times.append(1000 * cuda.milliseconds(begin, end))
             finally:
                 _free(cuda, flushed)
         return statistics.median(times)
 
-    def _queue(self, entry: str, grid: Sequence[int], packed: bytes, stream: int) -> None:
-        kernel = self.kernels[entry]
-        launched = dimensions(grid)
+    def _queue(self, kernel: Mapping[str, Any], grid: Sequence[int], packed: bytes, stream: int) -> None:
+        blocks = dimensions(grid)
         block: Sequence[int] = kernel["block"]
         shared, cluster = kernel["shared_memory"], None
         if kernel.get("tile_launch"):
@@ -120,13 +121,24 @@ class Module:
             # A tile block is a cluster; `.blocksareclusters` has the driver count the grid so, else we do.
             if not kernel.get("blocks_are_clusters"):
                 cluster = dimensions(kernel["cluster"])
-                x, y, z = (tiles * ctas for tiles, ctas in zip(launched, cluster))
-                launched = (x, y, z)
-        elif kernel.get("cluster_blocks") and not any(
-            size % members for size, members in zip(launched, kernel["cluster_blocks"])
-        ):
+                x, y, z = (tiles * ctas for tiles, ctas in zip(blocks, cluster))
+                blocks = (x, y, z)
+        elif _is_made_of_clusters(blocks, kernel):
             cluster = dimensions(kernel["cluster_blocks"])
-        self._cuda.launch(self.function(entry), launched, tuple(block), shared, stream, cluster, packed)
+        self._cuda.launch(self.function(kernel), blocks, tuple(block), shared, stream, cluster, packed)
+
+
+def launched(kernel: Mapping[str, Any], grid: Sequence[int]) -> Mapping[str, Any]:
+    """What describes the kernel that a launch over a grid starts: the one for pairs of tile blocks, where there is one
+    and the grid is made of such pairs."""
+    pairs = kernel.get("pairs")
+    return kernel if pairs is None or not _is_made_of_clusters(dimensions(grid), pairs) else {**kernel, **pairs}
+
+
+def _is_made_of_clusters(blocks: Sequence[int], kernel: Mapping[str, Any]) -> bool:
+    """Whether a grid is a multiple of the clusters of tile blocks that a kernel may be launched with."""
+    cluster = kernel.get("cluster_blocks")
+    return cluster is not None and not any(size % members for size, members in zip(blocks, cluster))
 
 
 def _free(cuda: Driver, address: int) -> None:

@@ -25,6 +25,7 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Block, BlockArgument, NoMemoryEffect, Operation, Value
 from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
+from tileiras.resources.large_dots import OPERAND_MAKERS, may_be_large
 from tileiras.resources.live_values import is_elementwise
 from tileiras.targets import Target
 
@@ -170,16 +171,18 @@ def _releases_behind_reads(operations: Sequence[Operation], block: Block) -> Ite
             continue
         stage = _source(op.stage, block)
         held = 0 if stage is None else stage[1]
-        readers = [numbers[reader] for reader in readers_of(op) if reader in numbers]
+        places = (block.find_ancestor_op(reader) for reader in readers_of(op))
+        readers = [numbers[place] for place in places if place in numbers]
         for number, pipe, distance in released:
             if pipe is pipe_of_buffer(op.buffer) and distance >= held:
                 yield from ((reader, number, distance - held) for reader in readers)
 
 
 def readers_of(copy: Operation) -> list[Operation]:
-    """What reads the stage of a copy: itself, or the dots that read it where it lies, perhaps under another shape."""
+    """What reads the stage of a copy: itself and large dots, which will read it slice by slice, or the dots that read
+    it where it lies, perhaps under another shape."""
     if not is_in_shared(copy.results[0].type):
-        return [copy]
+        return [copy, *(dot for dot in rolled_dots(copy.results[0]) if dot.parent is copy.parent)]
     found: list[Operation] = []
     for user in copy.results[0].users:
         if isinstance(user, tileas.DOTS):
@@ -187,6 +190,16 @@ def readers_of(copy: Operation) -> list[Operation]:
         elif isinstance(user, tileas.VIEW_LIKE):
             found += readers_of(user)
     return found
+
+
+def rolled_dots(tile: Value) -> Iterator[tileas.DotOp]:
+    """The dots of which `tileas-legalize-fma-dot` and `tileas-roll-mma-dot` make loops, which read an operand, instead
+    of its tile here, from the buffer that it is copied from."""
+    for user in tile.users:
+        if isinstance(user, OPERAND_MAKERS):
+            yield from rolled_dots(user.results[0])
+        elif isinstance(user, tileas.DotOp) and may_be_large(user):
+            yield user
 
 
 def pipe_of_buffer(buffer: Value) -> Operation | None:

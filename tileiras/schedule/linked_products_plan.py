@@ -27,6 +27,7 @@ from tileiras.targets import mma_atom
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY
 from tileiras.targets.sm import WARPGROUP
 
+from .held_stages import HeldStages, held_stages, ring_of
 from .producer_slice import AgentSlice, NotSeparable, is_inside
 
 _FILLS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.StoreTensorOp)
@@ -75,10 +76,12 @@ class FixedOperand(NamedTuple):
 
 
 class LinkedPlan(NamedTuple):
-    """The loops of a kernel whose products leave, the operands that threads fill, and what their agent repeats."""
+    """The loops of a kernel whose products leave, the operands that threads fill, those that are stages of rings of
+    loops around, and what their agent repeats."""
 
     loops: list[LinkedLoop]
     fixed: list[FixedOperand]
+    held: HeldStages
     slice: AgentSlice
     takes_turns: bool
     """Whether what threads store for a product lies where the scores do that it is computed of."""
@@ -103,6 +106,8 @@ def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan |
     found = [_Loop(loop, own).plan() for loop, own in loops.items()]
     _check_waits(inside, found)
     fixed = _fixed_operands(found)
+    copies = [op for each in found for op in (*each.fixed, *each.moved) if isinstance(op, tileas.CopyOp)]
+    held = held_stages(inside, loops, copies, {op for each in found for op in each.moved})
     groups = _groups(switch.warps(func.kernel_spec.num_warps)[0], found)
     takes_turns = _take_turns(func, groups, found)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
@@ -111,8 +116,14 @@ def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan |
     for operand in fixed:
         for copy in operand.copies:
             needed.take(copy, [copy.stage])  # type: ignore[attr-defined]
+    for wait in held.waits:
+        needed.take(wait, [wait.iterator])
+    for copy in held.copies:
+        needed.take(copy, [copy.stage])
+    for release in held.releases:
+        needed.take(release, [])
     needed.close()
-    return LinkedPlan(found, fixed, needed, takes_turns, groups)
+    return LinkedPlan(found, fixed, held, needed, takes_turns, groups)
 
 
 def _groups(warps: int, loops: list[LinkedLoop]) -> int:
@@ -339,10 +350,10 @@ def _fixed_operands(loops: list[LinkedLoop]) -> list[FixedOperand]:
     for each in loops:
         for copy in each.fixed:
             buffer: Any = copy.buffer  # type: ignore[attr-defined]
+            if ring_of(buffer) is not None:
+                continue
             fills = _fills(buffer)
             made = buffer.defining_op
-            if any(user.name == names.CREATE_PIPELINE for user in buffer.users):
-                raise NotSeparable(copy, "an operand that does not change comes through a ring of a loop around")
             ends = (*fills, *(user for user in buffer.users if isinstance(user, tileas.DeallocTensorOp)))
             beside = [user for user in buffer.users if user not in ends]
             if made is None or made.name != tileas.AllocTensorOp.name or len(fills) != 1 or buffer.type.stages != 1:

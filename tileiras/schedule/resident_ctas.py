@@ -10,7 +10,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.resources.agent_registers import FEWER_REGISTERS, loading_warps
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
-from tileiras.resources.shared_memory import ring_bytes, scratch_beside
+from tileiras.resources.shared_memory import ring_bytes, scratch_before, scratch_beside, shared_budget
 from tileiras.targets import Target, occupancy, registers_per_thread
 from tileiras.targets.sm import WARP_SIZE
 
@@ -25,13 +25,14 @@ def resident_ctas(func: aa.FuncOp, plan: AgentPlan, target: Target, in_boxes: bo
     least.  A thread gets no more registers than leave an SM the CTAs that it has to hold."""
     threads, registers, least = threads_of(func), expected_registers(func), least_ctas_of(func)
     # Rings are gone behind their loops, pipes are there as long as the kernel runs.
-    rings = plan.beside
+    rings, budget = plan.beside, shared_budget(func, target)
     for loop, pipes in plan.loops:
         staged = [each for pipe in pipes for each in pipe.loads]
         stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
         gone = {leaf.convert for each in staged for leaf in each.leaves} | {each.load for each in staged}
         ring = stages * sum(each.stage_bytes for each in staged)
-        rings = max(rings, ring + ring_bytes(loop) + scratch_beside(loop, gone))
+        scratch = max(scratch_beside(loop, gone), scratch_before(loop, budget))
+        rings = max(rings, ring + ring_bytes(loop) + scratch)
     held = plan.beside + sum(pipe.bytes for each in plan.loops for pipe in each.pipes)
     together = threads + WARP_SIZE * loading_warps(func.kernel_spec.num_warps, in_boxes)
     with_agents = registers

@@ -108,10 +108,8 @@ def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[st
 
 def _cluster_of(op: Operation) -> int:
     """CTAs of the cluster that executes an operation; 1 where its function is not known."""
-    around: Operation | None = op
-    while around is not None and not isinstance(around, aa.FuncOp):
-        around = around.parent_op
-    return 1 if around is None else tileas.cluster_size(around)
+    func = aa.function_of(op)
+    return 1 if func is None else tileas.cluster_size(func)
 
 
 def _offsets_of_boxes(

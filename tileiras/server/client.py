@@ -1,5 +1,5 @@
 """What a command does first: hand itself to the service, where the user wants one and one is there; else have the
-compiler's modules come from the user's store (`tileiras.code_archive`).
+compiler's modules come from the user's store (`tileiras.server.code_archive`).
 
 It loads nothing of the compiler, and of the library only what is built in or small.  In every case in which the service
 cannot be used, or ends before anything was written that cannot be written again, the command does its work itself and
@@ -87,7 +87,7 @@ def _use_compiled_code(name: str, words: list[str]) -> None:
     if _given(name, words, "cache") is not None:
         return  # another store than the environment's is not looked for before the command line is read
     try:
-        from tileiras import code_archive
+        from tileiras.server import code_archive
 
         archive = code_archive.use("tileiras")
     except ImportError:

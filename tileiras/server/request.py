@@ -19,9 +19,9 @@ import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
-from tileiras import forked_memory, of_a_command, process_state
+from tileiras import of_a_command
 from tileiras.codegen import guard, isolation
-from tileiras.server import account, messages, protocol
+from tileiras.server import account, forked_memory, messages, process_state, protocol
 from tileiras.server.links import Links
 from tileiras.server.protocol import COMMIT, EXIT, MET, REFUSED, RETIRED
 from tileiras.server.unchanged import State

@@ -15,8 +15,8 @@ import sys
 import warnings
 from collections.abc import Iterable
 
-from tileiras import process_state
 from tileiras.codegen import isolation
+from tileiras.server import process_state
 
 _STATUS = (
     "Uid", "Gid", "Groups", "NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "SigBlk",

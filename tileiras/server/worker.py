@@ -15,9 +15,8 @@ import socket
 from collections.abc import Callable
 from typing import NoReturn
 
-from tileiras import forked_memory
 from tileiras.codegen import isolation
-from tileiras.server import account, loaded, messages, protocol, request
+from tileiras.server import account, forked_memory, loaded, messages, protocol, request
 from tileiras.server.links import Links
 from tileiras.server.protocol import GREETING, MET, PREPARE, READY, REFUSED, RETIRED, RUN
 from tileiras.server.unchanged import State

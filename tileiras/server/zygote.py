@@ -26,10 +26,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from tileiras import __version__, code_archive, forked_memory
+from tileiras import __version__
 from tileiras.codegen import guard
 from tileiras.local_lock import locked, unlock
-from tileiras.server import account, loaded, messages, protocol, request, worker
+from tileiras.server import account, code_archive, forked_memory, loaded, messages, protocol, request, worker
 from tileiras.server.child import DONE, SPARE, WORKING, Child
 from tileiras.server.links import Links
 from tileiras.server.protocol import EXIT, FACTS, MET, PREPARE, READY, RETIRED, RUN, STATUS, STOP

@@ -20,9 +20,9 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Value
 from tileiras.layout.arena import SCRATCH_LIMIT
+from tileiras.resources.large_dots import UNROLLED, accumulates_wider
 from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 from tileiras.resources.shared_memory import shared_budget
-from tileiras.rewrites.large_dots import UNROLLED, accumulates_wider
 from tileiras.targets import (
     SCALED_MMA_ATOMS,
     UNIVERSAL_FMA,

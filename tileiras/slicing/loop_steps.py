@@ -33,8 +33,8 @@ from tileiras.ir import (
     i32,
     i64,
 )
+from tileiras.resources.large_dots import accumulates_wider
 from tileiras.resources.shared_memory import shared_budget
-from tileiras.rewrites.large_dots import accumulates_wider
 from tileiras.targets import find_copy_atom, known_mma_atom
 
 from .dimensions import RematerializedValues, Unsliceable, k_dims

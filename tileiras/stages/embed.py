@@ -57,10 +57,23 @@ class Image(NamedTuple):
         (kernel,) = whole["kernels"]
         made = cls(whole["target"], not data.startswith(b"\x7fELF"), data, kernel)
         made.tensor_maps()
+        made.pairs()
         return made
 
+    def pairs(self) -> Image | None:
+        """The image as it is launched for pairs of tile blocks, where there is a kernel for them."""
+        described = self.description.get("pairs")
+        if described is None:
+            return None
+        found = self._replace(description={**self.description, **described, "pairs": None})
+        found.tensor_maps()
+        return found
+
     def tensor_maps(self) -> list[tuple[int, tensor_map.TensorMap]]:
-        """The hidden parameters: where each is, and how it is filled."""
+        """The hidden parameters: where each is, and how it is filled.
+
+        Raises CompileError for those that are no tensor maps.
+        """
         name = self.description["name"]
         count = len(self.description["parameters"])
         found = []
@@ -222,20 +235,13 @@ def source(images: Sequence[Image], namespace: str) -> bytes:
             name = f"{kernel.function}_image_{number}"
             # The driver wants ELF aligned as its header's widest field.
             lines += [f"alignas(16) static const unsigned char {name}[] = {{", *_bytes(data), "};", ""]
-            d = image.description
-            maps = image.tensor_maps()
-            described = "nullptr"
-            if maps:
-                described = f"{kernel.function}_tensor_maps_{number}"
-                lines += [f"static const tileiras::TensorMap {described}[] = {{"]
-                lines += [*(_tensor_map(offset, made, d["parameters"]) for offset, made in maps), "};", ""]
-            size = max((p["offset"] + p["size"] for p in [*d["parameters"], *d["hidden_parameters"]]), default=0)
-            rows.append(
-                f'    {{"{image.target}", {_bool(image.ptx)}, {name}, {len(image.data)}, {_braced(d["block"])}, '
-                f'{_braced(d["cluster"])}, {_bool(d["blocks_are_clusters"])}, '
-                f'{_braced(d.get("cluster_blocks", (1, 1, 1)))}, {d["shared_memory"]}, '
-                f'{_bool(d["tile_launch"])}, {described}, {len(maps)}, {size}}},'
-            )
+            pairs, beside = image.pairs(), "nullptr"
+            if pairs is not None:
+                beside = f"{kernel.function}_pairs_{number}"
+                row = _row(pairs, name, f"{beside}_tensor_maps", "nullptr", lines)
+                lines += [f"static const tileiras::Image {beside} =", f"    {row};", ""]
+                beside = f"&{beside}"
+            rows.append(f"    {_row(image, name, f'{kernel.function}_tensor_maps_{number}', beside, lines)},")
         lines += [
             f"static const tileiras::Image {kernel.function}_images[] = {{",
             *rows,
@@ -248,6 +254,22 @@ def source(images: Sequence[Image], namespace: str) -> bytes:
         ]
     lines += [f"}}  // namespace {namespace}", ""]
     return "\n".join(lines).encode()
+
+
+def _row(image: Image, data: str, maps_name: str, pairs: str, lines: list[str]) -> str:
+    """The initializer of a `tileiras::Image` whose bytes are `data`; `lines` get its tensor maps."""
+    d = image.description
+    maps = image.tensor_maps()
+    if maps:
+        lines += [f"static const tileiras::TensorMap {maps_name}[] = {{"]
+        lines += [*(_tensor_map(offset, made, d["parameters"]) for offset, made in maps), "};", ""]
+    size = max((p["offset"] + p["size"] for p in [*d["parameters"], *d["hidden_parameters"]]), default=0)
+    return (
+        f'{{"{image.target}", "{d["name"]}", {_bool(image.ptx)}, {data}, {len(image.data)}, {_braced(d["block"])}, '
+        f"{_braced(d['cluster'])}, {_bool(d['blocks_are_clusters'])}, "
+        f"{_braced(d.get('cluster_blocks', (1, 1, 1)))}, {d['shared_memory']}, "
+        f"{_bool(d['tile_launch'])}, {maps_name if maps else 'nullptr'}, {len(maps)}, {size}, {pairs}}}"
+    )
 
 
 def _tensor_map(offset: int, made: tensor_map.TensorMap, parameters: Sequence[Mapping[str, Any]]) -> str:

@@ -28,7 +28,7 @@ class Decision(NamedTuple):
     """One row: a pass, why it stands where it stands, and the values of its options that the row fixes.
 
     `optional`: without it the result is as right, but slower.  `schedules`: left out where loads are not to run ahead.
-    `after`: skipped when that pass failed softly.
+    `after`: skipped when that pass failed softly.  `asked_by`: an option without which it is left out.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Decision(NamedTuple):
     optional: bool = False
     schedules: bool = False
     after: str = ""
+    asked_by: str = ""
 
     @property
     def made(self) -> type[Pass]:
@@ -47,11 +48,15 @@ class Decision(NamedTuple):
 CLUSTER_TILE_BLOCKS = "tileas-cluster-tile-blocks"
 PAIR_DOTS, GENERATE_SCHEDULE, AGENT_VERIFIER = "tileas-pair-dots", "tileas-generate-schedule", "tileaa-agent-verifier"
 LOWER_OCCUPANCY = "tileas-lower-occupancy"
+ASSIGN_NUM_WARPS, PING_PONG = "tileas-assign-num-warps", "tileas-ping-pong"
 REGISTERS, SHARED_MEMORY = {"resource": "registers"}, {"resource": "shared-memory"}
 INVARIANT, IN_LOOPS, OUTSIDE_LOOPS = ({"where": each} for each in ("loop-invariant", "in-loops", "outside-loops"))
 
 DECISIONS: tuple[Decision, ...] = (
     # How the work is cut.
+    Decision(
+        "tileas-pair-tile-blocks", "before all others, each of which works on either kernel", {}, True, True,
+    ),  # fmt: skip
     Decision(
         "tileas-cluster-tile-blocks", "before the next row, which keeps neighbours together", {}, True, True,
     ),  # fmt: skip
@@ -111,6 +116,9 @@ DECISIONS: tuple[Decision, ...] = (
     ),  # fmt: skip
     Decision("tileas-specialize-mma", "products have their groups; before what is left over is spent", {}, True, True),
     Decision("tileas-specialize-stores", "takes shared memory before what is left over is spent", {}, True, True),
+    Decision(
+        "tileas-ping-pong", "both agents hand their tiles to the one that stores, in their order", {}, True, True,
+    ),  # fmt: skip
     Decision("tileas-spill-loop-carried", "counts registers when all operands are where they will be", {}, True, True),
     Decision("tileas-smem-operands", "behind the loops, whose rings are gone there", OUTSIDE_LOOPS, True, True),
     Decision("cse", "each copy has its addresses", {}, True, True, GENERATE_SCHEDULE),
@@ -143,6 +151,10 @@ DECISIONS: tuple[Decision, ...] = (
     Decision("tileas-insert-barriers", "places that are used again say where threads have to wait"),
     Decision("tileas-order-warpgroups", "barriers in a loop decide whether it can have turns", {}, True, True),
     Decision("tileas-assign-launch-bounds", "counts registers a last time, and the shared memory of all rows above"),
+    Decision(
+        "tileas-insert-delays", "behind all that makes a wait, or looks at what stands beside one", {}, True,
+        asked_by="enable-random-delay",
+    ),  # fmt: skip
 )
 """The decisions of TileAS in order."""
 
@@ -151,6 +163,7 @@ TILEAA_DOTS, DOTS = (aa.DotOp.name, aa.BlockScaledMmaOp.name), tuple(op.name for
 AGENTS = (names.AGENT_SWITCH,)
 
 WORKS_ON: Mapping[str, tuple[str, ...]] = {
+    "tileas-pair-tile-blocks": TILEAA_DOTS,
     CLUSTER_TILE_BLOCKS: TILEAA_DOTS,
     "tileas-order-tile-blocks": LOOPS,
     "tileas-slice-batches": TILEAA_DOTS,
@@ -172,6 +185,7 @@ WORKS_ON: Mapping[str, tuple[str, ...]] = {
     "tileas-materialize-async": DOTS,
     "tileas-specialize-mma": AGENTS,
     "tileas-specialize-stores": AGENTS,
+    "tileas-ping-pong": AGENTS,
     "tileas-spill-loop-carried": (tileas.SHORT_OF_REGISTERS,),
     f"cse after {GENERATE_SCHEDULE}": (*LOOPS, *DOTS, tileas.ShiftedOp.name),
     "tileas-roll-mma-dot": DOTS,
@@ -201,7 +215,8 @@ GIVEN = {
 def decisions(options: StageOptions) -> list[Decision]:
     """The rows that run."""
     schedules = _schedules(options)
-    return [row for row in DECISIONS if schedules or not row.schedules]
+    asked = (row for row in DECISIONS if not row.asked_by or options[row.asked_by])
+    return [row for row in asked if schedules or not row.schedules]
 
 
 def _schedules(options: StageOptions) -> bool:
@@ -261,6 +276,8 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
     may_have_agents = options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)
     if row.name in (CLUSTER_TILE_BLOCKS, PAIR_DOTS) and may_have_agents:
         given["agents"] = True
+    if row.name in (ASSIGN_NUM_WARPS, PING_PONG) and options.opt_level > 0 and _is_left_to_a_rule(options):
+        given["by_rule"] = True
     if row.name == LOWER_OCCUPANCY and options.pipeline_strategy == "warp-specialize":
         given["agents"] = True
     if options.opt_level == 0 and "warpgroups" in made.options():

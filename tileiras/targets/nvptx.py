@@ -54,6 +54,10 @@ KERNELS_METADATA = "tileiras.kernels"
 """Named metadata that carries what a launcher must know: per kernel `!{!"name", i64 shared bytes, parameters...}`, a
 parameter being `!"name", !"type", !"how it is filled"` with empty strings where there is nothing to say."""
 
+PAIRS_METADATA = "tileiras.pairs"
+"""Named metadata with the kernels that are launched in the place of others where tile blocks can be clusters: per
+kernel `!{!"name", !"name of the other one"}`."""
+
 INLINED_METADATA = "tileiras.inlined"
 """Named metadata that tells positions of inlined code where they were inlined, which LLVM 22 does not print: per
 position `!{!"file", i32 line, i32 column in LLVM's PTX, i32 column}`, for inlined code followed by `!"function"` and

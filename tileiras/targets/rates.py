@@ -11,8 +11,8 @@ import re
 
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
-from tileiras.requirements import split
 from tileiras.targets.rate_tables import ARCHITECTURES, PRODUCTS, Figure
+from tileiras.targets.requirements import split
 from tileiras.targets.sm import REGISTERS_PER_SM, TARGETS, Target
 
 SUB_CORES = 4

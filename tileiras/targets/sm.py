@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.named_tuple import NamedTuple
-from tileiras.requirements import admits, split
+from tileiras.targets.requirements import admits, split
 
 if TYPE_CHECKING:
     from tileiras.ir import FloatType, Type
 
-# Feature -> what it needs (`tileiras.requirements`): the instruction each one stands for is named in its comment.
+# Feature -> what it needs (`requirements.py`); the comment names the instruction that it stands for.
 FEATURES: dict[str, str] = {
     "bf16": "80",  # cvt.rn.bf16.f32, fma.rn.bf16
     "bf16_arithmetic": "90",  # add.bf16, mul.bf16, atom.add.bf16

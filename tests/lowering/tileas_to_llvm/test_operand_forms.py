@@ -32,10 +32,10 @@ def checked(kernel: Kernel, gpu: str, **options) -> str:
     return artifact.text
 
 
-@pytest.mark.parametrize("gpu", INSTRUCTIONS)
-@pytest.mark.parametrize("operand", ["f8E4M3FN", "f8E5M2", "i8"])
-@pytest.mark.parametrize("b_by_columns", [False, True])
-@pytest.mark.parametrize("tensor_maps", ["none", "host"])
+@pytest.mark.pairwise(
+    gpu=list(INSTRUCTIONS), operand=["f8E4M3FN", "f8E5M2", "i8"], b_by_columns=[False, True],
+    tensor_maps=["none", "host"],
+)  # fmt: skip
 def test_bytes_of_a_by_columns(gpu, operand, b_by_columns, tensor_maps):
     kernel = by_columns((128, 64, 64), operand=operand, steps=3, b_by_columns=b_by_columns)
     checked(kernel, gpu, tensor_maps=tensor_maps)

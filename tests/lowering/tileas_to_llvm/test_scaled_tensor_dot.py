@@ -213,12 +213,55 @@ def test_nothing_that_orders_few_columns_is_superfluous(tiles, orders):
     assert not survivors(kernel, artifact, rf"{orders}|tcgen05\.cp[^;]*;")
 
 
-@pytest.mark.parametrize("tiles", [(64, 64, 128), (128, 8, 128)])
+SPREAD = [(64, 64, 128), (64, 16, 64), (32, 64, 128), (64, 32, 32), (64, 64, 512)]
+"""Tiles whose longer side is in every second 16 of the 128 rows that instructions with block scales have."""
+
+
+@pytest.mark.parametrize("options", FOUR_BIT_PLANS, ids=lambda value: " ".join(map(str, value.values())))
+@pytest.mark.parametrize("by_rows", [False, True])
+@pytest.mark.parametrize("tiles", SPREAD)
+def test_sixty_four_rows(tiles, by_rows, options):
+    """Nothing is in the rows between, whose results nobody reads."""
+    kernel = scaled(tiles, steps=3, by_rows=by_rows)
+    ptx = checked_four_bits(kernel, **options)
+    assert len(MMA.findall(ptx)) == tiles[2] // 32 and "mma.sync" not in ptx
+    words = [int(word) for word in re.findall(r"mov\.b32 \s*i, (\d+);", ptx)]
+    assert {word >> 27 & 3 for word in words} == {1} and {word >> 17 & 63 for word in words} == {min(tiles[:2]) >> 3}
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+@pytest.mark.parametrize("tiles", [(64, 64, 256), (16, 64, 64)])
+@pytest.mark.parametrize(("scale", "block", "kind"), FOUR_BITS)
+def test_sixty_four_rows_of_elements_of_four_bits(tiles, scale, block, kind, by_rows):
+    kernel = scaled(tiles, "f4E2M1FN", steps=3, scale=scale, block=block, by_rows=by_rows)
+    ptx = checked_four_bits(kernel, tensor_maps="host")
+    assert ptx.count(f"kind::{kind}") == tiles[2] // 64 and "mma.sync" not in ptx
+
+
+@pytest.mark.parametrize("options", [{"num_warps": 8}, {"num_ctas": 2, "tensor_maps": "host"}], ids=str)
+def test_sixty_four_rows_of_two_warpgroups_and_of_each_of_two_ctas(options):
+    """The second CTA's tile of A comes in boxes of its own, that of B is shared out."""
+    ptx = checked_four_bits(scaled((64 * options.get("num_ctas", 1), 64, 128), "f8E5M2", steps=3), **options)
+    assert len(MMA.findall(ptx)) == 4 and ("multicast" in ptx) == ("num_ctas" in options)
+
+
+@pytest.mark.parametrize("gpu", ["sm_103", "sm_107", "sm_110"])
+def test_sixty_four_rows_on_the_rest_of_the_family(gpu):
+    assert MMA.search(checked_four_bits(scaled((64, 64, 128)), gpu))
+
+
+def test_nothing_that_orders_sixty_four_rows_is_superfluous():
+    kernel = scaled((64, 64, 128), steps=5)
+    artifact = kernel.compiled(GPU)
+    assert not survivors(kernel, artifact, rf"{ORDERS}|tcgen05\.cp[^;]*;")
+
+
+@pytest.mark.parametrize("tiles", [(32, 32, 128), (128, 8, 128)])
 def test_what_is_too_small_goes_to_warps_with_a_remark(tiles):
     artifact = scaled(tiles).compiled(GPU, emit_remarks=True)
     assert "tcgen05" not in artifact.text
     scaled(tiles).emulated(artifact)
     reasons = [d.reason for d in artifact.diagnostics if getattr(d, "name", "") == "RemarkTensorCoreMMA"]
     assert reasons and all(
-        reason.startswith("tcgen05.mma with block scales has 128 rows and 16 columns at least") for reason in reasons
+        reason.startswith("tcgen05.mma with block scales has 64 rows and 16 columns at least") for reason in reasons
     )

@@ -72,8 +72,36 @@ def test_more_columns_than_an_instruction_has():
 
 
 def test_a_that_is_computed_element_by_element():
+    """It goes to tensor memory; the fence is for what copies have brought of B."""
     ptx = check(converted((128, 64, 64), "a", "f32", "f16", steps=3), "f16 128x64")
+    assert "tcgen05.st" in ptx and "st.shared" not in ptx.split("tcgen05.mma")[0]
     assert ptx.count("fence.proxy.async") == 1
+
+
+COMPUTED_PLANS = [{"pipeline_strategy": "none"}, {"tensor_maps": "host"}, {"pipeline_strategy": "warp-specialize"},
+                  {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", COMPUTED_PLANS, ids=str)
+@pytest.mark.parametrize(("tiles", "stored", "operand"), [
+    ((128, 64, 64), "f8E4M3FN", "f16"), ((64, 16, 16), "f32", "bf16"), ((256, 64, 32), "f8E5M2", "bf16"),
+])  # fmt: skip
+def test_a_that_is_computed_under_every_plan(tiles, stored, operand, options):
+    """As dequantised weights are."""
+    m, n, _ = tiles
+    ptx = check(converted(tiles, "a", stored, operand, steps=4), f"f16 {min(m, 128)}x{n}", **options)
+    assert "tcgen05.st" in ptx
+
+
+@pytest.mark.parametrize(("tiles", "stored", "operand", "options"), [
+    ((32, 64, 64), "f32", "f16", {}), ((128, 64, 32), "f16", "tf32", {}),
+    ((128, 512, 64), "f32", "f16", {"num_warps": 8}),
+], ids=["exchanged", "32 bits", "no columns left"])  # fmt: skip
+def test_a_that_is_computed_goes_to_shared_memory_where_tensor_memory_does_not_take_it(tiles, stored, operand, options):
+    kernel = converted(tiles, "a", stored, operand, steps=3)
+    artifact = kernel.compiled(GPU, **PLAIN, **options)
+    assert "tcgen05.mma" in artifact.text and "tcgen05.st" not in artifact.text
+    kernel.emulated(artifact)
 
 
 def test_b_that_is_computed_is_stored_and_fenced():
@@ -217,6 +245,7 @@ MUTATED = {
     "no loop": (lambda: matmul((64, 64, 64)), {"num_warps": 4}, ORDERS),
     # Threads read of a stage what they have copied themselves, so that one barrier behind what they store suffices.
     "B computed": (lambda: converted((64, 64, 64), "b", "f32", "f16", steps=5), {"num_warps": 4}, FENCES),
+    "A computed": (lambda: converted((128, 64, 64), "a", "f32", "f16", steps=5), {"num_warps": 4}, STORE_ORDERS),
     "accumulator loaded": (lambda: matmul((128, 64, 64), steps=6, start="loaded"), {}, ORDERS),
     "two stages": (lambda: matmul((128, 64, 64), steps=6), {"unspecialized_pipeline_num_stages": 2}, ORDERS),
     "two dots": (lambda: chained((64, 64, 64, 64)), {"num_warps": 4}, ORDERS),
@@ -289,6 +318,17 @@ def test_remarks_name_the_rule_or_the_resource():
             "tcgen05.mma has 64 rows and 8 columns, 128 and 16 at least, the dot 16 x 16"
         ]
     assert reasons(matmul((128, 64, 64), steps=2)) == []
+
+
+@pytest.mark.parametrize(("columns", "stored"), [(64, True), (256, False)])
+def test_a_that_is_computed_goes_to_shared_memory_before_an_occupancy_yields(columns, stored):
+    """Two CTAs have 256 columns each, which an accumulator of 256 takes."""
+    kernel = converted((128, columns, 32), "a", "f32", "f16", steps=2, hints="sm_100 = {occupancy = 2}")
+    artifact = kernel.compiled(GPU)
+    (allocated,) = re.findall(r"tcgen05\.alloc[^;]*\], (\d+);", artifact.text)
+    assert int(allocated) == max(columns, 128)
+    assert ("tcgen05.st" in artifact.text) == stored and "mma.sync" not in artifact.text
+    kernel.emulated(artifact)
 
 
 def test_an_occupancy_yields_to_accumulators():

@@ -33,6 +33,17 @@ def test_lanes_that_loop_for_different_times(kernel, seed):
     assert out.tolist() == [collatz(n) for n in range(1, 3 * 96 + 1)]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_others_go_on_while_a_warp_sleeps(kernel, seed):
+    body = """
+        mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; mov.u32 %r2, 2;
+        @%p1 nanosleep.u32 100; @%p1 mov.u32 %r2, 1; st.global.u32 [%a0], %r2;
+    """
+    out = np.zeros(1, np.uint32)
+    emulate(kernel(body, threads=64), "k", 1, [out], seed=seed, check_races=False)
+    assert out[0] == 1
+
+
 def test_guards(kernel):
     body = """
         mov.u32 %r1, %tid.x; mad.wide.u32 %q1, %r1, 4, %a0; setp.lt.u32 %p1, %r1, 10;

@@ -392,6 +392,25 @@ def test_scales(kernel, kind, name, vector, count, scale, first, paired):
     np.testing.assert_array_equal(floats(out).reshape(m, 64), (left @ right.T).astype(np.float32))
 
 
+@pytest.mark.parametrize(("rows", "missing"), [(128, None), (96, "lane 96, column 4")])
+def test_rows_of_a_without_a_value_have_no_result(kernel, rows, missing):
+    """The product takes place; who loads such a row is at fault."""
+    image, left, right = factors("f16", "f16", 128, 32, 16)
+    text = f"""{described(instruction("f16", "f16", 128, 32), 8192)} .shared .align 1024 .b8 rest[4096];
+        mov.u32 %r9, rest; setp.lt.u32 %p7, %r1, {rows}; mad.lo.u32 %r14, %r1, 32, %r9; mad.lo.u32 %r13, %r1, 32, %r12;
+        @%p7 ld.shared.v4.u32 {{%r20, %r21, %r22, %r23}}, [%r13];
+        @%p7 st.shared.v4.u32 [%r14], {{%r20, %r21, %r22, %r23}};
+        @%p7 ld.shared.v4.u32 {{%r20, %r21, %r22, %r23}}, [%r13+16];
+        @%p7 st.shared.v4.u32 [%r14+16], {{%r20, %r21, %r22, %r23}}; fence.proxy.async.shared::cta; bar.sync 0;
+        sub.u32 %r14, %r9, %r12; shr.u32 %r14, %r14, 4; cvt.u64.u32 %q5, %r14; add.u64 %q3, %q3, %q5;
+        {multiply()}"""
+    if missing is not None:
+        with pytest.raises(EmulationError, match=f"{missing}[0-9]* of tensor memory is read before it is written"):
+            product_of(kernel, text, image, 32)
+        return
+    np.testing.assert_array_equal(floats(product_of(kernel, text, image, 32)), (left @ right.T).astype(np.float32))
+
+
 # -- weights ---------------------------------------------------------------------------------------------------------
 
 

@@ -53,6 +53,10 @@ CLUSTER_BLOCKS = "tileiras.cluster_blocks"
 """Integer attribute of a kernel: tile blocks along x that a launch had better put in one cluster; it goes to NAME.json.
 """
 
+PAIRS_OF = "tileiras.pairs_of"
+"""String attribute of a kernel: the name of the one in the place of which it is launched where the grid can be made of
+clusters of as many tile blocks as its own; it goes to NAME.json."""
+
 PARAMETER_NAME, PARAMETER_TYPE = "tileiras.name", "tileiras.type"
 """String attributes of a kernel's arguments, as the source has them; they go to NAME.json."""
 

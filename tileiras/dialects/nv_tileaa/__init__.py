@@ -45,6 +45,7 @@ from .function import (
     GlobalOp,
     PrintOp,
     ReturnOp,
+    function_of,
 )
 from .memory import (
     AddPtrOp,

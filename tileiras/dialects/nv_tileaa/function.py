@@ -108,6 +108,14 @@ class FuncOp(Operation):
         return cls.create((), (), attributes, (body,), location=parser.location)
 
 
+def function_of(op: Operation) -> FuncOp | None:
+    """The function that an operation is, or is in."""
+    around: Operation | None = op
+    while around is not None and not isinstance(around, FuncOp):
+        around = around.parent_op
+    return around
+
+
 class ReturnOp(Operation):
     name = "nv_tileaa.return"
     traits = (Pure, ReturnLike, Terminator, HasParent("nv_tileaa.func"))

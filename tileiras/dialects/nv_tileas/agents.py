@@ -14,12 +14,15 @@ first warp, barriers count its threads.  `pipes.py` has the rings through which 
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileiras.ir import (
     DenseArrayAttr,
     HasParent,
     MemoryRead,
     MemoryWrite,
     Operation,
+    Region,
     ReturnLike,
     Terminator,
     TypedAttribute,
@@ -92,6 +95,11 @@ class AgentSwitchOp(Operation):
         """How many warps each agent has, in a kernel of `inherited`."""
         given = self.num_warps.elements if self.num_warps is not None else [INHERITED] * len(self.agents)
         return [n or inherited for n in given]
+
+    def warps_in(self, agent: Region) -> int:
+        """How many warps the agent of a region has, in a function."""
+        func: Any = self.parent_op
+        return self.warps(func.kernel_spec.num_warps)[list(self.agents).index(agent)]
 
     def first_warps(self, inherited: int) -> list[int]:
         """The number of each agent's first warp."""

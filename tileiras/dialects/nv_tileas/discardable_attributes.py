@@ -22,8 +22,8 @@ REMATERIALIZE_BEHIND = "nv_tileas.rematerialize_behind"
 through it."""
 
 PARTS = "nv_tileas.parts"
-"""Discardable attribute of an access through pointers, a power of two: it is made in so many parts, each some of a
-thread's registers, with what is computed for it alone."""
+"""Discardable attribute of an access through pointers: the number of parts, a power of two, in which it is lowered.
+Each is of some of a thread's registers, with the addresses and conditions that nothing else uses."""
 
 LOOP_SCHEDULE = "nv_tileas.loop_schedule"
 """Discardable attribute of a loop: the schedule chosen for it, a `#nv_tileas.loop_schedule`."""
@@ -33,6 +33,9 @@ AWS_SLOT = AWS_STAGE, AWS_ORDER
 """Discardable attributes, 32-bit integers, of the operations of a loop whose schedule is `unspecialize`: in the round
 of the loop in which the first operations of iteration i run, those of a stage are of iteration i - stage; the order is
 the place in a round."""
+
+PING_PONG = "nv_tile.aws.ping_pong"
+"""Discardable unit attribute of a loop over tiles: two agents that compute take them by turns."""
 
 RUNS_AHEAD = "nv_tileas.runs_ahead"
 """Discardable unit attribute of a load of a loop with a schedule: it is for later iterations."""
@@ -71,6 +74,10 @@ CLUSTER_CTAS = "nv_tileas.cluster_ctas"
 CLUSTER_BLOCKS = "nv_tileas.cluster_blocks"
 """Discardable attribute of a function whose tile block is one CTA: as many of them, neighbours along x, copy for each
 other where a launch puts them in one cluster.  Launches without clusters are as right."""
+
+PAIRS_OF = "nv_tileas.pairs_of"
+"""Discardable attribute of a function whose tile block is one CTA: the name of the kernel in the place of which it is
+launched where two of them, neighbours along x, are a cluster.  There is no launch of it without."""
 
 BLOCK_GROUP = "nv_tileas.block_group"
 """Discardable attribute of a function: the rows of the grid whose tile blocks with more work start first together have
@@ -119,4 +126,6 @@ def block_warps(func: aa.FuncOp) -> int:
 
 def cluster_size(func: aa.FuncOp) -> int:
     """The CTAs that may copy for each other: those of a tile block, or as many tile blocks."""
+    if PAIRS_OF in func.attributes:
+        return 2
     return number_of(func, CLUSTER_BLOCKS) or func.kernel_spec.num_ctas or 1

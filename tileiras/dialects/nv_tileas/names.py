@@ -36,5 +36,7 @@ TMA_STORE = "nv_tileas.async.tma_store"
 TMA_STORE_TAIL = "nv_tileas.async.tma_store_tail"
 TMA_STORE_STAGE = "nv_tileas.async.tma_store_stage"
 
+DELAY = "nv_tileas.delay"
+
 MAP_MEMORY = "nv_tileas.map_memory."
 MAP_RESERVE, MAP_BUILD = f"{MAP_MEMORY}reserve", f"{MAP_MEMORY}build"

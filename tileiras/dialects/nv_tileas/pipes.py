@@ -3,7 +3,7 @@
     %p, %c = nv_tileas.async.pipeline.create_pipeline %b stages 2 producer = cp_async
       : !nv_tileas.buffer<2, tensor<...>>
 
-One agent fills the stages in turn, one or more drain them, each of these every stage:
+One agent fills the stages in turn, one or more drain them, each of these every stage, or `by_turns` one of them:
 
     %i = nv_tileas.async.pipeline.create_iterator %p : !nv_tileas.producer_token
     %q = nv_tileas.async.pipeline.producer_acquire %p, %i             waits until the stage is empty
@@ -46,6 +46,7 @@ from tileiras.ir import (
     VerifyError,
     attribute,
     i32,
+    i64,
     operand,
     optional_operand,
     region,
@@ -112,6 +113,10 @@ class CreatePipelineOp(Operation):
     ctas = attribute(_NUMBER, "that fill each other's stages, all of a cluster", optional=True)
     groups = attribute(
         _NUMBER, "warpgroups of threads, each of which hands its rows of a stage on by itself", optional=True
+    )
+    by_turns = attribute(
+        UnitAttr, "each stage is filled by one of the agents that fill some, and drained by one of those that drain",
+        optional=True,
     )
     offset = attribute(IntegerAttr, "of its mbarriers, in bytes from the start of the arena", optional=True)
     producer = result(ProducerTokenType)
@@ -220,17 +225,23 @@ class CreateIteratorOp(Operation):
 
 
 class IncIterOp(Operation):
-    """The iterator at the next stage."""
+    """The iterator at the next stage; with `by` so many stages on, as where another agent drains those between.  That
+    is an integer of 32 or 64 bits, not negative."""
 
     name = f"{PIPELINE}inc_iter"
     traits = (Pure,)
     iterator = operand(PipelineIteratorType)
+    by = optional_operand(integer_like)
     result = result(PipelineIteratorType)
-    assembly_format = "$iterator attr-dict"
+    assembly_format = "$iterator (`by` $by^ `:` type($by))? attr-dict"
 
     @classmethod
     def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
         return [PipelineIteratorType()]
+
+    def verify_op(self) -> None:
+        if self.by is not None and self.by.type not in (i32, i64):
+            raise VerifyError(f"counts stages as i32 or i64, not as {self.by.type}")
 
 
 class GetStageOp(Operation):

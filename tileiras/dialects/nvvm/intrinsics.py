@@ -31,7 +31,7 @@ class Intrinsic(NamedTuple):
     result: str
     operands: tuple[str, ...]
     sm: str
-    """What it needs of the GPU, in the language of `tileiras.requirements`."""
+    """What it needs of the GPU, in the language of `tileiras.targets.requirements`."""
     ptx: tuple[int, int]
     effects: str
     immediates: tuple[int, ...] = ()

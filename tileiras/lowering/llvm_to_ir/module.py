@@ -32,6 +32,7 @@ from tileiras.targets.nvptx import (
     MIN_PTX_METADATA,
     MODULE_HEADER,
     OPT_LEVEL_METADATA,
+    PAIRS_METADATA,
     REFLECTION_METADATA,
     REQUIREMENTS_METADATA,
 )
@@ -184,6 +185,9 @@ class ModuleTranslation:
         kernels = [self.metadata(_kernel_metadata(f)) for f in functions if f.is_kernel and not f.is_declaration]
         if kernels:
             named.append(f"!{KERNELS_METADATA} = !{{{', '.join(kernels)}}}\n")
+        pairs = [self.metadata(_pairs_metadata(f)) for f in functions if llvm.PAIRS_OF in f.attributes]
+        if pairs:
+            named.append(f"!{PAIRS_METADATA} = !{{{', '.join(pairs)}}}\n")
         if self._metadata:
             parts.append("\n")
             parts += named
@@ -205,6 +209,12 @@ def _kernel_metadata(function: llvm.LLVMFuncOp) -> str:
         for key in (llvm.PARAMETER_NAME, llvm.PARAMETER_TYPE, llvm.HIDDEN_PARAMETER):
             fields.append(f'!"{escaped(attributes[key].value) if key in attributes else ""}"')
     return ", ".join(fields)
+
+
+def _pairs_metadata(function: llvm.LLVMFuncOp) -> str:
+    """A kernel, and the one in the place of which it is launched."""
+    instead_of: Any = function.attributes[llvm.PAIRS_OF]
+    return ", ".join(f'!"{escaped(name.value)}"' for name in (function.sym_name, instead_of))
 
 
 def _blobs(module: Operation) -> list[str]:

@@ -8,7 +8,7 @@ from tileiras.dialects.llvm.types import element_type, llvm_text
 from tileiras.dialects.nvvm.base import Assembly, NVVMOp
 from tileiras.dialects.nvvm.intrinsics import Intrinsic
 from tileiras.ir import Type, VectorType, VerifyError
-from tileiras.requirements import admits, spelled
+from tileiras.targets.requirements import admits, spelled
 
 from .literals import assembly_text
 

@@ -72,6 +72,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     },
     "convert_layout": {"nv_tileas.convert_layout": "convert_layout"},
     "debug": {"nv_tileas.assert": "lower_assert"},
+    "delays": {names.DELAY: "delay"},
     "dot": {"nv_tileas.dot": "dot", "nv_tileas.block_scaled_mma": "block_scaled"},
     "floats": {
         "nv_tileas.addf": "add", "nv_tileas.subf": "subtract", "nv_tileas.mulf": "multiply",

@@ -20,7 +20,7 @@ from tileiras.ir import FloatType, IntegerType, Operation, StringAttr, Value, Ve
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 from tileiras.named_tuple import NamedTuple
-from tileiras.requirements import admits
+from tileiras.targets.requirements import admits
 
 from .access import SCOPES, address_text, guarded, load_vector, ordering_of, register_list
 from .function import FunctionLowering

@@ -117,7 +117,9 @@ class FunctionLowering:
         self.pipes: dict[Operation | None, Any] = {}
         """Where the mbarriers of a pipe are (`pipes.Pipe`)."""
         self.num_ctas = tileas.number_of(func, tileas.CLUSTER_CTAS) or 1
-        self.may_be_in_cluster = self.num_ctas > 1 or tileas.CLUSTER_BLOCKS in func.attributes
+        self.is_in_cluster = self.num_ctas > 1 or tileas.PAIRS_OF in func.attributes
+        """Whether each launch has made the CTA one of a cluster."""
+        self.may_be_in_cluster = self.is_in_cluster or tileas.CLUSTER_BLOCKS in func.attributes
         """Whether the CTA may have been launched with others in a cluster."""
         self.facts = DivisibilityAnalysis(func)
         self.ranges = RangeAnalysis()
@@ -160,6 +162,9 @@ class FunctionLowering:
             # The launch counts clusters, which are the tile blocks (PTX ISA, ".blocksareclusters").
             attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (self.num_ctas,))
             attributes["nvvm.blocksareclusters"] = UnitAttr()
+        elif self.is_in_cluster:
+            # The launch counts CTAs, which are the tile blocks.
+            attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (tileas.cluster_size(func),))
         attributes |= {name: value for name, value in func.attributes.items() if name in aa.LAUNCH_HINTS}
         self.result = llvm.LLVMFuncOp.define(
             func.sym_name.value,
@@ -221,6 +226,8 @@ class FunctionLowering:
             self.result.attributes[llvm.BLOCK_GROUP] = self.func.attributes[tileas.BLOCK_GROUP]
         if tileas.CLUSTER_BLOCKS in self.func.attributes:
             self.result.attributes[llvm.CLUSTER_BLOCKS] = self.func.attributes[tileas.CLUSTER_BLOCKS]
+        if tileas.PAIRS_OF in self.func.attributes:
+            self.result.attributes[llvm.PAIRS_OF] = self.func.attributes[tileas.PAIRS_OF]
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
             self.engine.emit(

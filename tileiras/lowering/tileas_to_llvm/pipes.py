@@ -68,11 +68,13 @@ class Pipe(NamedTuple):
     stages: int
     protocol: PipeProtocol
     op: CreatePipelineOp
+    is_filled_alike: bool
+    """Of CTAs that fill each other's stages: whether in all rounds or in none."""
 
     def full(self, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
         """Of a group of warps, if any: that which an operation names, or the thread's own."""
-        emit, place = lowering.emit, emit_place(self, stage, group, lowering)
-        return emit.gep(self.base, emit.mul(place, BYTES))
+        emit = lowering.emit
+        return emit.gep(self.base, emit.mul(self._place(stage, group, lowering), BYTES))
 
     def empty(self, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
         return lowering.emit.gep(self.full(stage, group, lowering), BYTES * self.stages * self.op.num_groups)
@@ -81,14 +83,13 @@ class Pipe(NamedTuple):
         """That of a stage which all CTAs of a cluster fill: it is empty in all of them."""
         return lowering.emit.gep(self.full(stage, None, lowering), 2 * BYTES * self.stages)
 
-
-def emit_place(pipe: Pipe, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
-    """The number of a stage's mbarrier among those of its kind: those of the first group of warps come first."""
-    emit = lowering.emit
-    if pipe.op.groups is None:
-        return stage
-    number = emit.lshr(uniform_warp(lowering), WARP_BITS) if group is None else group.value
-    return emit.value(emit.add(stage, emit.mul(number, pipe.stages)))
+    def _place(self, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
+        """The number of a stage's mbarrier among those of its kind: those of the first group of warps come first."""
+        emit = lowering.emit
+        if self.op.groups is None:
+            return stage
+        number = emit.lshr(uniform_warp(lowering), WARP_BITS) if group is None else group.value
+        return emit.value(emit.add(stage, emit.mul(number, self.stages)))
 
 
 def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Value]:
@@ -97,10 +98,13 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
     protocol, stages = protocol_of(op), op.num_stages.value
     base = lowering.buffer(op)
     uses = PipeUses(lowering.func)
-    (filler,) = _warps(uses, op, FILLS, lowering)
+    filler = _warps(uses, op, FILLS, lowering)[0]
+    drainers = _warps(uses, op, DRAINS, lowering)
+    if op.by_turns is not None:
+        drainers = drainers[:1]  # all have as many
     full = protocol.full_count(filler // op.num_groups)
-    empty = sum(protocol.empty_count(warps // op.num_groups) for warps in _warps(uses, op, DRAINS, lowering))
-    lowering.pipes[op] = Pipe(base, stages, protocol, op)
+    empty = sum(protocol.empty_count(warps // op.num_groups) for warps in drainers)
+    lowering.pipes[op] = Pipe(base, stages, protocol, op, is_filled_alike(op, uses))
     counts = (full, empty, op.num_ctas) if op.num_ctas > 1 else (full, empty)
     if all(isinstance(use, ProducerAcquireOp) and _is_empty(use) for use in _waits_until_empty(uses, op)):
         counts = (full,)
@@ -140,7 +144,7 @@ def _warps(
 ) -> list[int]:
     """The warps of each agent that has operations of these kinds on a pipe."""
     agents = uses.filling(pipe) if kinds is FILLS else uses.draining(pipe)
-    if not agents or kinds is FILLS and len(agents) != 1:
+    if not agents or kinds is FILLS and len(agents) != 1 and pipe.by_turns is None:
         raise VerifyError("expects one agent that fills it, and others that drain it")
     first = {agent: next(op for op in uses.pipes[pipe] if isinstance(op, kinds) and agent_of(op) is agent)
              for agent in agents}  # fmt: skip
@@ -159,7 +163,23 @@ def inc_iter(op: IncIterOp, args: Sequence[Value], lowering: FunctionLowering) -
     pipe = pipe_of(op.iterator)
     if pipe is None:
         raise VerifyError("expects an iterator of one pipe, which is known here")
-    return _following(args[0], pipe.num_stages.value, lowering)
+    stages = pipe.num_stages.value
+    return _following(args[0], stages, lowering) if op.by is None else _further(args[0], args[1], stages, lowering)
+
+
+def _further(iterator: Value, count: Value, stages: int, lowering: FunctionLowering) -> Value:
+    """The iterator as many of `stages` stages on as an unsigned number says."""
+    emit, type = lowering.emit, count.type
+    stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
+    rounds = emit.insert(llvm.UDivOp(count, emit.integer(stages, type)))
+    rest = emit.sub(count, emit.mul(rounds, stages, type), type)
+    if type is not i32:
+        rounds, rest = (emit.insert(llvm.TruncOp(each, result=i32)) for each in (rounds, rest))
+    passed = emit.value(emit.add(stage, rest))
+    wraps = emit.icmp("uge", passed, emit.integer(stages))
+    within = emit.select(wraps, emit.value(emit.sub(passed, stages)), passed)
+    turns = emit.and_(emit.value(emit.xor(rounds, emit.zext(wraps, i32))), 1)
+    return emit.build([within, emit.value(emit.xor(parity, turns))])
 
 
 def _following(iterator: Value, stages: int, lowering: FunctionLowering) -> Value:
@@ -286,7 +306,7 @@ def _wait_for_cluster(
             for cta in range(pipe.op.num_ctas):
                 emit.insert(nvvm.MBarrierArriveClusterOp(free, emit.integer(cta)))
             wait_for_phase(free, parity, lowering, of_cluster=True)
-        if together is not None and not is_filled_alike(pipe.op, PipeUses(lowering.func)):
+        if together is not None and not pipe.is_filled_alike:
             with elected(lowering, emit.value(emit.xor(together, emit.integer(1, i1), i1))):
                 for _ in range(pipe.op.num_ctas):
                     _arrive(free, lowering)

@@ -126,7 +126,7 @@ def num_programs(op: tileas.GetNumProgramsOp, args: Sequence[Any], lowering: Fun
 
 
 def cta_rank(op: tileas.GetCtaRankOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
-    return lowering.emit.register("cluster.ctarank") if lowering.num_ctas > 1 else lowering.emit.integer(0)
+    return lowering.emit.register("cluster.ctarank") if lowering.is_in_cluster else lowering.emit.integer(0)
 
 
 def _resized(value: Value, op: tileas.GetNumProgramsOp | tileas.GetProgramIdOp, lowering: FunctionLowering) -> Value:

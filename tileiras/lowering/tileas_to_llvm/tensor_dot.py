@@ -11,7 +11,7 @@ from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, UnitAttr, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.matrix_descriptor import ADDRESS_MASK, ROWS, MatrixDescriptor, byte_offset, describe
-from tileiras.layout.tensor_memory import SCALES_IN_WORD, column_of, scale_columns, word_columns
+from tileiras.layout.tensor_memory import LANES, SCALES_IN_WORD, column_of, scale_columns, scale_places, word_columns
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, ScaledMmaAtom, mma_atom
 
@@ -85,9 +85,9 @@ def _shared_address(place: Place, lowering: FunctionLowering) -> Value:
     return address
 
 
-def _operand(place: Place, type: Any, k_axis: int, lowering: FunctionLowering) -> _Operand:
+def _operand(place: Place, type: Any, k_axis: int, spread: bool, lowering: FunctionLowering) -> _Operand:
     emit = lowering.emit
-    found = describe(layout_of(type), k_axis, type.element_type.width)
+    found = describe(layout_of(type), k_axis, type.element_type.width, spread)
     if found is None:
         raise VerifyError(f"reads a tile that no matrix descriptor describes: {type}")
     address = _shared_address(place, lowering)
@@ -114,6 +114,8 @@ def _scaled_descriptor(atom: ScaledMmaAtom, a: _AnyOperand, b: _AnyOperand, byte
     """PTX ISA, "Instruction descriptor" of tcgen05 for kinds with block scales, of which the first are in this byte of
     their words."""
     m, n, _ = atom.shape
+    if atom.is_spread:
+        m = LANES
     word = _FACTORS[atom.a_type] << 7 | _FACTORS[atom.b_type] << 10 | a.transposed << 15 | b.transposed << 16
     word |= n >> 3 << 17 | m >> 7 << _SCALED_M | byte << _SCALE_A | byte << _SCALE_B
     return word | (_SCALES_OF_EXPONENTS if atom.scale_type == "f8E8M0FNU" else 0)
@@ -130,14 +132,14 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
     if isinstance(op.a.type, tileas.TensorBufferType):
         a = _OperandInColumns(args[0], layout_of(op.a.type.tile))
     else:
-        a = _operand(args[0], op.a.type, 1, lowering)
-    b: _AnyOperand = _operand(args[1], op.b.type, 0, lowering)
+        a = _operand(args[0], op.a.type, 1, atom.is_spread and not exchanged, lowering)
+    b: _AnyOperand = _operand(args[1], op.b.type, 0, atom.is_spread and exchanged, lowering)
     if exchanged:
         a, b = b, a
     m, n = tile.shape[::-1] if exchanged else tile.shape
     rows, (_, columns, depth) = atom.cta_rows, atom.shape
     steps = range(0, op.b.type.shape[0], depth)
-    scales = _Scales(op, args[4:], lowering) if op.scales else None
+    scales = _Scales(op, atom, args[4:], lowering) if op.scales else None
     word = _instruction_descriptor(atom, a, b) if scales is None else 0
     with by_thread_of_pair(lowering, atom.ctas > 1):
         if op.fenced is not None:
@@ -168,12 +170,15 @@ def dot(op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering)
 class _Scales:
     """The scales of a dot: tiles in shared memory, and the columns to which the thread that issues it copies them."""
 
-    def __init__(self, op: tileas.TensorDotOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    def __init__(
+        self, op: tileas.TensorDotOp, atom: MmaAtom | ScaledMmaAtom, args: Sequence[Any], lowering: FunctionLowering
+    ) -> None:
         self._lowering = lowering
         (m, self._runs), (_, n) = op.scales[0].type.shape, op.scales[1].type.shape
         # The instruction's A is the transposed B of an exchanged dot.
-        order = slice(None, None, -1 if op.exchanged is not None else 1)
-        self._counts = (m, n)[order]
+        exchanged = op.exchanged is not None
+        order = slice(None, None, -1 if exchanged else 1)
+        self._counts = scale_places((m, n), atom.is_spread, exchanged)[order]
         self._sources = [_shared_address(place, lowering) for place in args[:2][order]]
         self.columns: list[Value] = list(args[2:])[order]
 

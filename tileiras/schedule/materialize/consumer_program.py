@@ -16,6 +16,7 @@ from tileiras.dialects.arith.build import compare
 from tileiras.ir import Attribute, Block, Builder, Operation, Region, UnitAttr, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
+from tileiras.schedule.dependence_graph import rolled_dots
 from tileiras.schedule.induction_variable import LoopCounter
 from tileiras.schedule.schedule_analysis import is_published, slot_attributes
 from tileiras.schedule.staging import StagedLoad, erase_unused, read_in
@@ -172,8 +173,10 @@ class _Stage:
         copies: list[Operation] = []
         for staged, buffer in zip(self._pipe.plan.loads, self._pipe.ring.buffers):
             copies += self._read(staged, buffer)
-        readers = (op for copy in copies for op in (copy, *_dots(copy.results[0])))
-        return _outermost([op for op in readers if op.parent is self._block])
+        tiles = [copy.results[0] for copy in copies]
+        readers = (*copies, *(dot for tile in tiles for dot in (*_dots(tile), *rolled_dots(tile))))
+        # Dots may stand in a loop or a branch of the iteration.
+        return _outermost([place for op in readers if (place := self._block.find_ancestor_op(op)) is not None])
 
     def _read(self, staged: StagedLoad, buffer: Value) -> list[Operation]:
         load = staged.load

@@ -30,16 +30,15 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
-from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, TensorType, UnitAttr, Value, i32
-from tileiras.layout.linear_layout import log2_exact
+from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, UnitAttr, Value, i32
 from tileiras.schedule.induction_variable import trip_count
 from tileiras.schedule.linked_products_plan import FixedOperand, LinkedDot, LinkedLoop, LinkedPlan
-from tileiras.targets.pipe_protocol import ACCUMULATOR_LOADS, OPERAND_STORES, PRODUCTS, RUNS, STORES, TENSOR_MEMORY
+from tileiras.targets.pipe_protocol import OPERAND_STORES, PRODUCTS
 
 from .agent_program import AgentProgram
 from .consumer_program import Consumer
+from .linked_pipes import LinkedPipe, LinkedPipes
 from .mma_agent import drop_unchanged, loops_around, open_before, outlive_agents, with_agent
-from .pipes import create_pipe
 from .rotation import rotate
 from .unspecialized import mark_fresh
 
@@ -75,88 +74,6 @@ def separate_linked_products(switch: AgentSwitchOp, plan: LinkedPlan) -> AgentSw
     return new
 
 
-# ---- pipes -----------------------------------------------------------------------------------------------------------
-
-
-class LinkedPipe:
-    """A pipe between the agent that multiplies and threads that compute: of accumulators, of operands with the
-    accumulators that they add to, or of an operand that does not change."""
-
-    __slots__ = ("buffers", "consumer", "own", "producer")
-
-    def __init__(
-        self, buffers: list[Value], own: list[Value], kinds: tuple[str, str], builder: Builder, groups: int = 1
-    ) -> None:
-        self.buffers = buffers
-        self.own = own
-        """Those in tensor memory that are the pipe's own."""
-        self.producer, self.consumer = create_pipe(builder, buffers, 1, *kinds)
-        if groups > 1:
-            self.producer.defining_op.attributes["groups"] = IntegerAttr(groups, i32)  # type: ignore[union-attr]
-
-
-class LinkedPipes:
-    """The pipes of the products of a kernel.  For `Consumer` no loop has some that it drains a stage of by itself."""
-
-    def __init__(self, plan: LinkedPlan, base: Value, builder: Builder) -> None:
-        self.by_loop: dict[Operation, list[LinkedPipe]] = {}
-        """A pipe for each product of a loop; loops of a kind share theirs."""
-        self.fixed: dict[Value, LinkedPipe] = {}
-        """By the buffers of operands that do not change."""
-        self.fills = {each.fill: each for each in plan.fixed}
-        self.in_turn = plan.takes_turns
-        self.groups = plan.groups
-        of_kind: dict[Any, list[LinkedPipe]] = {}
-        for each in plan.loops:
-            if each.kind not in of_kind:
-                made = of_kind[each.kind] = []
-                for dot in each.dots:
-                    over = made[0].own[0] if plan.takes_turns and not dot.is_ahead else None
-                    made.append(self._pipe(dot, base, over, builder))
-            self.by_loop[each.loop] = of_kind[each.kind]
-        for operand in plan.fixed:
-            builder.location = operand.buffer.defining_op.location  # type: ignore[union-attr]
-            builder.insert(operand.buffer.defining_op.detach())  # type: ignore[union-attr]
-            filled = STORES if isinstance(operand.fill, tileas.StoreTensorOp) else RUNS
-            self.fixed[operand.buffer] = LinkedPipe([operand.buffer], [], (filled, TENSOR_MEMORY), builder)
-        shared = [pipe for pipes in of_kind.values() for pipe in pipes]
-        self.rings = [*shared, *self.fixed.values()]
-
-    def _pipe(self, dot: LinkedDot, base: Value, over: Value | None, builder: Builder) -> LinkedPipe:
-        """The pipe of a product, with a buffer of its own, which lies where another one does where it is `over` it."""
-        builder.location = dot.dot.location
-        type: Any = dot.buffers[0].type
-        if over is not None:
-            type = _apart(type, over.type, self.groups)  # type: ignore[arg-type]
-        own = builder.insert(tileas.TensorAllocOp(base, over, result=type)).results[0]
-        kinds = (PRODUCTS, ACCUMULATOR_LOADS) if dot.is_ahead else (OPERAND_STORES, TENSOR_MEMORY)
-        return LinkedPipe([own, *dot.buffers[1:]], [own], kinds, builder, self.groups)
-
-    def of(self, loop: Operation) -> list[LinkedPipe]:
-        return []
-
-    def inside(self, op: Operation) -> list[LinkedPipe]:
-        """The pipes of an operation that is such a loop or fills an operand, and of those in it, in order."""
-        found: dict[LinkedPipe, None] = {}
-        for inner in op.walk():
-            found.update(dict.fromkeys(self.by_loop.get(inner, ())))
-            if inner in self.fills:
-                found[self.fixed[self.fills[inner].buffer]] = None
-        return list(found)
-
-
-def _apart(
-    type: tileas.TensorBufferType, over: tileas.TensorBufferType, groups: int
-) -> tileas.TensorBufferType:
-    """An A whose rows of each group of warps lie in the first columns of those of the accumulator that it is over."""
-    tile, layout = type.tile, type.tile.encoding
-    free = log2_exact(over.columns // type.columns)
-    own = len(layout.column) - log2_exact(groups)
-    column = (*layout.column[:own], *[(0,) * len(tile.shape)] * free, *layout.column[own:])
-    encoding = tileas.TensorLayoutAttr(layout.lane, column, layout.element)
-    return tileas.TensorBufferType(TensorType(tile.shape, tile.element_type, encoding))
-
-
 # ---- the agent that multiplies ---------------------------------------------------------------------------------------
 
 
@@ -168,6 +85,7 @@ class _Program(AgentProgram[LinkedPipe]):
         self._pipes = pipes
         self._loops = {each.loop: each for each in plan.loops}
         self._copies = {copy for each in plan.fixed for copy in each.copies}
+        self._stages = {*plan.held.waits, *plan.held.copies, *plan.held.releases}
         self._fixed = plan.fixed
         self._held: dict[Value, Value] = {}
         """Buffers of operands that do not change -> the tokens of the waits for them."""
@@ -181,7 +99,7 @@ class _Program(AgentProgram[LinkedPipe]):
         return self._written(work, {**fills, **drains})
 
     def _is_own(self, op: Operation) -> bool:
-        return op in self._loops or op in self._copies
+        return op in self._loops or op in self._copies or op in self._stages
 
     def _inside(self, op: Operation) -> list[LinkedPipe]:
         return self._pipes.inside(op)
@@ -342,7 +260,8 @@ class _Computing(Consumer):
         super().__init__(pipes)  # type: ignore[arg-type]
         self._loops = {each.loop: each for each in plan.loops}
         self._linked = pipes
-        self._copies = [copy for each in plan.fixed for copy in each.copies]
+        self._copies = [*(copy for each in plan.fixed for copy in each.copies), *plan.held.copies]
+        self._held = plan.held
         self._fixed = {each.buffer: each for each in plan.fixed}
         self._runs = {loop: bool(trip_count(loop)) for loop in self._loops}
         """Whether a loop is known to run."""
@@ -351,6 +270,7 @@ class _Computing(Consumer):
         around = {outer for loop in self._loops for outer in loops_around(loop, work)}
         for each in self._loops.values():
             _pass_by(each)
+        self._leave_stages()
         places = {op: number for number, op in enumerate(inner for outer in work.operations for inner in outer.walk())}
         for op in sorted(around, key=lambda op: -places[op]):  # what is inside comes first
             drop_unchanged(op)
@@ -362,6 +282,14 @@ class _Computing(Consumer):
         for copy in self._copies:
             _erase_with_views(copy)
 
+    def _leave_stages(self) -> None:
+        """Stages of rings of loops around are those of the agent that multiplies."""
+        for op in (*self._held.releases, *self._held.waits):
+            op.erase()
+        for step in self._held.steps:
+            step.results[0].replace_all_uses_with(step.iterator)
+            step.erase()
+
     def _block(self, block: Block, at: Any, runs_once: bool = False) -> None:
         for op in list(block.operations):
             if isinstance(op, tileas.TensorWaitOp):
@@ -370,8 +298,14 @@ class _Computing(Consumer):
                 self._fill(op, at)
             elif isinstance(op, tileas.DeallocTensorOp) and op.buffer in self._linked.fixed:
                 self._give_back(op, at)
-            elif self._pipes.inside(op):
-                (self._loop if isinstance(op, scf.ForOp) else self._branch)(op, at, runs_once)  # type: ignore[arg-type]
+            elif not self._pipes.inside(op):
+                continue
+            elif isinstance(op, scf.ForOp):
+                self._loop(op, at, runs_once)
+            elif isinstance(op, scf.WhileOp):
+                self._while(op, at)
+            else:
+                self._branch(op, at, runs_once)
 
     def _wait(self, wait: tileas.TensorWaitOp, at: Any) -> None:
         """Behind a loop: for all products that add to an accumulator of its own."""

@@ -44,7 +44,7 @@ def overlap_around_pipes(loop: scf.ForOp) -> None:
         elif isinstance(op, tileas.ConsumerReleaseOp):
             _give(op, _read_until(copies[op.token.defining_op.token.defining_op], block))  # type: ignore[union-attr]
         elif isinstance(op, scf.IfOp) and (release := _release_in(op)) is not None:
-            stage = max(_slot(reader)[0] for reader in _readers(copies[_pipe_of(release, block)]))
+            stage = max(_slot(reader)[0] for reader in _readers(copies[_pipe_of(release, block)], block))
             for each in (op.condition.defining_op, op):
                 _give(each, (stage, FIRST))
     overlap_iterations(loop)
@@ -64,14 +64,19 @@ def _of_iterator(iterator: Value) -> Iterator[Operation]:
     return (user for user in iterator.users if isinstance(user, (tileas.GetStageOp, tileas.IncIterOp)))
 
 
-def _readers(copies: Iterable[Operation]) -> Iterator[Operation]:
-    return (reader for copy in copies for reader in readers_of(copy))
+def _readers(copies: Iterable[Operation], block: Block) -> Iterator[Operation]:
+    """The operations of a block that read what copies give, themselves or in their regions."""
+    for copy in copies:
+        for reader in readers_of(copy):
+            place = block.find_ancestor_op(reader)
+            assert place is not None, "a tile of a block is read there"
+            yield place
 
 
 def _read_until(copies: Iterable[Operation], block: Block) -> Slot:
     """From when on nothing reads a stage any more, whose tiles some copies give."""
     last = (0, FIRST)
-    for reader in _readers(copies):
+    for reader in _readers(copies, block):
         slot = _slot(reader)
         if is_of_warpgroups(reader):
             users = (block.find_ancestor_op(user) for user in reader.results[0].users)

@@ -14,8 +14,9 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import TensorType, Value, i32
 from tileiras.layout.encoding import is_in_shared, with_layout
-from tileiras.layout.tensor_memory import LANES, raw_layout, scale_columns
+from tileiras.layout.tensor_memory import LANES, raw_layout, scale_columns, scale_places
 from tileiras.named_tuple import NamedTuple
+from tileiras.targets import mma_atom
 
 
 class ScaleTurns(NamedTuple):
@@ -64,8 +65,9 @@ def turns_of_stages(stages: int) -> int:
 
 def columns_of_scales(dot: tileas.BlockScaledMmaOp) -> tuple[int, int]:
     """Columns that the scales of A and of B take."""
-    runs = dot.scale_a.type.shape[1]
-    return scale_columns(dot.scale_a.type.shape[0], runs), scale_columns(dot.scale_b.type.shape[1], runs)
+    runs, shape = dot.scale_a.type.shape[1], (dot.scale_a.type.shape[0], dot.scale_b.type.shape[1])
+    rows, columns = scale_places(shape, mma_atom(dot.atom.atom).is_spread, dot.exchanged is not None)
+    return scale_columns(rows, runs), scale_columns(columns, runs)
 
 
 def words(columns: int) -> tileas.TensorBufferType:

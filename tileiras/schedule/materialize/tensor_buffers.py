@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Operation
+from tileiras.ir import Block, Operation, Value
 from tileiras.layout.accumulators import continues, reads_a_in_tensor_memory
 from tileiras.layout.encoding import with_layout
 from tileiras.layout.tensor_memory import accumulator_layout, operand_layout
+from tileiras.named_tuple import NamedTuple
 from tileiras.targets import mma_atom
 
 
@@ -27,19 +29,85 @@ def operand_type(dot: Any) -> tileas.TensorBufferType:
     return tileas.TensorBufferType(with_layout(type, operand_layout(type.shape, type.element_type.width)))
 
 
-def columns_taken(dots: list[Any]) -> int:
-    """Columns of all buffers at a time, at most: those of accumulators whose results are used in their iteration are
-    free again for the dots of the next loop."""
-    loops: dict[Operation | None, int] = {}
-    taken = 0
+class _Life(NamedTuple):
+    """Columns of a buffer, and the operations of a block from the one to the other of which it has them."""
+
+    columns: int
+    first: Operation
+    last: Operation
+
+
+def columns_taken(dots: Sequence[Any]) -> int:
+    """Columns of all buffers at a time, at most, where each A of a dot in a loop has some of its own around that loop.
+
+    An accumulator has its columns from its dot on, or from the loop that carries it, to the last use of the result.
+    What a loop goes on with that the one before has left stays in its place, and every A does to the end of its block.
+    """
+    lives: dict[Block, list[_Life]] = {}
+    before = {dot: found for dot in dots if (found := _goes_on_with(dot)) is not None}
     for dot in dots:
-        columns, loop = accumulator_type(dot).columns, dot.parent_op
-        taken += operand_type(dot).columns if reads_a_in_tensor_memory(dot) else 0
-        if not isinstance(loop, scf.ForOp) or isinstance(loop.parent_op, scf.ForOp):
-            taken += columns
-        elif dot.result not in loop.yield_op.operands:
-            loops[loop] = loops.get(loop, 0) + columns
-        else:
-            number = loop.yield_op.operands.index(dot.result)
-            taken += columns if continues(loop, number) is None else 0
-    return taken + max(loops.values(), default=0)
+        if reads_a_in_tensor_memory(dot):
+            first = dot.parent_op if isinstance(dot.parent_op, scf.ForOp) else dot
+            life = _Life(operand_type(dot).columns, first, first.parent.last)  # type: ignore[union-attr, arg-type]
+            lives.setdefault(first.parent, []).append(life)  # type: ignore[arg-type]
+        if dot in before or _adds_to_dot(dot, dots):
+            continue
+        loop, result = dot.parent_op, _last_sum(dot, dots)
+        first, value = dot, result
+        if isinstance(loop, scf.ForOp) and result in loop.yield_op.operands:
+            first, value = loop, loop.results[loop.yield_op.operands.index(result)]
+        last = first.parent.last if result.defining_op in before.values() else _last_use(value, first.parent)
+        lives.setdefault(first.parent, []).append(_Life(accumulator_type(dot).columns, first, last))
+    return _most_at_a_time(_outermost(dots[0]), lives) if dots else 0
+
+
+def _goes_on_with(dot: Any) -> Any:
+    """The dot of a loop before in whose accumulator one of a loop goes on."""
+    loop = dot.parent_op
+    if not isinstance(loop, scf.ForOp) or dot.result not in loop.yield_op.operands:
+        return None
+    found = continues(loop, loop.yield_op.operands.index(dot.result))
+    return found if found is not None and accumulator_type(found) == accumulator_type(dot) else None
+
+
+def _adds_to_dot(dot: Any, dots: Sequence[Any]) -> bool:
+    """Whether a dot adds to what another one of its block has left, and nothing else uses that."""
+    before = dot.c.defining_op
+    return before in dots and before.parent is dot.parent and dot.c.has_one_use
+
+
+def _last_sum(dot: Any, dots: Sequence[Any]) -> Value:
+    """The result of the last of the dots that add to one accumulator one behind the other."""
+    user: Any = next(iter(dot.result.users), None)
+    while user in dots and user.c is dot.result and _adds_to_dot(user, dots):
+        dot = user
+        user = next(iter(dot.result.users), None)
+    return dot.result
+
+
+def _last_use(value: Value, block: Block) -> Operation:
+    """The last operation of a block that a value is used in, the end of the block where nothing uses it."""
+    found = [op for user in value.users if (op := block.find_ancestor_op(user)) is not None]
+    last: Operation = found[0] if found else block.last  # type: ignore[assignment]
+    for op in found:
+        last = op if last.is_before_in_block(op) else last
+    return last
+
+
+def _outermost(op: Operation) -> Block:
+    block = op.parent
+    while block is not None and isinstance(block.parent_op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
+        block = block.parent_op.parent
+    assert block is not None
+    return block
+
+
+def _most_at_a_time(block: Block, lives: dict[Block, list[_Life]]) -> int:
+    """The most columns that buffers of a block, and of those inside, have at a time."""
+    places = {op: number for number, op in enumerate(block.operations)}
+    own = [(places[life.first], places[life.last], life.columns) for life in lives.get(block, ())]
+    found = 0
+    for op, place in places.items():
+        inside = [_most_at_a_time(each, lives) for region in op.regions for each in region.blocks]
+        found = max(found, max(inside, default=0) + sum(size for first, last, size in own if first <= place <= last))
+    return found

@@ -44,7 +44,7 @@ from tileiras.layout.linear_layout import log2_exact
 from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
 
-from .dot_counts import thread_counts
+from .dot_counts import drop_unseen_commits, thread_counts
 from .dot_waits import (
     Future,
     blocks_around,
@@ -58,6 +58,7 @@ from .dot_waits import (
 )
 from .scale_columns import ScaleTurns, columns_of_scales, scale_turns, words
 from .tensor_buffers import accumulator_type, columns_taken, operand_type
+from .tensor_groups import join_groups
 
 
 def materialize_tensor_dots(func: aa.FuncOp) -> None:
@@ -158,6 +159,12 @@ class _Rewriting:
         for loop, numbers in reversed(kept.items()):  # an inner loop uses what its outer loop carries
             loop.without_carried(numbers)
         self._free_rest()
+        if isinstance(self._program.parent_op, aa.FuncOp):  # an agent that multiplies would have a stage for each group
+            join_groups(self._program)
+            pending = [op.pending.value for each in self._program.operations for op in each.walk()
+                       if isinstance(op, tileas.TensorWaitOp)]  # fmt: skip
+        if max(pending, default=0) == 0:
+            drop_unseen_commits(self._program)
         # Warps are apart by what stands between two barriers, each commit at most once.
         inside = (op for each in self._program.operations for op in each.walk())
         groups = [op for op in inside if isinstance(op, tileas.TensorCommitOp)]

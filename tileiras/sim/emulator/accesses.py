@@ -36,9 +36,12 @@ RANK = 1 << RANK_BIT
 class Access:
     """Resolved addresses: ``data`` seen as elements of the access's size, an element index per thread of ``threads``
     (None: all of the group), and what it is part of: the batch's ``shared`` memory or, with ``address`` that of its
-    first element, an ``allocation`` of global memory."""
+    first element, an ``allocation`` of global memory.
 
-    __slots__ = ("address", "allocation", "data", "index", "shared", "threads")
+    ``ordered``: all writes of its shared memory that are stamped up to here (`happens_before.Clocks.stamp`) are before
+    what its threads do now, as the race checker has found when it was read."""
+
+    __slots__ = ("address", "allocation", "data", "index", "ordered", "shared", "threads")
 
     def __init__(
         self, data: np.ndarray, index: np.ndarray, threads: np.ndarray | None, shared: bool = False,
@@ -51,6 +54,7 @@ class Access:
         self.shared = shared
         self.allocation = allocation
         self.address = address
+        self.ordered = 0
 
     def part(self, chosen: np.ndarray) -> Access:
         """The elements that ``chosen`` says of an access by given threads."""

@@ -11,10 +11,15 @@ from .accesses import read_generic, read_string
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .program import branch
 from .ptx_module import Function, Group, Label, Symbol, Variable
+from .recording import Sleep
 from .types import U32, U64
+from .waits import suspend
 
 if TYPE_CHECKING:
     from .warps import WarpGroup
+
+LONGEST_SLEEP = 1_000_000
+"""Nanoseconds (PTX ISA, "nanosleep")."""
 
 
 def _target(decoder: Decoder, operand: Symbol):
@@ -101,9 +106,34 @@ def decode_trap(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     decoder.emit(lambda group: group.fault("trap", item))
 
 
-@instruction(
-    "brkpt", "pmevent", "nanosleep", "prefetch", "prefetchu", "applypriority", "discard"
-)
+@instruction("nanosleep")
+def decode_nanosleep(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """The threads go on when others have had a turn: there is no time here, but in what a recorder is told."""
+    if not modifiers.take("u32"):
+        raise decoder.unsupported()
+    (operand,) = decoder.operands(1)
+    slot = decoder.src(operand, U32)
+
+    def terminate(group: WarpGroup) -> None:
+        if group.launch.recorder is not None:
+            _tell_of_sleep(group, item, np.broadcast_to(group.R[slot], (group.n,)))
+        woken = iter((False,))  # nobody at once, everybody when the scheduler asks for the first time
+        suspend(group, following.index, item, lambda group, lanes: np.full(lanes.size, next(woken, True)),
+                lambda group, thread: ["the end of its sleep"])  # fmt: skip
+
+    following = decoder.end_block(terminate)
+
+
+def _tell_of_sleep(group: WarpGroup, item: Instruction, lengths: np.ndarray) -> None:
+    """A warp sleeps as long as the last of its threads."""
+    lanes = group.active_lanes()
+    for row, asked in enumerate(lengths.reshape(-1, 32)):
+        if lanes[row].any():
+            longest = min(int(asked[lanes[row]].max()), LONGEST_SLEEP)
+            group.launch.recorder.operation(group, item, row * 32, Sleep(longest))
+
+
+@instruction("brkpt", "pmevent", "prefetch", "prefetchu", "applypriority", "discard")
 def decode_hint(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """Without effect on results: one kernel runs alone here, without caches or time."""
     modifiers.names.clear()

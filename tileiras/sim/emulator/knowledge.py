@@ -151,14 +151,19 @@ class Knowledge:
         # What lanes have released together is known of their warp; few have to be asked about one by one.  Neighbours
         # mostly are of one warp.
         earlier = warp_of(others)
-        changes = (threads[1:] != threads[:-1]) | (earlier[1:] != earlier[:-1])
-        starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
+        starts = _run_starts(threads, earlier)
         limits = self._limits_by_warp(threads[starts], earlier[starts], np.maximum.reduceat(clocks, starts))
         bad = clocks > (limits if starts.size == 1 else np.repeat(limits, np.diff(starts, append=threads.size)))
         if (self.seen or self.lanes) and bad.any():
             at = np.flatnonzero(bad)
-            bad[at] = clocks[at] > self._limits(threads[at], others[at], clocks[at])
+            bad[at] = self._unordered_each(threads[at], others[at], clocks[at])
         return bad
+
+    def _unordered_each(self, threads: np.ndarray, others: np.ndarray, clocks: np.ndarray) -> np.ndarray:
+        """As `unordered`, of accesses that are not before by what is known of their warps together."""
+        starts = _run_starts(threads, others)
+        limits = self._limits(threads[starts], others[starts], np.maximum.reduceat(clocks, starts))
+        return clocks > (limits if starts.size == 1 else np.repeat(limits, np.diff(starts, append=threads.size)))
 
     def _limits_by_warp(self, threads: np.ndarray, earlier: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """How far each of ``threads`` has seen all lanes of each warp of ``earlier``; at least what its own warp knows
@@ -282,6 +287,14 @@ class Knowledge:
         return found
 
 
+def _run_starts(threads: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The first positions of runs of the same pair."""
+    changes = (threads[1:] != threads[:-1]) | (others[1:] != others[:-1])
+    return np.concatenate([[0], np.flatnonzero(changes) + 1])
+
+
 def warp_of(threads: np.ndarray) -> np.ndarray:
     """Warp numbers of threads, where -2-w is all of warp w."""
+    if threads.size and threads.min() >= 0:
+        return (threads >> 5).astype(np.int64)
     return np.where(threads >= 0, threads >> 5, -2 - threads).astype(np.int64)

@@ -112,29 +112,19 @@ def emulate(
     misaligned, a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid
     or arguments that do not fit the entry.
     """
-    program = _program(ptx, entry)
     kernel = _kernel(metadata, entry)
+    if cluster is None:
+        entry, kernel = launched_kernel(kernel, entry, grid)
+    program = _program(ptx, entry)
     shapes = _shapes(program, kernel, grid, block, cluster)
     memory = Memory.scratch()
     memory.journal = journal
     parameters = _parameters(program, kernel, memory, args, hidden)
     launch = Launch(
-        program,
-        memory,
-        *shapes,
-        _dynamic_shared_memory(program, kernel, shared_memory),
-        parameters,
-        seed,
-        step_limit,
-        check_uninitialised,
-        check_races,
-        count_bank_conflicts,
-        rules.waived(waive),
-        recorder,
-        _chosen(blocks, shapes),
-        multiply,
-        leader,
-    )
+        program, memory, *shapes, _dynamic_shared_memory(program, kernel, shared_memory), parameters, seed, step_limit,
+        check_uninitialised, check_races, count_bank_conflicts, rules.waived(waive), recorder,
+        _chosen(blocks, shapes), multiply, leader,
+    )  # fmt: skip
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()
     return EmulationResult(launch)
@@ -169,8 +159,18 @@ def launch_shapes(
     ptx: str, entry: str, grid: int | Sequence[int], metadata: Mapping[str, Any] | None = None
 ) -> tuple[tuple[int, int, int], ...]:
     """The shapes of grid (in blocks), block and cluster that `emulate` would launch with.  Raises what it raises."""
-    program = _program(ptx, entry)
-    return _shapes(program, _kernel(metadata, entry), grid, None, None)
+    entry, kernel = launched_kernel(_kernel(metadata, entry), entry, grid)
+    return _shapes(_program(ptx, entry), kernel, grid, None, None)
+
+
+def launched_kernel(kernel: Mapping[str, Any], entry: str, grid: int | Sequence[int]) -> tuple[str, Mapping[str, Any]]:
+    """The entry, and its row of NAME.json, that a launch of a kernel starts: the one for pairs of tile blocks where the
+    grid is a multiple of their clusters."""
+    pairs = kernel.get("pairs")
+    sizes = (*sizes_of(grid), 1, 1)
+    if pairs is None or any(size % members for size, members in zip(sizes, pairs["cluster_blocks"])):
+        return entry, kernel
+    return pairs["name"], {**kernel, **pairs}
 
 
 def _dynamic_shared_memory(program: Program, kernel: Mapping[str, Any], given: int | None) -> int:

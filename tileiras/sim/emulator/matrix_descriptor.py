@@ -15,12 +15,13 @@ from the descriptor's address, and the swizzle changes bits of the sum.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from . import proxies, rounding
-from .accesses import Access, resolve_shared
+from .accesses import Access, check_written, merged, resolve_shared
 from .decoder import Instruction
 from .tensor_map import swizzled
 from .types import TYPES
@@ -62,8 +63,17 @@ class Operand(NamedTuple):
 
     def access(self, group: WarpGroup, item: Instruction, made: Descriptor, warp: int) -> Access:
         """The units of the matrix in the shared memory of a warp's block."""
-        addresses = _addresses(self, made)
-        return resolve_shared(group, item, addresses, _UNIT, False, np.full(addresses.size, warp * 32), own=True)
+        batch = group.batch
+        places = batch.matrices.get((self, made, cta := int(group.warp_cta[warp])))
+        if places is None:
+            addresses = _addresses(self, made)
+            threads = np.full(addresses.size, warp * 32)
+            access = resolve_shared(group, item, addresses, _UNIT, False, threads, own=True)
+            batch.matrices[self, made, cta] = access.index
+            return access
+        access = Access(batch.shared.view(_UNIT), places, np.full(places.size, warp * 32), shared=True)
+        check_written(group, item, access)
+        return access
 
     def decode(self, group: WarpGroup, item: Instruction, word: int, warp: int) -> Descriptor:
         """The descriptor that a warp gives of the matrix."""
@@ -71,14 +81,6 @@ class Operand(NamedTuple):
             return decode_descriptor(word)
         except ValueError as error:
             group.fault(f"no matrix descriptor that is known, {word:#x}: {error}", item, warp * 32)
-
-    def begin(self, group: WarpGroup, item: Instruction, made: Descriptor, warp: int) -> Access:
-        """The matrix may be read from now on: it has to be there, and visible to the asynchronous proxy."""
-        access = self.access(group, item, made, warp)
-        if (races := group.launch.races) is not None:
-            races.read(group, item, access, generic=False)
-            proxies.check_read(races, group, item, access)
-        return access
 
     def read(self, group: WarpGroup, item: Instruction, access: Access, units: np.ndarray) -> np.ndarray:
         """(rows, k) binary64 of an access, which has found ``units``."""
@@ -97,6 +99,17 @@ class Operand(NamedTuple):
         else:
             values = rounding.decode(bits, self.type)
         return values.T if self.transposed else values
+
+
+def begin_reads(group: WarpGroup, item: Instruction, accesses: Sequence[Access]) -> None:
+    """The matrices, of warps of a group, may be read from now on: they have to be there, and visible to the
+    asynchronous proxy."""
+    if (races := group.launch.races) is not None:
+        (everything,) = merged(accesses)
+        races.read(group, item, everything, generic=False)
+        proxies.check_read(races, group, item, everything)
+        for each in accesses:
+            each.ordered = everything.ordered
 
 
 @functools.lru_cache(maxsize=256)

@@ -133,6 +133,7 @@ class RaceChecker:
         self._check(group, item, access, writes, cells, everyone, order, acting)
         if access.shared and not order.strong:
             state.note_read(clocks, cells, count, threads, times, code, generic)
+            access.ordered = clocks.accesses
 
     def write(
         self, group: WarpGroup, item: Instruction, access: Access, values: np.ndarray, order: Order = WEAK,
@@ -256,7 +257,10 @@ class RaceChecker:
     ) -> None:  # fmt: skip
         """The last writes of ``cells`` have to be before what ``threads`` do now."""
         if access.shared:
-            recent = writes.recent(self.clocks, writes.written[cells], cells)
+            stamps = writes.written[cells]
+            if access.ordered and stamps.max() <= access.ordered:
+                return
+            recent = writes.recent(self.clocks, stamps, cells)
             if recent is None:
                 return
             if not recent.all():
@@ -266,7 +270,7 @@ class RaceChecker:
             at = np.flatnonzero(last != -1)  # this path need not see anything that is written while the kernel runs
         else:
             at = np.flatnonzero((last != -1) & (last != threads))
-            if at.size:
+            if at.size and last.min() < -1:
                 at = at[(last[at] >= 0) | (warp_of(threads[at]) != -2 - last[at])]
         if at.size and order.strong:
             at = at[~self._morally_strong(actual[at], last[at], writes.code[cells[at]], order)]

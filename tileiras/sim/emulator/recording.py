@@ -132,9 +132,15 @@ class SetRegisters(NamedTuple):
     increases: bool
 
 
+class Sleep(NamedTuple):
+    """`nanosleep`: the warp does nothing for about so many nanoseconds."""
+
+    nanoseconds: int
+
+
 Operation = (
     Copy | Multiply | Commit | WaitGroup | Transfer | BarrierInit | Arrive | PhaseWait | BlockBarrier | ClusterBarrier
-    | SetRegisters
+    | SetRegisters | Sleep
 )  # fmt: skip
 
 

@@ -216,6 +216,9 @@ class Batch:
         """What is told the block (position in the batch) and number of a warp all of whose threads have exited."""
         self.on_block_end: list[Callable[[WarpGroup, np.ndarray], None]] = []
         """What is told of blocks (positions in the batch) that have ended, with the group of the last threads."""
+        self.matrices: dict[tuple, np.ndarray] = {}
+        """Units of shared memory of the matrices that descriptors of `wgmma` have named, by shape, descriptor and
+        block."""
         self.warpgroup_operands: dict = {}  # what warps of a warpgroup have read of shared memory for one product
 
     def threads_exit(self, group: WarpGroup, leaving: np.ndarray | None) -> None:

@@ -12,6 +12,9 @@ has all of A's rows.  Scales of row or column i are in lane i % 32 of column i /
 half a pair's columns: in every half of their lanes), each block having all those of B.
 
 Products are summed in binary64 and rounded once, D being added: the ISA leaves order and precision open.
+
+A row of A may have no value in shared memory, or no scales, as those that a tile lacks to the instruction's M: what D
+has of it has none either, nor has what is added to such, and who reads that is at fault.
 """
 
 from __future__ import annotations
@@ -208,7 +211,7 @@ class Product:
                 self._fault(f"A is at lane {self.a_address[0]} of tensor memory, D at {lane}")
             self.a: list[Source] = []
         else:
-            self.a = self._sources(value(form.a), self.shape.a, self.rows, self.shape.transposed[0])
+            self.a = self._sources(value(form.a), self.shape.a, self.rows, self.shape.transposed[0], partly=True)
         self.b = self._sources(value(form.b), self.shape.b, self.b_rows + self.shift, self.shape.transposed[1])
         self.scales = [self._address(value(slot) & _SCALE_ADDRESS) for slot in form.scales]
         words = [value(slot) for slot in form.disabled]
@@ -253,7 +256,7 @@ class Product:
             return [rows % 16 + QUARTER * (rows // 16)]
         return [rows + first for first in range(0, LANES, self.rows)]
 
-    def _sources(self, word: int, name: str, rows: int, transposed: bool) -> list[Source]:
+    def _sources(self, word: int, name: str, rows: int, transposed: bool, partly: bool = False) -> list[Source]:
         form = self.form
         bits, _ = FORMATS[name]
         lines, units = (self.shape.k, -(-rows * bits // 128)) if transposed else (rows, 2)
@@ -261,7 +264,7 @@ class Product:
         narrow = matrix.made.atom == 32
         if transposed and narrow != (name == "tf32"):
             self._fault(f"a transposed matrix of {name} {'with' if narrow else 'without'} swizzling by 32 bytes")
-        return [Source(self.group, form.item, self.thread, block, matrix) for block in self.blocks]
+        return [Source(self.group, form.item, self.thread, block, matrix, partly) for block in self.blocks]
 
     def _d_region(self, number: int) -> Region:
         lanes = lane_bits(np.concatenate(self.groups) + self.d[0]) & ~self.disabled_lanes(number)
@@ -334,9 +337,12 @@ class Product:
         b = b * shape.signs[1]
         if self.columns is not None:
             b[~self.columns] = 0.0
-        left = self._left()
+        left, known = self._left(), self._known_rows()
         if self.scales:
             left, b = self._scaled(left, b)
+            known &= np.concatenate([self._known_scales(number) for number in range(len(self.blocks))])
+        if not known.all():
+            left = [np.where(known[:, None], each, 0.0) for each in left]
         if len(left) == 1:
             result = left[0] @ b.T
         else:  # the groups of lanes have different rows of A
@@ -345,7 +351,8 @@ class Product:
                 [each @ b[number * columns :][:columns].T for number, each in enumerate(left)], axis=1
             )
         for number in range(len(self.blocks)):
-            self._accumulate(number, result[number * self.rows :][: self.rows])
+            rows = slice(number * self.rows, (number + 1) * self.rows)
+            self._accumulate(number, result[rows], known[rows])
         if self.form.shifted:
             for block in self.blocks:
                 shift_down(self.unit.memory.cells(block), self.a_address[1], _A_COLUMNS)
@@ -373,6 +380,24 @@ class Product:
             found = found[:1]
         return [unpack_words(each, shape.a) * shape.signs[0] for each in found]
 
+    def _known_rows(self) -> np.ndarray:
+        """(m,): which rows of A have a value."""
+        if self.a_address is not None:
+            return np.ones(self.rows * len(self.blocks), bool)
+        return np.concatenate([source.known_rows(self.shape.a)[: self.rows] for source in self.a])
+
+    def _known_scales(self, number: int) -> np.ndarray:
+        """(rows of a block,): which rows of A have scales."""
+        region = self._scale_region(number, 0)
+        written = self.unit.memory.cells(region.block).written[:, region.first : region.last]
+        return self._of_rows(written, 0, slice(None), self.rows).all((0, 2))
+
+    def _of_rows(self, cells: np.ndarray, which: int, halves: slice, count: int) -> np.ndarray:
+        """(quarters, count, vector) of (lanes, columns, bytes) of scales."""
+        first = self.shape.scale_ids[which]
+        bytes = cells.reshape(4, QUARTER, -1, 4)[halves, ..., first : first + self.form.vector]
+        return bytes.swapaxes(1, 2).reshape(len(bytes), -1, self.form.vector)[:, :count]
+
     def _scaled(self, left: list[np.ndarray], b: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         run = self.shape.k // self.form.vector
         rows = np.concatenate([self._read_scales(number, 0, 0, self.rows) for number in range(len(self.blocks))])
@@ -393,19 +418,12 @@ class Product:
         cells = self.unit.memory.cells(region.block)
         words = np.ascontiguousarray(cells.words[:, region.first : region.last]).view(np.uint8)
         halves = slice(2 * group, 2 * group + 2) if which and len(self.groups) == 2 else slice(None)
-        first = self.shape.scale_ids[which]
-
-        def of_rows(cells: np.ndarray) -> np.ndarray:
-            """(quarters, count, vector) of (lanes, columns, bytes)."""
-            bytes = cells.reshape(4, QUARTER, -1, 4)[halves, ..., first : first + self.form.vector]
-            return bytes.swapaxes(1, 2).reshape(len(bytes), -1, self.form.vector)[:, :count]
-
-        known = of_rows(cells.written[:, region.first : region.last])
-        if self.unit.memory.launch.check_uninitialised and not known.all():
+        known = self._of_rows(cells.written[:, region.first : region.last], which, halves, count)
+        if which and self.unit.memory.launch.check_uninitialised and not known.all():
             quarter, row, _ = np.argwhere(~known)[0].tolist()
             self._fault(unwritten(QUARTER * quarter + row % QUARTER, region.first + row // QUARTER))
-        raw = of_rows(words)
-        if (raw != raw[:1]).any():
+        raw = self._of_rows(words, which, halves, count)
+        if ((raw != raw[:1]) & known.all(0)).any():
             self._fault(f"the quarters of tensor memory have different scales of {'B' if which else 'A'}")
         codes = np.ascontiguousarray(raw[0])
         if self.shape.scale == "ue4m3":
@@ -417,25 +435,26 @@ class Product:
         cells = self.unit.memory.cells(region.block)
         cells.written[np.concatenate(self.groups) + self.d[0], region.first : region.last] = True
 
-    def _accumulate(self, number: int, result: np.ndarray) -> None:
-        """Add a block's rows of the product to D, or put them there."""
+    def _accumulate(self, number: int, result: np.ndarray, known: np.ndarray) -> None:
+        """Add a block's rows of the product to D, or put them there; those that are not known have no value then."""
         shape, memory = self.shape, self.unit.memory
         region = self._d_region(number)
         cells = memory.cells(region.block)
-        if self.enabled:
-            memory.check_written(self.group, self.form.item, region, self.thread)
         columns = shape.n // len(self.groups)
         off = set(lanes_of(self.disabled_lanes(number)).tolist())
         for group, lanes in enumerate(self.groups):
-            lanes = lanes + self.d[0]
+            lanes, valued = lanes + self.d[0], known
             part = result[:, group * columns : (group + 1) * columns]
             if off:
                 kept = np.array([lane not in off for lane in lanes.tolist()])
-                lanes, part = lanes[kept], part[kept]
+                lanes, part, valued = lanes[kept], part[kept], known[kept]
             where = slice(lanes[0], lanes[-1] + 1) if len(lanes) and lanes[-1] - lanes[0] == len(lanes) - 1 else lanes
             before = cells.words[where, region.first : region.last] if self.enabled else None
             cells.words[where, region.first : region.last] = self._encode(part, before)
-            cells.written[where, region.first : region.last] = True
+            has_value = np.broadcast_to(valued[:, None, None], (*part.shape, 4))
+            if self.enabled:
+                has_value = has_value & cells.written[where, region.first : region.last]
+            cells.written[where, region.first : region.last] = has_value
 
     def _encode(self, product: np.ndarray, before: np.ndarray | None) -> np.ndarray:
         """Words of D."""

@@ -157,7 +157,7 @@ class Source:
     """A matrix that ``thread`` of ``group`` has an instruction read of the shared memory of ``block``, all of which is
     written, or ``partly``."""
 
-    __slots__ = ("block", "group", "item", "matrix", "partly", "thread", "units")
+    __slots__ = ("block", "group", "item", "known_before", "matrix", "ordered", "partly", "thread", "units")
 
     def __init__(
         self, group: WarpGroup, item: Instruction, thread: int, block: int, matrix: Matrix, partly: bool = False
@@ -169,6 +169,8 @@ class Source:
         self.matrix = matrix
         self.partly = partly
         self.units: np.ndarray | None = None  # as they were when the instruction was issued
+        self.ordered = 0  # of that access
+        self.known_before: np.ndarray | bool = True  # which were written then
 
     def _access(self) -> Access:
         addresses = unit_addresses(self.matrix)
@@ -179,7 +181,20 @@ class Source:
         return resolve_shared(self.group, self.item, addresses, _UNIT, None if self.partly else False, threads)
 
     def known(self) -> np.ndarray:
-        """(rows, bytes): which have been written."""
+        """(rows, bytes): which have been written, when it is read and when the instruction was issued."""
+        return self._known() & self.known_before
+
+    def known_rows(self, name: str) -> np.ndarray:
+        """(rows,), or where it is transposed (columns,), of elements of a format: which have been written."""
+        known = self.known()
+        if not self.matrix.transposed:
+            return known.all(1)
+        bits, group = FORMATS[name]
+        of_units = known.reshape(len(known), -1, group, 16 // group) if bits >= 8 else known.reshape(
+            len(known), -1, 1, 16).repeat(group, 2)  # fmt: skip
+        return of_units.all((0, 3)).reshape(-1)
+
+    def _known(self) -> np.ndarray:
         access, written = self._access(), self.group.batch.shared_written
         if written is None:
             return np.ones((self.matrix.rows, self.matrix.units * _UNIT.itemsize), bool)
@@ -192,10 +207,14 @@ class Source:
             races.read(self.group, self.item, access, generic=False)
             proxies.check_read(races, self.group, self.item, access)
         self.units = access.data[access.index]
+        self.ordered = access.ordered
+        if self.partly:
+            self.known_before = self._known()
 
     def read(self) -> np.ndarray:
         """(rows, bytes)."""
         access = self._access()
+        access.ordered = self.ordered
         if (races := self.group.launch.races) is not None:
             races.read(self.group, self.item, access, generic=False)
         units = access.data[access.index].view(np.uint64)

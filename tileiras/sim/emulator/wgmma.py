@@ -21,7 +21,7 @@ from . import rounding
 from .accesses import Access, check_written
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .in_flight import Accumulators, InFlight
-from .matrix_descriptor import Operand
+from .matrix_descriptor import Operand, begin_reads
 from .mma import fragment
 from .ptx_module import Group, Immediate
 from .races import differ
@@ -120,6 +120,17 @@ class Product:
             known = Accumulators(group, form.item, form.d, form.types[0], _EARLY)
         known.issue(form.item, self.warps)
         return known
+
+    def begin_reads(self) -> None:
+        """What the warps read of shared memory may be read from now on."""
+        group, item, operands = self.group, self.form.item, self.form.operands
+        accesses = [
+            [operand.access(group, item, operand.decode(group, item, int(word), warp), warp)
+             for operand, word in zip(operands, words)]
+            for warp, words in zip(self.warps.tolist(), self.descriptors)
+        ]  # fmt: skip
+        begin_reads(group, item, [access for those in accesses for access in those])
+        self.found = [[(access, access.data[access.index]) for access in those] for those in accesses]
 
     def land(self, warps: np.ndarray) -> bool:
         """Complete the product for some of its warps; True when none is left."""
@@ -313,12 +324,8 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         _check_alike(group, item, warps, [(id(item), *words, added) for words, added in alike])
         if group.launch.recorder is not None:
             each_warp(group, item, told)
-        for row, warp in enumerate(warps.tolist() if group.launch.multiply else ()):
-            found = []
-            for operand, word in zip(form.operands, product.descriptors[row]):
-                access = operand.begin(group, item, operand.decode(group, item, int(word), warp), warp)
-                found.append((access, access.data[access.index]))
-            product.found.append(found)
+        if group.launch.multiply:
+            product.begin_reads()
         state.issued[warps] += 1
         state.products.append(product)
 

@@ -13,6 +13,7 @@ from tileiras.sim.emulator.recording import (
     PhaseWait,
     Place,
     SetRegisters,
+    Sleep,
     WaitGroup,
 )
 from tileiras.sim.estimate.barriers import BlockBarrierState, Cause, TransactionBarrier, Waiting
@@ -175,3 +176,9 @@ def set_registers(engine: Simulation, warp: Warp, event: Event, index: int, at: 
         cluster.registers[rank] -= taken
         engine.free([first], at, "barrier", "registers", cause)
     return at + engine.gpu.latency["barrier"], "registers", None
+
+
+def sleep(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
+    """`nanosleep` takes from nothing to twice its operand (PTX ISA, "nanosleep"): the operand."""
+    asked: Sleep = event.what  # type: ignore[assignment]
+    return at + asked.nanoseconds * engine.gpu.clock_mhz / 1000, "sleep", None

@@ -23,6 +23,7 @@ from tileiras.sim.emulator.recording import (
     Multiply,
     PhaseWait,
     SetRegisters,
+    Sleep,
     Transfer,
     WaitGroup,
 )
@@ -380,12 +381,13 @@ HANDLERS: dict[type, Callable[[Simulation, Warp, Event, int, float], Done | None
     WaitGroup: barrier_events.wait_for_group, BarrierInit: barrier_events.init_barrier, Arrive: barrier_events.arrive,
     PhaseWait: barrier_events.wait_for_phase, BlockBarrier: barrier_events.meet_block,
     ClusterBarrier: barrier_events.meet_cluster, SetRegisters: barrier_events.set_registers,
+    Sleep: barrier_events.sleep,
 }  # fmt: skip
 """What the emulator told of -> what it takes; None where the warp waits for somebody else."""
 _MEETINGS = frozenset({PhaseWait, BlockBarrier, ClusterBarrier, SetRegisters})
 _IN_LINE = frozenset({
     "tensor pipe", "asynchronous copy", "tensor core", "tensor memory", "cluster barrier", "registers",
-    "store queue",
+    "store queue", "sleep",
 })  # fmt: skip
 """Reasons for which the instruction itself waits, and not a later one for its scoreboard."""
 #: Opcode -> (latency of `targets.rates`, reason), where the pipe does not say it.

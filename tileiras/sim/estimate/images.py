@@ -18,8 +18,9 @@ from tileiras.codegen.machine_code import MachineCode, read
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.named_tuple import NamedTuple
-from tileiras.requirements import split
+from tileiras.sim.emulator.launch import launched_kernel
 from tileiras.targets.rates import Gpu
+from tileiras.targets.requirements import split
 
 if TYPE_CHECKING:
     from tileiras.api import Artifact
@@ -52,21 +53,28 @@ class Image(NamedTuple):
 
 
 def load(
-    image: str | bytes | os.PathLike[str] | Artifact, entry: str, gpu: Gpu, metadata: Mapping[str, Any] | None = None
+    image: str | bytes | os.PathLike[str] | Artifact,
+    entry: str,
+    gpu: Gpu,
+    metadata: Mapping[str, Any] | None = None,
+    grid: int | Sequence[int] = 1,
 ) -> Image:
-    """An entry of an image, for a GPU.
+    """An entry of an image, for a GPU: the one that a launch of `entry` over a grid starts.
 
     Raises CompileError: with the code of a configuration error for an image that is of another target, has no such
     entry, or lacks its PTX, its lines or its description, and what ptxas says of PTX that it does not assemble.
     """
     parts = _parts(image, entry, metadata)
+    if parts.metadata is not None:
+        entry, described = launched_kernel(parts.metadata, entry, grid)
+        parts = parts._replace(metadata=described)
     if parts.cubin is None:
         assert parts.ptx is not None
         code, text = _assembled(parts.ptx, entry, gpu), parts.ptx
     else:
         code, text = _disassembled(parts.cubin, parts.ptx, entry, gpu)
-    hidden, described = None, (parts.metadata or {}).get("hidden_parameters")
-    if not described and re.search(r"\.hidden\s+\.param\b", text) is not None:
+    hidden, filled = None, (parts.metadata or {}).get("hidden_parameters")
+    if not filled and re.search(r"\.hidden\s+\.param\b", text) is not None:
         if parts.cubin is None:
             _refuse(
                 f"'{entry}' has hidden parameters, which PTX does not say how to fill",

@@ -28,6 +28,7 @@ _FAMILIES: dict[str, str] = {
     "barrier": "BAR",
     "cluster": "UCGABAR_ARV UCGABAR_WAIT",
     "registers": "USETMAXREG",
+    "sleep": "NANOSLEEP",
 }
 FAMILIES_OF: dict[str, tuple[str, ...]] = {}
 for _family, _names in _FAMILIES.items():
@@ -40,7 +41,7 @@ LOADS = frozenset({"LDG", "LDS", "LDSM", "LD", "LDL", "STL"})
 """Of those, what ptxas may move to another block, or adds on its own."""
 _SPARE = ("LDL", "STL", "WARPGROUP.DEPBAR")
 """What ptxas adds on its own as often as it likes: spills, and waits for products that it could not keep in flight."""
-EFFECTS = UNITS - LOADS | {"UTCATOMSWS", "NANOSLEEP"}
+EFFECTS = UNITS - LOADS | {"UTCATOMSWS"}
 
 ALWAYS = ("", "PT", "UPT")
 JUMP = 2

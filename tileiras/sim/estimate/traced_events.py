@@ -14,6 +14,7 @@ from tileiras.sim.emulator.recording import (
     Multiply,
     PhaseWait,
     SetRegisters,
+    Sleep,
     Transfer,
     WaitGroup,
 )
@@ -23,7 +24,7 @@ from tileiras.sim.estimate.machine_blocks import MachineBlock
 _FAMILY_OF_TYPE: dict[type, str] = {
     Access: "access", Copy: "copy", Commit: "commit", WaitGroup: "wait", Transfer: "transfer", BarrierInit: "mbarrier",
     Arrive: "mbarrier", PhaseWait: "mbarrier", BlockBarrier: "barrier", ClusterBarrier: "cluster",
-    SetRegisters: "registers",
+    SetRegisters: "registers", Sleep: "sleep",
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.requirements import spelled
+from tileiras.targets.requirements import spelled
 from tileiras.targets.sm import Target
 
 from .mma_sync import MMA_ATOMS, SCALED_MMA_ATOMS
@@ -118,15 +118,15 @@ def find_pair_atom(on: Target, a_type: str, b_type: str, c_type: str, rows: int,
 
 
 def find_scaled_tensor_atom(
-    on: Target, a_type: str, b_type: str, scale_type: str, block: int, n: int, pair: bool = False
+    on: Target, a_type: str, b_type: str, scale_type: str, block: int, m: int, n: int, pair: bool = False
 ) -> ScaledMmaAtom | None:
-    """The target's block-scaled atom of 128 rows of a CTA, or of each of a `pair`, and `n` columns whose accumulator
-    lies in tensor memory, None when it has none that is chosen."""
+    """The target's block-scaled atom of `m` rows, of a CTA or of a `pair`, and `n` columns whose accumulator lies in
+    tensor memory, None when it has none that is chosen."""
     if not on.has("tcgen05"):
         return None
     from .tcgen05 import SCALED_TCGEN05_ATOMS, scaled_tensor_atom_name
 
-    found = SCALED_TCGEN05_ATOMS.get(scaled_tensor_atom_name(a_type, b_type, scale_type, block, n, pair))
+    found = SCALED_TCGEN05_ATOMS.get(scaled_tensor_atom_name(a_type, b_type, scale_type, block, m, n, pair))
     return found if found is not None and found.chosen and on.meets(found.requires) else None
 
 

@@ -78,7 +78,7 @@ class SharedTile(NamedTuple):
     """An operand that the instruction reads from shared memory through a matrix descriptor.
 
     `swizzles`: spans in bytes that the descriptor can name, 0 for none; `atomicity`: bytes that a swizzle keeps
-    together, by major-ness.
+    together, by major-ness.  `spread`: the instruction has twice the rows, of which every second 16 are left empty.
     """
 
     shape: tuple[int, int]
@@ -86,6 +86,7 @@ class SharedTile(NamedTuple):
     majors: tuple[Major, ...]
     swizzles: tuple[int, ...]
     atomicity: Mapping[Major, int]
+    spread: bool = False
 
     @property
     def residence(self) -> Residence:
@@ -120,6 +121,11 @@ def _ctas(atom: MmaAtom | ScaledMmaAtom) -> int:
 def _cta_rows(atom: MmaAtom | ScaledMmaAtom) -> int:
     """Rows of A and of the result that a CTA has."""
     return atom.shape[0] // _ctas(atom)
+
+
+def _is_spread(atom: MmaAtom | ScaledMmaAtom) -> bool:
+    """Whether A is in every second 16 rows of the instruction's."""
+    return isinstance(atom.a, SharedTile) and atom.a.spread
 
 
 class MmaAtom(NamedTuple):
@@ -163,6 +169,7 @@ class MmaAtom(NamedTuple):
 
     ctas = property(_ctas)
     cta_rows = property(_cta_rows)
+    is_spread = property(_is_spread)
 
 
 class ScaledMmaAtom(NamedTuple):
@@ -200,6 +207,7 @@ class ScaledMmaAtom(NamedTuple):
 
     ctas = property(_ctas)
     cta_rows = property(_cta_rows)
+    is_spread = property(_is_spread)
 
 
 class CopyAtom(NamedTuple):

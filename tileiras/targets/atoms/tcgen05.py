@@ -169,8 +169,9 @@ _SCALED_KINDS = (
     _ScaledKind("mxf4nvf4", (("f4E2M1FN", "f4E2M1FN"),), "f8E8M0FNU", 16, 64, 4),
 )
 
-_SCALED_SHAPES = (_Shape(128, 16, 1), _Shape(256, 32, 2))
-"""M of 64 rows, and of 128 in a pair, have no block scales (PTX ISA, "Matrix Shape" of tcgen05.mma)."""
+_SCALED_SHAPES = (_Shape(64, 16, 1), _Shape(128, 16, 1), _Shape(256, 32, 2))
+"""With block scales M is 128, and 256 of a pair (PTX ISA, "Matrix Shape" of tcgen05.mma).  64 rows are every second 16
+of an M of 128: so the accumulator has the lanes of an M of 64, and the lanes between what nobody reads."""
 
 
 def _scaled_name(
@@ -180,12 +181,19 @@ def _scaled_name(
 
 
 def scaled_tensor_atom_name(
-    a_type: str, b_type: str, scale_type: str, block: int, n: int, pair: bool = False
+    a_type: str, b_type: str, scale_type: str, block: int, m: int, n: int, pair: bool = False
 ) -> str:
-    """The name that a row of one CTA, or of a pair, with A in shared memory and so many columns has, or would have."""
+    """The name that a row of one CTA, or of a pair, with A in shared memory and so many rows and columns has, or would
+    have."""
     k = next((kind.k for kind in _SCALED_KINDS if (a_type, b_type) in kind.pairs and kind.block == block), 0)
-    rows, place = (2 * LANES, "ss_pair") if pair else (LANES, "ss")
-    return _scaled_name(a_type, b_type, scale_type, block, rows, n, k, place)
+    return _scaled_name(a_type, b_type, scale_type, block, m, n, k, "ss_pair" if pair else "ss")
+
+
+def _scaled_a(shape: _Shape, kind: _ScaledKind, majors: tuple[Major, ...], in_tensor: bool) -> Operand:
+    if in_tensor:
+        return _a_operand(shape, kind.k, kind.bits, ("k",), in_tensor)
+    tile = _in_shared((shape.m, kind.k), kind.bits, majors)
+    return tile._replace(spread=shape.m < LANES)
 
 
 def _scaled_row(
@@ -207,7 +215,7 @@ def _scaled_row(
         c_type="f32",
         scale_type=kind.scale_type,
         block=kind.block,
-        a=_a_operand(shape, kind.k, kind.bits, ("k",) if in_tensor else majors, in_tensor),
+        a=_scaled_a(shape, kind, majors, in_tensor),
         b=_in_shared((kind.k, n), kind.bits, majors),
         c=_accumulator(shape, n, 32),
         scale_a=TensorTile((shape.m, blocks), 8, LANES, 4),
@@ -235,5 +243,6 @@ SCALED_TCGEN05_ATOMS: dict[str, ScaledMmaAtom] = {
     for types in kind.pairs
     for shape in _SCALED_SHAPES
     for n in _sizes_of_n(shape)
-    for atom in (_scaled_row(kind, types, shape, n, False), _scaled_row(kind, types, shape, n, True))
+    for in_tensor in ((False,) if shape.m < LANES else (False, True))
+    for atom in (_scaled_row(kind, types, shape, n, in_tensor),)
 }

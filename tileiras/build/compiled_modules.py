@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 
+import tileiras
 
-def compile_package(folder: str = os.path.dirname(os.path.abspath(__file__))) -> int:
+
+def compile_package(folder: str = os.path.dirname(os.path.abspath(tileiras.__file__))) -> int:
     """Has every module below a folder compiled as Python does when it loads it; how many there are.
 
     Also where Python itself writes none, as `PYTHONDONTWRITEBYTECODE` says.  Raises OSError for one that cannot be
@@ -26,6 +28,6 @@ def compile_package(folder: str = os.path.dirname(os.path.abspath(__file__))) ->
                 try:
                     py_compile.compile(source, doraise=True)
                 except py_compile.PyCompileError:
-                    continue  # whoever loads it is told
+                    continue  # importing it reports the error
             count += 1
     return count

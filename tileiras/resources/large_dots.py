@@ -18,14 +18,24 @@ UNROLLED = 512
 MATRIX_INSTRUCTIONS = 128
 """The same of matrix instructions of a warp.  ptxas takes half a millisecond for each."""
 
+OPERAND_MAKERS = (*tileas.VIEW_LIKE, tileas.BroadcastOp, tileas.ConvertLayoutOp)
+"""What may stand between a tile and an operand that is made of it slice by slice."""
+
 
 def is_large(op: tileas.Dot, target: Target) -> bool:
     """Whether an operation is a dot of which a loop is made if it can be cut."""
-    if not isinstance(op, tileas.DotOp):
-        return False
+    return isinstance(op, tileas.DotOp) and _exceeds(op, not target.has("fp8_products"))
+
+
+def may_be_large(op: tileas.DotOp) -> bool:
+    """Whether a dot of threads or warps is large on some target."""
+    return (is_multiply_add(op) or mma_atom(op.atom.atom).executor == "warp") and _exceeds(op, True)
+
+
+def _exceeds(op: tileas.DotOp, by_halves: bool) -> bool:
     if is_multiply_add(op):
         return layout_of(op.c.type).registers * op.a.type.shape[-1] > UNROLLED
-    return matrix_instructions(op, target) > MATRIX_INSTRUCTIONS
+    return _instructions(op, by_halves) > MATRIX_INSTRUCTIONS
 
 
 def is_multiply_add(op: tileas.DotOp) -> bool:
@@ -34,9 +44,13 @@ def is_multiply_add(op: tileas.DotOp) -> bool:
 
 def matrix_instructions(op: tileas.DotOp, target: Target) -> int:
     """Matrix instructions of a warp for a dot that has them."""
+    return _instructions(op, not target.has("fp8_products"))
+
+
+def _instructions(op: tileas.DotOp, by_halves: bool) -> int:
     atom = mma_atom(op.atom.atom)
     pieces = layout_of(op.c.type).registers >> len(atom.c.bases["register"])
-    halves = 2 if atom.halves and not target.has("fp8_products") else 1
+    halves = 2 if atom.halves and by_halves else 1
     return pieces * (op.a.type.shape[-1] // atom.shape[2]) * halves
 
 

@@ -1,0 +1,36 @@
+"""Kernels whose tile blocks copy for each other where they are a cluster, and what orders them."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import tileiras
+from tests.agents.running import SPECIALIZED, Judge, sites, survives
+
+SEEDS = (None, 0, 1)
+EVERYWHERE = ".multicast::cluster"
+
+
+@functools.cache
+def compiled(text: str, gpu: str = "sm_90", emit: str = "ptx", **options: str | int | bool) -> tileiras.Artifact:
+    """Compiled with agents and tensor maps of the host, once for all tests of a kernel."""
+    given = {**SPECIALIZED, "tensor_maps": "host", "emit_remarks": True, **options}
+    return tileiras.compile(text, gpu_name=gpu, emit=emit, **given)
+
+
+def may_share(artifact: tileiras.Artifact) -> bool:
+    """Whether a remark says that its tile blocks do."""
+    return any("may share copies in a cluster" in each.message for each in artifact.diagnostics)
+
+
+def superfluous(code: str, judge: Judge) -> list[str]:
+    """What orders tile blocks and their agents, and without which right code is right all the same."""
+    assert survives(code, judge, SEEDS)
+    found = sites(code)
+    barrier = re.search(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluster\.wait[\w.]*;", code)
+    found.append((barrier[0], code[: barrier.start()] + code[barrier.end() :]))
+    found.append(("acquire.cluster", code.replace("parity.acquire.cluster", "parity")))
+    found.append(("fence.acq_rel.cta", code.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
+    assert sum("shared::cluster.b64" in line for line, _ in found) == 2
+    return [line for line, broken in found if survives(broken, judge, SEEDS)]

@@ -1,0 +1,69 @@
+"""Tables that accumulators are computed with in the end are loaded for each slice of them, where registers lack."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.kernels.dots import Matmul
+from tests.kernels.views import Kernel, View, tile_type, whole_numbers
+from tileiras import compile
+from tileiras.codegen import ptxas as assembler
+
+SLICED, WHOLE = (256, 256, 16), (128, 128, 16)
+
+
+def scaled_and_biased(tiles: tuple[int, int, int]) -> Kernel:
+    """A B s + t in a loop of three steps, with a factor and a summand of each column, loaded before."""
+    m, n, _ = tiles
+    parts = Matmul(tiles, steps=3)
+    s, t = View("s", (n,), "f32"), View("t", (n,), "f32")
+    row, whole = tile_type((1, n), "f32"), tile_type((m, n), "f32")
+    lines = [s.load("s_0"), t.load("t_0")]
+    for name in "st":
+        lines += [
+            f"%{name}_1 = reshape %{name}_0 : {tile_type((n,), 'f32')} -> {row}",
+            f"%{name}_2 = broadcast %{name}_1 : {row} -> {whole}",
+        ]
+    tail = [*lines, f"%scaled = mulf %sum, %s_2 : {whole}", f"%r = addf %scaled, %t_2 : {whole}"]
+    plain = parts.kernel()
+    scales, sums = (whole_numbers((n,), "f32", seed, 3) for seed in (4, 5))
+    (product,) = plain.expected
+    text = parts.text(tail="\n".join(tail), more=[s, t])
+    # The views of what is read come in front of those of what is written.
+    text = re.sub(r"(@k\()(.*), (%p_c: .*?), (%p_s: .*?), (%p_t: .*?)\)", r"\1\2, \4, \5, \3)", text)
+    return plain._replace(text=text, inputs=(*plain.inputs, scales, sums),
+                          expected=((product * scales + sums).astype(np.float32),))  # fmt: skip
+
+
+@pytest.mark.parametrize(("gpu_name", "late"), [("sm_90", True), ("sm_80", False)])
+def test_only_where_registers_lack(gpu_name, late):
+    text = scaled_and_biased(SLICED).compiled(gpu_name, emit="tileas").text
+    found = re.findall(r"(?:async)?\.dot |tiled_load(?=.*tiled_view<\[256\])", text)
+    loads, (dot, *_) = ["tiled_load"] * 2, [each for each in found if each.endswith("dot ")]
+    assert found == ([dot, *loads] if late else [*loads, dot])
+
+
+def test_not_behind_what_is_ordered_behind_them():
+    """The store of a slice comes behind one of the tables."""
+    text = scaled_and_biased(SLICED).text.replace("%v_c[%zero, %zero]", "%v_c[%zero, %zero] token = %k_s_0")
+    assert "token = %k_s_0" in text
+    made = compile(text, gpu_name="sm_90", emit="tileas", emit_remarks=True)
+    assert any("1 tile loaded for each slice" in str(said) for said in made.diagnostics)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_120"])
+def test_the_result_is_the_same_without_local_memory(gpu_name, ptxas):
+    kernel = scaled_and_biased(SLICED)
+    artifact = kernel.compiled(gpu_name, emit="ptx")
+    assert assembler.assemble(artifact.text, gpu_name, ptxas=ptxas).resources["k"].stack == 0
+    kernel.emulated(artifact, 0)
+
+
+def test_products_in_one_piece_have_their_tables_where_the_program_loads_them():
+    kernel = scaled_and_biased(WHOLE)
+    said = kernel.compiled("sm_90", emit="ptx", emit_remarks=True).diagnostics
+    assert "for each slice" not in "".join(map(str, said))
+    kernel.check("sm_90", emit="ptx")

@@ -1,0 +1,40 @@
+"""How many CTAs of a kernel an SM holds is known before its loops have their buffers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels.dots import attention_like
+from tests.kernels.views import Kernel, after_decision, operations
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.resources.shared_memory import scratch_before
+from tileiras.schedule import resident_ctas as judged
+
+ASKED = {"pipeline_strategy": "unspecialize"}
+
+
+def attention(rows: int) -> Kernel:
+    return attention_like(1, "f16", rows=rows, columns=64, depth=64, steps=16)
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_what_the_plain_schedule_takes_has_the_conversion_before_the_loop(rows, monkeypatch):
+    """Q changes hands just before the loop, when the copies of its first iterations are under way."""
+    asked: list[int] = []
+    occupancy = judged.occupancy
+    monkeypatch.setattr(judged, "occupancy", lambda *args: asked.append(args[3]) or occupancy(*args))
+    attention(rows).tileas("sm_120", pipeline_strategy="auto")
+    (func,) = operations(attention(rows).tileas("sm_120", **ASKED), aa.FuncOp)
+    assert asked[0] == tileas.number_of(func, tileas.SHARED_MEMORY)
+
+
+def test_a_conversion_that_something_else_uses_is_elsewhere():
+    module = after_decision(attention(64).text, "tileas-generate-schedule", "sm_120", **ASKED)
+    (loop,) = operations(module, scf.ForOp)
+    assert scratch_before(loop, 100_000) == 64 * 64 * 2
+    (q,) = (op for op in loop.parent.operations if isinstance(op, tileas.ConvertLayoutOp) and
+            any(loop.is_ancestor_of(user) for user in op.result.users))  # fmt: skip
+    q.move_before(loop.parent.last)
+    assert scratch_before(loop, 100_000) == 0

@@ -1,0 +1,34 @@
+"""What tests with several independent parameters run."""
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pairwise import pairwise
+
+
+@pytest.mark.parametrize("sizes", [(3, 4, 2), (14, 2, 2), (6, 3, 6), (2, 2, 2, 2, 2)])
+def test_every_two_values_meet_in_fewer_combinations(sizes):
+    axes = [[f"{axis}{value}" for value in range(size)] for axis, size in enumerate(sizes)]
+    found = pairwise(axes)
+    every = list(itertools.product(*axes))
+    assert found == [each for each in every if each in found] and found == pairwise(axes)
+    for one, other in itertools.combinations(range(len(axes)), 2):
+        assert {(each[one], each[other]) for each in found} == set(itertools.product(axes[one], axes[other]))
+    assert len(found) < len(every) * 0.7
+
+
+def test_two_parameters_have_no_fewer():
+    assert pairwise([[1, 2], [3, 4]]) == [(1, 3), (1, 4), (2, 3), (2, 4)]
+
+
+@pytest.mark.parametrize(("option", "count"), [((), 4), (("--every-combination",), 8)])
+def test_the_runner_of_all_has_every_combination(tmp_path, option, count):
+    case = "import pytest\n@pytest.mark.pairwise(a=[1, 2], b='xy', c=[None, 0])\ndef test_it(a, b, c):\n    pass\n"
+    (tmp_path / "test_case.py").write_text(case)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", *option, str(tmp_path)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True)
+    assert f"{count} passed" in done.stdout

@@ -1,0 +1,30 @@
+"""`tileas-insert-delays`: pseudo-random delays where warps and agents wait for each other, so that a GPU runs them in
+orders that it does not take by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class InsertDelays(FunctionPass):
+    name = "tileas-insert-delays"
+    requires = "PLACED"
+    needs = "all that waits, arrives or copies as it will be"
+    establishes = "`nv_tileas.delay` before it"
+    keeps = "all other operations, and so what the function computes"
+    accepts = {"nanoseconds": range(1, 1_000_001)}
+
+    seed: int = 0
+    nanoseconds: int = 1000
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.rewrites.delays import insert_delays
+
+        insert_delays(func, self.seed, self.nanoseconds)

@@ -1,0 +1,38 @@
+"""`tileas-ping-pong`: two groups of warps that compute take the tiles of a loop by turns, one with its epilogue under
+the products of the other, where kernels with agents have loops over tiles.
+
+`nv_tile.aws.ping_pong` on such a loop asks for it; `by-rule` leaves products of warpgroups to the rule of `auto`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class PingPong(FunctionPass):
+    name = "tileas-ping-pong"
+    requires = "SCHEDULED"
+    needs = "agents with their warps; dots of warpgroups with their waits"
+    establishes = "a second agent that computes, for every other tile, in loops over tiles"
+    keeps = "values, other functions"
+
+    by_rule: bool = False
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects.nv_tileas import names
+
+        switches = [op for op in func.body.blocks[0].operations if op.name == names.AGENT_SWITCH]
+        if len(switches) == 1:
+            # Loaded for such kernels only.
+            from tileiras.passes.dce import remove_dead_operations
+            from tileiras.rewrites.ping_pong import take_turns
+
+            if take_turns(switches[0], func, gpu, self.by_rule, context.engine) is not None:
+                remove_dead_operations(func)

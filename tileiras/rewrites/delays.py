@@ -1,0 +1,80 @@
+"""Delays before whatever orders warps and agents: a wait, an arrival, a copy that another one waits for, a barrier.
+
+A program whose waits suffice computes the same however long each of its warps takes from one of them to the next.  One
+that lacks a wait mostly computes the same as well, since hardware brings its warps to the place in about the same
+order; with delays that are different from place to place, warp to warp and tile block to tile block many orders occur
+in one launch, the same in every launch.
+"""
+
+from __future__ import annotations
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.delays import DelayOp
+from tileiras.ir import Builder, IntegerAttr, Operation, i32
+
+_ON_PIPES = (
+    "producer_acquire", "producer_commit", "producer_tail", "consumer_wait", "consumer_release", "produce_one",
+    "consume_one",
+)  # fmt: skip
+_ON_TENSOR_MEMORY = ("commit", "wait", "load", "store", "scale", "release")
+DELAYED = frozenset({
+    *(names.PIPELINE + name for name in _ON_PIPES),
+    *(names.TENSOR_MEMORY + name for name in _ON_TENSOR_MEMORY),
+    "nv_tileas.barrier", "nv_tileas.async.tiled_load", "nv_tileas.async.load", "nv_tileas.async.commit_group",
+    "nv_tileas.async.wait", "nv_tileas.async.bulk_load", "nv_tileas.async.bulk_store", names.TMA_LOAD, names.TMA_STORE,
+    names.TMA_STORE_STAGE, names.TMA_STORE_TAIL, "nv_tileas.async.wait_turn", "nv_tileas.async.end_turn",
+    "nv_tileas.async.future_wait", "nv_tileas.store_tensor",
+})  # fmt: skip
+"""What there is a delay before.  Not dots of warpgroups and their commits: what stands between them ptxas takes for a
+use of registers in flight."""
+
+_IN_THE_MIDDLE = tuple(f"{names.PIPELINE}{name}" for name in ("produce_one", "consume_one"))
+"""Whose regions end with a commit or a release."""
+
+
+def insert_delays(func: aa.FuncOp, seed: int, nanoseconds: int) -> None:
+    """Each delay of a function has a seed of its own, which follows from `seed`, the function's name and its place
+    among the delays."""
+    start = _mixed(seed ^ _hash(func.sym_name.value))
+    for number, op in enumerate(list(_places(func))):
+        delay = DelayOp(
+            nanoseconds=IntegerAttr(nanoseconds, i32),
+            seed=IntegerAttr(_signed(_mixed(start + number) | 1), i32),
+            location=op.location,
+        )
+        Builder.before(op).insert(delay)
+
+
+def _places(func: aa.FuncOp) -> list[Operation]:
+    found = []
+    for op in func.walk():
+        if op.name in DELAYED or tileas.scratch_areas(op):
+            found.append(op)
+        if op.name in _IN_THE_MIDDLE:
+            found.append(op.regions[0].block.last)
+    return found
+
+
+_WORD = 0xFFFFFFFF
+
+
+def _mixed(number: int) -> int:
+    """A number of 32 bits, half of whose bits change with any one of `number` (the finalizer of MurmurHash3)."""
+    number &= _WORD
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        number = (number ^ number >> shift) * factor & _WORD
+    return number ^ number >> 16
+
+
+def _hash(text: str) -> int:
+    """FNV-1a, of 32 bits."""
+    found = 0x811C9DC5
+    for byte in text.encode():
+        found = (found ^ byte) * 0x01000193 & _WORD
+    return found
+
+
+def _signed(number: int) -> int:
+    return number - (number >> 31 << 32)

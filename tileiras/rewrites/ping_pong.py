@@ -1,0 +1,127 @@
+"""Agents that take tiles by turns: whether a kernel gets a second agent that computes, with which registers and shared
+memory."""
+
+from __future__ import annotations
+
+from tileiras.analysis.agents import least_ctas_of
+from tileiras.diagnostics import DiagnosticEngine, counted
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.ir import DenseArrayAttr, IntegerAttr, i32
+from tileiras.resources.agent_registers import RegisterShares, register_shares
+from tileiras.resources.expected_registers import expected_registers
+from tileiras.resources.limits import LEAST_RESERVE
+from tileiras.resources.registers import LiveRegisters, block_registers
+from tileiras.resources.shared_memory import MBARRIER_BYTES, bytes_in_use, shared_budget
+from tileiras.schedule.materialize.ping_pong import GROUPS, alternate
+from tileiras.schedule.ping_pong_plan import PingPongPlan, plan_ping_pong, tile_loops
+from tileiras.schedule.producer_slice import NotSeparable
+from tileiras.targets import Target, occupancy, registers_per_thread
+from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE, WARPGROUP
+
+from .agent_boundary import service_registers
+
+
+def take_turns(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, by_rule: bool = False,
+    engine: DiagnosticEngine | None = None,
+) -> AgentSwitchOp | None:  # fmt: skip
+    """Has two agents that compute take the tiles of a loop by turns, in place, where that is asked for
+    (`nv_tile.aws.ping_pong` on the loop), or pays `by_rule`; the new switch, None where there is none.  A remark says
+    so, or why it is not done."""
+    loops = tile_loops(switch.agents[0].block)
+    asked = any(tileas.PING_PONG in loop.attributes for loop in loops)
+    if not asked and not (by_rule and loops and _is_by_warpgroups(switch)):
+        return None
+    outside = set(func.body.blocks[0].operations)
+    try:
+        plan = plan_ping_pong(switch, switch.agents[0], outside)
+        shares = _shares(switch, func, plan)
+        taken = _bytes_taken(switch, func, target)
+        if not asked:
+            _check_gain(switch, func, target, plan, shares, taken)
+    except NotSeparable as found:
+        for loop in loops:
+            loop.attributes.pop(tileas.PING_PONG, None)
+        if engine is not None:
+            text = f"all warps that compute have the same tile: {found.reason}"
+            engine.remark(found.op.location, f"warp-specialize: {text}")
+        return None
+    location = plan.loop.location
+    new = alternate(switch, plan, outside)
+    _give(new, func, target, shares)
+    if engine is not None:
+        text = f"{GROUPS} agents of {func.kernel_spec.num_warps} warps take tiles by turns"
+        engine.remark(location, f"warp-specialize: {text}")
+    return new
+
+
+def _is_by_warpgroups(switch: AgentSwitchOp) -> bool:
+    """Whether products of the first agent are those of warpgroups, which are under way while threads go on."""
+    return any(isinstance(op, tileas.AsyncDotOp) for outer in switch.agents[0].operations for op in outer.walk())
+
+
+def _check_gain(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, plan: PingPongPlan, shares: RegisterShares,
+    taken: tuple[int, int],
+) -> None:  # fmt: skip
+    """Raises NotSeparable where the rule of `auto` leaves all tiles to one agent: where there is one tile, or an SM
+    would hold fewer CTAs, of which one computes under the products of another already."""
+    if (GROUPS if plan.loop.trip_count is None else plan.loop.trip_count) < GROUPS:
+        raise NotSeparable(plan.loop, "there is one tile")
+    if func.kernel_spec.num_warps != WARPGROUP:
+        raise NotSeparable(plan.loop, f"{func.kernel_spec.num_warps} warps compute a tile together")
+    expected, least = expected_registers(func), least_ctas_of(func)
+    own = tuple(switch.max_regs.elements) if switch.max_regs is not None else ()
+    threads = WARP_SIZE * tileas.block_warps(func)
+    entry = registers_per_thread(threads, least) if any(own) else min(expected, registers_per_thread(threads))
+    held = []
+    for threads, registers, shared in (
+        (threads, entry, taken[0]), (WARP_SIZE * shares.warps, shares.entry, taken[1]),
+    ):  # fmt: skip
+        held.append(max(least, occupancy(target, threads, registers, shared).ctas))
+    if held[1] < held[0]:
+        raise NotSeparable(switch, f"an SM holds {counted(held[0], 'CTA')}, and {held[1]} with a second agent")
+
+
+def _shares(switch: AgentSwitchOp, func: aa.FuncOp, plan: PingPongPlan) -> RegisterShares:
+    """The registers of all agents with a second one that computes.  Raises NotSeparable where threads get too few."""
+    compute, *others = switch.warps(func.kernel_spec.num_warps)
+    total = GROUPS * compute + sum(others)
+    if compute % WARPGROUP:
+        raise NotSeparable(switch, f"{compute} warps are no warpgroup")
+    if total * WARP_SIZE > MAX_THREADS_PER_CTA:
+        raise NotSeparable(switch, f"{total} warps are more than a CTA has")
+    tiles, expected, ctas = block_registers(switch.agents[0].block), expected_registers(func), least_ctas_of(func)
+    shares = register_shares(tiles, expected, GROUPS * compute, sum(others), service_registers(switch), ctas)
+    # ptxas computes an epilogue of a few registers at a time, whose tiles as a whole do not fit.
+    live = LiveRegisters()
+    needed = LEAST_RESERVE + max(live.of_loop(run) for run in plan.runs)
+    if needed > shares.most:
+        raise NotSeparable(switch, f"a thread needs {needed} registers and gets {shares.most} beside those of another")
+    return shares
+
+
+def _bytes_taken(switch: AgentSwitchOp, func: aa.FuncOp, target: Target) -> tuple[int, int]:
+    """The shared memory that a function takes at most, and with a second agent.  Raises NotSeparable where that is more
+    than there is."""
+    budget = shared_budget(func, target)
+    most = bytes_in_use(func.body.blocks[0], budget) + MBARRIER_BYTES
+    # What the agents use they use at a time.
+    both = most + bytes_in_use(switch.agents[0].block, budget)
+    if both > budget:
+        raise NotSeparable(switch, f"two agents take {both} bytes of shared memory, of {budget}")
+    return most, both
+
+
+def _give(switch: AgentSwitchOp, func: aa.FuncOp, target: Target, shares: RegisterShares) -> None:
+    """Gives the agents of a switch, of which the second is as the first one, their warps and registers."""
+    assert switch.num_warps is not None, "agents have their warps before"
+    compute, *others = switch.num_warps.elements
+    switch.attributes["num_warps"] = DenseArrayAttr(i32, [compute] * GROUPS + others)
+    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
+    switch.attributes.pop("max_regs", None)
+    if shares.compute and target.has("setmaxnreg"):
+        registers = [shares.compute] * GROUPS + [shares.service] * len(others)
+        switch.attributes["max_regs"] = DenseArrayAttr(i32, registers)

@@ -1,0 +1,255 @@
+"""Which loops over tiles two groups of warps can take by turns, each with the accumulators of a whole tile.
+
+    tile      0          1          2          3
+    group 0   |products 0|epilogue 0|products 2|epilogue 2|
+    group 1              |products 1|epilogue 1|products 3| ...
+
+Both run the whole loop.  In a round of its own a group does what a round does; in one of the other it moves its
+iterators on by the stages that the other one uses, which it finds out from trip counts.  What a round hands on is
+either computed by both, of numbers, or a token, which orders accesses of one round behind those of the one before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.incoming import incoming
+from tileiras.analysis.pipes import agent_of, pipe_of
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
+from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, PipelineIteratorType
+from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, TensorType, Terminator, Value
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
+
+from .producer_slice import AgentSlice, NotSeparable
+
+_ON_PIPES = (
+    tileas.ConsumerWaitOp, tileas.ConsumerReleaseOp, tileas.ProducerAcquireOp, tileas.ProducerCommitOp,
+    tileas.ProducerWriteOp,
+)  # fmt: skip
+_OF_TILES = (
+    tileas.CopyOp, tileas.AsyncDotOp, tileas.CommitDotsOp, tileas.FutureWaitOp, tileas.ToAsyncOp, tileas.AllocTensorOp,
+    tileas.DeallocTensorOp, tileas.StoreTensorOp, tileas.FenceProxyOp,
+)  # fmt: skip
+_ACCESSES = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.LoadOp, tileas.StoreOp)
+
+
+class PingPongPlan(NamedTuple):
+    """The loop over tiles of an agent that computes.
+
+    `tile`: the block of a round; `slice`: what both groups compute in each round; `runs`: the loops that use several
+    stages, which a group that does not run them counts; `products`: the first and the last operation of the block that
+    waits for stages; `ordered`: likewise of what fills stages, and of what tokens order behind the round before, if
+    anything is; `stores`: those of tiles that tokens order so; `pipes`: those at which both agents take turns;
+    `iterators`: which of them iterators go by.
+    """
+
+    loop: scf.ForOp
+    tile: Block
+    slice: AgentSlice
+    runs: dict[Operation, dict[CreatePipelineOp, int]]
+    products: tuple[Operation, Operation]
+    ordered: tuple[Operation, Operation] | None
+    stores: list[tileas.TiledStoreOp]
+    pipes: list[CreatePipelineOp]
+    iterators: dict[Value, CreatePipelineOp]
+
+
+def plan_ping_pong(switch: AgentSwitchOp, agent: Region, outside: set[Operation]) -> PingPongPlan:
+    """The plan for one agent of a switch, which computes.  `outside`: operations that stand before the agents.
+
+    Raises NotSeparable, with the reason.
+    """
+    program = agent.block
+    loop = _tile_loop(program)
+    before = set()
+    for op in program.operations:
+        if op is loop:
+            continue
+        if _touches(op):
+            raise NotSeparable(op, f"'{op.name}' happens once, outside of the loop over tiles")
+        before.add(op)
+    tile = loop.body.block
+    _check_round(loop, tile)
+    needed = AgentSlice(switch, outside | before)
+    needed.what = "whether there is a further tile, and the trip counts of its loops,"
+    runs: dict[Operation, dict[CreatePipelineOp, int]] = {}
+    for op in (inner for outer in tile.operations for inner in outer.walk()):
+        if isinstance(op, tileas.IncIterOp) and op.parent_op not in runs:
+            if op.by is not None:
+                raise NotSeparable(op, "stages are passed by already")
+            around = op.parent_op
+            if around is not loop and isinstance(around, scf.ForOp):
+                runs[around] = _stages_of(around)
+                needed.take(around, (around.lower_bound, around.upper_bound, around.step))
+            else:
+                needed.take(op, ())
+    end: Any = tile.last
+    needed.take(end, [value for value in end.operands if not is_of_round(value)])
+    needed.close()
+    for op, handed_on in needed.handed_on.items():
+        if op is not loop and handed_on:
+            raise NotSeparable(op, "the next tile depends on a loop or a branch of this one")
+    waits = [op for op in tile.operations if any(isinstance(inner, tileas.ConsumerWaitOp) for inner in op.walk())]
+    by_tokens = _ordered_by_tokens(loop, tile)
+    stores = [inner for op in by_tokens for inner in op.walk() if isinstance(inner, tileas.TiledStoreOp)]
+    fills = {op for op in tile.operations if any(isinstance(inner, tileas.ProducerAcquireOp) for inner in op.walk())}
+    fills |= {op for op in tile.operations if any(isinstance(inner, tileas.ProducerCommitOp) for inner in op.walk())}
+    ordered = [op for op in tile.operations if op in fills or op in by_tokens]
+    return PingPongPlan(
+        loop, tile, needed, runs, (waits[0], waits[-1]), (ordered[0], ordered[-1]) if ordered else None, stores,
+        _pipes_of(agent), _iterators(tile),
+    )  # fmt: skip
+
+
+def tile_loops(program: Block) -> list[scf.ForOp | scf.WhileOp]:
+    """The outermost loops of a program in which other loops wait for stages."""
+    return [op for op in program.operations if isinstance(op, (scf.ForOp, scf.WhileOp)) and any(
+        isinstance(inner, tileas.ConsumerWaitOp) and inner.parent_op is not op for inner in op.walk())]  # fmt: skip
+
+
+def _tile_loop(program: Block) -> scf.ForOp:
+    """Raises NotSeparable where a program is not one loop over tiles."""
+    loops = tile_loops(program)
+    if len(loops) != 1:
+        first = program.first
+        assert first is not None
+        raise NotSeparable(loops[1] if loops else first, f"it has {len(loops)} loops over tiles")
+    (loop,) = loops
+    if not isinstance(loop, scf.ForOp):
+        raise NotSeparable(loop, "the loop over tiles has no counter")
+    return loop
+
+
+def _touches(op: Operation) -> bool:
+    """Whether an operation outside of the loop over tiles does what is to happen once."""
+    if isinstance(op, (YieldOp, tileas.CreateMemTokenOp, tileas.JoinMemTokenOp)):
+        return False
+    return any(inner.has_trait(MemoryRead) or inner.has_trait(MemoryWrite) for inner in op.walk())
+
+
+def _check_round(loop: scf.ForOp, tile: Block) -> None:
+    """Raises NotSeparable where a round does what two agents cannot do in each other's place."""
+    for op in (inner for outer in tile.operations for inner in outer.walk()):
+        semantic = getattr(op, "mem_semantic", None)
+        if isinstance(op, _ACCESSES):
+            if semantic is not None and semantic.value != "weak":
+                raise NotSeparable(op, f"'{op.name}' is ordered with other accesses")
+        elif isinstance(op, scf.WhileOp) and any(isinstance(inner, _ON_PIPES) for inner in op.walk()):
+            raise NotSeparable(op, "a loop without a counter waits for stages")
+        elif isinstance(op, (*_ON_PIPES, *_OF_TILES, scf.ForOp, scf.IfOp, scf.WhileOp, Terminator)):
+            continue
+        elif op.has_trait(MemoryRead) or op.has_trait(MemoryWrite):
+            raise NotSeparable(op, f"'{op.name}' is to happen in the order of tiles")
+        if tileas.AWS_STAGE in op.attributes:
+            raise NotSeparable(op, "iterations of a loop overlap")
+    for value in loop.init_args:
+        if isinstance(value.type, (TensorType, tileas.InFlightType)):
+            raise NotSeparable(loop, "a round goes on with a tile of the one before")
+        if isinstance(value.type, (tileas.ConsumerTokenType, tileas.ProducerTokenType)):
+            raise NotSeparable(loop, "a round holds a stage of the one before")
+
+
+def is_of_round(value: Value) -> bool:
+    """Whether what a round hands on, an iterator or a token, is another value where the other agent has the round."""
+    return isinstance(value.type, (aa.MemTokenType, PipelineIteratorType))
+
+
+def _stages_of(run: scf.ForOp) -> dict[CreatePipelineOp, int]:
+    """How many stages of each pipe an iteration of a loop uses.  Raises NotSeparable where that is not known."""
+    found: dict[CreatePipelineOp, int] = {}
+    for argument, last in zip(run.iter_args, run.yield_op.operands):
+        if not isinstance(argument.type, PipelineIteratorType):
+            continue
+        count, value = 0, last
+        while value is not argument:
+            op = value.defining_op
+            if not isinstance(op, tileas.IncIterOp) or op.by is not None:
+                raise NotSeparable(run, "iterations of a loop use different numbers of stages")
+            count, value = count + 1, op.iterator
+        pipe = pipe_of(argument)
+        if pipe is None or pipe in found:
+            raise NotSeparable(run, "several stages of a pipe are in use at a time")
+        found[pipe] = count
+    return found
+
+
+def _iterators(tile: Block) -> dict[Value, CreatePipelineOp]:
+    """Raises NotSeparable where an iterator may be that of several pipes."""
+    end: Any = tile.last
+    moved = (op.iterator for outer in tile.operations for op in outer.walk() if isinstance(op, tileas.IncIterOp))
+    found: dict[Value, CreatePipelineOp] = {}
+    for value in (*moved, *(value for value in end.operands if isinstance(value.type, PipelineIteratorType))):
+        pipe = pipe_of(value)
+        if pipe is None:
+            raise NotSeparable(end, "iterators of several pipes are exchanged")
+        found[value] = pipe
+    return found
+
+
+def _pipes_of(agent: Region) -> list[CreatePipelineOp]:
+    """The pipes that an agent fills or drains.  Raises NotSeparable where turns cannot be taken at one of them."""
+    found: dict[CreatePipelineOp, None] = {}
+    for op in (inner for outer in agent.operations for inner in outer.walk()):
+        if isinstance(op, (tileas.ConsumerWaitOp, tileas.ProducerAcquireOp)):
+            pipe = pipe_of(op.token)
+            if pipe is None:
+                raise NotSeparable(op, "it waits for a stage of one of several pipes")
+            found[pipe] = None
+        elif isinstance(op, (tileas.ProducerTailOp, tileas.ConsumerTailOp)):
+            raise NotSeparable(op, "a pipe is waited for at the end")
+    for pipe in found:
+        if PIPE_PROTOCOLS[pipe.kinds].is_in_tensor_memory or pipe.groups is not None or agent_of(pipe) is not None:
+            raise NotSeparable(pipe, "its products are not those of warpgroups")
+    return list(found)
+
+
+# ---- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def _ordered_by_tokens(loop: scf.ForOp, tile: Block) -> set[Operation]:
+    """The operations of a round that tokens order behind the round before, or before the next one."""
+    found: set[Operation] = set()
+    for begin, end in zip(loop.iter_args, loop.yield_op.operands):
+        if isinstance(begin.type, aa.MemTokenType):
+            found |= _accesses_behind(begin, tile) | _accesses_before(end, begin, tile)
+    return found
+
+
+def _accesses_behind(token: Value, tile: Block) -> set[Operation]:
+    found, seen, pending = set(), {token}, [token]
+    while pending:
+        for user in pending.pop().users:
+            op = tile.find_ancestor_op(user)
+            if op is None or op is tile.last:
+                continue
+            if not isinstance(op, tileas.JoinMemTokenOp):
+                found.add(op)
+            for value in op.results:
+                if isinstance(value.type, aa.MemTokenType) and value not in seen:
+                    seen.add(value)
+                    pending.append(value)
+    return found
+
+
+def _accesses_before(token: Value, begin: Value, tile: Block) -> set[Operation]:
+    found: set[Operation] = set()
+    seen, pending = {begin}, [token]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        pending += [each.value for each in incoming(value) or ()]
+        made = value.defining_op
+        op = None if made is None else tile.find_ancestor_op(made)
+        if op is None:
+            continue
+        if not isinstance(op, (tileas.JoinMemTokenOp, tileas.CreateMemTokenOp)):
+            found.add(op)
+        for inner in op.walk():
+            pending += [each for each in inner.operands if isinstance(each.type, aa.MemTokenType)]
+    return found
