@@ -76,9 +76,9 @@ KERNELS = {
     "matmul_grouped.py": {"matmul_grouped": {"staged": 2}},
     "matmul_scaled.py": {
         "matmul_scaled": {"shuffle": 1, "shared": 4},
-        "matmul_scaled_f8e5m2": {"shared": 3, "staged": 2},
+        "matmul_scaled_f8e5m2": {"shared": 1, "staged": 4},
         "matmul_scaled_mxf4": {"shuffle": 1, "shared": 4},
-        "matmul_scaled_nvf4": {"shared": 4},
+        "matmul_scaled_nvf4": {"shared": 1, "staged": 4},
     },
     "matmul_split_k.py": {"matmul_split_k": {"shared": 3}},
     "moe_matmul.py": {"moe_matmul": {"shared": 1, "shuffle": 2, "staged": 1}},
