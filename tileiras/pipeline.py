@@ -326,6 +326,11 @@ def run_stage(
         result = importlib.import_module(stage.module_name).run(source, stage.select(options), context)
     if context.engine.has_errors:
         raise CompileError(context.engine.diagnostics)
+    if takes_module(stage) and stage.says_remarks(options):
+        from tileiras.remarks import attribute_to_kernel
+
+        kernels = [op for op in source.regions[0].blocks[0].operations if op.name == "nv_tileaa.func"]
+        attribute_to_kernel(context.engine.diagnostics, kernels[0].attributes["sym_name"].value if kernels else "")
     return result
 
 

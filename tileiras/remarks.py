@@ -58,6 +58,7 @@ NAMES: dict[str, _Row] = {
     "RemarkKernelResources": _Row("kernel", "Kernel resources: {0} registers a thread, {1} bytes of shared memory"),
     "RemarkKernelSpills": _Row("kernel", "Registers spilled: {0} bytes stored, {1} bytes loaded"),
     "RemarkKernelOccupancy": _Row("kernel", "Occupancy: {0} of {1} warps"),
+    "RemarkKernelSchedule": _Row("kernel", "{0}"),
 }
 """Remark name -> its category and text."""
 
@@ -134,6 +135,17 @@ class Remark(Diagnostic):
         if self.reason:
             found["reason"] = self.reason
         return found
+
+
+def attribute_to_kernel(diagnostics: list[Diagnostic], function: str) -> None:
+    """Gives the remarks that passes made in words of their own (`DiagnosticEngine.remark`) the name of the kernel and a
+    row of the table, without which no filter, file or report has them."""
+    diagnostics[:] = [
+        Remark("analysis", "RemarkKernelSchedule", each.location, each.message, function=function, notes=each.notes)
+        if each.severity is Severity.REMARK and not isinstance(each, Remark)
+        else each
+        for each in diagnostics
+    ]
 
 
 def remarks_json(remarks: Iterable[Remark]) -> bytes:

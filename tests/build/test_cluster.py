@@ -14,6 +14,8 @@ from tileiras.build.cluster import Cluster  # noqa: E402
 from tileiras.build.variables import BadVariable, construction_variables  # noqa: E402
 from tileiras.codegen import toolkit  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 with open(os.path.join(CHECKOUT, "examples", "matmul_f32.mlir"), encoding="utf-8") as file:
     MATMUL = file.read()
 

@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 
+import pytest
 from project import CHECKOUT
 
 COUNT = 50
 
 
+@pytest.mark.slow
 def test_a_build_after_one_that_was_killed_equals_a_clean_one(tmp_path):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kills.py")
     done = subprocess.run(

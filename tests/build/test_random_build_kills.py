@@ -12,6 +12,7 @@ KILLS = 6
 SEED = 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the service needs Linux")
 def test_random_kills_of_builds(ptxas, tmp_path):
     kills = build_kills.BuildKills(str(tmp_path), SEED)

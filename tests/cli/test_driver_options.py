@@ -227,8 +227,9 @@ def test_messages_are_objects_with_json(kernel, capsys):
 def test_remarks_are_printed_when_asked_for(kernel, capsys):
     assert compile(kernel, "--num-ctas=2") == 0
     assert capsys.readouterr().err == ""
-    assert compile(kernel, "--num-ctas=2", "--remarks=memory") == 0
-    assert "k.mlir:8:11: remark: the cluster's 2 CTAs share the 16 tile" in capsys.readouterr().err
+    assert compile(kernel, "--num-ctas=2", "--remarks=kernel") == 0
+    category = capsys.readouterr().err.split("in function: k:")[1].split("category: Kernel")[1]
+    assert 'remark[analysis]: the cluster\'s 2 CTAs share the 16 tile\n      --> "k.mlir":8:11' in category
 
 
 def test_remarks_of_a_category_and_kind_are_printed(kernel, capsys):
