@@ -219,7 +219,7 @@ def test_what_cutile_python_imports_is_followed_and_public_headers_reach_who_lin
     folder.configure(generator, "-DTILEIRAS_GPU=sm_90")
     assert folder.build() == ["kernels twice", "link app", "link libkernels", "object main", "object twice_images"]
     images = (folder.path / "build/tileiras/kernels/twice_images.cpp").read_text()
-    assert '{"sm_90", true' in images and '{"sm_90", false' in images
+    assert '{"sm_90", "twice", true' in images and '{"sm_90", "twice", false' in images
     assert folder.build() == []
     folder.write("sizes.py", "TILE = 256\n")
     assert folder.build() == ["kernels twice", "link app", "link libkernels", "object twice_images"]
