@@ -34,7 +34,8 @@ class Progress:
         self._done = 0
         self._stream = sys.stderr if stream is None else stream
         self._shown = _is_terminal(self._stream)
-        self._drawn = 0.0
+        self._drawn: float | None = None
+        """When the line was last drawn, None where there is none: a machine's clock may have begun just now."""
         self._started = time.monotonic()
 
     def step(self, what: str = "") -> None:
@@ -45,7 +46,7 @@ class Progress:
     def say(self, what: str) -> None:
         """The step that runs does `what` now."""
         now = time.monotonic()
-        if not self._shown or now < self._drawn + EVERY:
+        if not self._shown or self._drawn is not None and now < self._drawn + EVERY:
             return
         self._drawn = now
         count = f"[{self._done}/{self._total}] " if self._total else ""
@@ -56,10 +57,10 @@ class Progress:
 
     def close(self) -> None:
         """Removes the line."""
-        if self._shown and self._drawn:
+        if self._drawn is not None:
             self._stream.write(_ERASE)
             self._stream.flush()
-        self._drawn = 0.0
+        self._drawn = None
 
     def __enter__(self) -> Progress:
         return self

@@ -333,7 +333,13 @@ def test_a_service_that_is_busy_hears_later_that_it_is_edited(edited_tree, folde
         assert service.run(("--list-versions",), folder).output.startswith(b"edited 13.1\n")
     finally:
         os.kill(first, signal.SIGCONT)
-    until(lambda: service.facts().get("pid") != first, "the service goes on")
+
+    def is_settled() -> bool:
+        """Whether the first has ended, and what the command has started in its place answers, or has ended too."""
+        number = service.facts().get("pid")
+        return number != first and (number is not None or not processes(service.runtime))
+
+    until(is_settled, "the service goes on")
 
 
 def test_starting_waits_for_the_service_that_another_process_loads(monkeypatch):
