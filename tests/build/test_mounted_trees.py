@@ -12,6 +12,7 @@ from mounts import needs_mounts
 from project import CHECKOUT
 
 
+@pytest.mark.slow
 @needs_mounts
 @pytest.mark.parametrize("seed", [21])
 def test_vouched_and_full_graph_agree_on_tmpfs_under_edits_and_mounts(tmp_path, runtime, seed):

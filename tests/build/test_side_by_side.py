@@ -69,6 +69,7 @@ def until_there(path: str) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_builds_that_are_killed_and_interleaved_leave_what_a_clean_build_makes():
     done = subprocess.run(
         [sys.executable, "-m", "bench", "interleaved", "10", "5"],

@@ -236,7 +236,7 @@ def test_who_only_asks_leaves_no_file(project):
 # ---- random edits ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.slow)])
 def test_vouched_and_full_graph_agree_under_random_edits(tmp_path, runtime, seed):
     pair = Vouched(tmp_path, seed)
     edits = [Pair.add, Pair.comment, Pair.second_entry, Pair.delete_source, Pair.break_one, Pair.touch,
