@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -149,7 +150,12 @@ class Small:
         os.utime(path, ns=(0, second * 10**15))
 
     def archive(self) -> Archive:
-        return Archive(str(self.store), "small", str(self.folder), writable=True)
+        """One whose file is closed when nothing uses it any more: it is in no `sys.meta_path`, out of which `close`
+        takes one."""
+        made = Archive(str(self.store), "small", str(self.folder), writable=True)
+        if made._file >= 0:
+            weakref.finalize(made, os.close, made._file)
+        return made
 
     def value(self, archive: Archive, name: str) -> object:
         spec = archive.find_spec(f"small.{name}", [str(self.folder)])
