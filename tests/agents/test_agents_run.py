@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.agents.running import SEEDS, check, described, ptx, run, sites, survives
+from tests.kernels import agent_matmuls
 from tests.kernels import agents as kernels
 from tileiras.sim import EmulationError, emulate
 from tileiras.targets import target
@@ -232,7 +233,7 @@ def test_registers_that_nobody_gives_up_are_waited_for():
 @pytest.mark.parametrize("kind", ["cp_async", "bulk_load"])
 def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
     """A step at a time while the stage is held, at once where it is released before the dot."""
-    code = ptx(kernels.matmul(kind, 2, "sm_90", released_first))
+    code = ptx(agent_matmuls.matmul(kind, 2, "sm_90", released_first))
     assert not assemble(code, "sm_90").spill_stores
     random = np.random.default_rng(0)
     a, b = (random.integers(-3, 4, shape).astype(np.float16) for shape in ((32, 256), (256, 16)))
@@ -254,7 +255,7 @@ def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
 def test_warpgroups_multiply_what_lies_in_a_stage(kind, groups, assemble):
     """Behind a fence between the proxies, which whoever sees the stage written runs, unless boxes of tensors fill it;
     ptxas serialises no product."""
-    code, metadata = described(kernels.warpgroup_matmul(kind, 2, groups))
+    code, metadata = described(agent_matmuls.warpgroup_matmul(kind, 2, groups))
     assert not assemble(code, "sm_90").spill_stores
     random = np.random.default_rng(0)
     a, b = (random.integers(-3, 4, shape).astype(np.float16) for shape in ((64, 256), (256, 16)))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.agents.running import verify
+from tests.kernels import agent_matmuls
 from tests.kernels import agents as kernels
 from tests.kernels.agents import PIPE, kernel, rounds, tile
 from tileiras.diagnostics import CompileError
 
 COPY = kernels.copy_kernel("cp_async", "ld_shared", 2, "sm_90")
 STORED = kernels.copy_kernel("st_shared", "ld_shared", 2, "sm_90")
-BOXES = kernels.warpgroup_matmul("tma", 2)
+BOXES = agent_matmuls.warpgroup_matmul("tma", 2)
 BULK = kernels.copy_kernel("bulk_load", "ld_shared", 2, "sm_90")
 OTHER = f"%p1, %c1 = {PIPE}.create_pipeline stages 2\n    {PIPE}.agent_switch"
 

@@ -3,13 +3,13 @@
 import pytest
 
 from tests.agents.running import verify
-from tests.kernels import agents as kernels
+from tests.kernels import agent_matmuls
 from tileiras.diagnostics import CompileError
 from tileiras.ir import parse_module
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
 
-TEXT = kernels.warpgroup_matmul("cp_async", 2)
+TEXT = agent_matmuls.warpgroup_matmul("cp_async", 2)
 TILE = "tensor<64x16xf16, #sb>"
 
 

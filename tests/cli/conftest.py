@@ -12,13 +12,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
 
 import both_ways  # noqa: E402
+from one_kernel import F32  # noqa: E402
 from serving import CHECKOUT, Service  # noqa: E402
 
 from tileiras.cli import tileiras_run  # noqa: E402
 
 MODULES = (
-    "test_driver_options", "test_outputs", "test_random_invocations", "test_sanitize", "test_tile_launch",
-    "test_tileiras_opt",
+    "test_driver_options", "test_outputs", "test_pass_options", "test_random_invocations", "test_sanitize",
+    "test_tile_launch", "test_tileiras_opt", "test_usage_errors",
 )  # fmt: skip
 """Files whose tests run both ways, besides those that are marked `in_process`."""
 
@@ -31,6 +32,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     in_process = metafunc.definition.get_closest_marker("in_process") is not None
     if metafunc.module.__name__ in MODULES and not in_process and sys.platform == "linux":
         metafunc.parametrize("way", ["off", "auto"], indirect=True)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """`one_kernel.F32` in `k.mlir`, in a working directory of its own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.mlir").write_text(F32)
+    return "k.mlir"
 
 
 @pytest.fixture(scope="session")

@@ -9,23 +9,10 @@ from pathlib import Path
 import both_ways
 import pytest
 from invocations import KERNEL
+from one_kernel import F32, compile
 
 import tileiras
 from tileiras.cli.tileiras import main
-from tileiras.options import GPU_NAMES
-
-F32 = KERNEL.replace("TYPE", "f32")
-
-
-@pytest.fixture
-def kernel(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "k.mlir").write_text(F32)
-    return "k.mlir"
-
-
-def compile(kernel: str, *options: str, emit: str = "ptx") -> int:
-    return main([kernel, "--gpu-name=sm_90", f"--emit={emit}", "-o", "out", *options])
 
 
 def test_a_link_is_written_through(kernel, tmp_path):
@@ -63,92 +50,6 @@ def test_libdevice_can_be_left_to_blobs(kernel, tmp_path, capsys):
 
     assert compile(kernel, "--libdevice=explicit", f"--blob-linked-lib={libdevice.find().path}") == 0
     assert (tmp_path / "out").read_bytes() == made
-
-
-def dumps(text: str) -> list[str]:
-    return [line.split()[-2] for line in text.splitlines() if line.startswith("// *** IR Dump After")]
-
-
-PASSES = [
-    "convert-cudatile-to-tileaa", "canonicalize", "cse", "tileas-plan-cta", "tileas-legalize-scaled-dot",
-    "tileas-assign-num-warps", "tileas-slice-dots", "tileas-slicing", "convert-tileaa-to-tileas",
-    "tileas-assign-dot-layouts", "tileas-assign-load-store-layouts", "tileas-remove-layout-conversions", "cse", "dce",
-    "tileas-reuse-loads", "tileas-lower-occupancy", "tileas-sink-loads", "tileas-lower-occupancy",
-    "tileas-mark-short-loops", "tileas-smem-operands", "tileas-generate-schedule", "tileas-unspecialized-pipeline",
-    "tileas-smem-operands", "tileas-spill-loop-carried", "tileas-smem-operands", "cse", "tileas-roll-mma-dot",
-    "tileas-legalize-fma-dot", "lower-tma-load-store-to-async", "tileas-attach-tma-desc-args",
-    "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor", "tileas-rematerialize",
-    "tileas-insert-barriers", "tileas-assign-launch-bounds", "tileir-verify-ops-analysis", "convert-tileas-to-llvm",
-]  # fmt: skip
-
-
-def test_the_module_is_printed_after_every_pass(kernel, capsys):
-    assert compile(kernel, "--mlir-print-ir-after-all") == 0
-    printed = capsys.readouterr().err
-    assert [name for name in dumps(printed) if name in PASSES] == PASSES
-    assert "nv_tileaa.func @k" in printed and "llvm.func @k" in printed
-
-
-def test_passes_of_debug_information_are_seen(kernel, capsys):
-    assert compile(kernel, "--mlir-print-ir-after-all", "--lineinfo") == 0
-    found = dumps(capsys.readouterr().err)
-    assert found[:3] == ["synthesize-debug-info-scopes", "convert-cudatile-to-tileaa", "tileir-insert-debug-scope"]
-    assert compile(kernel, "--mlir-timing", "-g", "-O0", "--sanitize=memcheck") == 0
-    names = [line.split()[-1] for line in capsys.readouterr().err.splitlines()]
-    passes = ["synthesize-debug-info-scopes", "instrument-memcheck", "convert-cudatile-to-tileaa"]
-    assert [name for name in names if name in passes] == passes
-    assert "debuginfo-describe-parameters" in names and "convert-debuginfo-to-llvm" in names
-
-
-def test_only_changes_are_printed(kernel, capsys):
-    assert compile(kernel, "--mlir-print-ir-after-change") == 0
-    found = dumps(capsys.readouterr().err)
-    assert found[0] == PASSES[0] and "dce" not in found
-
-
-def test_the_module_is_printed_after_the_pass_named(kernel, capsys):
-    assert compile(kernel, "--mlir-print-ir-after=dce,convert-tileaa-to-tileas") == 0
-    assert dumps(capsys.readouterr().err) == ["convert-tileaa-to-tileas", "dce"]
-
-
-@pytest.mark.in_process
-def test_what_a_failed_pass_leaves_is_printed(kernel, capsys, monkeypatch):
-    from tileiras.diagnostics import CompileError
-    from tileiras.passes.dce import DeadCodeElimination
-
-    def fail(self, op, context):
-        raise CompileError.at(op.location, "no more")
-
-    monkeypatch.setattr(DeadCodeElimination, "run", fail)
-    assert compile(kernel, "--mlir-print-ir-after-failure", "--mlir-print-stacktrace-on-diagnostic") == 5
-    printed = capsys.readouterr().err
-    assert "IR Dump After dce Failed" in printed and '"nv_tileaa.func"' in printed
-    assert "error: no more" in printed and "note: diagnostic emitted with trace:" in printed
-    assert printed.endswith("error: failed to compile Tile IR program\n")
-
-
-def test_times_have_passes_and_tools(kernel, capsys):
-    assert compile(kernel, "--mlir-timing") == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("   ---Wall Time---")
-    names = [line.split(")", 1)[1].strip() for line in lines[1:]]
-    assert names[0].startswith("read: ") and names[-2].startswith("ptx: ") and names[-1] == "Total"
-    assert [name for name in names if name in PASSES] == PASSES
-
-
-def test_what_stages_make_is_kept_beside_the_output(kernel, tmp_path):
-    (tmp_path / "made").mkdir()
-    assert main([kernel, "--gpu-name=sm_90", "--emit=ptx", "--save-temps", "-o", "made/out.ptx"]) == 0
-    assert sorted(os.listdir("made")) == [
-        "k.cuda_tile.mlir", "k.json", "k.ll", "k.llvm.mlir", "k.ptx", "k.tileaa.mlir", "k.tileas.mlir", "out.ptx",
-    ]  # fmt: skip
-    assert (tmp_path / "made" / "k.ptx").read_bytes() == (tmp_path / "made" / "out.ptx").read_bytes()
-
-
-def test_the_ptx_that_ptxas_refuses_is_kept(ptxas, kernel, capsys):
-    assert compile(kernel, "--save-temps", "--ptxas-options=--no-such-option", emit="cubin") == 5
-    assert "no-such-option" in capsys.readouterr().err
-    assert os.path.exists("k.ptx") and not os.path.exists("out")
 
 
 @pytest.mark.parametrize("pipeline", ["tileir{num-warps=8}", "builtin.module(tileir{num-warps=8})"])
@@ -261,63 +162,6 @@ def test_the_version_names_the_build(capsys):
     assert capsys.readouterr().out.splitlines()[2] == build
 
 
-# What each option that watches puts on standard error: the start of its lines.
-WATCHING = {
-    "--mlir-print-ir-before=cse": "// *** IR Dump Before cse ***",
-    "--mlir-print-ir-after-change": "// *** IR Dump After convert-tileas-to-llvm ***",
-    "--mlir-timing": "   ---Wall Time---",
-    "--diagnostics=json": None,
-    "--remarks=all": '{"severity": "remark"',
-    "--verify-each": None,
-    "--save-temps": None,
-    "--mlir-print-ir-after-failure": None,
-    "--mlir-pass-pipeline-crash-reproducer=reproducer.mlir": None,
-}
-
-
-def test_what_watches_a_compilation_does_so_together_and_changes_nothing(kernel, capsys, tmp_path):
-    assert compile(kernel) == 0
-    alone, said = (tmp_path / "out").read_bytes(), capsys.readouterr().err
-    assert said == ""
-    assert compile(kernel, *WATCHING) == 0
-    assert (tmp_path / "out").read_bytes() == alone
-    lines = capsys.readouterr().err.splitlines()
-    for option, start in WATCHING.items():
-        assert start is None or any(line.startswith(start) for line in lines), option
-    remarks = [json.loads(line) for line in lines if line.startswith('{"severity"')]
-    assert {remark["category"] for remark in remarks} == {"memory", "kernel"}
-    assert all(remark["file"] == "k.mlir" and remark["line"] for remark in remarks)
-    assert "dce" not in dumps("\n".join(lines)), "which changes nothing here"
-    assert os.path.exists("k.tileas.mlir") and not os.path.exists("reproducer.mlir")
-
-
-@pytest.mark.in_process
-def test_what_watches_a_compilation_that_fails_says_where_and_what_was_left(kernel, capsys, monkeypatch):
-    """A pass that leaves something invalid: its snapshot, the verifier's words, the reproducer, and the times."""
-    from tileiras.passes.dce import DeadCodeElimination
-
-    def leave_half_an_operation(self, op, context):
-        store = next(inner for inner in op.walk() if inner.name == "nv_tileas.store")
-        store.operands = store.operands[1:]
-
-    monkeypatch.setattr(DeadCodeElimination, "run", leave_half_an_operation)
-    assert compile(kernel, *WATCHING) == 5
-    lines = capsys.readouterr().err.splitlines()
-    places = {
-        what: next(number for number, line in enumerate(lines) if what in line)
-        for what in ("IR Dump After dce ***", "IR Dump After dce Failed", "between-pass verifier", "Wall Time")
-    }
-    assert places["IR Dump After dce ***"] < places["IR Dump After dce Failed"] < places["between-pass verifier"]
-    errors = [json.loads(line) for line in lines if line.startswith('{"severity": "error"')]
-    assert [error["message"] for error in errors][1:] == [
-        "between-pass verifier rejected IR after 'dce'", "failed to compile Tile IR program",
-    ]  # fmt: skip
-    assert errors[0]["line"] and "'nv_tileas.store' op" in errors[0]["message"]
-    assert errors[1]["notes"][-1]["message"] == "reproducer generated at `reproducer.mlir`"
-    with open("reproducer.mlir") as file:
-        assert file.readline().startswith("// tileiras-opt reproducer.mlir --pass-pipeline='builtin.module(dce)'")
-
-
 def test_a_refused_operation_of_bytecode_is_named_when_nothing_says_its_line(tmp_path, capsys):
     from tileiras.bytecode import Version, write_module
     from tileiras.ir import UnknownLoc, parse_module
@@ -379,27 +223,6 @@ def test_hidden_options_are_shown_to_those_who_ask(capsys):
     assert shown < everything
 
 
-TWO = "cuda_tile.module @m {\n  entry @first() {\n    return\n  }\n  entry @second() {\n    return\n  }\n}\n"
-
-
-@pytest.mark.parametrize("text, ptx", [(F32, "kept/k.ptx"), (TWO, "kept/two.linked.ptx")])
-def test_the_command_to_reproduce_runs_on_what_is_kept(tmp_path, monkeypatch, capsys, text, ptx):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "two.mlir").write_text(text)
-    (tmp_path / "kept").mkdir()
-    script = tmp_path / "ptxas"
-    body = "test $1 = --version && exit\neval last=\\${$(($# - 2))}\ngrep .version $last\nexit 3\n"
-    script.write_text(f"#!/bin/sh\n{body}")
-    script.chmod(0o755)
-    words = ["two.mlir", "--gpu-name=sm_80", "--ptxas=./ptxas", "--save-temps", "--cache=off", "-o", "kept/out"]
-    assert main(words) == 5
-    said = capsys.readouterr().err
-    (command,) = re.findall(r"^note: reproduce: (ptxas .*)$", said, re.MULTILINE)
-    assert f" {ptx} -o kernel.cubin" in command and "ptxas failed with exit status 3\n.version 9.2\n" in said
-    done = subprocess.run(f"./{command}", shell=True, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (3, ".version 9.2\n")
-
-
 @pytest.mark.parametrize("change, message", [
     (lambda text: b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n"), ""),
     (lambda text: b"// caf\xe9\n" + text, "k.mlir:1:7: error: text is read as UTF-8, which has no byte 0xe9 here"),
@@ -409,105 +232,3 @@ def test_text_is_utf_8(kernel, tmp_path, capsys, change, message):
     (tmp_path / kernel).write_bytes(change(F32.encode()))
     assert compile(kernel) == (3 if message else 0)
     assert capsys.readouterr().err.partition("\n")[0] == message
-
-
-def test_nothing_is_written_over_what_is_read(kernel, tmp_path, capsys):
-    assert main([kernel, "--gpu-name=sm_90", "-o", f"./{kernel}"]) == 1
-    assert main([kernel, "--gpu-name=sm_90", "-o", "out", "--depfile=./out"]) == 1
-    assert capsys.readouterr().err.splitlines() == [
-        "tileiras: the input and the output are one file: k.mlir",
-        "tileiras: --depfile and the output are one file: out",
-    ]
-    assert (tmp_path / kernel).read_text() == F32 and not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        (["-O9"], 2, "invalid optimization level: 9"),
-        (["-O0", "--pass-pipeline=tileir{speed=3}"], 2, "'tileir' has no option 'speed'"),
-    ],
-)
-def test_what_ends_a_command_before_it_compiles_is_structured_too(kernel, capsys, options, code, message):
-    assert compile(kernel, "--diagnostics=json", *options) == code
-    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == [message]
-
-
-@pytest.mark.parametrize("words", [
-    ["--gpu-name=sm_91"], ["--gpu-name", "sm_70"], ["-arch=sm_90a"], ["--gpu-name="], ["--gpu-name"], [],
-])  # fmt: skip
-def test_gpus_are_listed_where_one_is_unknown_or_missing(kernel, capsys, words):
-    for form in ([], ["--diagnostics=json"]):
-        assert main([kernel, *form, *words]) in (1, 2)
-        said = capsys.readouterr().err.splitlines()
-        notes = [note["message"] for line in said for note in json.loads(line)["notes"]] if form else said[1:]
-        assert len(notes) == 1 and notes[0].endswith(f"gpu-name takes {', '.join(GPU_NAMES)}")
-    with pytest.raises(tileiras.CompileError, match="Supported: " + ", ".join(GPU_NAMES)):
-        tileiras.compile(F32, gpu_name="sm_91")
-
-
-def test_other_choices_are_listed_too(kernel, capsys):
-    assert main([kernel, "--emit=elf", "--pipeline-strategy=fast"]) == 1
-    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")] == [
-        "note: --emit takes bytecode, cuda_tile, tileaa, tileas, llvm, ptx, cubin, sass",
-        "note: --pipeline-strategy takes none, unspecialize, warp-specialize, auto",
-    ]
-
-
-USAGE = {
-    "k.mlir --bogus --emit=x": ["Unknown command line argument '--bogus'.  Try: 'tileiras --help'",
-                                "for the --emit option: Cannot find option named 'x'!"],
-    "k.mlir k.mlir": ["Too many positional arguments specified!"],
-    "": ["no input file provided"],
-    "k.mlir -o k.mlir": ["the input and the output are one file: k.mlir"],
-    "k.mlir --gpu-name=sm_90 -o - --depfile=d": ["--depfile needs an output file"],
-    "absent.mlir": ["unable to read input file 'absent.mlir': No such file or directory"],
-    "k.mlir --gpu-name=sm_90 --emit=tileaa -o nowhere/o": [
-        "unable to open output file 'nowhere/o': No such file or directory"],
-    "k.mlir --gpu-name=sm_90 --remarks=all --remark-format=yaml --remarks-output-file=nowhere/r": [
-        "Error opening remark output file 'nowhere/r': No such file or directory",
-        "failed to enable optimization remarks"],
-    "--bogus --version": ["Unknown command line argument '--bogus'.  Try: 'tileiras --help'"],
-    "@loop": [None],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("line", USAGE)
-def test_mistakes_on_a_command_line_are_structured_too(kernel, tmp_path, capsys, line):
-    """Wherever the option stands, in front of the mistakes or behind them."""
-    (tmp_path / "loop").write_text("@loop")
-    for words in (["--diagnostics=json", *line.split()], [*line.split(), "--diagnostics", "json"]):
-        if line.endswith("--version") and words[-1] == "json":
-            continue  # the program stops at --version
-        main(words)
-        said = [json.loads(text) for text in capsys.readouterr().err.splitlines()]
-        assert [one["severity"] for one in said] == ["error"] * len(USAGE[line])
-        assert all(expected in (None, one["message"]) for one, expected in zip(said, USAGE[line]))
-
-
-@pytest.mark.parametrize("words, message", [
-    (["a", "b"], "more than one input: 'a' and 'b'"), (["-o"], "-o needs a file name"),
-    (["absent"], "cannot open input file 'absent': No such file or directory"),
-    (["k.mlir", "-o", "k.mlir"], "the input and the output are one file: k.mlir"),
-])  # fmt: skip
-def test_those_of_tileiras_opt_as_well(kernel, capsys, words, message):
-    from tileiras.cli import tileiras_opt
-
-    assert tileiras_opt.main(["--diagnostics=json", *words]) == 1
-    assert json.loads(capsys.readouterr().err) == {"severity": "error", "message": message}
-
-
-@pytest.mark.parametrize("option, code, message", [
-    ("--mlir-print-ir-after=UNKNOWN", 2, "for the --mlir-print-ir-after option: 'UNKNOWN' does not refer"),
-    ("--mlir-print-ir-before=cse,nosuch", 2, "for the --mlir-print-ir-before option: 'nosuch' does not refer"),
-    ("--pass-pipeline=tileir{=3}", 2, "expected the name of an option of 'tileir' at '=3'"),
-    ("--child-timeout=-1", 2, "invalid value for option 'child-timeout': -1; accepted: an integer from 0 on"),
-    ("--rrt-size-threshold=-1", 2, "invalid value for option 'rrt-size-threshold': -1"),
-    ("--num-warps=-4", 2, "invalid value for option 'num-warps': -4"),
-    ("--unspecialized-pipeline-num-stages=-1", 2, "invalid value for option 'unspecialized-pipeline-num-stages': -1"),
-    ("--ptxas-options='", 2, "value invalid for option 'ptxas-options': no closing quotation"),
-    ("--ptx-version=-8.1", 2, "invalid value for option 'ptx-version': -8.1"),
-])  # fmt: skip
-def test_values_that_mean_nothing_are_refused(kernel, tmp_path, capsys, option, code, message):
-    assert compile(kernel, option) == code
-    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()

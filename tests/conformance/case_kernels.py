@@ -9,7 +9,8 @@ import ml_dtypes
 import numpy as np
 from case_control import control_kernels
 from case_memory import memory_kernels
-from case_modules import Kernel, Operand, tile_type
+from case_modules import Kernel, Operand, tile_type, whole_tiles
+from case_products import far_scales, products, scaled_products
 from case_values import DTYPES, F4_VALUES, FLOATS, INTEGERS, NARROW, is_integer, values, width
 from operation_table import INTEGERS_1, ROWS, Row
 
@@ -84,18 +85,6 @@ def elementwise(row: Row, element: str, shape: Shape) -> Kernel:
 # ---- operations on whole tiles ---------------------------------------------------------------------------------------
 
 
-def _whole(family: str, name: str, inputs: Sequence[tuple[str, np.ndarray]], body: str, element: str,
-           result: tuple[int, ...], reference: Any, access: str = "static", **more: Any) -> Kernel:  # fmt: skip
-    """A kernel of one tile block whose operands are tiles exactly."""
-    operands = [Operand(n, e, a.shape, a, access) for n, (e, a) in zip("abcde", inputs)]
-    stored = result or (1,)
-    output = Operand("r" if result else "q", element, stored, np.zeros(stored, DTYPES[element]), access)
-    if not result:
-        body += f"\n%q = reshape %r : {tile_type((), element)} -> {tile_type((1,), element)}"
-    check = reference and (lambda *arrays: [np.asarray(reference(*arrays), DTYPES[element]).reshape(stored)])
-    return Kernel(family, name, tuple(operands), body, (output,), (1,), more.pop("ulps", 0), check, **more)
-
-
 class Combiner(NamedTuple):
     """A reduction: operation, its identity's text by element type, what it is tried on, NumPy's equal."""
 
@@ -151,7 +140,7 @@ def aggregate(kind: str, combiner: Combiner, element: str, shape: tuple[int, ...
 
     words = combiner.operation.replace("%x, %y", "").split()
     name = f"{kind}{' reverse' if reverse else ''} {' '.join(words)} {element} {shape} dim {axis}"
-    return _whole(kind, name, [(element, array)], body, element, result, reference)
+    return whole_tiles(kind, name, [(element, array)], body, element, result, reference)
 
 
 def aggregates() -> Iterator[Kernel]:
@@ -201,7 +190,7 @@ def constants() -> Iterator[Kernel]:
             ):
                 body = f"%r = constant <{element}: {text}> : {tile_type(shape, element)}"
                 name = f"constant {kind} {element} {shape}"
-                yield _whole("shape", name, [], body, element, shape, lambda e=expected: e)
+                yield whole_tiles("shape", name, [], body, element, shape, lambda e=expected: e)
 
 
 def movements() -> Iterator[Kernel]:
@@ -215,18 +204,18 @@ def _movements() -> Iterator[Kernel]:
             a, result = values("any", element, shape, "permute"), tuple(shape[dim] for dim in order)
             body = f"%r = permute %a {list(order)} : {tile_type(shape, element)} -> {tile_type(result, element)}"
             name = f"permute {element} {shape} {order}"
-            yield _whole("shape", name, [(element, a)], body, element, result, lambda a, o=order: a.transpose(o))
+            yield whole_tiles("shape", name, [(element, a)], body, element, result, lambda a, o=order: a.transpose(o))
         for shape, result in RESHAPES:
             a = values("any", element, shape, "reshape")
             body = f"%r = reshape %a : {tile_type(shape, element)} -> {tile_type(result, element)}"
             name = f"reshape {element} {shape} {result}"
-            yield _whole("shape", name, [(element, a)], body, element, result, lambda a, s=result: a.reshape(s))
+            yield whole_tiles("shape", name, [(element, a)], body, element, result, lambda a, s=result: a.reshape(s))
         for shape, result in BROADCASTS:
             a = values("any", element, shape, "broadcast")
             body = f"%r = broadcast %a : {tile_type(shape, element)} -> {tile_type(result, element)}"
             name = f"broadcast {element} {shape} {result}"
-            yield _whole("shape", name, [(element, a)], body, element, result,
-                         lambda a, s=result: np.broadcast_to(a, s))  # fmt: skip
+            yield whole_tiles("shape", name, [(element, a)], body, element, result,
+                              lambda a, s=result: np.broadcast_to(a, s))  # fmt: skip
         for shape, axis in CUTS:
             yield from _cuts(element, shape, axis)
     for element in INTEGERS:
@@ -234,7 +223,8 @@ def _movements() -> Iterator[Kernel]:
             # More numbers than the type holds wrap.
             if size <= 2 ** (DTYPES[element].itemsize * 8 - 1):
                 body = f"%r = iota : {tile_type((size,), element)}"
-                yield _whole("shape", f"iota {element} {size}", [], body, element, (size,), lambda s=size: np.arange(s))
+                yield whole_tiles("shape", f"iota {element} {size}", [], body, element, (size,),
+                                  lambda s=size: np.arange(s))  # fmt: skip
 
 
 def _cuts(element: str, shape: tuple[int, ...], axis: int) -> Iterator[Kernel]:
@@ -251,13 +241,13 @@ def _cuts(element: str, shape: tuple[int, ...], axis: int) -> Iterator[Kernel]:
         large[second] = small
         return large
 
-    yield _whole("shape", f"cat {name}", [(element, a), (element, b)],
-                 f"%r = cat %a, %b dim = {axis} : {t}, {t} -> {d}", element, double,
-                 lambda a, b: np.concatenate([a, b], axis))  # fmt: skip
-    yield _whole("shape", f"extract {name}", [(element, whole)], f"%r = extract %a[{places}] : {d} -> {t}",
-                 element, shape, lambda a: a[second])  # fmt: skip
-    yield _whole("shape", f"insert {name}", [(element, a), (element, whole)],
-                 f"%r = insert %a, %b[{places}] : {t}, {d}", element, double, inserted)  # fmt: skip
+    yield whole_tiles("shape", f"cat {name}", [(element, a), (element, b)],
+                      f"%r = cat %a, %b dim = {axis} : {t}, {t} -> {d}", element, double,
+                      lambda a, b: np.concatenate([a, b], axis))  # fmt: skip
+    yield whole_tiles("shape", f"extract {name}", [(element, whole)], f"%r = extract %a[{places}] : {d} -> {t}",
+                      element, shape, lambda a: a[second])  # fmt: skip
+    yield whole_tiles("shape", f"insert {name}", [(element, a), (element, whole)],
+                      f"%r = insert %a, %b[{places}] : {t}, {d}", element, double, inserted)  # fmt: skip
 
 
 PACKED = ["i1", "i4", *INTEGERS[1:], *FLOATS, "tf32", "f4E2M1FN"]
@@ -291,106 +281,12 @@ def packing() -> Iterator[Kernel]:
                 continue
             a, b = values("any", element, (count,), "pack"), values("any", "i8", (size,), "unpack")
             wide, bytes_ = tile_type((count,), element), tile_type((size,), "i8")
-            yield _whole("packing", f"pack {element} {count}", [(element, a)], f"%r = pack %a : {wide} -> {bytes_}",
-                         "i8", (size,), lambda a, e=element: _bytes_of(a, e))  # fmt: skip
-            yield _whole("packing", f"unpack {element} {count}", [("i8", b)], f"%r = unpack %a : {bytes_} -> {wide}",
-                         element, (count,), lambda b, e=element: _elements_of(b, e))  # fmt: skip
-
-
-# ---- products --------------------------------------------------------------------------------------------------------
-
-DOTS = [
-    ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("tf32", "f32"), ("f32", "f32"), ("f64", "f64"),
-    ("f8E4M3FN", "f32"), ("f8E5M2", "f32"), ("f8E4M3FN", "f16"), ("f8E5M2", "f16"),
-]  # fmt: skip
-SIZES = [
-    (1, 1, 1, 0), (1, 16, 16, 0), (4, 2, 8, 0), (8, 8, 8, 0), (16, 8, 16, 0), (16, 8, 32, 0), (32, 32, 32, 0),
-    (64, 16, 8, 0), (16, 64, 64, 0), (128, 256, 16, 0), (16, 16, 16, 2), (4, 8, 8, 4),
-]  # fmt: skip
-
-
-def products() -> Iterator[Kernel]:
-    for m, n, k, batch in SIZES:
-        shapes = [(batch,) * bool(batch) + pair for pair in ((m, k), (k, n), (m, n))]
-        name = f"{m}x{n}x{k}{f' batch {batch}' if batch else ''}"
-        for element, total in DOTS:
-            # Small integers: every partial sum is exact in every format, so that the order does not matter.
-            yield _product("mmaf", f"{element} {total} {name}", element, total, shapes, "digits", "")
-        for left in ("signed", "unsigned"):
-            for right in ("signed", "unsigned"):
-                yield _product("mmai", f"{left} {right} {name}", "i8", "i32", shapes, "any", f" {left} {right}")
-
-
-SCALED = [
-    ("f8E4M3FN", "f8E8M0FNU", 32), ("f8E5M2", "f8E8M0FNU", 32), ("f4E2M1FN", "f8E8M0FNU", 32),
-    ("f4E2M1FN", "f8E8M0FNU", 16), ("f4E2M1FN", "f8E4M3FN", 16),
-]  # fmt: skip
-SCALED_SIZES = [(1, 1, 1, 0), (4, 8, 2, 0), (16, 8, 1, 0), (32, 16, 4, 0), (64, 64, 2, 0), (8, 8, 2, 2)]
-
-
-def scaled_products() -> Iterator[Kernel]:
-    """Blocks of factors along K share a scale, a power of two here: sums are exact in any order."""
-    for m, n, blocks, batch in SCALED_SIZES:
-        for element, scale, block in SCALED:
-            k = block * blocks
-            lead = (batch,) * bool(batch)
-            shapes = [lead + pair for pair in ((m, k), (k, n), (m, n), (m, blocks), (blocks, n))]
-            elements = (element, element, "f32", scale, scale)
-            domains = ("digits", "digits", "digits", "scales", "scales")
-            arrays = [values(d, e, s, f"{i}") for i, (d, e, s) in enumerate(zip(domains, elements, shapes))]
-            types = ", ".join(tile_type(s, e) for s, e in zip(shapes, elements))
-
-            def reference(*arrays: np.ndarray, block: int = block) -> np.ndarray:
-                a, b, c, d, e = (x.astype(np.float64) for x in arrays)
-                return (a * np.repeat(d, block, -1)) @ (b * np.repeat(e, block, -2)) + c
-
-            name = f"mmaf_scaled {element} {scale} by {block} {m}x{n}x{k}{f' batch {batch}' if batch else ''}"
-            body = f"%r = mmaf_scaled %a, %b, %c, %d, %e : {types}"
-            yield _whole("product", name, list(zip(elements, arrays)), body, "f32", shapes[2], reference)
-
-
-def far_scales() -> Iterator[Kernel]:
-    """Scales at both ends of their range: alone they bring a factor beyond all numbers, together they need not."""
-    for m, n, blocks, batch in SCALED_SIZES:
-        for element, scale, block in SCALED[:4]:
-            k, lead = block * blocks, (batch,) * bool(batch)
-            shapes = [lead + pair for pair in ((m, k), (k, n), (m, n), (m, blocks), (blocks, n))]
-            elements = (element, element, "f32", scale, scale)
-            generator = np.random.default_rng(m + n)
-            # The same for a whole row or column, so that sums are exact in any order.
-            left = np.repeat(generator.choice([60, 99, 126, 127], (*lead, m, 1)), blocks, -1)
-            right = np.repeat(generator.choice([-127, -126, -77, -20], (*lead, 1, n)), blocks, -2)
-            if blocks > 1:
-                left, right = -left, -right
-            arrays = [values("digits", e, s, f"far {i}") for i, (e, s) in enumerate(zip(elements[:2], shapes))]
-            arrays += [np.zeros(shapes[2], np.float32), *(np.exp2(x.astype(float)).astype(DTYPES[scale])
-                                                          for x in (left, right))]  # fmt: skip
-            types = ", ".join(tile_type(s, e) for s, e in zip(shapes, elements))
-
-            def reference(*arrays: np.ndarray, block: int = block) -> np.ndarray:
-                a, b, c, d, e = (x.astype(np.float64) for x in arrays)
-                return (a * np.repeat(d, block, -1)) @ (b * np.repeat(e, block, -2)) + c
-
-            name = f"mmaf_scaled far {element} by {block} {m}x{n}x{k}{f' batch {batch}' if batch else ''}"
-            body = f"%r = mmaf_scaled %a, %b, %c, %d, %e : {types}"
-            yield _whole("scales", name, list(zip(elements, arrays)), body, "f32", shapes[2], reference)
-
-
-def _product(mnemonic: str, name: str, element: str, total: str, shapes: list[tuple[int, ...]], domain: str,
-             signs: str) -> Kernel:  # fmt: skip
-    elements = (element, element, total)
-    arrays = [values(domain, e, s, f"{mnemonic} {i}") for i, (e, s) in enumerate(zip(elements, shapes))]
-    types = ", ".join(tile_type(s, e) for s, e in zip(shapes, elements))
-
-    def reference(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-        if mnemonic == "mmaf":
-            return a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
-        left, right = (x.view(np.uint8) if s == "unsigned" else x for x, s in zip((a, b), signs.split()))
-        return (left.astype(np.int64) @ right.astype(np.int64) + c).astype(np.int32)
-
-    inputs = list(zip(elements, arrays))
-    body = f"%r = {mnemonic} %a, %b, %c{signs} : {types}"
-    return _whole("product", f"{mnemonic} {name}", inputs, body, total, shapes[2], reference)
+            yield whole_tiles("packing", f"pack {element} {count}", [(element, a)],
+                              f"%r = pack %a : {wide} -> {bytes_}", "i8", (size,),
+                              lambda a, e=element: _bytes_of(a, e))  # fmt: skip
+            yield whole_tiles("packing", f"unpack {element} {count}", [("i8", b)],
+                              f"%r = unpack %a : {bytes_} -> {wide}", element, (count,),
+                              lambda b, e=element: _elements_of(b, e))  # fmt: skip
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------

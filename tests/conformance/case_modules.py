@@ -95,6 +95,18 @@ CARRIERS = {"i4": ("i8", "trunci %{0}w", "exti %{0} signed"), "f4E2M1FN": ("f32"
 """Elements without an address: what stands for them in memory, and the operations from it and to it."""
 
 
+def whole_tiles(family: str, name: str, inputs: Sequence[tuple[str, np.ndarray]], body: str, element: str,
+                result: tuple[int, ...], reference: Any, access: str = "static", **more: Any) -> Kernel:  # fmt: skip
+    """A kernel of one tile block whose operands are tiles exactly."""
+    operands = [Operand(n, e, a.shape, a, access) for n, (e, a) in zip("abcde", inputs)]
+    stored = result or (1,)
+    output = Operand("r" if result else "q", element, stored, np.zeros(stored, DTYPES[element]), access)
+    if not result:
+        body += f"\n%q = reshape %r : {tile_type((), element)} -> {tile_type((1,), element)}"
+    check = reference and (lambda *arrays: [np.asarray(reference(*arrays), DTYPES[element]).reshape(stored)])
+    return Kernel(family, name, tuple(operands), body, (output,), (1,), more.pop("ulps", 0), check, **more)
+
+
 def _in_memory(operand: Operand) -> Operand:
     """The operand as it is loaded or stored: of a carrier, it is called %NAMEw."""
     if operand.element not in CARRIERS or operand.access == "memory":

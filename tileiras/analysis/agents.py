@@ -26,8 +26,9 @@ from tileiras.targets.sm import (
     register_pool,
 )
 
+from .pipe_errors import pipe_errors, warpgroup_errors
 from .pipe_model import Unchecked, order_errors
-from .pipes import PipeUses, agent_of, is_multicast, pipe_errors, warpgroup_errors
+from .pipes import PipeUses, agent_of, is_multicast
 from .warpgroup_turns import TURNS, barriers_of
 
 Finding = tuple[Operation, str]

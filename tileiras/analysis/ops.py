@@ -373,7 +373,7 @@ _RULES: Mapping[type[Operation], Callable[[Any], str]] = {
 
 
 def _boxes_error(op: Any) -> str:
-    from .pipes import boxes_error
+    from .pipe_errors import boxes_error
 
     return boxes_error(op.desc.type, op.buffer.type.tile)
 

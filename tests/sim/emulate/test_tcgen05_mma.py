@@ -1,109 +1,31 @@
 """Products of tensor cores: types, where operands and results are, and what their descriptors may say."""
 
-import ml_dtypes
 import numpy as np
 import pytest
-from tensor_kernels import COMMIT, WAIT, dump, fill, registers, run
+from mma_operands import (
+    BOTH,
+    PAIRED_COMMIT,
+    PATHS,
+    RANDOM,
+    ROWS_OF_32,
+    SYNCED,
+    TYPES,
+    bits_of,
+    described,
+    factors,
+    floats,
+    gather,
+    instruction,
+    multiply,
+    place,
+    product_of,
+    row_bytes,
+)
+from tensor_kernels import WAIT, dump, fill, registers, run
 
 from tileiras.sim import EmulationError
 
 SEEDS = [None, 0, 1]
-SYNCED = "tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;"
-#: `%q3` and `%q4` describe the matrices at the image's start and at B_AT, `%r7` is the instruction descriptor.
-DESCRIBE = """
-    shr.u32 %r6, %r12, 4; and.b32 %r6, %r6, 16383; cvt.u64.u32 %q2, %r6; or.b64 %q3, %q2, A_BITS;
-    add.u64 %q2, %q2, B_UNITS; or.b64 %q4, %q2, B_BITS; mov.b32 %r7, INSTRUCTION; setp.eq.u32 %p5, %r1, %r1;
-"""
-
-# name -> (NumPy's type, bits, of how many elements 16 bytes are, code in the instruction descriptor)
-TYPES = {
-    "f16": (np.float16, 16, 8, 0), "bf16": (ml_dtypes.bfloat16, 16, 8, 1), "tf32": (np.float32, 32, 4, 2),
-    "e4m3": (ml_dtypes.float8_e4m3fn, 8, 16, 0), "e5m2": (ml_dtypes.float8_e5m2, 8, 16, 1),
-    "e2m3": (ml_dtypes.float6_e2m3fn, 6, 16, 3), "e3m2": (ml_dtypes.float6_e3m2fn, 6, 16, 4),
-    "e2m1": (ml_dtypes.float4_e2m1fn, 4, 16, 5), "u8": (np.uint8, 8, 16, 0), "s8": (np.int8, 8, 16, 1),
-    "packed": (ml_dtypes.float4_e2m1fn, 4, 32, 1),
-}  # fmt: skip
-RANDOM = np.random.default_rng(0)
-
-
-def matrix(name: str, rows: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """(codes, what they mean in binary64), of finite numbers."""
-    dtype, bits, *_ = TYPES[name]
-    if bits >= 16:
-        values = RANDOM.integers(-8, 9, (rows, k)).astype(dtype)
-        return values.view(f"u{bits // 8}"), values.astype(np.float64)
-    codes = RANDOM.integers(0, 1 << bits, (rows, k)).astype(np.uint8)
-    if name in ("e4m3", "e5m2"):
-        codes &= 0xBF if name == "e4m3" else 0xBB  # neither infinite nor too far apart
-    return codes, codes.view(dtype).astype(np.float64)
-
-
-def row_bytes(codes: np.ndarray, name: str) -> np.ndarray:
-    """(rows, 32): the elements as they lie in memory, narrow ones in groups that are padded to 16 bytes."""
-    _, bits, group, _ = TYPES[name]
-    if bits >= 8:
-        return np.ascontiguousarray(codes).view(np.uint8)
-    rows = np.zeros((len(codes), 2, 128), np.uint8)
-    spread = (codes.reshape(len(codes), 2, group, 1) >> np.arange(bits)) & 1
-    rows[..., : group * bits] = spread.reshape(len(codes), 2, -1)
-    return np.packbits(rows, axis=-1, bitorder="little").reshape(len(codes), 32)
-
-
-def place(image: np.ndarray, at: int, rows: np.ndarray) -> None:
-    """Rows of 32 bytes, swizzled: K-major."""
-    for number, row in enumerate(rows):
-        for unit in (0, 1):
-            where = at + number * 32 + (unit ^ number // 4 % 2) * 16
-            image[where : where + 16] = row[16 * unit : 16 * unit + 16]
-
-
-def bits_of(swizzle: int, stride: int, leading: int = 16, base: int = 0) -> int:
-    return leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46 | base << 49 | swizzle << 61
-
-
-ROWS_OF_32 = bits_of(6, 256)
-
-
-def instruction(a: str, b: str, m: int, n: int, d: str = "f32", **fields: int) -> int:
-    word = {"f16": 0, "f32": 1, "s32": 2}[d] << 4 | TYPES[a][3] << 7 | TYPES[b][3] << 10 | n >> 3 << 17 | m >> 4 << 24
-    places = {"saturate": 3, "negate_a": 13, "negate_b": 14, "turn_a": 15, "turn_b": 16, "most_shift": 30}
-    return word | sum(value << places[name] for name, value in fields.items())
-
-
-def multiply(kind: str = "f16", mask: str = "", a: str = "%q3", end: str = "", form: str = "mma") -> str:
-    d = "%r10" if not end.startswith("@") else end[1:]
-    tail = end if not end.startswith("@") else ""
-    return f"@%p1 tcgen05.{form}.cta_group::1.kind::{kind} [{d}], {a}, %q4, %r7, {mask}%p5{tail};"
-
-
-def described(word: int, b_at: int, a_bits: int = ROWS_OF_32, b_bits: int = ROWS_OF_32) -> str:
-    text = DESCRIBE
-    for name, value in (("A_BITS", a_bits), ("B_BITS", b_bits), ("B_UNITS", b_at >> 4), ("INSTRUCTION", word)):
-        text = text.replace(name, f"{value:#x}")
-    return text
-
-
-def product_of(kernel, main: str, image: np.ndarray, count: int, start: str = "0", **options) -> np.ndarray:
-    """(lanes, columns) of the first columns when what ``main`` has thread 0 do is committed and waited for."""
-    before = f"{fill(count, start)} {SYNCED}"
-    out = np.zeros((128, count), np.uint32)
-    run(kernel, f"{before} {main} {COMMIT} {WAIT} {dump(count)}", out, image, **options)
-    return out
-
-
-def factors(a: str, b: str, m: int, n: int, k: int, size: int = 16384, b_at: int = 8192):
-    """(image, A and B in binary64) with rows of 32 bytes."""
-    image = np.zeros(size, np.uint8)
-    codes, left = matrix(a, m, k)
-    place(image, 0, row_bytes(codes, a))
-    codes, right = matrix(b, n, k)
-    place(image, b_at, row_bytes(codes, b))
-    return image, left, right
-
-
-def floats(words: np.ndarray) -> np.ndarray:
-    return words.view(np.float32)
-
 
 COMBINATIONS = [
     ("f16", "f16", "f16", "f32"), ("f16", "bf16", "bf16", "f32"), ("f16", "f16", "bf16", "f32"),
@@ -164,20 +86,6 @@ def test_integers_saturate_or_wrap(kernel, saturate):
 
 # -- where D and A are -----------------------------------------------------------------------------------------------
 
-# (rows, .ws) -> lanes of the rows in each group of columns (PTX ISA, "Data Path Layout Organization": D, F, E, G)
-PATHS = {
-    (128, False): [np.arange(128)],
-    (64, False): [np.arange(64) % 16 + np.arange(64) // 16 * 32],
-    (128, True): [np.arange(128)],
-    (64, True): [np.arange(64), np.arange(64) + 64],
-    (32, True): [np.arange(32) + 32 * group for group in range(4)],
-}
-
-
-def gather(found: np.ndarray, path: list[np.ndarray], n: int, lane: int = 0) -> np.ndarray:
-    count = n // len(path)
-    return np.concatenate([found[lanes + lane, :count] for lanes in path], axis=1)
-
 
 @pytest.mark.parametrize("in_tensor_memory", [False, True])
 @pytest.mark.parametrize(("m", "weights", "lane"), [*((*path, 0) for path in PATHS), (64, False, 16)])
@@ -205,14 +113,6 @@ def test_lanes_of_rows(kernel, m, weights, lane, in_tensor_memory):
     rest = np.ones(128, bool)
     rest[np.concatenate(path) + lane] = False
     assert (found[rest] == 0).all()
-
-
-PAIRED_COMMIT = """
-    mov.b16 %h1, 3; mov.u32 %r9, %ctaid.x; setp.eq.u32 %p6, %r9, 0; and.pred %p6, %p6, %p1;
-    @%p6 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [done], %h1;
-"""
-BOTH = "tcgen05.fence::before_thread_sync; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; " \
-       "tcgen05.fence::after_thread_sync;"  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -246,150 +146,6 @@ def test_pairs_of_blocks(kernel, m, in_tensor_memory, seed):
     expected = left.astype(np.float64) @ right.T.astype(np.float64)
     for block in range(2):
         assert (gather(floats(out[block]), path, n) == expected[block * rows :][:rows]).all()
-
-
-# -- matrices in shared memory ---------------------------------------------------------------------------------------
-
-# name -> (MN-major, swizzling mode, leading and stride offset, place of element (i, k) of two bytes before swizzling)
-LAYOUTS = {
-    "k, none": (0, 0, (4096, 128), lambda i, k: k // 8 * 4096 + i // 8 * 128 + i % 8 * 16 + k % 8 * 2),
-    "k, 32": (0, 6, (16, 256), lambda i, k: i * 32 + k * 2),
-    "k, 64": (0, 4, (16, 512), lambda i, k: i * 64 + k * 2),
-    "k, 128": (0, 2, (16, 1024), lambda i, k: i * 128 + k * 2),
-    "k, 128 by 32": (0, 1, (16, 1024), lambda i, k: i * 128 + k * 2),
-    "mn, none": (1, 0, (4096, 128), lambda i, k: k // 8 * 4096 + i // 8 * 128 + k % 8 * 16 + i % 8 * 2),
-    "mn, 32": (1, 6, (512, 256), lambda i, k: i // 16 * 512 + k * 32 + i % 16 * 2),
-    "mn, 64": (1, 4, (1024, 512), lambda i, k: i // 32 * 1024 + k * 64 + i % 32 * 2),
-    "mn, 128": (1, 2, (2048, 1024), lambda i, k: i // 64 * 2048 + k * 128 + i % 64 * 2),
-}
-# Swizzling mode -> (bits that change, so many bits above them the ones that change them)
-CHANGED = {0: (0, 0), 6: (0x10, 3), 4: (0x30, 3), 2: (0x70, 3), 1: (0x60, 2)}
-
-
-def spread(image: np.ndarray, at: int, values: np.ndarray, mode: int, offset, base: int = 0) -> None:
-    """Write a matrix whose element (i, k) is at ``offset(i, k)`` before swizzling."""
-    mask, shift = CHANGED[mode]
-    size = values.dtype.itemsize
-    for i in range(values.shape[0]):
-        for k in range(values.shape[1]):
-            where = at + offset(i, k)
-            where ^= (where - base) >> shift & mask
-            image[where : where + size] = values[i : i + 1, k].copy().view(np.uint8)
-
-
-#: Each with itself, and with one other on either side.
-TOGETHER = {pair for name in LAYOUTS for pair in ((name, name), (name, "k, 32"), ("k, 32", name))}
-
-
-@pytest.mark.parametrize(("a_layout", "b_layout"), sorted(TOGETHER))
-def test_layouts_of_both_matrices(kernel, a_layout, b_layout):
-    image = np.zeros(40960, np.uint8)
-    left, right = (RANDOM.integers(-8, 9, (rows, 16)).astype(np.float16) for rows in (128, 32))
-    words, turned = [], []
-    for at, values, layout in ((0, left, a_layout), (20480, right, b_layout)):
-        turn, mode, strides, offset = LAYOUTS[layout]
-        spread(image, at, values, mode, offset)
-        words.append(bits_of(mode, strides[1], strides[0]))
-        turned.append(turn)
-    word = instruction("f16", "f16", 128, 32, turn_a=turned[0], turn_b=turned[1])
-    found = product_of(kernel, described(word, 20480, *words) + multiply(), image, 32)
-    assert (floats(found) == left.astype(np.float64) @ right.T.astype(np.float64)).all()
-
-
-def test_transposed_tf32_has_atoms_of_32_bytes(kernel):
-    """MN-major: 4 rows of k make a pattern of 128 bytes by 4."""
-    image = np.zeros(16384, np.uint8)
-    left, right = (RANDOM.integers(-8, 9, (rows, 8)).astype(np.float32) for rows in (128, 32))
-
-    def offset(i: int, k: int) -> int:
-        return i // 32 * 1024 + k // 4 * 512 + k % 4 * 128 + i % 32 * 4
-
-    spread(image, 0, left, 1, offset)
-    spread(image, 8192, right, 1, offset)
-    word = instruction("tf32", "tf32", 128, 32, turn_a=1, turn_b=1)
-    bits = bits_of(1, 512, 1024)
-    found = product_of(kernel, described(word, 8192, bits, bits) + multiply("tf32"), image, 32)
-    assert (floats(found) == left.astype(np.float64) @ right.T.astype(np.float64)).all()
-
-
-def test_a_pattern_may_begin_at_another_row(kernel):
-    """The base offset is the row of eight at which the pattern begins."""
-    image = np.zeros(40960, np.uint8)
-    left, right = (RANDOM.integers(-8, 9, (rows, 16)).astype(np.float16) for rows in (128, 32))
-    spread(image, 384, left, 2, lambda i, k: i * 128 + k * 2, base=384)
-    spread(image, 20480, right, 2, lambda i, k: i * 128 + k * 2)
-    text = described(instruction("f16", "f16", 128, 32), 20480, bits_of(2, 1024, base=3), bits_of(2, 1024))
-    found = product_of(kernel, text + "add.u64 %q3, %q3, 24;" + multiply(), image, 32)
-    assert (floats(found) == left.astype(np.float64) @ right.T.astype(np.float64)).all()
-
-
-def test_bytes_may_be_transposed(kernel):
-    image = np.zeros(16384, np.uint8)
-    (left_codes, left), (right_codes, right) = (matrix("e4m3", rows, 32) for rows in (128, 32))
-    spread(image, 0, left_codes, 2, lambda i, k: k * 128 + i)
-    spread(image, 8192, right_codes, 6, lambda i, k: k * 32 + i)
-    word = instruction("e4m3", "e4m3", 128, 32, turn_a=1, turn_b=1)
-    text = described(word, 8192, bits_of(2, 1024, 4096), bits_of(6, 256, 1024))
-    found = product_of(kernel, text + multiply("f8f6f4"), image, 32)
-    assert (floats(found) == (left @ right.T)).all()
-
-
-# -- scales ----------------------------------------------------------------------------------------------------------
-
-# kind, type of A and B, .scale_vec, scales along k, their type, the bytes that they may begin at
-SCALED = [
-    ("mxf8f6f4", "e4m3", "", 1, "ue8m0", 3), ("mxf8f6f4", "e2m1", "block32", 1, "ue8m0", 1),
-    ("mxf8f6f4", "e3m2", "scale_vec::1X", 1, "ue8m0", 0), ("mxf4", "packed", "", 2, "ue8m0", 2),
-    ("mxf4", "packed", "block32", 2, "ue8m0", 0), ("mxf4nvf4", "packed", "block16", 4, "ue4m3", 0),
-    ("mxf4nvf4", "packed", "scale_vec::4X", 4, "ue8m0", 0), ("mxf4nvf4", "packed", "block32", 2, "ue8m0", 2),
-]  # fmt: skip
-
-
-def scale_tile(codes: np.ndarray, first: int) -> np.ndarray:
-    """(32 lanes, words of 4 bytes): the scales of row r in lane r % 32 of word r / 32."""
-    tile = np.full((32, -(-len(codes) // 32), 4), 0x7F, np.uint8)
-    for row, values in enumerate(codes):
-        tile[row % 32, row // 32, first : first + len(values)] = values
-    return tile
-
-
-@pytest.mark.parametrize("paired", [False, True])
-@pytest.mark.parametrize(("kind", "name", "vector", "count", "scale", "first"), SCALED)
-def test_scales(kernel, kind, name, vector, count, scale, first, paired):
-    """They come to tensor memory by `cp`, which the product follows in one pipeline."""
-    k = 64 if name == "packed" else 32
-    n, blocks = 64, 1 + paired
-    m = 128 * blocks
-    dtype = {"ue8m0": ml_dtypes.float8_e8m0fnu, "ue4m3": ml_dtypes.float8_e4m3fn}[scale]
-    (a_codes, left), (b_codes, right) = (matrix(name, rows, k) for rows in (m, n))
-    a_scales, b_scales = (RANDOM.integers(0x38, 0x48, (rows, count)).astype(np.uint8) for rows in (m, n))
-    images = np.zeros((blocks, 16384), np.uint8)
-    for block in range(blocks):
-        place(images[block], 0, row_bytes(a_codes[128 * block :][:128], name))
-        place(images[block], 8192, row_bytes(b_codes[n // blocks * block :][: n // blocks], name))
-        # 32 rows of 16 bytes each: four words of A's scales, and four of B's.
-        for at, scales in ((12288, a_scales[128 * block :][:128]), (12800, b_scales)):
-            tile, words = scale_tile(scales, first), np.zeros((32, 4, 4), np.uint8)
-            words[:, : tile.shape[1]] = tile
-            images[block, at : at + 512] = words.reshape(-1)
-    word = TYPES[name][3] << 7 | TYPES[name][3] << 10 | n >> 3 << 17 | (scale == "ue8m0") << 23 | m >> 4 << 24
-    word |= first << 4 | first << 29
-    plain, group = bits_of(0, 128), f"cta_group::{blocks}"
-    lead = "mov.u32 %r9, %ctaid.x; setp.eq.u32 %p7, %r9, 0; and.pred %p1, %p1, %p7;" if paired else ""
-    suffix = f".{vector}" if vector else ""
-    text = f"""{lead} {described(word, 8192)} add.u64 %q5, %q2, {256 + 0}; and.b64 %q5, %q5, 16383;
-        or.b64 %q5, %q5, {plain:#x}; add.u64 %q6, %q5, 32; add.u32 %r13, %r10, 64; add.u32 %r14, %r10, 68;
-        @%p1 tcgen05.cp.{group}.32x128b.warpx4 [%r13], %q5; @%p1 tcgen05.cp.{group}.32x128b.warpx4 [%r14], %q6;
-        @%p1 tcgen05.mma.{group}.kind::{kind}.block_scale{suffix} [%r10], %q3, %q4, %r7, [%r13], [%r14], %p5;"""
-    commit = PAIRED_COMMIT if paired else COMMIT
-    main = f"{fill(64)} {BOTH if paired else SYNCED} {text} {commit} {WAIT} {dump(64)}"
-    out = np.zeros((blocks, 128, 64), np.uint32)
-    run(kernel, main, out, images if paired else images[0], columns=128, group=blocks)
-    left, right = (
-        values * np.repeat(scales.view(dtype).astype(np.float64), k // count, axis=1)
-        for values, scales in ((left, a_scales), (right, b_scales))
-    )
-    np.testing.assert_array_equal(floats(out).reshape(m, 64), (left @ right.T).astype(np.float32))
 
 
 @pytest.mark.parametrize(("rows", "missing"), [(128, None), (96, "lane 96, column 4")])
@@ -531,39 +287,3 @@ def test_what_is_not_there(kernel, change, said):
     text = described(instruction("f16", "f16", 128, 32), 8192) + change + multiply()
     with pytest.raises(EmulationError, match=said):
         product_of(kernel, text, np.zeros(16384, np.uint8), 32)
-
-
-def test_scales_have_to_be_the_same_everywhere(kernel):
-    image, *_ = factors("e4m3", "e4m3", 128, 32, 32)
-    word = 32 >> 3 << 17 | 1 << 23 | 128 >> 4 << 24
-    text = f"""{described(word, 8192)} add.u32 %r13, %r10, 32; tcgen05.st.sync.aligned.32x32b.x4.b32 [%r11+32],
-        {{%r5, %r5, %r5, %r5}}; tcgen05.wait::st.sync.aligned; {SYNCED}
-        @%p1 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r10], %q3, %q4, %r7, [%r13], [%r13], %p5;"""
-    with pytest.raises(EmulationError, match="the quarters of tensor memory have different scales of A"):
-        product_of(kernel, text, image, 32)
-
-
-@pytest.mark.parametrize(
-    ("rows", "byte", "missing"),
-    [(16, 2, None), (32, 2, None), (15, 2, "lane 15, column 484"), (32, 1, "lane 0, column 484")],
-)
-def test_scales_have_to_be_written_where_the_matrix_has_columns(kernel, rows, byte, missing):
-    """B has 16 columns: its scales are a byte of as many rows of 16, and nothing else that a copy brings is read."""
-    image, left, right = factors("e4m3", "e4m3", 128, 16, 32)
-    image[4096 : 4096 + 512] = 0x7F
-    word = 16 >> 3 << 17 | 1 << 23 | 128 >> 4 << 24 | 2 << 4
-    plain = bits_of(0, 128)
-    text = f"""{described(word, 8192)} .shared .align 128 .b8 rest[512]; mov.u32 %r9, rest; mov.u32 %r8, 128;
-        setp.lt.u32 %p7, %r1, {rows}; mad.lo.u32 %r14, %r1, 16, %r9; @%p7 st.shared.u8 [%r14+{byte}], %r8;
-        fence.proxy.async.shared::cta; bar.sync 0; shr.u32 %r6, %r9, 4; cvt.u64.u32 %q6, %r6;
-        or.b64 %q6, %q6, {plain:#x}; shr.u32 %r6, %r12, 4; add.u32 %r6, %r6, 256; cvt.u64.u32 %q5, %r6;
-        or.b64 %q5, %q5, {plain:#x}; add.u32 %r13, %r10, 32; add.u32 %r14, %r10, 36;
-        @%p1 tcgen05.cp.cta_group::1.32x128b.warpx4 [%r13], %q5;
-        @%p1 tcgen05.cp.cta_group::1.32x128b.warpx4 [%r14], %q6;
-        @%p1 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r10], %q3, %q4, %r7, [%r13], [%r14], %p5;"""
-    if missing is not None:
-        with pytest.raises(EmulationError, match=f"{missing} of tensor memory is read before it is written"):
-            product_of(kernel, text, image, 16)
-        return
-    out = floats(product_of(kernel, text, image, 16))
-    np.testing.assert_array_equal(out, (2 * left @ right.T).astype(np.float32))

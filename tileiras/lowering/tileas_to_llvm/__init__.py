@@ -99,11 +99,9 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
             f"{names.PIPELINE}{name}": name
             for name in (
                 "create_pipeline", "destroy_pipeline", "create_iterator", "inc_iter", "get_stage", "producer_acquire",
-                "producer_tail", "producer_write", "producer_commit", "consumer_wait", "consumer_read",
-                "consumer_release", "consumer_tail", "produce_one", "consume_one",
+                "producer_tail", "producer_commit", "consumer_wait", "consumer_release", "consumer_tail",
             )
         },
-        "nv_tileas.async.bulk_load": "bulk_load", "nv_tileas.async.bulk_store": "bulk_store",
     },
     "neighbors": {names.NEIGHBOR_COUNTER: "neighbor_counter", names.IS_SAME_TILE: "is_same_tile"},
     "print": {"nv_tileas.print": "lower_print"},
@@ -111,6 +109,13 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     "scan": {"nv_tileas.scan": "scan"},
     "slices": {
         "nv_tileas.cat": "cat", "nv_tileas.extract_slice": "extract_slice", "nv_tileas.insert_slice": "insert_slice",
+    },
+    "stage_tiles": {
+        **{
+            f"{names.PIPELINE}{name}": name
+            for name in ("producer_write", "consumer_read", "produce_one", "consume_one")
+        },
+        "nv_tileas.async.bulk_load": "bulk_load", "nv_tileas.async.bulk_store": "bulk_store",
     },
     "staging": {
         "nv_tileas.alloc_tensor": "alloc_tensor", "nv_tileas.dealloc_tensor": "dealloc_tensor",

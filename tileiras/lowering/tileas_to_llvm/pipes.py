@@ -7,7 +7,7 @@ say that they are empty, then those that say so of all CTAs of a cluster, where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -23,10 +23,8 @@ from tileiras.analysis.pipes import (
     protocol_of,
 )
 from tileiras.dialects import llvm, nvvm
-from tileiras.dialects.nv_tileas.bulk_copies import BulkLoadOp, BulkStoreOp, OnBuffer, OnToken
+from tileiras.dialects.nv_tileas.bulk_copies import OnBuffer, OnToken
 from tileiras.dialects.nv_tileas.pipes import (
-    ConsumeOneOp,
-    ConsumerReadOp,
     ConsumerReleaseOp,
     ConsumerTailOp,
     ConsumerWaitOp,
@@ -35,27 +33,18 @@ from tileiras.dialects.nv_tileas.pipes import (
     DestroyPipelineOp,
     GetStageOp,
     IncIterOp,
-    ProduceOneOp,
     ProducerAcquireOp,
     ProducerCommitOp,
     ProducerTailOp,
-    ProducerWriteOp,
 )
-from tileiras.ir import IntegerAttr, Operation, StringAttr, TensorType, UnitAttr, Value, VerifyError, i1, i32
-from tileiras.layout.encoding import layout_of, offsets_of
-from tileiras.layout.staging import load_access, store_access
+from tileiras.ir import IntegerAttr, Operation, StringAttr, UnitAttr, Value, VerifyError, i1, i32
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.pipe_protocol import COMMIT, EXPECT, NOINC, PIPE_PROTOCOLS, PipeProtocol
 
-from .access import as_data, from_memory, store_vector
-from .agents import by_one_thread, by_thread_of_pair, copies_for_others, elected, in_first_of_pair
-from .bulk_copies import Run, runs
-from .convert_layout import Place, StagedFragment, read_shared, shared_addresses
+from .agents import by_thread_of_pair, copies_for_others, elected, in_first_of_pair
 from .emitter import FULL_WARP
 from .function import FunctionLowering
 from .mbarriers import arrive_behind_dots, wait_for_phase
-from .staging import reads_steps, stage_place
-from .types import element_of, memory_type, scalar_type
 from .warpgroup_dot import WARP_BITS, uniform_warp
 
 BYTES = CreatePipelineOp.MBARRIER_BYTES
@@ -246,10 +235,10 @@ def _fence(here: str, pipe: Pipe, lowering: FunctionLowering) -> None:
 def producer_acquire(op: ProducerAcquireOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     pipe = pipe_on(op, lowering)
     together = None if op.together is None else lowering.value(op.together)
-    return _acquire(pipe, args[1], lowering, op.group, _is_empty(op), together)
+    return acquire(pipe, args[1], lowering, op.group, _is_empty(op), together)
 
 
-def _acquire(
+def acquire(
     pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: IntegerAttr | None = None, is_empty: bool = False,
     together: Value | None = None,
 ) -> Value:  # fmt: skip
@@ -337,11 +326,11 @@ def consumer_tail(op: ConsumerTailOp, args: Sequence[Value], lowering: FunctionL
 
 
 def producer_commit(op: ProducerCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    _commit(pipe_on(op, lowering), args[0], lowering, op.group)
+    commit(pipe_on(op, lowering), args[0], lowering, op.group)
     return lowering.emit.integer(0)
 
 
-def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: IntegerAttr | None = None) -> None:
+def commit(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: IntegerAttr | None = None) -> None:
     signal = pipe.protocol.full_signal
     if signal == EXPECT:
         return  # said when the stage was acquired
@@ -360,10 +349,10 @@ def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: Integer
 
 
 def consumer_wait(op: ConsumerWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    return _wait(pipe_on(op, lowering), args[1], lowering, op.group)
+    return wait(pipe_on(op, lowering), args[1], lowering, op.group)
 
 
-def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: IntegerAttr | None = None) -> Value:
+def wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: IntegerAttr | None = None) -> Value:
     stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
     alone = pipe.protocol.empty == "agent"
     with by_thread_of_pair(lowering, pipe.protocol.is_of_pair) if alone else nullcontext():
@@ -376,11 +365,11 @@ def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: Intege
 
 def consumer_release(op: ConsumerReleaseOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     if op.last is None and op.known is None:
-        _release(pipe_on(op, lowering), args[0], lowering, op.group)
+        release(pipe_on(op, lowering), args[0], lowering, op.group)
     return lowering.emit.integer(0)
 
 
-def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: IntegerAttr | None = None) -> None:
+def release(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: IntegerAttr | None = None) -> None:
     emit = lowering.emit
     mbarrier = pipe.empty(stage, group, lowering)
     if pipe.protocol.empty == "agent":
@@ -398,119 +387,5 @@ def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: Intege
     _by_warps(mbarrier, pipe.protocol.empty, lowering, pipe.protocol.is_freed_by_both)
 
 
-# ---- tiles -----------------------------------------------------------------------------------------------------------
-
-
-def producer_write(op: ProducerWriteOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    _write(pipe_on(op, lowering), number_of_buffer(op), args[1], op.tensor, lowering)
-
-
 def number_of_buffer(op: OnBuffer) -> int:
     return 0 if op.buffer is None else op.buffer.value
-
-
-def _write(pipe: Pipe, number: int, stage: Value, tensor: Value, lowering: FunctionLowering) -> None:
-    """Each thread stores its elements of a tile to a stage of a buffer."""
-    emit = lowering.emit
-    data = as_data(lowering.value(tensor), lowering)
-    size = element_of(data.type).width // 8
-    buffer = pipe.op.buffers[number]
-    access = _checked(lambda: store_access(lowering.layout(tensor), offsets_of(buffer.type.tile), 8 * size))
-    holder = emit.thread_is_elected(access.lane_mask, access.warp_mask)
-    places = shared_addresses(access, size, stage_place(lowering.value(buffer), stage, lowering), lowering)
-    for group, (pointer, offset) in zip(access.registers, places):
-        store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
-
-
-def consumer_read(op: ConsumerReadOp, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
-    pipe, number = pipe_on(op, lowering), number_of_buffer(op)
-    if reads_steps(op, pipe.op.buffers[number]):
-        access, place, element = _access(pipe, number, args[0], op.result.type, lowering)
-        return [StagedFragment(access, place, element, lowering)]
-    return _read(pipe, number, args[0], op.result.type, lowering)
-
-
-def _access(
-    pipe: Pipe, number: int, stage: Value, type: TensorType, lowering: FunctionLowering
-) -> tuple[Any, Place, Any]:
-    """How threads load the tile in a stage of a buffer, where it is, and the type of its elements in memory."""
-    buffer = pipe.op.buffers[number]
-    element, layout = memory_type(type.element_type), layout_of(type)
-    access = _checked(lambda: load_access(layout, offsets_of(buffer.type.tile), element.width))
-    return access, stage_place(lowering.value(buffer), stage, lowering), element
-
-
-def _read(pipe: Pipe, number: int, stage: Value, type: TensorType, lowering: FunctionLowering) -> Value:
-    """Each thread loads its elements of the tile in a stage of a buffer."""
-    access, place, element = _access(pipe, number, stage, type, lowering)
-    value = read_shared(access, element, place, layout_of(type).registers, lowering)
-    return from_memory(value, scalar_type(type.element_type), lowering)
-
-
-def _checked(make: Callable[[], Any]) -> Any:
-    try:
-        return make()
-    except ValueError as error:
-        raise VerifyError(str(error)) from None
-
-
-def bulk_load(op: BulkLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
-    with by_one_thread(lowering):
-        mbarrier = pipe.full(stage, None, lowering)
-        for run, shared in _runs(op, pipe, stage, lowering):
-            size = IntegerAttr(run.bytes, i32)
-            lowering.emit.insert(nvvm.CpAsyncBulkLoadOp(shared, run.pointer, mbarrier, size=size))
-
-
-def bulk_store(op: BulkStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
-    with by_one_thread(lowering):
-        for run, shared in _runs(op, pipe, stage, lowering):
-            lowering.emit.insert(nvvm.CpAsyncBulkStoreOp(run.pointer, shared, size=IntegerAttr(run.bytes, i32)))
-
-
-def _runs(
-    op: BulkLoadOp | BulkStoreOp, pipe: Pipe, stage: Value, lowering: FunctionLowering
-) -> list[tuple[Run, Value]]:
-    """The runs of bytes of a tile, each with its place in the stage."""
-    buffer = pipe.op.buffers[number_of_buffer(op)]
-    place = stage_place(lowering.value(buffer), stage, lowering)
-    start = lowering.emit.gep(place.base, place.start)
-    return [(run, lowering.emit.gep(start, run.offset)) for run in runs(op, buffer.type.tile, lowering)]
-
-
-# ---- a stage from beginning to end -----------------------------------------------------------------------------------
-
-
-def produce_one(op: ProduceOneOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    pipe = pipe_on(op, lowering)
-    stage = _acquire(pipe, args[1], lowering)
-    _bind(op, pipe, stage, lowering)
-    for number, value in enumerate(_body(op, lowering)):
-        _write(pipe, number, stage, value, lowering)
-    _commit(pipe, stage, lowering)
-    return lowering.emit.integer(0)
-
-
-def consume_one(op: ConsumeOneOp, args: Sequence[Value], lowering: FunctionLowering) -> list[Any]:
-    pipe = pipe_on(op, lowering)
-    stage = _wait(pipe, args[1], lowering)
-    _bind(op, pipe, stage, lowering)
-    values = [lowering.values.get(value) for value in _body(op, lowering)]
-    _release(pipe, stage, lowering)
-    return [lowering.emit.integer(0), *values]
-
-
-def _bind(op: ProduceOneOp | ConsumeOneOp, pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
-    for number, argument in enumerate(op.body.block.arguments):
-        if argument.users:
-            lowering.values[argument] = _read(pipe, number, stage, argument.type, lowering)
-
-
-def _body(op: ProduceOneOp | ConsumeOneOp, lowering: FunctionLowering) -> Sequence[Value]:
-    block = op.body.block
-    for inner in block.operations:
-        if inner is not block.last:
-            lowering.operation(inner)
-    return block.last.operands

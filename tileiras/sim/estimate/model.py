@@ -15,6 +15,7 @@ from tileiras.sim.emulator.launch import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate import drawing, fill_levels, grid_limits, locks, sampling, steady_state
+from tileiras.sim.estimate.bottlenecks import bound_by, phases_of, reasons_of, shares_of_bounds, utilization_of
 from tileiras.sim.estimate.engine import CODE_LINE, PREFETCHED, Simulation
 from tileiras.sim.estimate.events import ClusterTrace, Recording
 from tileiras.sim.estimate.images import Image
@@ -22,10 +23,10 @@ from tileiras.sim.estimate.in_flight import Outcome, StalledForever, WarpWork
 from tileiras.sim.estimate.machine import Machine, compile_blocks
 from tileiras.sim.estimate.paths import Walker
 from tileiras.sim.estimate.recorder import joined, record
-from tileiras.sim.estimate.result import Estimate, Link, Occupied, Phase, Stall, SteadyLoop
+from tileiras.sim.estimate.result import Estimate, Link, Occupied, Stall, SteadyLoop
 from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import Cache, traffic
-from tileiras.sim.estimate.units import BIN, L1_AND_SHARED, TITLES, Shares
+from tileiras.sim.estimate.units import L1_AND_SHARED, Shares
 from tileiras.sim.memory import Journal
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
@@ -33,8 +34,6 @@ from tileiras.targets.sm import WARP_SIZE, occupancy
 L2_PORT = 64.0
 """Bytes a cycle that L2 gives one SM at most (NVIDIA A100 architecture whitepaper: 5,120 bytes a cycle in all, 64 a
 slice's port)."""
-BOUND = 0.6
-"""Share of what a unit can do from which on it is what bounds the kernel; below, waiting is."""
 _AGREE = 0.01
 """By how much two stretches of a steady state may differ in length."""
 _DOUBTFUL = 0.05
@@ -43,7 +42,6 @@ _STRETCH = 4
 _SIMULATED_AT_ONCE = 150_000
 """Instructions up to which CTAs that follow each other on an SM are simulated one after the other; otherwise their
 times are added."""
-_PHASES = 32
 _TAIL = 0.02
 """Share of a grid's time that its end may have for its own times not to matter."""
 
@@ -365,15 +363,10 @@ class Model:
                       "joined with other executions of its instructions")  # fmt: skip
         gpu = self.gpu
         outcome = run.outcome
-        utilization = _utilization(run.busy, run.cycles, outcome)
-        phases, pipes = self._phases(outcome), fill_levels.pipes(outcome, gpu.clock_mhz)
+        utilization = utilization_of(run.busy, run.cycles, outcome)
+        phases, pipes = phases_of(outcome, gpu.clock_mhz), fill_levels.pipes(outcome, gpu.clock_mhz)
         total = sum(run.issued.values()) + sum(run.stalls.values())
         stalls = self._stalls(run, total)
-        bounds: dict[str, float] = {}
-        simulated = sum(phase.end - phase.start for phase in phases) or 1.0
-        for phase in phases:
-            bounds[phase.bound] = bounds.get(phase.bound, 0.0) + (phase.end - phase.start) / simulated
-        bounds = dict(sorted(bounds.items(), key=lambda each: (-each[1], each[0])))
         held = Occupied(
             self.slots, self.held.limit if self.slots == self.held.ctas else "the grid has no more CTAs",
             self.slots * self.warps, self.active, self.clusters / (self.sets * self.held.ctas),
@@ -381,7 +374,8 @@ class Model:
         return Estimate(
             entry=self.image.entry, gpu=gpu.name, cycles=max(cycles, limit.cycles),
             microseconds=max(cycles, limit.cycles) / gpu.clock_mhz + gpu.launch_microseconds,
-            bound=limit.by if limit.cycles > cycles else _bound(utilization, _reasons(stalls)), bounds=bounds,
+            bound=limit.by if limit.cycles > cycles else bound_by(utilization, reasons_of(stalls)),
+            bounds=shares_of_bounds(phases),
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
             occupancy=held, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
             trace=drawing.trace_events(outcome, self.machine.instructions, gpu.clock_mhz, pipes),
@@ -393,28 +387,6 @@ class Model:
             at = self.machine.instructions[index]
             rows.append(Stall(at.address, at.name, at.ptx_line, at.source, reason, cycles / total))
         return tuple(sorted(rows, key=lambda row: (-row.share, row.address, row.reason)))
-
-    def _phases(self, outcome: Outcome) -> tuple[Phase, ...]:
-        count = max(1, int(outcome.cycles) // BIN + 1)
-        width = -(-count // _PHASES)
-        waits = _waits_by_bin(outcome)
-        phases = []
-        for first in range(0, count, width):
-            start, end = first * BIN, min(outcome.cycles, (first + width) * BIN)
-            if end <= start:
-                break
-            busy: dict[str, float] = {}
-            for sm in outcome.sms:
-                for unit, bins in sm.bins.items():
-                    busy[unit] = busy.get(unit, 0.0) + sum(bins.get(at, 0.0) for at in range(first, first + width))
-            utilization = _utilization(busy, end - start, outcome)
-            reasons: dict[str, float] = {}
-            for at in range(first, first + width):
-                for reason, cycles in waits.get(at, {}).items():
-                    reasons[reason] = reasons.get(reason, 0.0) + cycles
-            clock = self.gpu.clock_mhz
-            phases.append(Phase(start / clock, end / clock, _bound(utilization, reasons), utilization))
-        return tuple(phases)
 
     def _steady_loop(self, run: Run) -> SteadyLoop | None:
         if not run.per_iteration:
@@ -461,41 +433,3 @@ def _extended(
         last.cycles + times * (last.cycles - before.cycles), last, longer(_busy(before), _busy(last)),
         longer(before.stalls, last.stalls), longer(before.issued, last.issued), per_iteration, kept, sample,
     )  # fmt: skip
-
-
-def _utilization(busy: dict[str, float], cycles: float, outcome: Outcome) -> dict[str, float]:
-    """By the names that results have; where two units have one name, the busier."""
-    found: dict[str, float] = {}
-    for unit, spent in busy.items():
-        instances = sum(len(sm.free[unit]) for sm in outcome.sms)
-        share = spent / (cycles * instances) if cycles else 0.0
-        found[TITLES[unit]] = max(found.get(TITLES[unit], 0.0), share)
-    return found
-
-
-def _reasons(stalls: Sequence[Stall]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for stall in stalls:
-        found[stall.reason] = found.get(stall.reason, 0.0) + stall.share
-    return found
-
-
-def _waits_by_bin(outcome: Outcome) -> dict[int, dict[str, float]]:
-    found: dict[int, dict[str, float]] = {}
-    for warp in outcome.warps:
-        for wait in warp.log:
-            bins = found.setdefault(int(wait.start) // BIN, {})
-            bins[wait.reason] = bins.get(wait.reason, 0.0) + wait.end - wait.start
-    return found
-
-
-_MEETING = ("barrier", "mbarrier", "cluster barrier")
-
-
-def _bound(utilization: dict[str, float], reasons: dict[str, float]) -> str:
-    """The busiest unit when it is busy enough, else what the warps wait for."""
-    unit, share = max(utilization.items(), key=lambda each: (each[1], each[0]), default=("", 0.0))
-    if share >= BOUND:
-        return unit
-    waiting = sum(reasons.get(reason, 0.0) for reason in _MEETING)
-    return "barrier wait" if waiting > sum(reasons.values()) - waiting else "latency"

@@ -1,0 +1,12 @@
+"""The kernel that tests of options compile, and the command that does so."""
+
+from invocations import KERNEL
+
+from tileiras.cli import tileiras
+
+F32 = KERNEL.replace("TYPE", "f32")
+
+
+def compile(kernel: str, *options: str, emit: str = "ptx") -> int:
+    """Has `tileiras`, or what stands in its place (`conftest.way`), compile a file for sm_90 to `out`."""
+    return tileiras.main([kernel, "--gpu-name=sm_90", f"--emit={emit}", "-o", "out", *options])

@@ -1,0 +1,84 @@
+"""What bounds a kernel: how busy units are, what warps wait for, and which of the two it is, over stretches of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileiras.sim.estimate.in_flight import Outcome
+from tileiras.sim.estimate.result import Phase, Stall
+from tileiras.sim.estimate.units import BIN, TITLES
+
+BOUND = 0.6
+"""Utilization from which on a unit bounds the kernel; below, warps are bound by what they wait for."""
+_PHASES = 32
+
+
+def phases_of(outcome: Outcome, clock_mhz: float) -> tuple[Phase, ...]:
+    """Stretches of a simulation, at most `_PHASES`, and what bounds each; times in microseconds."""
+    count = max(1, int(outcome.cycles) // BIN + 1)
+    width = -(-count // _PHASES)
+    waits = _waits_by_bin(outcome)
+    found = []
+    for first in range(0, count, width):
+        start, end = first * BIN, min(outcome.cycles, (first + width) * BIN)
+        if end <= start:
+            break
+        busy: dict[str, float] = {}
+        for sm in outcome.sms:
+            for unit, bins in sm.bins.items():
+                busy[unit] = busy.get(unit, 0.0) + sum(bins.get(at, 0.0) for at in range(first, first + width))
+        utilization = utilization_of(busy, end - start, outcome)
+        reasons: dict[str, float] = {}
+        for at in range(first, first + width):
+            for reason, cycles in waits.get(at, {}).items():
+                reasons[reason] = reasons.get(reason, 0.0) + cycles
+        found.append(Phase(start / clock_mhz, end / clock_mhz, bound_by(utilization, reasons), utilization))
+    return tuple(found)
+
+
+def shares_of_bounds(phases: Sequence[Phase]) -> dict[str, float]:
+    """The share of what bounds each phase in the time of all, largest first."""
+    simulated = sum(phase.end - phase.start for phase in phases) or 1.0
+    found: dict[str, float] = {}
+    for phase in phases:
+        found[phase.bound] = found.get(phase.bound, 0.0) + (phase.end - phase.start) / simulated
+    return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+
+def utilization_of(busy: dict[str, float], cycles: float, outcome: Outcome) -> dict[str, float]:
+    """The share of `cycles` in which each unit was busy, by its name in results; of two of one name, the busier."""
+    found: dict[str, float] = {}
+    for unit, spent in busy.items():
+        instances = sum(len(sm.free[unit]) for sm in outcome.sms)
+        share = spent / (cycles * instances) if cycles else 0.0
+        found[TITLES[unit]] = max(found.get(TITLES[unit], 0.0), share)
+    return found
+
+
+def reasons_of(stalls: Sequence[Stall]) -> dict[str, float]:
+    """The share of each reason in the time of all warps."""
+    found: dict[str, float] = {}
+    for stall in stalls:
+        found[stall.reason] = found.get(stall.reason, 0.0) + stall.share
+    return found
+
+
+def _waits_by_bin(outcome: Outcome) -> dict[int, dict[str, float]]:
+    found: dict[int, dict[str, float]] = {}
+    for warp in outcome.warps:
+        for wait in warp.log:
+            bins = found.setdefault(int(wait.start) // BIN, {})
+            bins[wait.reason] = bins.get(wait.reason, 0.0) + wait.end - wait.start
+    return found
+
+
+_MEETING = ("barrier", "mbarrier", "cluster barrier")
+
+
+def bound_by(utilization: dict[str, float], reasons: dict[str, float]) -> str:
+    """The busiest unit when it is busy enough, else what the warps wait for."""
+    unit, share = max(utilization.items(), key=lambda each: (each[1], each[0]), default=("", 0.0))
+    if share >= BOUND:
+        return unit
+    waiting = sum(reasons.get(reason, 0.0) for reason in _MEETING)
+    return "barrier wait" if waiting > sum(reasons.values()) - waiting else "latency"
