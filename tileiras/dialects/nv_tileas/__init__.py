@@ -1,8 +1,8 @@
-"""nv_tileas: the assembler-near level.
+"""nv_tileas: the level closest to the machine, where every choice is explicit.
 
-As nv_tileaa, with every choice made: a tensor type carries its layout (which thread holds which element) as its
-encoding, memory and dot operations name the atom that executes them, and a change of layout is an operation of its own.
-`nv_tileaa.func`, its types and its facts stay as they are.
+As nv_tileaa, with these additions: a tensor type carries its layout (which thread holds which element) as its encoding,
+memory and dot operations name the atom that executes them, and a change of layout is an operation of its own.
+`nv_tileaa.func`, its types and its facts are used unchanged.
 """
 
 from tileiras.lazy import lazy_names
@@ -196,7 +196,7 @@ _LAZY = {
     "ToAsyncOp": "async_dots",
     "WaitTurnOp": "async_dots",
 }
-"""What few kernels have, and its file: loaded when one of them is used."""
+"""Names that few kernels use, and the file of each, which is loaded when one of its names is used."""
 
 __getattr__ = lazy_names(__name__, globals(), _LAZY)
 

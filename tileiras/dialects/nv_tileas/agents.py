@@ -1,4 +1,4 @@
-"""Agents: warps of a kernel that run a program of their own, beside each other.
+"""Agents: groups of warps of a kernel that execute programs of their own concurrently (warp specialization).
 
     nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [1, 4] {
       producer_acquire, fill the stage, producer_commit
@@ -8,8 +8,9 @@
       nv_tileas.async.pipeline.yield
     }
 
-What spans the CTA elsewhere spans an agent inside of its region: layouts have its warps, threads are numbered from its
-first warp, barriers count its threads.  `pipes.py` has the rings through which agents hand tiles to each other.
+Inside an agent's region, whatever spans the CTA elsewhere spans the agent: layouts cover its warps, threads are
+numbered from its first warp, barriers count its threads.  `pipes.py` has the rings through which agents pass tiles to
+each other.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from tileiras.ir import (
 from .names import PIPELINE
 
 INHERITED = 0
-"""In `num_warps` and `max_regs`: as many as the kernel has."""
+"""In `num_warps` and `max_regs`: the number that the kernel has."""
 
 _WITH_REGIONS = tuple(PIPELINE + name for name in ("agent_switch", "produce_one", "consume_one"))
 
 
 class YieldOp(Operation):
-    """Ends the region of an agent, or of a producer or consumer."""
+    """Terminates the region of an agent, of `produce_one` or of `consume_one`."""
 
     name = f"{PIPELINE}yield"
     traits = (ReturnLike, Terminator, HasParent(*_WITH_REGIONS))
@@ -54,10 +55,11 @@ _COUNTS = TypedAttribute(DenseArrayAttr, i32, "i32 dense array attribute")
 
 
 class AgentSwitchOp(Operation):
-    """One region for each agent, group after group; all begin together, and what follows begins when all have ended.
+    """One region for each agent, group after group.  All agents start together, and the operation completes when all
+    have ended.
 
-    `num_warps` and `max_regs` are the warps of each agent and the registers that its threads may have, 0 as many as
-    the kernel's have; `warp_id` is each agent's first warp, one behind the other when it is left out.
+    `num_warps` and `max_regs` give the warps of each agent and the registers of each of its threads, 0 for the kernel's
+    own numbers; `warp_id` gives each agent's first warp.  Without `warp_id` agents occupy consecutive warps.
     """
 
     name = f"{PIPELINE}agent_switch"
@@ -92,12 +94,12 @@ class AgentSwitchOp(Operation):
             first += group
 
     def warps(self, inherited: int) -> list[int]:
-        """How many warps each agent has, in a kernel of `inherited`."""
+        """The number of warps of each agent, in a kernel of `inherited` warps."""
         given = self.num_warps.elements if self.num_warps is not None else [INHERITED] * len(self.agents)
         return [n or inherited for n in given]
 
     def warps_in(self, agent: Region) -> int:
-        """How many warps the agent of a region has, in a function."""
+        """The number of warps of the agent with this region, by the kernel spec of the enclosing function."""
         func: Any = self.parent_op
         return self.warps(func.kernel_spec.num_warps)[list(self.agents).index(agent)]
 

@@ -1,16 +1,16 @@
-"""Asynchronous dots, which warpgroups execute (wgmma), and what orders them.
+"""Asynchronous dots, executed by warpgroups (wgmma), and the operations that order them.
 
     %f = nv_tileas.async.to_async %c            the accumulator is in flight: no use of it before a wait
     %g = nv_tileas.async.dot %a, %b, %f         B is read from shared memory, A too unless it is in flight itself
-    nv_tileas.async.commit_dots                 the dots since the last commit are a group
+    nv_tileas.async.commit_dots                 the dots since the last commit form a group
     %d = nv_tileas.async.future_wait %g {pending = 1 : i32}
                                                 all groups but the last `pending` are complete
 
-    nv_tileas.async.wait_turn id = 2            the warpgroups of an agent take turns: what stands between the two
-    nv_tileas.async.end_turn id = 2             operations, one of them issues at a time
+    nv_tileas.async.wait_turn id = 2            the warpgroups of an agent take turns: one of them at a time issues
+    nv_tileas.async.end_turn id = 2             the operations between these two
 
-Only asynchronous dots and waits may use a value of type `in_flight`.  A tile whose encoding is a layout of shared
-memory lies in a stage of a buffer, which its `copy` names.
+Only asynchronous dots and waits may use a value of type `in_flight`. A tile whose encoding is a shared-memory layout
+lies in a stage of a buffer, which its `copy` names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .ops import LAST_BARRIER
 
 
 class InFlightType(SingleTileType):
-    """A tile in registers that an asynchronous dot may read or write at any time."""
+    """A tile in registers that an asynchronous dot may read or write until a wait."""
 
     name = "nv_tileas.in_flight"
 
@@ -49,8 +49,8 @@ class InFlightType(SingleTileType):
 
 
 class ToAsyncOp(Operation):
-    """Puts tiles in flight: later dots see what was written to their registers (`wgmma.fence`).  With `unused` no dot
-    takes these values: they only enter a loop that carries the tiles in flight."""
+    """Puts tiles in flight: later dots see what was written to their registers (`wgmma.fence`). With `unused` no dot
+    uses these values: they are only the initial values of a loop that carries tiles in flight."""
 
     name = "nv_tileas.async.to_async"
     traits = (MemoryRead, MemoryWrite)
@@ -65,7 +65,7 @@ class ToAsyncOp(Operation):
 
 
 class CreateNoneOp(Operation):
-    """An accumulator in flight of undefined value, for a dot that overwrites it (`wgmma.fence`)."""
+    """An accumulator in flight with undefined contents, for a dot that overwrites it (`wgmma.fence`)."""
 
     name = "nv_tileas.async.create_none"
     traits = (MemoryRead, MemoryWrite)
@@ -74,10 +74,10 @@ class CreateNoneOp(Operation):
 
 
 class AsyncDotOp(Operation):
-    """`a @ b + c`, complete behind a wait; with `overwrites`, `a @ b`.
+    """`a @ b + c`, complete after a wait; with `overwrites`, `a @ b`.
 
-    B lies in shared memory, A there or in registers in flight.  `exchanged`: the instruction's A is the transposed B,
-    and its B the transposed A, so that the result is transposed as well.
+    B lies in shared memory, A in shared memory or in registers in flight.  `exchanged`: the instruction's A is the
+    transposed B, and its B the transposed A, so that its result is transposed as well.
     """
 
     name = "nv_tileas.async.dot"
@@ -95,7 +95,7 @@ class AsyncDotOp(Operation):
 
     @property
     def a_tile(self) -> TensorType:
-        """The type of A, wherever it is."""
+        """The tensor type of A, in shared memory or in flight."""
         type = self.a.type
         return type.tile if isinstance(type, InFlightType) else type
 
@@ -115,7 +115,7 @@ class AsyncDotOp(Operation):
 
 
 class CommitDotsOp(Operation):
-    """The dots since the last commit are a group."""
+    """The dots since the last commit form a group (`wgmma.commit_group`)."""
 
     name = "nv_tileas.async.commit_dots"
     traits = (MemoryRead, MemoryWrite)
@@ -123,8 +123,8 @@ class CommitDotsOp(Operation):
 
 
 class FutureWaitOp(Operation):
-    """Waits until all groups of dots but the last `pending` are complete.  Futures whose dots are complete then are
-    threaded through, and become tiles in registers."""
+    """Waits until all groups of dots but the last `pending` are complete (`wgmma.wait_group`). The futures whose dots
+    are complete then are its operands, and its results are the same tiles in registers."""
 
     name = "nv_tileas.async.future_wait"
     traits = (MemoryRead, MemoryWrite)
@@ -141,8 +141,8 @@ class FutureWaitOp(Operation):
 
 
 class FenceProxyOp(Operation):
-    """What this thread wrote to shared memory is seen by what reads it through the asynchronous proxy, behind a
-    barrier (PTX ISA, "Async Proxy"); with `global_memory`, so are its accesses of that."""
+    """Makes this thread's writes to shared memory visible to the asynchronous proxy, after a barrier (PTX ISA, "Async
+    Proxy"); with `global_memory`, its accesses to global memory as well."""
 
     name = "nv_tileas.fence_proxy_async"
     traits = (MemoryRead, MemoryWrite)
@@ -153,11 +153,12 @@ class FenceProxyOp(Operation):
 # ---- turns ----------------------------------------------------------------------------------------------------------
 
 _FIRST_BARRIER = 1
-"""Barrier 0 is the whole CTA's (PTX ISA, "bar{.cta}")."""
+"""Barrier 0 is the barrier of the whole CTA (PTX ISA, "bar{.cta}")."""
 
 
 class _TurnOp(Operation):
-    """A warpgroup has barrier `id` and its own number, from 0, where it waits for the one before it."""
+    """An operation on named barriers: a warpgroup waits for the one before it at barrier `id` plus its own number, from
+    0."""
 
     traits = (MemoryRead, MemoryWrite)
     id = attribute(TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute"))
@@ -168,8 +169,8 @@ class _TurnOp(Operation):
 
 
 class WaitTurnOp(_TurnOp):
-    """Waits until the warpgroup before this one has ended its turn; the first one, until the last one has ended the
-    turn before.  With `last`, behind all turns, only the first warpgroup waits."""
+    """Waits until the previous warpgroup has ended its turn; the first warpgroup waits until the last one has ended its
+    previous turn.  With `last`, after all turns, only the first warpgroup waits."""
 
     name = "nv_tileas.async.wait_turn"
     last = attribute(UnitAttr, optional=True)
@@ -177,8 +178,8 @@ class WaitTurnOp(_TurnOp):
 
 
 class EndTurnOp(_TurnOp):
-    """Lets the following warpgroup have its turn, behind the last one the first.  With `first`, before all turns, only
-    the last warpgroup does."""
+    """Lets the next warpgroup start its turn, after the last one the first.  With `first`, before all turns, only the
+    last warpgroup executes it."""
 
     name = "nv_tileas.async.end_turn"
     first = attribute(UnitAttr, optional=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 Basis = tuple[int, ...]
-"""Coordinates of one tensor element: the image of one bit of a hardware index."""
+"""Coordinates of a tensor element: the image of one bit of a hardware index."""
 
 IN_DIMENSIONS = ("register", "lane", "warp", "block")
 
@@ -23,7 +23,7 @@ def print_bases(bases: Iterable[Basis]) -> str:
 
 
 def flattened(basis: Basis, shape: tuple[int, ...]) -> int:
-    """The row-major position of a place in a tensor whose sizes are powers of two."""
+    """The row-major index of an element of a tensor whose sizes are powers of two."""
     position = 0
     for at, size in zip(basis, shape):
         position = position * size | at
@@ -34,8 +34,8 @@ class LinearLayoutAttr(Attribute):
     """Which element each register of each thread holds, as a linear map over GF(2).
 
     Bit i of the register number (of the lane, of the warp, of the CTA in its cluster) contributes the coordinates
-    `register[i]` (...), combined by exclusive or.  A zero basis means that the bit makes no difference: the data is
-    there more than once.  The trivial block part is not printed.
+    `register[i]` (`lane[i]`, ...), combined by exclusive or.  A zero basis means that the bit does not change the
+    element: the data is replicated.  The trivial block part is not printed.
     """
 
     name = "nv_tileas.linear"
@@ -57,7 +57,7 @@ class LinearLayoutAttr(Attribute):
         return cls.intern(tuple(parts))  # type: ignore[return-value]
 
     def verify_encoding(self, shape: tuple[int, ...]) -> None:
-        """Whether tensors of this shape can have the layout."""
+        """Raises VerifyError unless tensors of this shape can have the layout."""
         for size in shape:
             if size < 1 or size & (size - 1):
                 raise VerifyError(f"a tensor with a layout has sizes that are powers of two, got {size}")
@@ -90,7 +90,7 @@ class LinearLayoutAttr(Attribute):
 
 
 class _KeywordAndInteger(Attribute):
-    """An attribute of two parameters, a keyword and an integer: `<ld_global, 4>`."""
+    """An attribute with two parameters, a keyword and an integer: `<ld_global, 4>`."""
 
     def print_parameters(self, printer: Printer) -> None:
         keyword, integer = (getattr(self, name) for name in self.parameters)
@@ -107,7 +107,7 @@ class _KeywordAndInteger(Attribute):
 
 
 class CopyAtomAttr(_KeywordAndInteger):
-    """How data moves: the atom's name in the target tables, and elements per access of a thread."""
+    """How data is moved: the atom's name in the target tables, and the number of elements per access of a thread."""
 
     name = "nv_tileas.copy_atom"
     parameters = ("atom", "vector_size")
@@ -118,7 +118,7 @@ class CopyAtomAttr(_KeywordAndInteger):
 
 
 class MmaAtomAttr(Attribute):
-    """Which matrix-multiply atom of the target tables executes a dot."""
+    """The matrix-multiply atom of the target tables that executes a dot."""
 
     name = "nv_tileas.mma_atom"
     parameters = ("atom",)
@@ -126,7 +126,7 @@ class MmaAtomAttr(Attribute):
 
     @property
     def is_of_pair(self) -> bool:
-        """Whether two CTAs execute the dot together."""
+        """Whether two CTAs execute the dot together (`cta_group::2`)."""
         return self.atom.endswith("_pair")
 
     def print_parameters(self, printer: Printer) -> None:
@@ -141,12 +141,12 @@ class MmaAtomAttr(Attribute):
 
 
 class ScratchAttr(Attribute):
-    """An area of scratch memory through which an operation hands elements from thread to thread.
+    """An area of scratch memory through which an operation exchanges elements between threads.
 
-    `offset` and `bytes` say where it is in the arena; what needs more goes through it in `rounds`.  Stores to an area
-    that `joins` the one before it come before the barrier of that one, with its stores.  All threads wait at `barrier`
-    between the stores and the loads of a round, and between rounds; where it `waits` also before the first store, for
-    the loads of what used the place before.  `barrier` and `threads` are as in `nv_tileas.barrier`.
+    `offset` and `bytes` give its place in the arena; an exchange that needs more proceeds in `rounds`. The stores to an
+    area that `joins` the previous one come before that area's barrier, together with its stores.  All threads wait at
+    `barrier` between the stores and the loads of a round, and between rounds; with `waits` also before the first store,
+    for the loads by earlier users of the memory.  `barrier` and `threads` are as in `nv_tileas.barrier`.
     """
 
     name = "nv_tileas.scratch"
@@ -180,7 +180,7 @@ class ScratchAttr(Attribute):
             raise VerifyError("expected the number of the barrier to wait at", prefix=False)
 
     def with_barrier(self, number: int, threads: int | None, waits: bool) -> "ScratchAttr":
-        """The same area, with its barrier."""
+        """The same area with its barrier set."""
         return ScratchAttr(self.offset, self.bytes, self.rounds, self.joins, waits, number, threads)
 
     def print_parameters(self, printer: Printer) -> None:
@@ -205,17 +205,18 @@ class ScratchAttr(Attribute):
 
 SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE = "serial", "plain", "prefetch", "warp_specialize"
 UNSPECIALIZE, SINGLE_BUFFER, STREAM = "unspecialize", "single_buffer", "stream"
-"""What a loop does with its loads: what is written; run them ahead through a ring in shared memory; load the tiles of
-the next iteration into registers; leave them to another agent, which hands the tiles over through pipes; run them ahead
-in a ring, and its other operations in stages that overlap (`nv_tile.aws.stage`); copy them into one stage each, as soon
-as the dots that read it are complete; run them ahead in places of each thread, through the loop around as well."""
+"""The kinds of a loop's schedule: `serial`, operations and loads as written; `plain`, loads run ahead through a ring in
+shared memory; `prefetch`, the tiles of the next iteration are loaded into registers; `warp_specialize`, another agent
+loads and passes the tiles through pipes; `unspecialize`, as `plain`, with the other operations in stages that overlap
+(`nv_tile.aws.stage`); `single_buffer`, each tile is copied into one stage as soon as the dots that read it are
+complete; `stream`, each thread copies its own elements ahead, across the iterations of an enclosing loop too."""
 
 KINDS = (SERIAL, PLAIN, PREFETCH, WARP_SPECIALIZE, UNSPECIALIZE, SINGLE_BUFFER, STREAM)
 
 
 class LoopScheduleAttr(_KeywordAndInteger):
-    """How a loop is scheduled, and tiles of how many iterations there are at a time for each load that runs ahead,
-    where `nv_tileas.stages` of the load does not say otherwise."""
+    """How a loop is scheduled, and the number of stages (tiles held at a time) of each load that runs ahead, unless
+    `nv_tileas.stages` of the load gives another number."""
 
     name = "nv_tileas.loop_schedule"
     parameters = ("kind", "stages")

@@ -1,6 +1,6 @@
-"""Tiles in shared memory: buffers of several stages, the asynchronous copies that fill them, and reading them back.
+"""Tiles in shared memory: buffers of several stages, the asynchronous copies that fill them, and reads from them.
 
-A loop that is pipelined looks like this, with S stages:
+A software-pipelined loop with S stages has this form:
 
     %b = nv_tileas.alloc_tensor : !nv_tileas.buffer<S, tensor<...>>
     copies of the first S - 1 iterations, each followed by a commit_group
@@ -12,8 +12,8 @@ A loop that is pipelined looks like this, with S stages:
     }
     nv_tileas.dealloc_tensor %b
 
-A buffer of tiles with a layout of registers holds what the registers of each thread would: only `store_tensor`, `copy`
-and `async.tiled_load` of tiles with this very layout use it, and no thread sees what another has stored or copied.
+A buffer of tiles with a register layout holds the registers of each thread: only `store_tensor`, `copy` and
+`async.tiled_load` of tiles with this very layout use it, and no thread sees what another has stored or copied.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _WEAK = aa.MemSemanticAttr("weak")
 
 
 class SharedLayoutAttr(Attribute):
-    """Where the elements of a tile are in shared memory: the tile coordinates of each bit of the offset, which is
-    counted in elements; bits combine by exclusive or.  Where a bit has no coordinate but 0 nothing is at the offsets
-    that have it."""
+    """Where the elements of a tile lie in shared memory: the tile coordinates of each bit of the offset, counted in
+    elements; bits combine by exclusive or.  A bit with zero coordinates is padding: no element lies at offsets that
+    have it set."""
 
     name = "nv_tileas.shared"
     parameters = ("offset",)
@@ -68,7 +68,7 @@ class SharedLayoutAttr(Attribute):
         return cls.intern((tuple(tuple(basis) for basis in offset),))  # type: ignore[return-value]
 
     def verify_encoding(self, shape: tuple[int, ...]) -> None:
-        """Whether tiles of this shape can have the layout."""
+        """Raises VerifyError unless tiles of this shape can have the layout."""
         size = 1
         for n in shape:
             size *= n
@@ -98,7 +98,7 @@ class SharedLayoutAttr(Attribute):
 
 
 class SingleTileType(Type):
-    """A type around one tile; its text is the tile's in angle brackets."""
+    """A type with one parameter, a tile, whose text is the tile's in angle brackets."""
 
     parameters = ("tile",)
 
@@ -119,7 +119,7 @@ class SingleTileType(Type):
 
 
 class BufferType(Type):
-    """`stages` tiles in shared memory, one after the other; with a layout of registers, each thread's elements."""
+    """`stages` consecutive tiles in shared memory; with a register layout, the elements of each thread."""
 
     name = "nv_tileas.buffer"
     parameters = ("stages", "tile")
@@ -139,12 +139,12 @@ class BufferType(Type):
 
     @property
     def is_of_registers(self) -> bool:
-        """Whether each thread has a place of its own for its elements."""
+        """Whether each thread has a private place for its elements."""
         return isinstance(self.tile.encoding, LinearLayoutAttr)
 
     @property
     def thread_words(self) -> int:
-        """Words of 32 bits that a thread has of its own in a stage."""
+        """The 32-bit words that a stage holds for each thread."""
         return -(-(self.tile.element_type.width << len(self.tile.encoding.register)) // 32)
 
     @property
@@ -156,7 +156,7 @@ class BufferType(Type):
 
     @property
     def tile_bytes(self) -> int:
-        """Of the elements of a stage: what comes to it, where some of its places hold none."""
+        """Bytes of the elements of a stage, without padding: what a copy transfers."""
         return self.tile.num_elements * self.tile.element_type.width // 8
 
     @property
@@ -179,7 +179,7 @@ class BufferType(Type):
 
 
 class AllocTensorOp(Operation):
-    """A buffer that lives until its `dealloc_tensor`."""
+    """Allocates a buffer, which is live until its `dealloc_tensor`."""
 
     name = "nv_tileas.alloc_tensor"
     offset = attribute(IntegerAttr, "bytes from the start of the arena of shared memory", optional=True)
@@ -188,7 +188,7 @@ class AllocTensorOp(Operation):
 
 
 class DeallocTensorOp(Operation):
-    """The end of a buffer's life: what it held may be overwritten."""
+    """Ends the lifetime of a buffer: its memory may be reused."""
 
     name = "nv_tileas.dealloc_tensor"
     buffer = operand(BufferType)
@@ -196,15 +196,16 @@ class DeallocTensorOp(Operation):
 
 
 def check_stage(op: Operation) -> None:
-    """Raises VerifyError unless `op` names a stage by a number."""
+    """Raises VerifyError unless the stage operand of `op` is an i32."""
     if op.stage.type is not i32:
         raise VerifyError(f"expects the number of a stage as i32, got {op.stage.type}")
 
 
 def _is_own(op: CopyOp | StoreTensorOp, tile: TensorType, part: Value | IntegerAttr | None) -> bool:
-    """Whether `op` moves each thread's elements between registers and its own place; `part`: of the tile, if any.
+    """Whether `op` moves each thread's elements between registers and its private place in the buffer; `part`: the part
+    of the tile, if any.
 
-    Raises VerifyError where the buffer is for that and the tile has another layout.
+    Raises VerifyError where the buffer is such a one and the tile has another layout.
     """
     if not op.buffer.type.is_of_registers:
         return False
@@ -214,12 +215,12 @@ def _is_own(op: CopyOp | StoreTensorOp, tile: TensorType, part: Value | IntegerA
 
 
 class _AsyncLoad(Operation):
-    """A copy from global memory to one stage of a buffer, under way until an `async.wait` for its group."""
+    """A copy from global memory to one stage of a buffer, in flight until an `async.wait` for its group."""
 
     mem_semantic = _WEAK
 
     def _own_layout(self) -> LinearLayoutAttr | None:
-        """The layout of buffers into which each thread copies what it reads itself; None where there is none."""
+        """The layout of buffers into which each thread copies what it reads itself; None if the operation has none."""
         return None
 
     def _check(self: Any, shape: tuple[int, ...], element: FloatType | IntegerType) -> None:
@@ -232,7 +233,8 @@ class _AsyncLoad(Operation):
 
 
 class AsyncTiledLoadOp(_AsyncLoad):
-    """As `tiled_load`; elements outside the memref become zero.  `layout` says which thread copies what."""
+    """As `tiled_load`, into a stage; elements outside the memref become zero.  `layout` says which thread copies
+    what."""
 
     name = "nv_tileas.async.tiled_load"
     traits = (MemoryRead, AttrSizedOperandSegments)
@@ -257,7 +259,8 @@ class AsyncTiledLoadOp(_AsyncLoad):
 
 
 class AsyncLoadOp(_AsyncLoad):
-    """As `load`; elements whose mask is not set become zero.  Each thread copies what its pointers say."""
+    """As `load`, into a stage; elements whose mask is false become zero.  Each thread copies through its own
+    pointers."""
 
     name = "nv_tileas.async.load"
     traits = (MemoryRead, AttrSizedOperandSegments)
@@ -279,15 +282,16 @@ class AsyncLoadOp(_AsyncLoad):
 
 
 class AsyncCommitGroupOp(Operation):
-    """The thread's copies since the last one of these are a group."""
+    """The thread's copies since its last `commit_group` form a group."""
 
     name = "nv_tileas.async.commit_group"
     assembly_format = "attr-dict"
 
 
 class AsyncWaitOp(Operation):
-    """Waits until all groups but the last `pending` have arrived, of all threads; `own`: of each thread for itself,
-    which sees nothing of what others have copied.  The token is that of what they read."""
+    """Waits until all groups but the last `pending` have arrived, those of all threads; with `own`, each thread
+    waits for its own groups and does not see what others have copied.  The result token stands for what the groups
+    have read."""
 
     name = "nv_tileas.async.wait"
     traits = (MemoryRead,)
@@ -304,12 +308,12 @@ class AsyncWaitOp(Operation):
 
 
 def cut_axis(whole: TensorType, part: TensorType) -> int:
-    """The dimension in which one tile is smaller than another."""
+    """The dimension in which `part` is smaller than `whole`."""
     return next(axis for axis, (n, size) in enumerate(zip(whole.shape, part.shape)) if n != size)
 
 
 def _parts(whole: TensorType, part: TensorType) -> int:
-    """How many tiles make one that is larger in one dimension; 0 when they do not."""
+    """The number of tiles like `part` that make up `whole`, which is larger in one dimension; 0 where they do not."""
     cut = [(n, size) for n, size in zip(whole.shape, part.shape) if n != size]
     if len(whole.shape) != len(part.shape) or len(cut) != 1 or cut[0][0] % cut[0][1]:
         return 0
@@ -317,10 +321,10 @@ def _parts(whole: TensorType, part: TensorType) -> int:
 
 
 class StoreTensorOp(Operation):
-    """Writes a tile to one stage of a buffer; what reads the buffer later sees it.
+    """Writes a tile to one stage of a buffer; later reads of the buffer see it.
 
-    With `part` it is that of the parts of the tile that has the extent of the buffer's along the one dimension in which
-    the buffer is smaller.
+    With `part` it writes one part of the tile: the tile is cut along the one dimension in which the buffer's tile is
+    smaller, into parts of the buffer's extent.
     """
 
     name = "nv_tileas.store_tensor"
@@ -348,9 +352,9 @@ class StoreTensorOp(Operation):
 
 
 class CopyOp(Operation):
-    """The tile in one stage of a buffer, in registers; or a slice of it, `slice` of the parts of the result's extent
-    along the one dimension in which the result is smaller.  A result with the buffer's own layout stays where it is,
-    for dots that read it there."""
+    """Reads the tile in one stage of a buffer into registers; with `slice` a slice of it, of the result's extent, along
+    the one dimension in which the result is smaller.  A result with the buffer's own layout is not moved: it stands for
+    the tile in shared memory, which dots read there."""
 
     name = "nv_tileas.copy"
     traits = (MemoryRead,)

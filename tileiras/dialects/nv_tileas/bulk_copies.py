@@ -1,5 +1,5 @@
-"""What the copy engines move between global memory and stages of pipes, and by which kind of instruction each operation
-fills or drains the stages that it touches."""
+"""Bulk copies between global memory and stages of pipes, and the kind of producer or consumer of each operation that
+fills or drains a stage."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
 
 
 class _BulkCopy(Operation):
-    """A tile between global memory and a stage, copied by one thread of the agent.
+    """A copy of a tile between global memory and a stage, issued by one thread of the agent.
 
-    The tile lies inside the memref as a whole, in runs of at least 16 bytes at multiples of 16 that are the same in
-    both places.  No memory token orders it: what it reads is written before the agents begin, what it writes is read
-    after they end.
+    The whole tile lies inside the memref, in runs of at least 16 bytes at multiples of 16 that are contiguous in both
+    places.  No memory token orders it: what it reads is written before the agents begin, what it writes is read after
+    they end.
     """
 
     def check_view(self: Any) -> None:
@@ -76,13 +76,13 @@ class BulkLoadOp(_BulkCopy):
 class TmaLoadOp(Operation):
     """Fills the acquired stage of one of the pipe's buffers with a tile of the descriptor's view, box by box.
 
-    The coordinates are those of a tile, as a tiled load has them; of what lies outside of the memref the stage gets the
-    view's padding, zeros without one.  One thread of the agent issues it.  No memory token orders it: what it reads is
-    written before the kernel begins, or is fenced for the asynchronous proxy before the pipe is there.
+    The coordinates are tile indices, as in a tiled load; elements outside the memref get the view's padding, zeros
+    without one.  One thread of the agent issues it.  No memory token orders it: what it reads is written before the
+    kernel begins, or is fenced for the asynchronous proxy before the pipe is created.
 
-    `multicast`: all CTAs of the pipe want the same tile.  Each copies its share of the boxes, and each box comes to the
-    same place in the shared memory of all; with `together` where that holds, which has had each of them acquire the
-    stage together with the others.  Else each copies the whole tile for itself.
+    `multicast`: all CTAs of the pipe read the same tile.  Each copies its share of the boxes, and each box arrives at
+    the same place in the shared memory of all CTAs.  With `together` this applies where the condition holds, under
+    which each CTA has acquired the stage together with the others; otherwise each CTA copies the whole tile for itself.
     """
 
     name = "nv_tileas.async.tma_load"
@@ -106,7 +106,7 @@ class TmaLoadOp(Operation):
 
 
 class BulkStoreOp(_BulkCopy):
-    """Copies a tile in the stage that was waited for to global memory."""
+    """Copies a tile from the stage that was waited for to global memory."""
 
     name = "nv_tileas.async.bulk_store"
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
@@ -123,11 +123,11 @@ class BulkStoreOp(_BulkCopy):
 
 
 class TmaStoreStageOp(Operation):
-    """Copies the tile in the stage that was waited for to memory, by boxes of a descriptor.
+    """Copies the tile in the stage that was waited for to global memory, in boxes of a descriptor.
 
-    The coordinates are those of a tile, as a tiled store has them; what lies outside of the memref is not stored.  One
-    thread of the agent issues it, once all that it has copied before is in memory: the stores of an agent are ordered
-    as it makes them.  The copy has read the stage when that is released.  No memory token orders it.
+    The coordinates are tile indices, as in a tiled store; elements outside the memref are not stored.  One thread of
+    the agent issues it, after all of its earlier copies have reached memory: the stores of an agent take place in
+    program order.  The stage is released only after the copy has read it.  No memory token orders it.
     """
 
     name = TMA_STORE_STAGE
@@ -153,10 +153,10 @@ STAGE_ATOMS: dict[type[Operation], str] = {
     CopyOp: "ld_shared", ConsumerReadOp: "ld_shared", ConsumeOneOp: "ld_shared", BulkStoreOp: "bulk_store",
     TmaStoreStageOp: "bulk_store",
 }  # fmt: skip
-"""How operations fill and drain the stages that they touch: the kind of producer or consumer that they are of."""
+"""The producer or consumer kind by which each operation fills or drains the stage that it accesses."""
 
 OnBuffer = ProducerWriteOp | ConsumerReadOp | BulkLoadOp | TmaLoadOp | BulkStoreOp | TmaStoreStageOp
-"""Operations on a tile in a stage, which name a buffer of the pipe."""
+"""Operations on a tile in a stage, which name one of the pipe's buffers."""
 
 OnToken = (
     ProducerAcquireOp | ProducerCommitOp | ConsumerWaitOp | ConsumerReleaseOp | ProduceOneOp | ConsumeOneOp | OnBuffer
@@ -164,4 +164,4 @@ OnToken = (
 """Operations on a stage of a pipe."""
 
 StageAccess = StoreTensorOp | AsyncTiledLoadOp | AsyncLoadOp | CopyOp
-"""Operations on buffers, those of pipes or not, that name a stage by its number."""
+"""Operations on buffers, of pipes or not, that name a stage by its number."""

@@ -1,4 +1,4 @@
-"""Delays before points at which warps and agents wait for each other, for whoever looks for a missing one.
+"""Delays before points at which warps and agents wait for each other, which help to expose missing synchronization.
 
     nv_tileas.delay 1000 seed = 1640531527
 """
@@ -24,8 +24,8 @@ _LONGEST = 1_000_000
 
 
 class DelayOp(Operation):
-    """Each warp sleeps for a part of `nanoseconds`, which depends on the seed, the warp and the tile block, and on
-    nothing else.  The seed is odd, so that different warps of a tile block get different parts."""
+    """Each warp sleeps for a fraction of `nanoseconds`, which depends on the seed, the warp and the tile block only.
+    The seed is odd, so that the warps of a tile block get different fractions."""
 
     name = DELAY
     traits = (MemoryRead, MemoryWrite)

@@ -1,13 +1,13 @@
-"""Tensor maps that a kernel makes itself, in memory of its module.
+"""Tensor maps that a kernel builds itself, in global memory of its module.
 
-    %m = nv_tileas.map_memory.reserve {maps = 2 : i32, slots = 4096 : i32}   a slot for this CTA, of those in memory
-    %s = nv_tileas.map_memory.open %m                                        its number, which all threads have to know
+    %m = nv_tileas.map_memory.reserve {maps = 2 : i32, slots = 4096 : i32}   takes one of the slots for this CTA
+    %s = nv_tileas.map_memory.open %m                                        its number, read by all threads
     %d = nv_tileas.map_memory.build %view in %s {number = 0 : i32} : !view -> !nv_tileas.tma_desc<...>
-    nv_tileas.map_memory.release %m, %s                                      the slot is free for other CTAs
+    nv_tileas.map_memory.release %m, %s                                      frees the slot for other CTAs
 
-Copies find maps in global memory only (PTX ISA, "cp.async.bulk.tensor": `.param`, `.const` or `.global`).  CTAs of one
-launch would write the same bytes, those of another one, which may run beside it, others: each has a slot of its own,
-from an update that takes it until the store that gives it back.
+Copies read maps from global memory only (PTX ISA, "cp.async.bulk.tensor": `.param`, `.const` or `.global`). CTAs of one
+launch would write the same bytes, but those of another launch, which may run concurrently, write others: hence each CTA
+has a slot of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .names import MAP_MEMORY
 from .tensor_maps import TmaDescType
 
 MAP_BYTES = 128
-"""Of a tensor map, and what its address is a multiple of where it is copied to (PTX ISA, "tensormap.cp_fenceproxy")."""
+"""Size of a tensor map, and the alignment of the address to which it is copied (PTX ISA, "tensormap.cp_fenceproxy")."""
 
 
 class MapMemoryType(Type):
@@ -45,7 +45,7 @@ class MapMemoryType(Type):
 
 
 class MapReserveOp(Operation):
-    """One thread takes a slot and puts its number into shared memory; the others may read it behind a barrier."""
+    """One thread takes a slot and writes its number to shared memory; the other threads may read it after a barrier."""
 
     name = f"{MAP_MEMORY}reserve"
     traits = (MemoryRead, MemoryWrite)
@@ -71,7 +71,7 @@ class MapReserveOp(Operation):
 
 
 class MapOpenOp(Operation):
-    """The number of the slot, behind a barrier after `reserve`."""
+    """The number of the slot; it stands after a barrier that follows `reserve`."""
 
     name = f"{MAP_MEMORY}open"
     traits = (MemoryRead,)
@@ -89,9 +89,9 @@ class MapOpenOp(Operation):
 
 
 class MapBuildOp(Operation):
-    """The descriptor of a view, made by the first warp of the agent, whose first thread may use it from here on.
+    """The descriptor of a view, built by the first warp of the agent, whose first thread may use it from here on.
 
-    What used the map before is complete.
+    All copies that used the map before are complete.
     """
 
     name = f"{MAP_MEMORY}build"
@@ -108,7 +108,7 @@ class MapBuildOp(Operation):
 
     @property
     def memory(self) -> MapReserveOp:
-        """What its slot is of."""
+        """The reservation to which the slot belongs."""
         return self.slot.defining_op.memory.defining_op  # type: ignore[union-attr, return-value]
 
     def verify_op(self) -> None:
@@ -121,7 +121,7 @@ class MapBuildOp(Operation):
 
 
 class MapReleaseOp(Operation):
-    """One thread gives the slot back; it knows of all copies by these maps that they are complete."""
+    """One thread frees the slot, after it has observed the completion of all copies that use its maps."""
 
     name = f"{MAP_MEMORY}release"
     traits = (MemoryRead, MemoryWrite)

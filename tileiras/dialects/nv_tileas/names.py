@@ -1,9 +1,9 @@
-"""Names of operations and types that few kernels have, for code that looks for them in every kernel without loading the
+"""Names of operations and types that few kernels use, for code that looks for them in every kernel without loading the
 files that declare them."""
 
 PIPELINE = "nv_tileas.async.pipeline."
 TENSOR_MEMORY = "nv_tileas.tensor_memory."
-"""Beginnings of the names of agents' and pipes' operations, and of those on tensor memory."""
+"""Prefixes of the names of operations on agents and pipes, and of those on tensor memory."""
 
 AGENT_SWITCH = f"{PIPELINE}agent_switch"
 CREATE_PIPELINE = f"{PIPELINE}create_pipeline"

@@ -1,9 +1,9 @@
-"""What a tile block computes of those that are launched with it as a cluster, neighbours along x: tiles that each of
-them finds the same are copied once for all (`tileas-cluster-tile-blocks`).
+"""What a tile block computes about the tile blocks that are launched in its cluster, its neighbours along x: a tile
+that all of them find to be the same is copied once for all (`tileas-cluster-tile-blocks`).
 
     %i0 = nv_tileas.neighbor_counter %i of 0 : i32           the tile that the first one of them is at
     %i1 = nv_tileas.neighbor_counter %i of 1 : i32
-    ...                                                      its column, of either
+    ...                                                      the column of each
     %same = nv_tileas.is_same_tile[%column0], [%column1] round %i : i32 : (i32), (i32)
 """
 
@@ -37,7 +37,7 @@ from .names import IS_SAME_TILE, NEIGHBOR_COUNTER
 
 
 def loop_of(counter: Value) -> Any:
-    """The `scf.for` whose counter a value is; None for any other value."""
+    """The `scf.for` of which a value is the induction variable; None for any other value."""
     around = counter.block.parent_op if isinstance(counter, BlockArgument) else None
     return around if around is not None and around.name == "scf.for" and counter.index == 0 else None
 
@@ -48,11 +48,11 @@ def _check_counter(counter: Value) -> None:
 
 
 class NeighborCounterOp(Operation):
-    """What the counter of a loop over tiles is in the same round for the tile block of a rank in the cluster; for one
-    whose loop has ended, the last number below the loop's end.
+    """The value of the induction variable of a loop over tiles, in the same iteration, in the tile block of rank
+    `neighbor` of the cluster; where that tile block's loop has ended, the last number below the loop's end.
 
-    The loop begins with the tile block's number along x and goes on by how many there are, to an end that is the same
-    for all: each number from 0 to its end is some tile block's.
+    The loop begins at the tile block's number along x, its step is the number of tile blocks along x, and its end is
+    the same for all: each number from 0 to the end belongs to one tile block.
     """
 
     name = NEIGHBOR_COUNTER
@@ -69,8 +69,8 @@ class NeighborCounterOp(Operation):
 
 
 class IsSameTileOp(Operation):
-    """Whether two tile blocks of a cluster have the same coordinates; with a `round`, a loop's counter as
-    `neighbor_counter` takes it, and that each of them has such a round."""
+    """Whether two tile blocks of a cluster have the same coordinates; with `round`, the induction variable of a loop as
+    in `neighbor_counter`, also that both of them execute the iteration."""
 
     name = IS_SAME_TILE
     traits = (Pure, AttrSizedOperandSegments)

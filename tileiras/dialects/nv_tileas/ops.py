@@ -1,6 +1,7 @@
 """Operations of nv_tileas.
 
-Most are those of nv_tileaa at another stage: same fields, same rules, same text.  `COUNTERPARTS` pairs them.
+Most are those of nv_tileaa under another name, with the same fields, rules and text.  `COUNTERPARTS` maps one to the
+other.
 """
 
 from __future__ import annotations
@@ -158,7 +159,8 @@ class BlockTileOp(aa.BlockTileOp):
 
 @_counterpart
 class TiledLoadOp(aa.TiledLoadOp):
-    """As the counterpart.  A tile of tf32 of a view of f32 has its elements rounded to nearest, ties to even."""
+    """As the counterpart.  In a load of tf32 through a view of f32 the elements are rounded to nearest, ties to
+    even."""
 
     name = "nv_tileas.tiled_load"
     atom = attribute(CopyAtomAttr, optional=True)
@@ -170,7 +172,7 @@ class TiledLoadOp(aa.TiledLoadOp):
 
     @property
     def rounds(self) -> bool:
-        """Whether its elements are rounded on their way."""
+        """Whether the load rounds its elements to another type."""
         return element_type_of(self.data.type) is not self.view.type.element_type
 
 
@@ -254,8 +256,8 @@ class PermuteOp(aa.PermuteOp):
 
 
 class UnpackOp(Operation):
-    """The elements of four bits that the bytes of a tile in shared memory hold: pairs of neighbours along `dim`, the
-    even one in the lower half."""
+    """The 4-bit elements stored in the bytes of a tile in shared memory: a byte holds two neighbours along `dim`, the
+    one with the even index in the lower half."""
 
     name = "nv_tileas.unpack"
     traits = (Pure,)
@@ -276,7 +278,7 @@ class UnpackOp(Operation):
 
 
 class ShiftedOp(Operation):
-    """Element i along `dim` is element i + `by` of `known`, where the thread that has the one has the other too, and
+    """Element i along `dim` is element i + `by` of `known` where the thread that holds the one holds the other too, and
     element i of `rest` elsewhere."""
 
     name = "nv_tileas.shifted"
@@ -296,7 +298,7 @@ class ShiftedOp(Operation):
 
 
 VIEW_LIKE = (ViewOp, PermuteOp, UnpackOp)
-"""Operations that only give elements other coordinates."""
+"""Operations that only change the coordinates of elements."""
 
 
 @_counterpart
@@ -335,8 +337,8 @@ COUNTERPARTS[aa.ScanOp] = ScanOp
 
 @_counterpart
 class DotOp(aa.DotOp):
-    """Where the atom is one of a pair of CTAs, B is the half of the columns that this CTA has, the first half where its
-    rank is even, and all of them are multiplied with this CTA's A."""
+    """As the counterpart.  Where the atom is one of a pair of CTAs, B is the half of the columns that this CTA has (the
+    first half in the CTA of even rank), and the result has all columns, multiplied with this CTA's A."""
 
     name = "nv_tileas.dot"
     atom = attribute(MmaAtomAttr, optional=True)
@@ -357,7 +359,8 @@ def all_columns(b: TensorType, atom: MmaAtomAttr | None) -> TensorType:
 
 @_counterpart
 class BlockScaledMmaOp(aa.BlockScaledMmaOp):
-    """Of a pair of CTAs B is as `dot` has it, and each has the scales of all columns."""
+    """As the counterpart.  In a pair of CTAs, B is half of the columns, as for `dot`, and each CTA has the scales of
+    all columns."""
 
     name = "nv_tileas.block_scaled_mma"
     atom = attribute(MmaAtomAttr, optional=True)
@@ -372,11 +375,11 @@ class BlockScaledMmaOp(aa.BlockScaledMmaOp):
 Dot = DotOp | BlockScaledMmaOp
 
 DOTS = (DotOp, BlockScaledMmaOp)
-"""Operations with the operands `a` and `b`, the accumulator `c`, and perhaps scales of the operands."""
+"""Operations with the operands `a` and `b`, the accumulator `c`, and optionally scales of `a` and `b`."""
 
 
 class ConvertLayoutOp(Operation):
-    """The same tensor held by other threads or registers, or put into shared memory."""
+    """The same tensor in another layout: in other threads or registers, or in shared memory."""
 
     name = "nv_tileas.convert_layout"
     traits = (Pure, AllShapesMatch("operand", "result"))
@@ -401,18 +404,18 @@ class ConvertLayoutOp(Operation):
 _NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
 
 LAST_BARRIER = 15
-"""The barriers of a CTA are 0 to 15; who waits is counted in warps (PTX ISA, "bar{.cta}")."""
+"""The barriers of a CTA are 0 to 15; they count arrivals in warps (PTX ISA, "bar{.cta}")."""
 
 _WARP_THREADS, _MOST_THREADS = 32, 1024
 
 
 class BarrierOp(Operation):
-    """Waits until `threads` threads have come to barrier `id`; each sees what any of them wrote to shared or global
+    """Waits until `threads` threads have arrived at barrier `id`; each sees what any of them wrote to shared or global
     memory before.
 
-    Barrier 0 is the whole CTA's and has no number of threads; 1 to 15 are those of agents, whose threads are counted.
-    `cluster`: all threads of all CTAs of the cluster wait for each other; `relaxed`: of what others did, they see no
-    more than which mbarriers have been initialised.
+    Barrier 0 is the barrier of the whole CTA and has no thread count; 1 to 15 are barriers of agents, which have one.
+    `cluster`: all threads of all CTAs of the cluster wait for each other; `relaxed`: of the writes of other threads,
+    only the initialisation of mbarriers becomes visible.
     """
 
     name = "nv_tileas.barrier"

@@ -1,24 +1,25 @@
-"""Pipes: rings of stages in shared memory through which agents hand tiles to each other.
+"""Pipes: rings of stages in shared memory through which agents pass tiles to each other.
 
     %p, %c = nv_tileas.async.pipeline.create_pipeline %b stages 2 producer = cp_async
       : !nv_tileas.buffer<2, tensor<...>>
 
-One agent fills the stages in turn, one or more drain them, each of these every stage, or `by_turns` one of them:
+One agent fills the stages in turn, and one or more agents drain them.  Each consumer drains every stage; in a pipe
+`by_turns` each stage is filled by one of its producers and drained by one of its consumers:
 
     %i = nv_tileas.async.pipeline.create_iterator %p : !nv_tileas.producer_token
     %q = nv_tileas.async.pipeline.producer_acquire %p, %i             waits until the stage is empty
     ...                                                               fills it
-    %r = nv_tileas.async.pipeline.producer_commit %q                  it is full once this has landed
+    %r = nv_tileas.async.pipeline.producer_commit %q                  it is full once this has arrived
     %j = nv_tileas.async.pipeline.inc_iter %i
 
-and likewise `consumer_wait`, `consumer_read`, `consumer_release`.  `producer_kind` and `consumer_kind` say by which
-instructions stages are filled and drained; `tileiras/targets/pipe_protocol.py` has what follows from them.  A pipe
-without buffers carries no tiles: a mutex, or an order, between agents. The stages of buffers in tensor memory lie
-side by side in its columns: products of one agent fill them, and threads of another one load from them; or threads
-store operands there, and rescale accumulators, of products of another one.
+and likewise `consumer_wait`, `consumer_read`, `consumer_release`. `producer_kind` and `consumer_kind` give the
+instructions by which stages are filled and drained, from which `tileiras/targets/pipe_protocol.py` derives the
+synchronization.  A pipe without buffers passes no tiles: it is a mutex, or an order, between agents.  Stages of buffers
+in tensor memory lie side by side in its columns: products of one agent fill them and threads of another load from them;
+or threads store operands there, and rescale accumulators, of products of another agent.
 
-A token that `producer_acquire` or `consumer_wait` gives stands for the stage that it is about, also when a loop carries
-it on; the ends that `create_pipeline` gives stand for none.
+The token that `producer_acquire` or `consumer_wait` returns stands for one stage, also when a loop carries it on; the
+tokens that `create_pipeline` returns stand for an end of the pipe and for no stage.
 """
 
 from __future__ import annotations
@@ -66,26 +67,26 @@ _GROUP = "of the pipe's groups of warps, where one thread does it for each"
 
 
 class ProducerTokenType(Type):
-    """The end of a pipe that is filled, and which of its stages has been acquired."""
+    """The producer's end of a pipe, and which of its stages has been acquired."""
 
     name = "nv_tileas.producer_token"
 
 
 class ConsumerTokenType(Type):
-    """The end of a pipe that is drained, and which of its stages has been waited for."""
+    """The consumer's end of a pipe, and which of its stages has been waited for."""
 
     name = "nv_tileas.consumer_token"
 
 
 class PipelineIteratorType(Type):
-    """Which stage of a pipe comes next, and the parity of the number of rounds through all of them."""
+    """The index of the next stage of a pipe, and the parity of the number of passes over the ring."""
 
     name = "nv_tileas.pipeline_iterator"
 
 
 class ProducerKindAttr(EnumAttr):
-    """The copy atom that fills stages, products into tensor memory, where they lie, of one CTA or of a pair, or stores
-    of threads there."""
+    """What fills stages: a copy atom, products into tensor memory (of one CTA or of a pair), whose accumulators are the
+    stages, or stores of threads to tensor memory."""
 
     name = "nv_tileas.producer_kind"
     keyword_only = True
@@ -93,8 +94,8 @@ class ProducerKindAttr(EnumAttr):
 
 
 class ConsumerKindAttr(EnumAttr):
-    """What reads stages: loads of threads and warps, products of warpgroups or into tensor memory, bulk copies, and
-    loads of accumulators from tensor memory, and products of a pair of CTAs, of which each fills its own stages."""
+    """What reads stages: loads by threads, products of warpgroups, products into tensor memory, bulk copies, loads of
+    accumulators from tensor memory, or products of a pair of CTAs, each of which fills stages of its own."""
 
     name = "nv_tileas.consumer_kind"
     keyword_only = True
@@ -102,7 +103,7 @@ class ConsumerKindAttr(EnumAttr):
 
 
 class CreatePipelineOp(Operation):
-    """A pipe over the stages of buffers, which are filled and drained together."""
+    """Creates a pipe over the stages of buffers, which are filled and drained together."""
 
     name = f"{PIPELINE}create_pipeline"
     traits = (MemoryWrite,)
@@ -112,10 +113,10 @@ class CreatePipelineOp(Operation):
     consumer_kind = attribute(ConsumerKindAttr, optional=True)
     ctas = attribute(_NUMBER, "that fill each other's stages, all of a cluster", optional=True)
     groups = attribute(
-        _NUMBER, "warpgroups of threads, each of which hands its rows of a stage on by itself", optional=True
+        _NUMBER, "warpgroups with mbarriers of their own, each of which signals its rows of a stage", optional=True
     )
     by_turns = attribute(
-        UnitAttr, "each stage is filled by one of the agents that fill some, and drained by one of those that drain",
+        UnitAttr, "each stage is filled by one of the producers and drained by one of the consumers",
         optional=True,
     )
     offset = attribute(IntegerAttr, "of its mbarriers, in bytes from the start of the arena", optional=True)
@@ -134,30 +135,30 @@ class CreatePipelineOp(Operation):
 
     @property
     def kinds(self) -> tuple[str, str]:
-        """How stages are filled and drained; by threads where the text does not say."""
+        """The producer and consumer kinds; where the text does not give them, threads store and load."""
         producer = "st_shared" if self.producer_kind is None else self.producer_kind.value
         return producer, "ld_shared" if self.consumer_kind is None else self.consumer_kind.value
 
     @property
     def num_ctas(self) -> int:
-        """CTAs whose copies come to a stage, and whose consumers each of them waits for."""
+        """The number of CTAs that fill each stage, and whose consumers each of them waits for."""
         return 1 if self.ctas is None else self.ctas.value
 
     @property
     def num_groups(self) -> int:
-        """Warpgroups that have mbarriers of their own."""
+        """The number of warpgroups that have mbarriers of their own."""
         return 1 if self.groups is None else self.groups.value
 
     @property
     def mbarrier_bytes(self) -> int:
-        """Shared memory of the mbarriers: for each stage one that says it is full, one that says it is empty, and where
-        several CTAs fill it one that says it is empty in all of them; of each group of warps."""
+        """Bytes of shared memory of the mbarriers: for each stage one for `full`, one for `empty`, and, where several
+        CTAs fill it, one for `empty` in all of them; as often as there are groups of warps."""
         kinds = 3 if self.num_ctas > 1 else 2
         return kinds * self.num_stages.value * self.num_groups * self.MBARRIER_BYTES
 
     @property
     def stage_bytes(self) -> int:
-        """Of the tiles of one stage in shared memory, as they come there."""
+        """Bytes that a copy transfers to the buffers of one stage in shared memory."""
         return sum(buffer.type.tile_bytes for buffer in self.buffers if isinstance(buffer.type, BufferType))
 
     def verify_op(self) -> None:
@@ -191,9 +192,10 @@ class CreatePipelineOp(Operation):
 
 
 class DestroyPipelineOp(Operation):
-    """The end of a pipe inside of a loop, which creates it in every iteration: its mbarriers are invalid from here on.
+    """Ends a pipe that a loop creates in every iteration: its mbarriers are invalid from here on.
 
-    All threads have done what they do on it, and a barrier stands between; one thread destroys what it initialised.
+    All threads have finished their operations on the pipe, and a barrier stands between; the thread that initialised
+    the mbarriers invalidates them.
     """
 
     name = f"{PIPELINE}destroy_pipeline"
@@ -225,8 +227,8 @@ class CreateIteratorOp(Operation):
 
 
 class IncIterOp(Operation):
-    """The iterator at the next stage; with `by` so many stages on, as where another agent drains those between.  That
-    is an integer of 32 or 64 bits, not negative."""
+    """The iterator of the next stage, or, with `by`, of the stage that many stages later, as where another agent drains
+    those between.  `by` is a non-negative integer of 32 or 64 bits."""
 
     name = f"{PIPELINE}inc_iter"
     traits = (Pure,)
@@ -245,7 +247,7 @@ class IncIterOp(Operation):
 
 
 class GetStageOp(Operation):
-    """The number of the stage that an iterator is at, as operations on buffers take it."""
+    """The index of an iterator's stage, as operations on buffers take it."""
 
     name = f"{PIPELINE}get_stage"
     traits = (Pure,)
@@ -262,7 +264,7 @@ class GetStageOp(Operation):
 
 
 class _OnToken(Operation):
-    """Takes an end of a pipe and gives it back."""
+    """An operation that takes a token of a pipe and returns one."""
 
     @classmethod
     def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
@@ -270,11 +272,11 @@ class _OnToken(Operation):
 
 
 class ProducerAcquireOp(_OnToken):
-    """Waits until a stage is empty; there is nothing to wait for where the stage is `fresh`, never filled before, or
-    `known` to be empty by what was waited for before.
+    """Waits until a stage is empty.  It does not wait where the stage is `fresh`, never filled before, or `known` to be
+    empty by earlier waits.
 
-    Of a pipe that several CTAs fill, waits until it is empty in all of them; with `together` where that holds, which it
-    does for all of them or for none: else each CTA fills this stage alone.
+    In a pipe that several CTAs fill, it waits until the stage is empty in all of them; with `together` only where that
+    condition holds, which is the same in all CTAs: otherwise each CTA fills this stage alone.
     """
 
     name = f"{PIPELINE}producer_acquire"
@@ -290,7 +292,7 @@ class ProducerAcquireOp(_OnToken):
 
 
 class ProducerCommitOp(_OnToken):
-    """Says that the acquired stage is full, or will be once the copies into it have landed."""
+    """Signals that the acquired stage is full, or will be once the copies into it have arrived."""
 
     name = f"{PIPELINE}producer_commit"
     traits = (MemoryRead, MemoryWrite)
@@ -301,10 +303,10 @@ class ProducerCommitOp(_OnToken):
 
 
 class ProducerTailOp(Operation):
-    """Waits until each stage is empty that has been filled: where what empties stages arrives from another CTA, behind
-    whose last arrival the own one may end; or where threads load accumulators that are complete then, or use the place
-    of what was read, as products do of what others have read.  The iterator is at the stage that would be filled
-    next."""
+    """Waits until each stage that has been filled is empty.  It is needed where the arrivals at `empty` come from
+    another CTA, before whose last arrival this CTA must not exit; where threads load accumulators that are complete
+    then; and where memory that other agents have read, such as operands of their products, is reused.  The iterator is
+    at the stage that would be filled next."""
 
     name = f"{PIPELINE}producer_tail"
     traits = (MemoryRead, MemoryWrite)
@@ -319,8 +321,9 @@ class ProducerTailOp(Operation):
 
 
 class ConsumerTailOp(Operation):
-    """Says that no stage is filled any more, and that what the agent waited for is all read: from here on the memory of
-    the pipe's buffers is the agent's, which alone drains the pipe, for what it allocates in its own block."""
+    """States that no stage is filled any more and that all stages the agent waited for have been read: from here on
+    what the agent allocates in its own block may use the memory of the pipe's buffers.  The agent is the pipe's only
+    consumer."""
 
     name = f"{PIPELINE}consumer_tail"
     traits = (MemoryRead, MemoryWrite)
@@ -345,8 +348,8 @@ class ConsumerWaitOp(_OnToken):
 
 
 class ConsumerReleaseOp(_OnToken):
-    """Says that the stage that was waited for is empty; there is nobody to say it to where it is the `last` time, and
-    no stage of the pipe is filled again, or where it is `known` to who fills it by what is said behind."""
+    """Signals that the stage that was waited for is empty.  It signals nothing where it is the `last` release, after
+    which no stage of the pipe is filled, or where it is `known` to the producer by later signals."""
 
     name = f"{PIPELINE}consumer_release"
     traits = (MemoryRead, MemoryWrite)
@@ -362,7 +365,7 @@ _REGISTER_TILE = "expects a tile in registers"
 
 
 class ProducerWriteOp(Operation):
-    """Writes a tile to the acquired stage of one of the pipe's buffers, which are counted from 0."""
+    """Writes a tile to the acquired stage of one of the pipe's buffers, which are numbered from 0."""
 
     name = f"{PIPELINE}producer_write"
     traits = (MemoryWrite,)
@@ -377,7 +380,7 @@ class ProducerWriteOp(Operation):
 
 
 class ConsumerReadOp(Operation):
-    """The tile in the stage that was waited for of one of the pipe's buffers, in registers."""
+    """Reads the tile in the stage that was waited for, of one of the pipe's buffers, into registers."""
 
     name = f"{PIPELINE}consumer_read"
     traits = (MemoryRead,)
@@ -395,7 +398,7 @@ class ConsumerReadOp(Operation):
 
 
 class _One(Operation):
-    """What happens to one stage from the wait for it to its commit or release."""
+    """The operations on one stage, from the wait for it to its commit or release."""
 
     def _verify_region(self: Any, types: list[Type], results: list[Type]) -> None:
         block = self.body.block
@@ -420,7 +423,7 @@ def _listed(types: list[Type]) -> str:
 class ProduceOneOp(_One):
     """Acquires a stage, writes to each buffer of the pipe the tile that the region yields for it, and commits.
 
-    The region's arguments are the tiles that the stage has held since its last round, where they are used.
+    The region's arguments, where they are used, are the tiles that the stage has held since it was last filled.
     """
 
     name = f"{PIPELINE}produce_one"
@@ -442,8 +445,8 @@ class ProduceOneOp(_One):
 
 
 class ConsumeOneOp(_One):
-    """Waits for a stage, gives what the region makes of the tiles in its buffers, which are the region's arguments,
-    and releases it."""
+    """Waits for a stage, executes the region, whose arguments are the tiles in the buffers of the stage, and releases
+    the stage.  Its results are what the region yields."""
 
     name = f"{PIPELINE}consume_one"
     traits = (MemoryRead, MemoryWrite, SingleBlock)

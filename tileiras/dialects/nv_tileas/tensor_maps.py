@@ -1,11 +1,11 @@
-"""Descriptors by which the tensor memory accelerator moves tiles of a view.
+"""Descriptors by which TMA (`cp.async.bulk.tensor`) copies tiles of a view.
 
     %d = nv_tileas.make_tma_desc %view : !view -> !nv_tileas.tma_desc<!view, box = [128, 64], order = [1, 0],
       swizzle = 128>
     nv_tileas.async.tma_load %d[%i, %j] into %token : !nv_tileas.tma_desc<...>, (i32, i32)
 
-`tileas-attach-tma-desc-args` makes of each `make_tma_desc` an argument of the kernel behind those of its source, which
-the host fills; `nv_tileas.tensor_maps` of the function says how, a text for each.
+`tileas-attach-tma-desc-args` turns each `make_tma_desc` into a kernel argument after those of the source, which the
+host fills; `nv_tileas.tensor_maps` of the function has a text for each that says how.
 """
 
 from __future__ import annotations
@@ -46,17 +46,18 @@ _OPTIONAL = ("swizzle", "atom", "element")
 _LONGEST, _UNIT, _MOST_DIMENSIONS = 256, 16, 5
 _WIDTHS = (8, 16, 32, 64)
 _WIDE = (128, 32)
-"""The swizzle that keeps more than a unit together, and what it keeps (CUDA driver API,
+"""The swizzle mode whose atoms are larger than 16 bytes: its span and its atom in bytes (CUDA driver API,
 CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B)."""
 
 
 class TmaDescType(Type):
-    """How tiles of a view are moved in boxes.
+    """How tiles of a view are copied in boxes.
 
-    `box`: extents by dimension of the tile; `order`: these dimensions, innermost of the tensor first; `swizzle`: width
-    in bytes of the rows whose units of `atom` bytes shared memory has exchanged, 0 for none.  What a tile has outside
-    of the memref is filled with the view's padding, zeros without one, and not stored.  Elements in shared memory
-    are of the type `element`: the view's own, or tf32 where that is f32; a load rounds to nearest, ties to even.
+    `box`: extents by dimension of the tile; `order`: these dimensions, innermost dimension of the tensor first;
+    `swizzle`: width in bytes of the rows within which shared memory permutes units of `atom` bytes, 0 for none.
+    Elements of a tile outside the memref are filled with the view's padding, zeros without one, and not stored.
+    Elements in shared memory have the type `element`: the view's own, or tf32 for a view of f32; a load then rounds to
+    nearest, ties to even.
     """
 
     name = "nv_tileas.tma_desc"
@@ -76,7 +77,7 @@ class TmaDescType(Type):
 
     @property
     def rounds(self) -> bool:
-        """Whether loads round elements on their way."""
+        """Whether loads round elements to another type."""
         return self.element is not self.view.element_type
 
     def verify(self) -> None:
@@ -85,7 +86,7 @@ class TmaDescType(Type):
             raise VerifyError(wrong, prefix=False)
 
     def _wrong(self) -> str:
-        """The first rule of boxes that does not hold, or nothing (CUDA driver API, cuTensorMapEncodeTiled)."""
+        """The first rule of boxes that is violated, or an empty string (CUDA driver API, cuTensorMapEncodeTiled)."""
         shape, rank = self.view.shape, len(self.view.shape)
         if sorted(self.order) != list(range(rank)):
             return f"expected an order of {rank} dimensions, got {list(self.order)}"
@@ -143,7 +144,8 @@ class TmaDescType(Type):
 
 
 def view_error(view: Type) -> str:
-    """Which rule of tensor maps a view does not keep, or nothing; what only its values say is not looked at."""
+    """The first rule of tensor maps that a view violates, or an empty string; rules that depend on run-time values are
+    not checked."""
     if not isinstance(view, aa.TiledViewType):
         return f"expected a tiled view, got {view}"
     if view.sparse_dim is not None:
@@ -161,7 +163,7 @@ def view_error(view: Type) -> str:
 
 
 class MakeTmaDescOp(Operation):
-    """The descriptor of a view."""
+    """Creates the descriptor of a view."""
 
     name = "nv_tileas.make_tma_desc"
     traits = (Pure,)
@@ -175,14 +177,15 @@ class MakeTmaDescOp(Operation):
 
 
 class TmaStoreOp(Operation):
-    """Copies a tile in one stage of a buffer to memory, by boxes of a descriptor; complete when it is done.  With
-    `rmw_mode` elements are combined with what is there, each atomically for the GPU.
+    """Copies a tile from one stage of a buffer to global memory, in boxes of a descriptor; complete when the operation
+    ends.  With `rmw_mode` elements are combined with those in memory, each atomically at GPU scope.
 
-    The coordinates are those of a tile, as a tiled store has them; what lies outside of the memref is not stored.  One
-    thread issues the copies and waits for them; with `unread` only until the buffers of all such copies but so many
-    have been read, where nothing is ordered behind the token; with as many as the buffer has stages it does not wait,
-    since none is used twice before `tma_store_tail`.  What threads stored in the buffer they have fenced for
-    the asynchronous proxy, before a barrier; so they have, with `global`, their own accesses that the token stands for.
+    The coordinates are tile indices, as in a tiled store; elements outside the memref are not stored.  One thread
+    issues the copies and waits for them.  With `unread`, allowed where nothing is ordered after the token, it waits
+    only until all such copies but the last `unread` have read their buffers; where `unread` is the number of stages of
+    the buffer it does not wait at all, since no stage is used twice before `tma_store_tail`. Threads have fenced their
+    stores to the buffer for the asynchronous proxy, before a barrier; with `global` also the accesses to global memory
+    for which the token stands.
     """
 
     name = "nv_tileas.async.tma_store"
@@ -218,7 +221,7 @@ class TmaStoreOp(Operation):
 
 
 class TmaStoreTailOp(Operation):
-    """Waits until the copies from all stages of a buffer have been read, which `unread` has left."""
+    """Waits until the copies left by `unread` have read all stages of a buffer."""
 
     name = "nv_tileas.async.tma_store_tail"
     traits = (MemoryRead, MemoryWrite)

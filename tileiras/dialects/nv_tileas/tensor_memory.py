@@ -1,20 +1,20 @@
-"""Tensor memory (sm_100): accumulators that lie there, the dots that add to them, and what orders all that.
+"""Tensor memory (sm_100): accumulators in it, the dots that add to them, and the operations that order these.
 
     %m = nv_tileas.tensor_memory.reserve {commits = 2 : i32}         columns for the CTA, mbarriers for commits
-    %base = nv_tileas.tensor_memory.open %m                          their address, which all threads have to know
+    %base = nv_tileas.tensor_memory.open %m                          the address of the columns, read by all threads
     %t = nv_tileas.tensor_memory.alloc %base : !nv_tileas.tensor_buffer<tensor<128x128xf32, #tensor>>
     nv_tileas.tensor_memory.store %c into %t                         threads write a tile
     nv_tileas.tensor_memory.dot %a, %b into %t if %adds              one thread has the tensor core add to it
-    %n1 = nv_tileas.tensor_memory.commit %m, %n                      the dots since the last commit are a group
+    %n1 = nv_tileas.tensor_memory.commit %m, %n                      the dots since the last commit form a group
     nv_tileas.tensor_memory.wait %m, %n1 {pending = 0 : i32}         all groups but the last `pending` are complete
     %x = nv_tileas.tensor_memory.load %t                             threads read the tile
     %p = nv_tileas.tensor_memory.slice %t[%i, %j]                    a part of a buffer
     nv_tileas.tensor_memory.dealloc %t
     nv_tileas.tensor_memory.release %m
 
-Groups are counted from the start of the function, in a number that loops carry: it says which mbarrier a group arrives
-at, and in which phase.  A buffer has a place among the reserved columns; it is no tile, and no thread has a fragment of
-it.
+Groups are counted from the start of the function, in a number that loops carry: it determines at which mbarrier the
+commit of a group arrives, and in which phase.  A buffer occupies some of the reserved columns; it is not a tile, and no
+thread holds a fragment of it.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ LANE_BITS, COLUMN_BITS = 7, 9
 """128 lanes of 512 columns (PTX ISA, "Tensor Memory Addressing")."""
 
 MOST_COMMITS = 64
-"""mbarriers of a reservation."""
+"""The most mbarriers of a reservation."""
 
 
 class TensorLayoutAttr(Attribute):
-    """Where the elements of a tile are in tensor memory: the tile coordinates of each bit of the lane and of the
-    column, from its first column on, and, where a column holds several elements, of their number in it.  A bit of
-    zeros is clear in all lanes, or columns, that are used."""
+    """Where the elements of a tile lie in tensor memory: the tile coordinates of each bit of the lane and of the
+    column, from its first column on, and, where a column holds several elements, of their index in it.  A bit with zero
+    coordinates is clear in all lanes, or columns, that are used."""
 
     name = "nv_tileas.tensor"
     parameters = ("lane", "column", "element")
@@ -84,7 +84,7 @@ class TensorLayoutAttr(Attribute):
         return cls.intern(bases)  # type: ignore[return-value]
 
     def verify_encoding(self, shape: tuple[int, ...]) -> None:
-        """Whether tiles of this shape can have the layout."""
+        """Raises VerifyError unless tiles of this shape can have the layout."""
         if len(self.lane) != LANE_BITS or len(self.column) > COLUMN_BITS:
             lanes, columns = 1 << len(self.lane), 1 << len(self.column)
             raise VerifyError(f"tensor memory has 128 lanes of 512 columns, not {lanes} of {columns}")
@@ -125,7 +125,7 @@ class TensorLayoutAttr(Attribute):
 
 
 class TensorMemoryType(Type):
-    """The columns of tensor memory that a CTA has, and the mbarriers of its groups of dots."""
+    """The columns of tensor memory that a CTA has allocated, and the mbarriers of its groups of dots."""
 
     name = "nv_tileas.tensor_memory"
 
@@ -146,7 +146,7 @@ class TensorBufferType(SingleTileType):
 
     @property
     def columns(self) -> int:
-        """Columns that it takes."""
+        """The number of columns that it occupies."""
         return 1 << len(self.tile.encoding.column)
 
 
@@ -154,9 +154,9 @@ class TensorBufferType(SingleTileType):
 
 
 class TensorReserveOp(Operation):
-    """One warp allocates the columns, and gives up the right to allocate more; one thread initialises the mbarriers.
-    The others may use both behind a barrier, of the cluster where they are those of a pair of CTAs, whose commits
-    arrive at the mbarriers of both."""
+    """One warp allocates the columns and relinquishes the allocation permit; one thread initialises the mbarriers.  The
+    other threads may use both after a barrier.  For a pair of CTAs, whose commits arrive at the mbarriers of both, it
+    is a cluster barrier."""
 
     name = f"{TENSOR_MEMORY}reserve"
     traits = (MemoryWrite,)
@@ -175,7 +175,7 @@ class TensorReserveOp(Operation):
 
     @property
     def bytes(self) -> int:
-        """Shared memory of the mbarriers, and of the address behind them."""
+        """Bytes of shared memory for the mbarriers and, after them, the address of the columns."""
         return (self.commits.value + 1) * self.MBARRIER_BYTES
 
     def verify_op(self) -> None:
@@ -187,7 +187,7 @@ class TensorReserveOp(Operation):
 
 
 class TensorOpenOp(Operation):
-    """The address of the first of the columns, behind a barrier after `reserve`."""
+    """The address of the first of the columns; it stands after a barrier that follows `reserve`."""
 
     name = f"{TENSOR_MEMORY}open"
     traits = (MemoryRead,)
@@ -213,8 +213,8 @@ class TensorReleaseOp(Operation):
 
 
 class TensorAllocOp(Operation):
-    """A buffer that lives until its `dealloc`; `over` another one, whose first columns it has, and with which it takes
-    turns: what is in one of the two is used before the other one is written."""
+    """Allocates a buffer, which is live until its `dealloc`. A buffer `over` another one shares the other's first
+    columns and alternates with it: the contents of one are used before the other is written."""
 
     name = f"{TENSOR_MEMORY}alloc"
     base = operand(i32, "the address of the CTA's first column")
@@ -236,7 +236,7 @@ class TensorAllocOp(Operation):
 
 
 class TensorSliceOp(Operation):
-    """The part of a buffer at `coords`, counted in parts of the result's shape, whose columns are neighbours."""
+    """The part of a buffer at `coords`, counted in parts of the result's shape; its columns are contiguous."""
 
     name = f"{TENSOR_MEMORY}slice"
     traits = (Pure,)
@@ -259,13 +259,13 @@ class TensorSliceOp(Operation):
 
 
 def allocation_of(buffer: Value) -> Value:
-    """The buffer that another one is a part of, perhaps all of it."""
+    """The allocated buffer of which a buffer is a part, or which it is."""
     op = buffer.defining_op
     return allocation_of(op.buffer) if isinstance(op, TensorSliceOp) else buffer
 
 
 class TensorDeallocOp(Operation):
-    """The end of a buffer's life: its columns may be another one's."""
+    """Ends the lifetime of a buffer: its columns may be reused."""
 
     name = f"{TENSOR_MEMORY}dealloc"
     buffer = operand(TensorBufferType)
@@ -281,10 +281,10 @@ def _check_tile(type: TensorType, buffer: TensorBufferType) -> None:
 
 
 class TensorLoadOp(Operation):
-    """The tile in a buffer, in registers; dots that write it have been waited for.  `fenced`: dots and stores of other
-    threads that follow are behind `tcgen05.fence::before_thread_sync`.  `behind`: the dots are behind the
-    `tcgen05.fence::after_thread_sync` of another load.  With a `reduction`, as `tcgen05.ld.red` has it, there is also
-    what each thread's part of a row reduces to."""
+    """Reads the tile in a buffer into registers; the dots that write it have been waited for.  `fenced`: later dots and
+    stores of other threads are ordered after the load by `tcgen05.fence::before_thread_sync`. `behind`: the dots are
+    ordered before it by the `tcgen05.fence::after_thread_sync` of another load.  With a `reduction`, as in
+    `tcgen05.ld.red`, it also returns the reduction of each thread's part of a row."""
 
     name = f"{TENSOR_MEMORY}load"
     traits = (MemoryRead,)
@@ -303,8 +303,8 @@ class TensorLoadOp(Operation):
 
 
 class TensorStoreOp(Operation):
-    """Writes a tile to a buffer, complete when it is done; `fenced` as of `load`.  `overwrites`: other threads have
-    used its columns for another tile, behind which it is by `tcgen05.fence::after_thread_sync`."""
+    """Writes a tile to a buffer, complete when the operation ends; `fenced` as in `load`. `overwrites`: other threads
+    have used its columns for another tile, after which `tcgen05.fence::after_thread_sync` orders the store."""
 
     name = f"{TENSOR_MEMORY}store"
     traits = (MemoryWrite,)
@@ -319,8 +319,8 @@ class TensorStoreOp(Operation):
 
 
 class TensorScaleOp(Operation):
-    """Multiplies the tile in a buffer by another one, element by element and a few columns at a time: no thread holds
-    its whole fragment.  `fenced` and `behind` as of `load`; `flush_to_zero` as of a multiplication of f32."""
+    """Multiplies the tile in a buffer by another one element by element, a few columns at a time: no thread holds its
+    whole fragment.  `fenced` and `behind` as in `load`; `flush_to_zero` as in a multiplication of f32."""
 
     name = f"{TENSOR_MEMORY}scale"
     traits = (MemoryRead, MemoryWrite)
@@ -338,16 +338,16 @@ class TensorScaleOp(Operation):
 
 
 class TensorDotOp(Operation):
-    """Adds `a @ b` to what the buffer has, or overwrites it where `adds` is false; complete behind a wait.
+    """Adds `a @ b` to the contents of a buffer, or overwrites them where `adds` is false; complete after a wait.
 
-    One thread issues it.  A lies in shared or in tensor memory, B in shared memory.  `exchanged`: the instruction's A
-    is the transposed B, and its B the transposed A.  `group`: of several instructions along the rows the one that is
-    issued, for the rows of a warpgroup.  `scales`: tiles in shared memory with one for each run of K of a
-    row of A, and of a column of B, and buffers of words to which the thread has them copied before.  `fenced`: what
-    other threads loaded or stored before is behind `tcgen05.fence::after_thread_sync`.
+    One thread issues it.  A lies in shared or tensor memory, B in shared memory.  `exchanged`: the instruction's A is
+    the transposed B, and its B the transposed A. `group`: of the instructions for several blocks of rows, the one that
+    is issued, for the rows of one warpgroup.  `scales`: tiles in shared memory with a scale for each block along K of a
+    row of A and of a column of B, and the tensor memory buffers to which the thread has them copied first.  `fenced`:
+    loads and stores of other threads before it are ordered by `tcgen05.fence::after_thread_sync`.
 
-    Where the atom is one of a pair of CTAs, that of even rank has it issued for both, and B is the half of the columns
-    that the own CTA has.
+    Where the atom is one of a pair of CTAs, the CTA of even rank issues the dot for both, and B is the half of the
+    columns that this CTA has.
     """
 
     name = f"{TENSOR_MEMORY}dot"
@@ -370,7 +370,7 @@ class TensorDotOp(Operation):
 
     @property
     def c(self) -> Value:
-        """Where the accumulator is, as of other dots."""
+        """The buffer of the accumulator, by the name that it has in other dots."""
         return self.buffer
 
     def verify_op(self) -> None:
@@ -391,7 +391,7 @@ class TensorDotOp(Operation):
 
 
 class TensorCommitOp(Operation):
-    """The dots since the last commit are a group, the next one behind `count` groups."""
+    """The dots since the last commit form a group, which follows `count` earlier groups."""
 
     name = f"{TENSOR_MEMORY}commit"
     traits = (MemoryRead, MemoryWrite)
@@ -406,7 +406,7 @@ class TensorCommitOp(Operation):
 
 
 class TensorWaitOp(Operation):
-    """Waits until, of `count` groups, all but the last `pending` are complete."""
+    """Waits until all of `count` groups but the last `pending` are complete."""
 
     name = f"{TENSOR_MEMORY}wait"
     traits = (MemoryRead, MemoryWrite)
