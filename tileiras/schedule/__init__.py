@@ -1,1 +1,1 @@
-"""When things happen: loops whose loads run ahead of what consumes them."""
+"""Schedules of loops: which loads run ahead of their uses, through how many stages, and which agents issue them."""

@@ -1,8 +1,8 @@
 """Which loops of a kernel can leave their loads to another agent, through which pipes, and with how many stages.
 
-The producer runs the control flow around the loads of these loops again, with nothing in it but what their addresses
-are computed from (`producer_slice.py`).  Loads whose tiles the same dots read share a pipe.  All loops whose loads run
-ahead are specialized, or none is: a function with agents has no ring beside its pipes.
+The producer repeats the control flow around the loads of these loops, with only the operations from which their
+addresses are computed (`producer_slice.py`). Loads whose tiles are read by the same dots share a pipe.  Either all
+loops whose loads run ahead are specialized or none is: a function with agents has pipes and no rings beside them.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ MMA_WARPS = 1
 
 
 class PipePlan:
-    """A pipe of a loop: its loads, how they fill stages and how their tiles are read, and whether a stage is held while
-    the next iteration's dots begin.  `first`: the plan of an earlier loop with whose ring this one goes on, or its own.
-    """
+    """A pipe of a loop: its loads, how they fill stages, how their tiles are read, and whether a stage is held until
+    the next iteration's dots have begun.  `first`: the plan of the earlier loop whose ring this loop shares, or this
+    plan itself."""
 
     __slots__ = ("_stages", "consumer", "first", "held", "loads", "producer")
 
@@ -94,13 +94,15 @@ class PipePlan:
 
     @property
     def bytes(self) -> int:
-        """Of the rings, each where instructions of warpgroups could read it; nothing for those of another plan."""
+        """Bytes of the rings, each in a layout that instructions of warpgroups can read; 0 for a ring of another
+        plan."""
         if self.first is not self:
             return 0
         return sum(aligned_to(self.stages * each.stage_bytes, ARENA_ALIGNMENT) for each in self.loads)
 
     def fits(self, other: PipePlan) -> bool:
-        """Whether the tiles of both could lie in one ring, filled and read in the same way."""
+        """Whether the tiles of both plans can share one ring: the stages have the same layout and are filled and read
+        alike."""
         kinds = (self.producer, self.consumer) == (other.producer, other.consumer)
         return kinds and [each.buffer_type(1) for each in self.loads] == [each.buffer_type(1) for each in other.loads]
 
@@ -123,13 +125,13 @@ class AgentPlan(NamedTuple):
     slice: ProducerSlice
     atom: CopyAtom
     beside: int
-    """Bytes of shared memory that the kernel takes at most beside its rings."""
+    """The most bytes of shared memory that the kernel uses beside its rings."""
     registers: RegisterShares
-    """What is expected of the agents."""
+    """The registers that the agents are expected to need."""
 
 
 def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> AgentPlan:
-    """The plan for loops of a function whose loads marked `nv_tileas.runs_ahead` go to an agent of their own.
+    """The plan for the loops of a function whose loads, marked `nv_tileas.runs_ahead`, go to an agent of their own.
 
     Raises NotSeparable, with the reason.
     """
@@ -155,8 +157,8 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
 
 
 def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
-    """Gives loops the plain schedule in the place of agents, or that of single stages; loads that could have come in
-    boxes to agents only are copied by all threads."""
+    """Gives loops the plain schedule, or single stages, instead of agents; loads that could be boxes only in an agent
+    are copied by all threads."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     for loop in loops:
         stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
@@ -210,8 +212,8 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
 
 
 def _share_rings(plans: list[LoopPlan], func: aa.FuncOp) -> None:
-    """Has loops that come one behind the other use one ring: the copies of the later one begin while the earlier one
-    still multiplies, and pipes, which live as long as the agents, take less memory.  Loops in each other would take
+    """Makes consecutive loops share one ring: the copies of the later loop begin while the earlier one still
+    multiplies, and pipes, which live as long as the agents, take less memory.  Nested loops cannot: they would take
     stages in another order than they are filled."""
     rings: dict[PipePlan, list[scf.ForOp]] = {}
     for loop, pipes in plans:
@@ -228,8 +230,8 @@ def _share_rings(plans: list[LoopPlan], func: aa.FuncOp) -> None:
 def _fill_alike(
     pipe: PipePlan, ring: PipePlan, loop: scf.ForOp, pipes: list[PipePlan], func: aa.FuncOp
 ) -> bool:
-    """Whether as many CTAs fill the stages of both; or, in a loop with these pipes, each its own, in boxes, as often as
-    others of its cluster do, which fill all those of the ring together."""
+    """Whether the same number of CTAs fill the stages of both; or, in a loop with these pipes, each CTA fills its own
+    in boxes, as often as the others of its cluster, which fill all stages of the ring together."""
     ctas = ctas_of(pipe.loads)
     if ctas == ctas_of(ring.loads):
         return True
@@ -241,13 +243,13 @@ def _fill_alike(
 
 
 def _contains(one: scf.ForOp, other: scf.ForOp) -> bool:
-    """Whether a loop is another one, or around it or in it."""
+    """Whether one of two loops is the other or contains it."""
     return one is other or one.is_ancestor_of(other) or other.is_ancestor_of(one)
 
 
 def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
-    """Raises NotSeparable where a dot of a pair of CTAs depends on more than stages of pipes that both CTAs fill, and
-    accumulators that go through one: threads of one agent have no barrier with those of another CTA."""
+    """Raises NotSeparable where a dot of a pair of CTAs depends on anything but stages of pipes that both CTAs fill,
+    and accumulators that are stages of a pipe: threads of one agent have no barrier with those of another CTA."""
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op) and op.atom.is_of_pair]
     if not dots:
         return
@@ -281,7 +283,7 @@ def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
 
 
 def _columns_of_scales(dot: Any, pipes: list[PipePlan]) -> int:
-    """Columns of the scales of a dot, for each stage of its operands."""
+    """Columns of a dot's scales, for each stage of its operands."""
     if not isinstance(dot, tileas.BlockScaledMmaOp):
         return 0
     return turns_of_stages(max(pipe.stages for pipe in pipes)) * sum(columns_of_scales(dot))
@@ -291,8 +293,8 @@ _LOADED_BEFORE = "two CTAs multiply again into columns that the threads of both 
 
 
 def pairs_need_mma_agent(func: aa.FuncOp) -> bool:
-    """Whether dots of pairs of CTAs stand in loops over tiles, each of which adds to columns that threads of both CTAs
-    load before: an agent that multiplies hears of it through a pipe."""
+    """Whether dots of pairs of CTAs are nested in loops over tiles and add to columns that threads of both CTAs load in
+    between: an agent that multiplies learns of these loads through a pipe."""
     dots = (op for op in func.walk() if is_of_tensor_memory(op) and op.atom.is_of_pair)  # type: ignore[attr-defined]
     return any(isinstance(each, scf.ForOp) and each.parent is not func.body.blocks[0] for each in map(_parent, dots))
 
@@ -302,7 +304,7 @@ def _parent(op: Operation) -> Operation | None:
 
 
 def _only_multiplies(loop: scf.ForOp, loads: set[Any]) -> bool:
-    """Whether an agent that multiplies has all that is to be done in a loop, but for these loads."""
+    """Whether an agent that multiplies can execute everything in a loop but these loads."""
     kinds = (*tileas.DOTS, scf.YieldOp, tileas.CreateMemTokenOp, tileas.JoinMemTokenOp)
     inside = all(op in loads or isinstance(op, kinds) or op.has_trait(Pure) for op in loop.body.block.operations)
     dots = {place for place in accumulated_in_place(loop)}
@@ -311,13 +313,13 @@ def _only_multiplies(loop: scf.ForOp, loads: set[Any]) -> bool:
 
 
 def _unmoved(value: Value) -> Value:
-    """A tile in shared memory under the shape in which it was loaded."""
+    """A tile in shared memory in the shape in which it was loaded."""
     op = value.defining_op
     return _unmoved(op.operands[0]) if op is not None and moves_with_conversion(op) else value
 
 
 def _dots(op: Operation) -> list[Operation]:
-    """The dots that read what an operation gives, as it is or element by element."""
+    """The dots that read the result of an operation, directly or element by element."""
     found: list[Operation] = []
     for user in op.results[0].users:
         if isinstance(user, tileas.DOTS):
@@ -328,8 +330,8 @@ def _dots(op: Operation) -> list[Operation]:
 
 
 def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
-    """The registers that agents are expected to have.  Raises NotSeparable where warps that load leave those that
-    compute too few."""
+    """The registers that agents are expected to need.  Raises NotSeparable where the warps that load leave too few to
+    those that compute."""
     compute = func.kernel_spec.num_warps
     gone = {each.load for each in staged} | {leaf.convert for each in staged for leaf in each.leaves}
     gone |= {view for each in staged for view in _views(each.load.data) if _lead_to(view, gone)}
@@ -353,7 +355,7 @@ def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
 
 
 def _views(value: Value) -> Iterator[Operation]:
-    """The operations that show a tile under another shape, and those that show what they give."""
+    """The view-like operations on a tile, and those on their results."""
     for user in value.users:
         if isinstance(user, tileas.VIEW_LIKE):
             yield user
@@ -361,20 +363,20 @@ def _views(value: Value) -> Iterator[Operation]:
 
 
 def _lead_to(view: Operation, gone: set[Operation]) -> bool:
-    """Whether nothing but these operations uses what a view gives, perhaps under yet another shape."""
+    """Whether only these operations use the result of a view-like operation, perhaps through further ones."""
     return all(
         user in gone or isinstance(user, tileas.VIEW_LIKE) and _lead_to(user, gone) for user in view.results[0].users
     )
 
 
 def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
-    """Gives pipes fewer stages until all fit into shared memory, where they live as long as the kernel runs; bytes that
-    are beside them.
+    """Gives pipes fewer stages until all fit into shared memory, where they live as long as the kernel; returns the
+    bytes used beside them.
 
-    Exchanges outside of these loops go in rounds of little memory before a pipe has fewer stages than its loop asks for
-    by itself.
+    Exchanges outside of these loops use less memory in more rounds before a pipe gets fewer stages than its loop asks
+    for.
 
-    Raises NotSeparable where two stages of each do not fit, or one where the loop is content with single stages.
+    Raises NotSeparable where two stages of each pipe do not fit, or one where the loop accepts single stages.
     """
     pipes = [pipe for plan in plans for pipe in plan.pipes]
     budget = _budget(func, target)
@@ -393,14 +395,14 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
 
 
 def _budget(func: aa.FuncOp, target: Target) -> int:
-    """Bytes of shared memory for pipes and what is beside them.  The mbarriers of pipes lie beside those of dots into
-    tensor memory, for which the budget leaves room."""
+    """Bytes of shared memory for pipes and everything beside them.  The mbarriers of pipes lie beside those of dots
+    into tensor memory, for which the budget leaves room."""
     return shared_budget(func, target) + MBARRIER_BYTES - pipe_mbarrier_bytes(func)
 
 
 def _deepen(plans: list[LoopPlan], room: int) -> None:
-    """Gives pipes of loops that go through single stages another one while there is room, those first whose tiles are
-    read last: these stages are free again at the end of an iteration, the others while threads compute."""
+    """Gives pipes of loops with single stages another stage while there is room, beginning with the tiles that are read
+    last: their stages are freed at the end of an iteration, the others while threads compute."""
     left = room - sum(pipe.bytes for plan in plans for pipe in plan.pipes)
     for loop, pipes in plans:
         if loop.attributes[tileas.LOOP_SCHEDULE].kind != tileas.SINGLE_BUFFER:
@@ -417,9 +419,9 @@ def _deepen(plans: list[LoopPlan], room: int) -> None:
 
 
 def _beside(func: aa.FuncOp, plans: list[LoopPlan], budget: int, in_rounds: bool) -> int:
-    """What the rest of a function takes of shared memory at most while the pipes live: buffers from where they are made
-    to where they end, with the scratch memory of one operation at a time; `in_rounds`: of little memory, outside of the
-    loops of the pipes."""
+    """The most bytes of shared memory that the rest of a function uses while the pipes live: buffers during their
+    lifetimes, with the scratch memory of one operation at a time; `in_rounds`: with exchanges outside of the loops of
+    the pipes in rounds of little memory."""
     loads = [staged for plan in plans for pipe in plan.pipes for staged in pipe.loads]
     gone: set[Any] = {leaf.convert for staged in loads for leaf in staged.leaves}
     places = {op: place for place, op in enumerate(func.walk())}
@@ -442,8 +444,8 @@ def _beside(func: aa.FuncOp, plans: list[LoopPlan], budget: int, in_rounds: bool
 
 
 def _last_use(op: Operation, places: dict[Operation, int]) -> int:
-    """The last place at which what an operation gives lives: to the end of a loop around a use, of the whole function
-    where it is handed on."""
+    """The last operation at which the result of an operation is live: the end of a loop around a use, or of the whole
+    function where the result is passed on."""
     assert op.parent is not None
     last = places[op]
     for user in op.results[0].users:

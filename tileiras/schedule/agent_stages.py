@@ -1,10 +1,10 @@
-"""The heavy variant of warp specialization: what the agent that computes does is placed as well.
+"""The heavy variant of warp specialization: the loop of the agent that computes is modulo-scheduled as well.
 
-The light one leaves the loads of a loop to another agent, through as many stages as the plain schedule has, and its
-other operations as they are written.  Here the loop is placed (`modulo_placement.py`) on the units that are left when
-another agent loads, with the registers that `setmaxnreg` gives those that compute: where a round of what overlaps is
-shorter, its operations get stages and places, `nv_tile.aws.stage` and `nv_tile.aws.order`; and pipes get as many stages
-as the latency of a load takes, while an SM holds as many CTAs.
+The light variant leaves the loads of a loop to another agent, with as many stages as the plain schedule, and keeps the
+order of the other operations.  Here the loop is placed (`modulo_placement.py`) on the units that remain when another
+agent loads, with the registers that `setmaxnreg` gives the agent that computes.  Where overlapping iterations are
+shorter, operations get a stage and an order, `nv_tile.aws.stage` and `nv_tile.aws.order`; pipes get as many stages as
+the latency of a load requires, as long as an SM holds the same number of CTAs.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from .schedule_analysis import publish, withdraw
 from .tensor_boxes import ctas_of
 
 ALL_THERE_ARE = 1 << 16
-"""Registers of tiles for which an agent asks for as many as it can have."""
+"""A number of registers for tiles with which an agent requests all that it can have."""
 
 
 def place_agents(
     func: aa.FuncOp, plan: AgentPlan, target: Target, level: int, iterations: int,
     engine: DiagnosticEngine | None = None, forced: bool = False, by_rule: bool = False,
 ) -> AgentPlan:  # fmt: skip
-    """The plan with the loops of the agent that computes placed, whose operations have their stages from now on.
+    """The plan with the loops of the agent that computes placed; their operations have their stages from now on.
 
-    `level` and `iterations` are as for loops of one agent (`overlap.py`); `forced`: the stages of pipes are what
-    somebody asked for; `by_rule`: nobody asked for the heavy variant, and iterations overlap where an SM has one CTA of
-    one warpgroup.  With more, what one computes is under the products of another already: attention of 64 heads over
-    4,096 positions in tiles of 64x64, d 64, of which an SM of H200 holds three, takes 753 us by our estimate, and 799
-    where iterations overlap.
+    `level` and `iterations` are as for loops of one agent (`overlap.py`); `forced`: the user has given the number of
+    stages; `by_rule`: the heavy variant is the compiler's choice, and iterations overlap only where an SM has one CTA
+    of one warpgroup.  With more CTAs, one already computes under the products of another: attention of 64 heads over
+    4,096 positions in tiles of 64x64, d 64, three CTAs on an SM of H200, takes 753 us by our estimate, and 799 where
+    iterations overlap.
     """
     for loop in [each.loop for each in plan.loops]:
         (each,) = (each for each in plan.loops if each.loop is loop)
@@ -70,7 +70,7 @@ class _Placing:
         self._computing = computing
 
     def place(self, each: LoopPlan, graph: LoopGraph, choice: Choice, forced: bool) -> AgentPlan:
-        """The plan with a loop placed; the given one where its stages find no room."""
+        """The plan with a loop placed; the given plan where the stages do not fit."""
         loop = each.loop
         before = dict(loop.attributes)
         overlaps = any(stage for stage, _ in choice.slots)
@@ -90,8 +90,8 @@ class _Placing:
         return self._plan
 
     def _depths(self, each: LoopPlan, choice: Choice, forced: bool) -> list[int]:
-        """Stages of the pipes of a loop, to be tried in turn: one for each iteration that passes while a load is on its
-        way, those that are held, and as many as the plain schedule has."""
+        """Numbers of stages for the pipes of a loop, to be tried in this order: one for each iteration that passes
+        while a load is in flight plus those that are held, and the number of the plain schedule."""
         if forced:
             return [each.stages]
         held = 1 + any(pipe.held for pipe in each.pipes)
@@ -110,12 +110,12 @@ class _Placing:
 
 
 def _is_asked_for(each: LoopPlan) -> bool:
-    """Whether a load says how many iterations it is to be ahead."""
+    """Whether a load's hint says how many iterations it runs ahead."""
     return any(aa.LATENCY in staged.load.attributes for pipe in each.pipes for staged in pipe.loads)
 
 
 def _computing(func: aa.FuncOp, plan: AgentPlan, target: Target) -> Computing:
-    """The CTAs of an SM, and the registers of each thread that computes for its tiles."""
+    """The CTAs of an SM, and the registers that each thread that computes has for its tiles."""
     warps = func.kernel_spec.num_warps
     pipes = [pipe for each in plan.loops for pipe in each.pipes]
     in_boxes = all(pipe.producer == BOXES for pipe in pipes)

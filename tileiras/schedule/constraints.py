@@ -1,8 +1,8 @@
-"""What a text asks of the schedule of a loop's operations: attributes under their documented names.
+"""Constraints on the schedule of a loop's operations, given in the text as attributes under their documented names.
 
     tileas.schedule.constraint.force_serial_execution     of the loop or an operation of it: iterations do not overlap
     tileas.schedule.constraint.max_depth : i32            the latest stage of an operation
-    tileas.schedule.constraint.gid : i32                  operations of one group are of one stage ...
+    tileas.schedule.constraint.gid : i32                  operations of one group are in one stage ...
     tileas.schedule.constraint.leader_gid : i32           ... and so are those of groups that have one leader
 """
 
@@ -22,21 +22,21 @@ GROUP, LEADER, MOST_DEPTH, SERIAL = (
 
 
 class Constraints(NamedTuple):
-    """`deepest`: latest stage by number of an operation; `groups`: numbers of operations that are of one stage."""
+    """`deepest`: the latest stage by number of an operation; `groups`: numbers of operations that are in one stage."""
 
     serial: bool
     deepest: dict[int, int]
     groups: tuple[tuple[int, ...], ...]
 
     def keeps(self, slots: Sequence[tuple[int, int]]) -> bool:
-        """Whether a schedule, by stage and place of each operation, is as asked for."""
+        """Whether a schedule, the stage and order of each operation, satisfies the constraints."""
         if any(slots[number][0] > stage for number, stage in self.deepest.items()):
             return False
         return all(len({slots[number][0] for number in group}) == 1 for group in self.groups)
 
 
 def constraints_of(loop: scf.ForOp) -> Constraints:
-    """What is asked for a loop.
+    """The constraints of a loop.
 
     Raises CompileError (located, code 3) for an attribute of another type than the documented one.
     """

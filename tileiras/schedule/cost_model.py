@@ -1,15 +1,15 @@
-"""How long an iteration of a loop of nv_tileas keeps the units of an SM: a static model for choices of a schedule.
+"""How long an iteration of a loop of nv_tileas occupies the units of an SM: a static model for the choice of schedules.
 
     cost = loop_cost(loop, target, warps)
     cost.busy[Unit.TENSOR]            cycles of an iteration's products
-    cost.mii                          the least initiation interval: a unit's or a recurrence's
+    cost.mii                          the minimum initiation interval: a unit's or a recurrence's
 
-A function of the operations, their layouts and the target alone, for one CTA on an SM.  An operation has *reservations*
-(cycles that it keeps each unit) and a *latency* (cycles until what depends on it can begin).  Rates are those of
-`targets.rates`; the estimate (`sim.estimate`) judges what comes of the choice by the same.
+A function of the operations, their layouts and the target alone, for one CTA on an SM. An operation has *reservations*
+(the cycles for which it occupies each unit) and a *latency* (cycles until a dependent operation can begin). Rates are
+those of `targets.rates`, which `sim.estimate` uses as well to evaluate the resulting code.
 
-Fusion into one instruction (an addition into an FMA, a conversion into a packed one), addresses and masks are not seen:
-figures compare schedules of one loop and are no times.
+The model does not include fusion into one instruction (an addition into an FMA, a conversion into a packed one),
+addresses and masks: its figures compare schedules of one loop and are no times.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .resource_table import Resources, Unit, resources
 
 WARP = 32
 FIXED_LATENCY = 4.0
-"""Cycles from an instruction of a fixed-latency pipe to one that reads its result: what ptxas writes into stall
-counts."""
+"""Cycles from an instruction of a fixed-latency pipe to one that reads its result: the stall counts that ptxas
+writes."""
 
 FUNCTIONS: dict[str, dict[Unit, float]] = {
     "math.exp2": {Unit.MUFU: 1},
@@ -47,13 +47,13 @@ FUNCTIONS: dict[str, dict[Unit, float]] = {
     "nv_tileas.sqrt": {Unit.MUFU: 1, Unit.FMA: 4},
     "nv_tileas.divf": {Unit.MUFU: 1, Unit.FMA: 6},
 }
-"""Of f32 elements: instructions of each pipe (PTX ISA, `.approx` forms; square root and division have a step of Newton
-and its correction)."""
+"""For f32 elements: instructions by pipe (PTX ISA, `.approx` forms; square root and division have a Newton step and its
+correction)."""
 _EXPONENTIALS = ("math.exp", "math.exp2")
 _OTHER_FUNCTION = {Unit.MUFU: 1, Unit.FMA: 10}
-"""Of what is a series or several of the above."""
+"""For functions that are a series or several of the above."""
 _F64_FUNCTION = 12
-"""Results of FP64 that a function of f64 is: a seed and steps of Newton, or a polynomial."""
+"""FP64 results that a function of f64 takes: a seed and Newton steps, or a polynomial."""
 _CONVERSIONS = ("arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui", "nv_tileas.fp_to_fp")
 
 _OPERANDS = {
@@ -66,43 +66,44 @@ Busy = Mapping[Unit, float]
 
 
 class OperationCost(NamedTuple):
-    """What one operation takes of an SM, for all warps of its CTA."""
+    """The cost of one operation on an SM, for all warps of its CTA."""
 
     busy: dict[Unit, float]
     """Unit -> cycles; units that it does not use are absent."""
     latency: float
-    """Cycles from its first instruction until its whole result is there."""
+    """Cycles from its first instruction until its whole result is available."""
     carried: float
-    """The same for an operation that only adds to its accumulator, from one such to the next: tensor cores of
-    warpgroups and of tensor memory take the next product when they have done this one."""
+    """The same between consecutive operations that only add to an accumulator: tensor cores of warpgroups and of tensor
+    memory start the next product when they have finished this one."""
 
 
 class LoopCost(NamedTuple):
-    """What one iteration takes."""
+    """The cost of one iteration."""
 
     busy: dict[Unit, float]
     resource_mii: float
-    """Cycles of the busiest unit but DRAM, of which L2 keeps away what nobody can tell from a loop."""
+    """Cycles of the busiest unit other than DRAM; how much of the traffic L2 keeps from DRAM cannot be derived from a
+    loop."""
     recurrence_mii: float
-    """Cycles an iteration of the longest recurrence of loop-carried values."""
+    """Cycles per iteration of the longest recurrence of loop-carried values."""
     bound: str
     """The unit of `resource_mii`, or `recurrence`."""
 
     @property
     def mii(self) -> float:
-        """The least initiation interval, in cycles: no schedule of the loop begins iterations faster."""
+        """The minimum initiation interval in cycles: no schedule of the loop starts iterations faster."""
         return max(self.resource_mii, self.recurrence_mii)
 
 
 def stages(latency: float, hold: float, interval: float) -> int:
-    """Stages of a ring whose producer takes ``latency`` cycles until a stage is full and whose consumer holds it for
-    ``hold``, when iterations begin ``interval`` cycles apart: as many as are filled or held at a time, and one to fill
-    next; two at least."""
+    """Stages of a ring whose producer takes ``latency`` cycles to fill a stage and whose consumer holds it for
+    ``hold``, with an iteration every ``interval`` cycles: the number filled or held at a time, and one to fill next; at
+    least two."""
     return max(2, math.ceil((latency + hold) / interval) + 1)
 
 
 def operation_cost(op: Operation, warps: int, table: Resources) -> OperationCost:
-    """The cost of one operation without regions; nothing for what makes no instructions of note."""
+    """The cost of one operation without regions; zero for operations that become no significant instructions."""
     if isinstance(op, (*tileas.DOTS, tileas.AsyncDotOp)):
         return _dot(op, warps, table)
     if isinstance(op, LOADS) and isinstance(op.data.type, TensorType):
@@ -131,7 +132,7 @@ def operation_cost(op: Operation, warps: int, table: Resources) -> OperationCost
 def loop_cost(loop: scf.ForOp, target: Target, warps: int) -> LoopCost | None:
     """The cost of one iteration of a loop for a CTA of `warps` warps.
 
-    A loop inside of it counts as often as it runs, and a branch as its longer side.  None where a loop inside has no
+    A nested loop counts as many times as it runs, and a branch as its longer side.  None where a nested loop has no
     known trip count.
     """
     table = resources(target)
@@ -148,7 +149,8 @@ def loop_cost(loop: scf.ForOp, target: Target, warps: int) -> LoopCost | None:
 
 
 def _elements(type: Type, warps: int) -> float:
-    """Elements that threads compute: those of the layout, which holds some more than once, else of the tile."""
+    """Elements that threads compute: those of the layout, with replicated ones counted several times, otherwise of the
+    tile."""
     if not isinstance(type, TensorType):
         return WARP * warps
     tile = layout_of(type).registers * WARP * warps if type.encoding is not None else 0
@@ -163,13 +165,13 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _bytes(type: Type) -> float:
-    """Of a tile or the tiles of a view; a scalar is a sector of 32."""
+    """Bytes of a tile or of the tiles of a view; a scalar counts as a sector of 32 bytes."""
     shape = getattr(type, "shape", None)
     return 32.0 if shape is None else _count(shape) * max(8, width_of(type)) / 8
 
 
 def _cost(amounts: Busy, table: Resources, latency: float) -> OperationCost:
-    """``amounts``: in what units count; `TENSOR` in cycles."""
+    """``amounts``: in the units' own measure; `TENSOR` in cycles."""
     busy = {unit: amount if unit is Unit.TENSOR else table.cycles(unit, amount)
             for unit, amount in amounts.items() if amount}  # fmt: skip
     total = max(busy.values(), default=0.0) + latency
@@ -201,7 +203,8 @@ def _elementwise(op: Operation, warps: int, table: Resources) -> OperationCost:
 
 
 def _reduction(op: Operation, warps: int, table: Resources) -> OperationCost:
-    """Each element is combined once; threads exchange what is left by shuffles, and warps through shared memory."""
+    """Each element is combined once; threads then exchange partial results by shuffles, and warps through shared
+    memory."""
     combined = sum(len(list(region.block.operations)) - 1 for region in op.regions) or 1
     elements = sum(_elements(value.type, warps) for value in op.operands)
     floats = isinstance(op.operands[0].type.element_type, FloatType)
@@ -216,7 +219,7 @@ def _reduction(op: Operation, warps: int, table: Resources) -> OperationCost:
 
 
 def _moved(size: float, table: Resources, global_memory: bool, shared: int, latency: str, warps: int) -> OperationCost:
-    """``shared``: how often the bytes pass the port of shared memory; ``warps``: 0 where no thread issues accesses."""
+    """``shared``: how often the bytes pass the shared memory port; ``warps``: 0 where no thread issues accesses."""
     amounts = {Unit.SHARED: size * shared, Unit.ISSUE: size / (16 * WARP) * max(1, shared) if warps else 1.0}
     if global_memory:
         amounts[Unit.L2] = amounts[Unit.DRAM] = size
@@ -272,8 +275,8 @@ def _block(block: Block, warps: int, table: Resources) -> dict[Unit, float] | No
 
 
 def nested_cost(op: Operation, warps: int, table: Resources) -> dict[Unit, float] | None:
-    """Cycles of the units that a loop takes in all, or a branch by its longer side; None where no one knows how often
-    a loop runs."""
+    """The cycles of the units for a whole loop, or for the longer side of a branch; None where a trip count is not
+    known."""
     if isinstance(op, scf.ForOp):
         trips, inner = trip_count(op), _block(op.body.block, warps, table)
         return None if trips is None or inner is None else {unit: trips * each for unit, each in inner.items()}
@@ -286,7 +289,7 @@ def nested_cost(op: Operation, warps: int, table: Resources) -> dict[Unit, float
 
 
 def _recurrence(loop: scf.ForOp, warps: int, table: Resources) -> float:
-    """The largest mean, by iteration, of latencies along a cycle of carried values.  Memory tokens order accesses and
+    """The largest mean latency per iteration along a cycle of loop-carried values.  Memory tokens order accesses and
     carry no result."""
     block = loop.body.block
     carried = block.arguments[1:]
@@ -311,7 +314,8 @@ def _recurrence(loop: scf.ForOp, warps: int, table: Resources) -> float:
 
 
 def _latencies(block: Block, argument: Value, warps: int, table: Resources) -> dict[int, float]:
-    """Yielded value -> cycles after a carried one at the earliest, for those that depend on it."""
+    """For each yielded value that depends on `argument`, its number and the cycles by which it follows `argument` at
+    the earliest."""
     ready: dict[Value, float] = {argument: 0.0}
     found: dict[int, float] = {}
     for op in block.operations:

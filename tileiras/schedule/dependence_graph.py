@@ -1,16 +1,17 @@
-"""What the operations of a loop wait for and compete for: the graph that a placement is made of.
+"""The dependences of a loop's operations and the units that they compete for: the graph on which a placement is
+computed.
 
     graph = loop_graph(loop, target, warps, staged)
     graph.waits                        which operation waits for which, over how many iterations
     graph.graph                        nodes and edges for `modulo_placement`, in grains of `graph.grain` cycles
 
-An operation waits for the values that it uses, here or in its regions, for what other iterations yield as
-loop-carried values, memory tokens included, and, where it has an effect that no token orders, for the effect before.
-Loads that run ahead have their tiles there when an iteration begins, brought by other iterations' copies: they take
-nothing, nothing waits for their latency, and their conversions are reads of shared memory.
+An operation depends on the values that it uses, itself or in its regions, on the values that other iterations yield as
+loop-carried values, memory tokens included, and, where it has an effect that no token orders, on the previous effect.
+The tiles of loads that run ahead are available when an iteration begins, brought by copies of other iterations: such
+loads occupy nothing, their latency delays nothing, and their conversions are reads of shared memory.
 
-Operations that gain nothing by being placed apart are one node: what is free with the one operation that uses it, a
-read of shared memory with its dot, a chain of elementwise operations.
+Operations that gain nothing by separate placement are one node: an operation without cost with its only user, a read of
+shared memory with its dot, a chain of elementwise operations.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ from .resource_table import Resources, Unit, resources
 from .staging import StagedLoad
 
 GRAINS = 160
-"""Into how many parts the least interval is divided: what is shorter than one takes no time."""
+"""The number of parts into which the least interval is divided: an operation shorter than one part takes no time."""
 
 _PLACED = tuple(unit for unit in Unit if unit is not Unit.DRAM)
-"""Units that operations compete for; how much of a load L2 keeps from DRAM, nobody can tell from a loop."""
+"""Units that operations compete for; how much of a load's traffic L2 keeps from DRAM cannot be derived from a loop."""
 
 _MOST_DISTANCE = 4
-"""Loop-carried values that are followed from a use to its definition."""
+"""The most iterations over which a loop-carried value is followed from a use to its definition."""
 
 _ON_PIPES = (names.PRODUCER_ACQUIRE, names.PRODUCER_COMMIT, names.CONSUMER_WAIT, names.CONSUMER_RELEASE)
 _WITHIN_STAGES = (names.INC_ITER, names.GET_STAGE, names.TMA_LOAD)
-"""Of pipes, what has no effect of its own, and what stands between the acquisition of a stage and its commit."""
+"""Operations on pipes that have no effect of their own, or stand between the acquisition of a stage and its commit."""
 
 
 class Wait(NamedTuple):
-    """`target` comes behind `source`, `distance` iterations before; numbers of operations.  `value`: what it waits for;
-    None for an effect."""
+    """Operation `target` follows operation `source` of the iteration `distance` before; both are numbers of operations.
+    `value`: the value that it depends on; None for an effect."""
 
     source: int
     target: int
@@ -59,8 +60,8 @@ class Wait(NamedTuple):
 
 
 class LoopGraph(NamedTuple):
-    """`operations`: those of the loop's block but its end, in program order; `costs`: of each; `node_of`: the node that
-    each is part of; `grain`: cycles of a unit of time of `graph`."""
+    """`operations`: those of the loop's block except its terminator, in program order; `costs`: the cost of each;
+    `node_of`: the node that contains each; `grain`: cycles of a unit of time of `graph`."""
 
     loop: scf.ForOp
     operations: tuple[Operation, ...]
@@ -74,8 +75,8 @@ class LoopGraph(NamedTuple):
 def loop_graph(
     loop: scf.ForOp, target: Target, warps: int, staged: Sequence[StagedLoad] = ()
 ) -> LoopGraph | None:
-    """The graph of a loop; None where an operation's time is not known: a loop in it whose trip count is not, or where
-    a value is carried over more than `_MOST_DISTANCE` iterations."""
+    """The graph of a loop; None where the time of an operation is not known: a nested loop without a known trip count,
+    or a value that is carried over more than `_MOST_DISTANCE` iterations."""
     operations = tuple(loop.body.block.operations)[:-1]
     waits = loop_waits(loop)
     table = resources(target)
@@ -95,8 +96,8 @@ def loop_graph(
 
 
 def loop_waits(loop: scf.ForOp) -> tuple[Wait, ...] | None:
-    """What each operation of a loop's block waits for; None where a value is carried over more than `_MOST_DISTANCE`
-    iterations."""
+    """The dependences of each operation of a loop's block; None where a value is carried over more than
+    `_MOST_DISTANCE` iterations."""
     block = loop.body.block
     operations = list(block.operations)[:-1]
     numbers = {op: number for number, op in enumerate(operations)}
@@ -117,11 +118,11 @@ def loop_waits(loop: scf.ForOp) -> tuple[Wait, ...] | None:
 
 
 def _order_of_effects(operations: Sequence[Operation]) -> Iterator[tuple[int, int, int]]:
-    """What comes behind what though no value says so: effects that no token orders, what fills and frees stages of
-    rings, and reads of a ring behind the wait for its stage.
+    """Orderings that no value expresses: between effects that no token orders, between operations that fill and free
+    stages of rings, and of reads of a ring after the wait for its stage.
 
-    What is read of a ring, and what is copied to it meanwhile, are different stages.  What fills the stages of a pipe
-    keeps its order, and comes behind a release before it, which may be that of the stage to be filled.
+    Reads from a ring, and copies into it at the same time, access different stages.  Operations that fill the stages of
+    a pipe keep their order, and follow an earlier release, which may be that of the stage to be filled.
     """
     effects: list[int] = []
     rings: dict[Operation | None, list[int]] = {}
@@ -155,7 +156,7 @@ def _order_of_effects(operations: Sequence[Operation]) -> Iterator[tuple[int, in
 
 
 def _releases_behind_reads(operations: Sequence[Operation], block: Block) -> Iterator[tuple[int, int, int]]:
-    """Releases of stages of pipes, and the operations that read the same stages, perhaps iterations before."""
+    """Releases of stages of pipes, and the operations that read the same stages, possibly iterations before."""
     released: list[tuple[int, Operation, int]] = []
     for number, op in enumerate(operations):
         for inner in op.walk():
@@ -179,8 +180,8 @@ def _releases_behind_reads(operations: Sequence[Operation], block: Block) -> Ite
 
 
 def readers_of(copy: Operation) -> list[Operation]:
-    """What reads the stage of a copy: itself and large dots, which will read it slice by slice, or the dots that read
-    it where it lies, perhaps under another shape."""
+    """The readers of a copy's stage: the copy itself and large dots, which will read it slice by slice, or the dots
+    that read it in place, possibly through view-like operations."""
     if not is_in_shared(copy.results[0].type):
         return [copy, *(dot for dot in rolled_dots(copy.results[0]) if dot.parent is copy.parent)]
     found: list[Operation] = []
@@ -193,8 +194,8 @@ def readers_of(copy: Operation) -> list[Operation]:
 
 
 def rolled_dots(tile: Value) -> Iterator[tileas.DotOp]:
-    """The dots of which `tileas-legalize-fma-dot` and `tileas-roll-mma-dot` make loops, which read an operand, instead
-    of its tile here, from the buffer that it is copied from."""
+    """The dots that `tileas-legalize-fma-dot` and `tileas-roll-mma-dot` turn into loops, which read an operand from the
+    buffer instead of from the copied tile."""
     for user in tile.users:
         if isinstance(user, OPERAND_MAKERS):
             yield from rolled_dots(user.results[0])
@@ -203,7 +204,7 @@ def rolled_dots(tile: Value) -> Iterator[tileas.DotOp]:
 
 
 def pipe_of_buffer(buffer: Value) -> Operation | None:
-    """The pipe whose stages a buffer has; None for a ring without mbarriers."""
+    """The pipe to whose stages a buffer belongs; None for a ring without mbarriers."""
     return next((user for user in buffer.users if user.name == names.CREATE_PIPELINE), None)
 
 
@@ -225,7 +226,7 @@ def _is_of_a_ring(op: Operation) -> bool:
 
 
 def _used(op: Operation) -> Iterator[Value]:
-    """The values that an operation uses, in its regions as well."""
+    """The values that an operation uses, including those used in its regions."""
     if not op.regions:
         yield from op.operands
         return
@@ -234,7 +235,7 @@ def _used(op: Operation) -> Iterator[Value]:
 
 
 def _source(value: Value, block: Block) -> tuple[Operation, int] | None:
-    """The operation of a block that makes a value, and how many iterations before; None for what comes from outside."""
+    """The operation of a block that defines a value, and how many iterations before; None for values from outside."""
     distance = 0
     while isinstance(value, BlockArgument) and value.block is block and value.index > 0:
         value = block.last.operands[value.index - 1]
@@ -289,7 +290,7 @@ def _costs(
 def _fused(
     operations: Sequence[Operation], waits: Sequence[Wait], costs: Sequence[OperationCost]
 ) -> tuple[int, ...]:
-    """The node of each operation, by its last operation's number."""
+    """The node of each operation, identified by the number of its last operation."""
     users: list[set[int]] = [set() for _ in operations]
     for wait in waits:
         users[wait.source].add(wait.target if wait.distance == 0 else -1)
@@ -307,7 +308,7 @@ def _fused(
 
 
 def _belongs_to(op: Operation, user: Operation, cost: OperationCost) -> bool:
-    """Whether nothing is gained by parting an operation from the only one that uses it."""
+    """Whether an operation gains nothing by being placed apart from its only user."""
     if not cost.busy:
         return True
     if isinstance(user, tileas.DOTS):
@@ -353,5 +354,5 @@ def _graph(
 
 
 def _adds(source: Operation, target: Operation, value: Value) -> bool:
-    """Whether a dot adds to what another one gives."""
+    """Whether a dot accumulates onto another one's result."""
     return isinstance(source, tileas.DOTS) and isinstance(target, tileas.DOTS) and value is target.c

@@ -1,8 +1,10 @@
-"""The least interval of a small loop: a search that is complete, where the heuristic's interval is not provably least.
+"""The least interval of a small loop: an exhaustive search, for loops where the heuristic's interval is not provably
+least.
 
-At a given interval a node is placed by its cycle modulo the interval, its *row*, and by its stage.  Nodes that keep no
-unit can be anywhere, so their edges are joined to paths (`_longest_paths`); rows of the others are tried in turn, each
-time with a check that stages exist: differences of whole numbers, which a graph without positive cycle allows.
+At a given interval a node is placed by its start modulo the interval, its *row*, and by its stage.  Nodes that occupy
+no unit are unconstrained by rows, so their edges are joined to paths (`_longest_paths`); the rows of the other nodes
+are tried in turn, each time with a check that stages exist: a system of integer difference constraints, which is
+feasible if the graph has no positive cycle.
 """
 
 from __future__ import annotations
@@ -12,27 +14,27 @@ from tileiras.named_tuple import NamedTuple
 from .modulo_placement import Edge, Graph, Placement, ReservationTable, normalized
 
 MOST_NODES = 10
-"""Of those that keep a unit; rows that are tried grow with their power."""
+"""The most nodes that occupy a unit; the number of rows to try is exponential in it."""
 
 MOST_CHECKS = 4000
-"""Rows that are tried at all intervals together; what is not found by then is not known."""
+"""The most rows that are tried at all intervals together; beyond it the result is unknown."""
 
 _NONE = -(1 << 60)
 """No path."""
 
 
 class Exact(NamedTuple):
-    """`placement`: one of a smaller interval than asked about, None where none was found; `proven`: whether there is
-    none of a still smaller one."""
+    """`placement`: one of a smaller interval than the given one, None where none was found; `proven`: whether no
+    smaller interval is possible."""
 
     placement: Placement | None
     proven: bool
 
 
 def improve(graph: Graph, found: Placement, checks: int = MOST_CHECKS) -> Exact:
-    """The placement of the least interval below that of one found, by trying all.
+    """The placement of the least interval below that of a given one, by exhaustive search.
 
-    Not tried where more than `MOST_NODES` nodes keep a unit; given up after `checks` rows.
+    Not tried where more than `MOST_NODES` nodes occupy a unit; given up after `checks` rows.
     """
     if found.interval == graph.mii:
         return Exact(None, True)
@@ -64,7 +66,7 @@ class _Rows:
         self.left = checks
 
     def run(self) -> list[int] | None:
-        """Starts of all nodes; None where there are none, or `left` is used up."""
+        """The starts of all nodes; None where there are none, or where `left` is used up."""
         if any(cycles > self._interval for node in self._graph.nodes for cycles in node.busy.values()):
             return None
         return self._starts() if self._try(0) else None
@@ -123,8 +125,8 @@ class _Rows:
 
 
 def _settle(graph: Graph, interval: int, starts: dict[int, int], free: list[int]) -> None:
-    """Gives `free` nodes the earliest starts that their edges allow, in place; those that wait for nothing that is
-    placed begin as late as an iteration's length before all others."""
+    """Gives the `free` nodes the earliest starts that their edges allow, in place; nodes without placed predecessors
+    start as late as an iteration's length before all others."""
     placed = [start for node, start in starts.items() if start != _NONE]
     span = sum(max(0, edge.latency) + interval * edge.distance for edge in graph.edges)
     origin = min(placed, default=0) - span
@@ -145,7 +147,7 @@ def _settle(graph: Graph, interval: int, starts: dict[int, int], free: list[int]
 
 
 def _longest_paths(count: int, edges: tuple[Edge, ...], interval: int) -> list[list[int]]:
-    """The longest path between any two nodes (Floyd and Warshall); there are no positive cycles."""
+    """The longest path between any two nodes (Floyd-Warshall); there are no positive cycles."""
     paths = [[_NONE] * count for _ in range(count)]
     for edge in edges:
         length = edge.latency - interval * edge.distance

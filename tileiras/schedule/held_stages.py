@@ -1,8 +1,8 @@
-"""Stages of rings of a loop over tiles that products in loops inside read: an operand of attention that stays the same
-while the loop over keys runs, and that another agent loads ahead for the next tile.
+"""Stages of rings of a loop over tiles that are read by products in nested loops: for example an operand of attention
+that stays the same while the loop over keys runs, and that another agent loads ahead for the next tile.
 
-An agent that multiplies waits for such a stage before its loops and gives it back behind them, by a commit, which
-arrives once all products that read the stage are complete.
+An agent that multiplies waits for such a stage before its loops and releases it after them, by a commit, which arrives
+once all products that read the stage are complete.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .producer_slice import NotSeparable
 
 
 class HeldStages(NamedTuple):
-    """What threads do with stages of rings of loops around: the waits for stages, the copies by which products read
-    these, their releases, and what moves on to the next stage."""
+    """The threads' operations on stages of rings of enclosing loops: the waits for stages, the copies through which
+    products read these, their releases, and the increments of iterators."""
 
     waits: list[ConsumerWaitOp]
     copies: list[tileas.CopyOp]
@@ -34,8 +34,9 @@ class HeldStages(NamedTuple):
 def held_stages(
     inside: Iterable[Operation], loops: Iterable[scf.ForOp], copies: Iterable[tileas.CopyOp], moved: set[Operation]
 ) -> HeldStages:
-    """The stages that `copies` are of, which products in `loops` read, among the operations of a program; what is
-    `moved` leaves with these loops by itself.  Raises NotSeparable where threads do something else with them."""
+    """The stages that `copies`, which products in `loops` read, belong to, among the operations of a program;
+    operations in `moved` leave with these loops anyway.  Raises NotSeparable where threads do something else with the
+    stages."""
     pipes = {pipe for copy in copies if (pipe := ring_of(copy.buffer)) is not None}
     found = HeldStages([], [], [], [])
     if not pipes:
@@ -64,12 +65,13 @@ def held_stages(
 
 
 def ring_of(buffer: Value) -> CreatePipelineOp | None:
-    """The pipe whose stages a buffer has."""
+    """The pipe to whose stages a buffer belongs."""
     return next((user for user in buffer.users if isinstance(user, CreatePipelineOp)), None)
 
 
 def _readers(copy: Operation) -> list[Operation]:
-    """What reads the tile of a copy where it lies, views apart; the copy itself where that is in registers."""
+    """The readers of the tile of a copy in place, view-like operations apart; the copy itself where its result is in
+    registers."""
     result: Value = copy.results[0]
     if not is_in_shared(result.type):
         return [copy]

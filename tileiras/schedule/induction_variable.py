@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from tileiras.dialects import scf
 
 MAX_STEP = 1 << 16
-"""Of steps that are known; with larger ones the lookahead might not fit the counter's type."""
+"""The largest known step; with larger ones the lookahead might overflow the type of the induction variable."""
 
 
 def can_look_ahead(loop: scf.ForOp) -> bool:
-    """Whether later counters can be compared with the bound: a step that is not known needs a wider type."""
+    """Whether later values of the induction variable can be compared with the bound: an unknown step requires a wider
+    type."""
     step, width = constant_integer(loop.step) or 0, getattr(loop.induction_variable.type, "width", 64)
     return width >= 32 and 0 < step <= MAX_STEP if step else width == 32
 
@@ -30,7 +31,8 @@ def trip_count(loop: scf.ForOp) -> int | None:
 def end_no_earlier(builder: Builder, loop: scf.ForOp) -> None:
     """Clamps the upper bound of a loop, in place, to max(lower, upper).
 
-    LLVM computes that bound for the loop anyway, and would keep it in a register beside the one that copies look at.
+    LLVM computes that bound for the loop anyway, and would otherwise keep it in a register beside the bound that copies
+    are compared with.
     """
     if trip_count(loop) is None:
         larger = arith.MaxUIOp if loop.unsignedCmp is not None else arith.MaxSIOp
@@ -39,7 +41,7 @@ def end_no_earlier(builder: Builder, loop: scf.ForOp) -> None:
 
 
 class LoopCounter:
-    """The bounds of a loop whose counter is asked for ahead of time."""
+    """The bounds of a loop whose induction variable is computed for later iterations."""
 
     def __init__(self, loop: scf.ForOp) -> None:
         self.lower, self.upper, self.step = loop.lower_bound, loop.upper_bound, loop.step
@@ -47,7 +49,7 @@ class LoopCounter:
         self.unsigned = loop.unsignedCmp is not None
 
     def runs(self, builder: Builder) -> Value:
-        """Whether there is a first iteration."""
+        """Whether the loop has a first iteration."""
         return compare(builder, "ult" if self.unsigned else "slt", self.lower, self.upper)
 
     def is_later(self, builder: Builder, counter: Value, iterations: int) -> Value:

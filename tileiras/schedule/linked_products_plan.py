@@ -1,9 +1,9 @@
-"""Which loops have products that threads compute between can leave these to an agent of their own, as attention can.
+"""Which loops whose threads compute between their products, as in attention, can leave the products to an agent.
 
-An iteration of such a loop multiplies, has threads compute with the result, and multiplies what they have stored: the
-scores of attention, their exponentials, and the product of these that adds to what the iterations before have left,
-once threads have rescaled it.  An agent of one warp that multiplies has the scores of the next iteration issued before
-it waits for the exponentials of this one: threads that compute find them there.
+An iteration of such a loop multiplies, has threads compute with the result, and multiplies what they have stored: in
+attention the scores, their exponentials, and the product of these with V, which is added to the result of the previous
+iterations after threads have rescaled it.  An agent of one warp that multiplies issues the scores of the next iteration
+before it waits for the exponentials of the current one, so that the threads that compute find their scores available.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from .held_stages import HeldStages, held_stages, ring_of
 from .producer_slice import AgentSlice, NotSeparable, is_inside
 
 _FILLS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.StoreTensorOp)
-"""What writes to a buffer in shared memory."""
+"""Operations that write to a buffer in shared memory."""
 
 
 class LinkedDot(NamedTuple):
-    """A product, the group that it is, and what threads do in its block with its accumulator, or with its A: between
-    the first and the last of these operations the stage of a pipe is theirs."""
+    """A product, its group, and the threads' operations in its block on its accumulator, or on its A: from the first to
+    the last of these operations the threads own the stage of a pipe."""
 
     dot: tileas.TensorDotOp
     commit: tileas.TensorCommitOp
     is_ahead: bool
-    """Whether nothing that threads compute in its iteration goes into it."""
+    """Whether it uses nothing that threads compute in its iteration."""
     first: Operation
     last: Operation
     buffers: list[Value]
-    """What the product and threads hand to each other: its accumulator, behind A where threads store that."""
+    """The buffers shared by the product and the threads: its accumulator, after A where threads store that."""
 
 
 class LinkedLoop(NamedTuple):
@@ -55,19 +55,19 @@ class LinkedLoop(NamedTuple):
     dots: list[LinkedDot]
     moved: list[Operation]
     carried: list[int]
-    """The numbers of the values that these carry on."""
+    """The numbers of the loop-carried values of these operations."""
     fixed: list[Operation]
     """The copies of operands that do not change in the loop."""
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What loops have in common that go on with each other's pipes."""
+        """What loops that continue with each other's pipes have in common."""
         return tuple((each.buffers[0].type, *each.buffers[1:]) for each in self.dots)
 
 
 class FixedOperand(NamedTuple):
-    """A buffer in shared memory with an operand of the products of some loops of one block, what threads fill it by,
-    and the copies outside of these loops by which products read it."""
+    """A buffer in shared memory with an operand of the products of some loops of one block, the threads' operations
+    that fill it, and the copies outside these loops through which products read it."""
 
     buffer: Value
     fill: Operation
@@ -77,16 +77,16 @@ class FixedOperand(NamedTuple):
 
 class LinkedPlan(NamedTuple):
     """The loops of a kernel whose products leave, the operands that threads fill, those that are stages of rings of
-    loops around, and what their agent repeats."""
+    enclosing loops, and what their agent repeats."""
 
     loops: list[LinkedLoop]
     fixed: list[FixedOperand]
     held: HeldStages
     slice: AgentSlice
     takes_turns: bool
-    """Whether what threads store for a product lies where the scores do that it is computed of."""
+    """Whether what threads store for a product occupies the columns of the scores that it is computed from."""
     groups: int
-    """Warpgroups that compute, each with rows of its own."""
+    """The number of warpgroups that compute, each with rows of its own."""
 
 
 def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan | None:
@@ -127,7 +127,8 @@ def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan |
 
 
 def _groups(warps: int, loops: list[LinkedLoop]) -> int:
-    """Warpgroups of which each has the rows of one instruction of every product; 1 where rows are not shared out so."""
+    """The number of warpgroups, each of which owns the rows of one instruction of every product; 1 where rows are not
+    divided in this way."""
     groups = warps // WARPGROUP
     for op in (dot.dot for each in loops for dot in each.dots):
         atom, rows = mma_atom(op.atom.atom), op.buffer.type.tile.shape[0]  # type: ignore[attr-defined]
@@ -137,14 +138,16 @@ def _groups(warps: int, loops: list[LinkedLoop]) -> int:
 
 
 def _take_turns(func: aa.FuncOp, groups: int, loops: list[LinkedLoop]) -> bool:
-    """Whether each A has to lie where the accumulator does that it is computed of.  Each of both has columns for the
-    whole kernel; loops of a kind share theirs.
+    """Whether each A has to occupy the columns of the accumulator that it is computed from.  Both have columns for the
+    whole kernel; loops of one kind share theirs.
 
-    That takes several warpgroups: scores are behind the product that reads what has taken their place, and while the
-    one waits for its scores the other computes.  Two CTAs of an SM fall into step instead, in which the product of one
-    comes between both of the other: causal attention, 128x128, takes 546 us on B200 by our estimate, 490 without agent.
+    This requires several warpgroups: scores follow the product that reads what has replaced them, and while one
+    warpgroup waits for its scores the other computes.  Two CTAs of an SM fall into step instead, the product of one
+    between the two products of the other: causal attention, 128x128, then takes 546 us on B200 by our estimate, and 490
+    us without this agent.
 
-    Raises NotSeparable where there are too few columns either way."""
+    Raises NotSeparable where there are too few columns either way.
+    """
     own: dict[Any, int] = {}
     stored: dict[Any, int] = {}
     for each in loops:
@@ -162,8 +165,8 @@ def _take_turns(func: aa.FuncOp, groups: int, loops: list[LinkedLoop]) -> bool:
 
 
 def _overwrites_scores(each: LinkedLoop) -> bool:
-    """Whether a loop has two products, and threads have loaded the result of the one before they store for the other,
-    in no more columns."""
+    """Whether a loop has two products, and threads have loaded the result of the first before they store for the
+    second, in no more columns."""
     if [dot.is_ahead for dot in each.dots] != [True, False]:
         return False
     scores, stored = (dot.buffers[0] for dot in each.dots)
@@ -174,7 +177,8 @@ def _overwrites_scores(each: LinkedLoop) -> bool:
 
 
 def _check_waits(inside: Iterable[Operation], loops: list[LinkedLoop]) -> None:
-    """That threads wait for groups where the loops are, or around these, and there are no other groups."""
+    """Raises NotSeparable unless threads wait for groups in these loops, or around them, and there are no other
+    groups."""
     blocks: set[Block | None] = set()
     for each in loops:
         op: Operation | None = each.loop.body.block.first
@@ -251,7 +255,7 @@ class _Loop:
         return LinkedDot(dot, commit, True, *self._ends(touched), [dot.buffer])
 
     def _touched(self, buffer: Value) -> list[Operation]:
-        """The operations of the block in which threads load from a buffer, or store there."""
+        """The operations of the block in which threads load from a buffer, or store to it."""
         found: list[Operation] = []
         for user in buffer.users:
             around = self._block.find_ancestor_op(user)
@@ -271,12 +275,12 @@ class _Loop:
         return ordered[0], ordered[-1]
 
     def _number(self, value: Value) -> int | None:
-        """The number of a value that the loop carries."""
+        """The number of a loop-carried value."""
         is_carried = isinstance(value, BlockArgument) and value.block is self._block and value.index > 0
         return value.index - 1 if is_carried else None  # type: ignore[attr-defined]
 
     def _need(self, value: Value) -> None:
-        """Follows an operand of a product to what its agent does for it."""
+        """Follows an operand of a product to the operations that its agent takes over."""
         number = self._number(value)
         if number is not None:
             if number not in self._carried:
@@ -307,7 +311,7 @@ class _Loop:
                 self._need(operand)
 
     def _take_from_ring(self, op: Any, rings: set[Value]) -> None:
-        """A wait for a stage of a ring whose tiles products read, or the release of one."""
+        """Takes over a wait for a stage of a ring whose tiles products read, or the release of one."""
         pipe = pipe_of(op.token)
         if pipe is None or not any(buffer in rings for buffer in pipe.buffers):
             return
@@ -319,8 +323,8 @@ class _Loop:
 
 
 def _is_filled_before(copy: tileas.CopyOp, loop: scf.ForOp) -> bool:
-    """Whether a tile in shared memory is the same in all iterations of a loop: its buffer is no pipe's, and only filled
-    outside."""
+    """Whether a tile in shared memory is the same in all iterations of a loop: its buffer belongs to no pipe, and is
+    only filled outside."""
     if not is_inside(copy.result, loop):
         return True
     is_ring = any(user.name == names.CREATE_PIPELINE for user in copy.buffer.users)
@@ -332,7 +336,7 @@ def _fills(buffer: Value) -> list[Operation]:
 
 
 def _taken(each: LinkedLoop) -> Iterator[Value]:
-    """The values from elsewhere that the products of a loop take, tiles in memory apart."""
+    """The values from outside that the products of a loop use, tiles in memory apart."""
     loop = each.loop
     yield from (loop.lower_bound, loop.upper_bound, loop.step)
     yield from (loop.init_args[number] for number in each.carried)

@@ -1,9 +1,9 @@
 """Which loops of products into tensor memory can go to an agent of their own, and through which accumulators.
 
-Such a loop stands in a loop over tiles: the agent multiplies for the next tile while the warps that compute load,
-convert and store the last one.  That takes two accumulators.  With one the agent would begin once the last has been
-loaded, as these warps do by themselves: with rings of two stages a persistent product of tiles of 256x256 takes
-107.3 us on B200 so, by estimate, and 106.3 without.
+Such a loop is nested in a loop over tiles: the agent multiplies for the next tile while the warps that compute load,
+convert and store the current one.  That takes two accumulators.  With one, the agent would begin once the previous tile
+has been loaded, as these warps do without an agent: with rings of two stages a persistent product of tiles of 256x256
+takes 107.3 us on B200 in this way, by our estimate, and 106.3 without the agent.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tileiras.named_tuple import NamedTuple
 from .producer_slice import AgentSlice, NotSeparable, is_inside
 
 ACCUMULATORS = 2
-"""In turn: the one that products write and the one that is being stored."""
+"""Used in turn: the one that products write and the one that is being stored."""
 
 
 class ProductLoop(NamedTuple):
-    """A loop whose products an agent does, the group behind it, the accumulators, and the operations of its block
-    between which these are loaded; whether they are products of a pair of CTAs, how many accumulators there are in
-    turn, and the buffers of block scales, by stages of its operands."""
+    """A loop whose products an agent issues, the group after it, the accumulators, and the operations of its block
+    between which these are loaded; whether the products are of a pair of CTAs, the number of accumulators used in turn,
+    and the buffers of block scales, by stages of its operands."""
 
     loop: scf.ForOp
     commit: tileas.TensorCommitOp
@@ -82,7 +82,7 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
 
 
 def _outermost(dot: Operation) -> scf.ForOp | None:
-    """The outermost of the loops around a dot that one thread does alone."""
+    """The outermost loop around a dot that one thread can execute alone."""
     found = None
     for loop in scf.loops_around(dot):
         if isinstance(loop, scf.ForOp) and is_done_by_one_thread(loop):
@@ -124,7 +124,7 @@ def _product_loop(loop: scf.ForOp) -> ProductLoop:
 
 
 def _users(buffer: Value) -> Iterator[Operation]:
-    """What is done to a buffer, or to parts of it."""
+    """The operations on a buffer, or on parts of it."""
     for user in buffer.users:
         if isinstance(user, tileas.TensorSliceOp):
             yield from _users(user.result)
@@ -133,7 +133,7 @@ def _users(buffer: Value) -> Iterator[Operation]:
 
 
 def _taken(each: ProductLoop) -> Iterator[Value]:
-    """The values from elsewhere that a loop of products uses, tokens and accumulators apart."""
+    """The values from outside that a loop of products uses, tokens and accumulators apart."""
     for op in each.loop.walk():
         for value in op.operands:
             if value not in each.buffers and value not in each.scales and not isinstance(value.type, aa.MemTokenType):

@@ -1,14 +1,14 @@
-"""When the operations of a loop begin, iterations overlapping: iterative modulo scheduling after Rau (1994).
+"""When the operations of a software-pipelined loop begin: iterative modulo scheduling after Rau (1994).
 
     graph = Graph(nodes, edges)
     placed = place(graph, budget_ratio=6)      or None
-    placed.interval          cycles from one iteration's begin to the next one's
+    placed.interval          cycles between the beginnings of consecutive iterations
     placed.starts[node]      cycle at which it begins in its own iteration
 
-A node keeps each of its units for some cycles from its begin on; a unit serves one node at a time, so what two nodes
-keep must not meet modulo the interval.  An edge says that its target begins no earlier than `latency` cycles after its
-source, of `distance` iterations before.  Both hold of every placement returned; the result is a function of the graph
-alone.
+A node occupies each of its units for some cycles from its start on; a unit serves one node at a time, so the
+reservations of two nodes must not overlap modulo the interval.  An edge says that its target begins at least `latency`
+cycles after its source of the iteration `distance` before.  Every placement returned satisfies both; the result is a
+function of the graph alone.
 
 Cycles are integers of any unit: `dependence_graph` rounds them to `LoopGraph.grain`.
 """
@@ -20,21 +20,21 @@ from collections.abc import Mapping, Sequence
 from tileiras.named_tuple import NamedTuple
 
 BUDGET_RATIO = 6
-"""Placements that a search makes at one interval, for each node (Rau: of 2 to 6, more find hardly more)."""
+"""Placements per node that a search makes at one interval (Rau: of 2 to 6, higher values hardly find more)."""
 
 MOST_INTERVALS = 256
 """Intervals that are tried before a search gives up."""
 
 
 class Node(NamedTuple):
-    """What is placed: `busy` are cycles by unit."""
+    """An operation, or several, placed together; `busy`: cycles by unit."""
 
     name: str
     busy: Mapping[str, int] = {}
 
 
 class Edge(NamedTuple):
-    """`target` begins no earlier than `latency` cycles after `source` began, `distance` iterations before."""
+    """`target` begins at least `latency` cycles after `source` of the iteration `distance` before."""
 
     source: int
     target: int
@@ -43,14 +43,14 @@ class Edge(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """The nodes of an iteration, in program order, and what they wait for."""
+    """The nodes of an iteration, in program order, and their dependences."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
 
     @property
     def resource_mii(self) -> int:
-        """Cycles that an iteration keeps its busiest unit; 1 at least."""
+        """The cycles for which an iteration occupies its busiest unit; at least 1."""
         total: dict[str, int] = {}
         for node in self.nodes:
             for unit, cycles in node.busy.items():
@@ -59,7 +59,7 @@ class Graph(NamedTuple):
 
     @property
     def recurrence_mii(self) -> int:
-        """The least interval at which no recurrence waits for itself; 1 at least.
+        """The least interval that every recurrence allows; at least 1.
 
         Raises ValueError where a recurrence has no distance: such a loop cannot be executed.
         """
@@ -79,12 +79,12 @@ class Graph(NamedTuple):
 
     @property
     def mii(self) -> int:
-        """No placement has a smaller interval."""
+        """The minimum initiation interval: no placement has a smaller interval."""
         return max(self.resource_mii, self.recurrence_mii)
 
 
 class Placement(NamedTuple):
-    """`starts`: of each node; `tried`: placements that were made and undone on the way, at all intervals."""
+    """`starts`: the start of each node; `tried`: placements that were made and undone on the way, at all intervals."""
 
     interval: int
     starts: tuple[int, ...]
@@ -95,11 +95,12 @@ class Placement(NamedTuple):
 
     @property
     def stages(self) -> int:
-        """Iterations that are under way at a time."""
+        """The number of iterations that overlap."""
         return max((start // self.interval for start in self.starts), default=0) + 1
 
     def order(self) -> list[int]:
-        """Nodes as one round of the loop begins them; those of earlier iterations first where they begin together."""
+        """Nodes in the order in which an iteration of the rewritten loop begins them; those of earlier source
+        iterations first where they begin together."""
         return sorted(
             range(len(self.starts)),
             key=lambda node: (self.starts[node] % self.interval, -self.stage(node), node),
@@ -107,7 +108,7 @@ class Placement(NamedTuple):
 
 
 def violations(graph: Graph, placed: Placement) -> list[str]:
-    """What a placement does not keep to: edges, units that serve two nodes at a time; empty of a right one."""
+    """The edges and reservations that a placement violates; empty for a valid one."""
     found = []
     for edge in graph.edges:
         slack = placed.starts[edge.target] + placed.interval * edge.distance - placed.starts[edge.source] - edge.latency
@@ -127,7 +128,7 @@ def violations(graph: Graph, placed: Placement) -> list[str]:
 
 def place(graph: Graph, budget_ratio: int = BUDGET_RATIO, least: int = 0, most: int | None = None) -> Placement | None:
     """The placement of the smallest interval, of at least `least`, that the heuristic finds within its budget; None
-    where it finds none of up to `most`, or in `MOST_INTERVALS` tries."""
+    where it finds none up to `most`, or in `MOST_INTERVALS` attempts."""
     first = max(graph.mii, least)
     last = first + MOST_INTERVALS - 1
     tried = 0
@@ -140,8 +141,8 @@ def place(graph: Graph, budget_ratio: int = BUDGET_RATIO, least: int = 0, most: 
 
 
 def place_serially(graph: Graph) -> Placement:
-    """Iterations that do not overlap: each node as soon as what it waits for and its units allow, an iteration behind
-    the one before.  What a loop does that is executed as it is written."""
+    """A placement without overlap: each node starts as soon as its dependences and units allow, and iterations follow
+    each other.  This is the execution of a loop as written."""
     ends = [0] * len(graph.nodes)
     starts = [0] * len(graph.nodes)
     free: dict[str, int] = {}
@@ -171,7 +172,7 @@ def normalized(starts: Sequence[int]) -> tuple[int, ...]:
 
 
 class ReservationTable:
-    """Which nodes keep each unit at each cycle modulo an interval: a bit a cycle."""
+    """Which nodes occupy each unit at each cycle modulo an interval: one bit per cycle."""
 
     __slots__ = ("_interval", "_all", "_taken", "_held")
 
@@ -182,7 +183,8 @@ class ReservationTable:
         self._held: dict[int, dict[str, int]] = {}
 
     def _mask(self, cycles: int, start: int) -> int:
-        """The bits of cycles from a start on; of more than the interval, of all."""
+        """The bits of a number of cycles from a start on; all bits where there are more cycles than the interval
+        has."""
         if cycles >= self._interval:
             return self._all
         bits = ((1 << cycles) - 1) << start % self._interval
@@ -207,7 +209,7 @@ class ReservationTable:
             self._taken[unit] &= ~mask
 
     def in_the_way(self, busy: Mapping[str, int], start: int) -> list[int]:
-        """The nodes that keep a unit which another one wants."""
+        """The nodes that occupy a unit that another node needs."""
         wanted = {unit: self._mask(cycles, start) for unit, cycles in busy.items() if cycles}
         return [node for node, held in self._held.items() if any(held.get(u, 0) & mask for u, mask in wanted.items())]
 
@@ -226,10 +228,10 @@ class _Search:
             self._from[edge.source].append(edge)
         self._starts: list[int | None] = [None] * len(graph.nodes)
         self._last: list[int] = [-1] * len(graph.nodes)
-        """Where each node was placed the last time: a later attempt is behind it, so that the search goes on."""
+        """Where each node was placed the last time: a later attempt is after it, so that the search makes progress."""
 
     def run(self, budget: int) -> tuple[list[int] | None, int]:
-        """The start of every node, and how many placements were undone; None where the budget does not suffice."""
+        """The start of every node, and the number of placements undone; None where the budget does not suffice."""
         nodes = self._graph.nodes
         if any(cycles > self._interval for node in nodes for cycles in node.busy.values()):
             return None, 0
@@ -248,7 +250,7 @@ class _Search:
         return [start for start in self._starts if start is not None], undone
 
     def _heights(self) -> list[int]:
-        """Cycles from each node to the end of what waits for it: the longest path at this interval."""
+        """Cycles from each node to the end of its dependents: the longest path at this interval."""
         heights = [0] * len(self._graph.nodes)
         changed = True
         while changed:  # there is no positive cycle at an interval of at least the recurrences'
@@ -261,7 +263,7 @@ class _Search:
         return heights
 
     def _place(self, node: int) -> list[int]:
-        """Places a node, and gives those that have to be placed again for it."""
+        """Places a node, and returns those that have to be placed again because of it."""
         busy = self._graph.nodes[node].busy
         earliest = 0
         for edge in self._into[node]:
@@ -293,7 +295,7 @@ class _Search:
 
 
 def _in_cycles(count: int, edges: Sequence[Edge]) -> list[Edge]:
-    """The edges that lie on a cycle: those inside of a strongly connected component (Tarjan's algorithm)."""
+    """The edges that are part of a cycle: those within a strongly connected component (Tarjan's algorithm)."""
     following: list[list[int]] = [[] for _ in range(count)]
     for edge in edges:
         following[edge.source].append(edge.target)
@@ -333,7 +335,7 @@ def _components(following: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _has_positive_cycle(count: int, edges: Sequence[Edge], interval: int) -> bool:
-    """Whether a recurrence takes longer than its iterations last (Bellman and Ford)."""
+    """Whether a recurrence takes longer than its iterations last (Bellman-Ford)."""
     longest = [0] * count
     for _ in range(count):
         changed = False

@@ -1,12 +1,12 @@
-"""Which operations of a loop run beside those of its next iteration: the choice for one agent (AUS).
+"""Which operations of a loop overlap with those of its next iteration: the choice for one agent (AUS).
 
-Loops whose loads the plain schedule has running ahead are placed (`modulo_placement`).  Where a round of what overlaps
-is shorter than an iteration as it is written, and its tiles fit into registers, operations get their stages; else all
-are of one.  In either case the rings are as deep as the placement says: as many iterations ahead as the latency of the
-loads lasts.
+Loops whose loads the plain schedule has running ahead are placed (`modulo_placement`). Where the iteration of an
+overlapping schedule is shorter than the loop's original one, and its tiles fit into registers, operations get stages;
+otherwise all are in one.  In either case the rings are as deep as the placement requires: the loads run ahead by as
+many iterations as their latency lasts.
 
-What is chosen stands in the IR: `nv_tileas.loop_schedule<unspecialize, N>` on the loop, where N stages is what the ring
-of the load takes that is held longest, and `nv_tile.aws.stage` and `nv_tile.aws.order` on its operations.  A loop that
+The choice is recorded in the IR: `nv_tileas.loop_schedule<unspecialize, N>` on the loop, where N is the number of
+stages of the ring that is held longest, and `nv_tile.aws.stage` and `nv_tile.aws.order` on its operations.  A loop that
 cannot be placed keeps its plain schedule, with a remark.
 """
 
@@ -45,32 +45,32 @@ from .staging import StagedLoad, staged_load
 from .tensor_boxes import comes_in_boxes, consumer_kind
 
 OVERLAPPING = 2
-"""Stages at most: with each a thread has a further tile between products, and the code another copy of the loop's
-parts."""
+"""The most stages: with each, a thread holds a further tile between products, and the code has another copy of the
+loop's parts."""
 
 GAIN = 1.05
-"""By how much an iteration must be shorter than as it is written for its parts to overlap: what the static model of
-costs tells apart."""
+"""The factor by which an iteration must be shorter for its parts to overlap: smaller differences are within the error
+of the static model."""
 
 LEFT_BY_RULE = 16
-"""Registers that tiles leave where nobody has asked for overlap.  With fewer the clock finds loops slower than as they
-are written: attention on A10, 128x64, d 64, 482 us in the place of 462, all 255 registers in use (docs/scheduling.md).
-"""
+"""Registers that tiles have to leave free where the user has not requested overlap.  With fewer, `sim.estimate` finds
+loops slower than without overlap: attention on A10, 128x64, d 64, 482 us instead of 462, with all 255 registers in use
+(docs/scheduling.md)."""
 
 _MOST_PRODUCTS = 3
-"""Of whose orders all are looked at."""
+"""The most products whose orders are all examined."""
 
 MOST_AHEAD = 7
-"""Iterations that loads run ahead at most."""
+"""The most iterations by which loads run ahead."""
 
 
 Slots = tuple[tuple[int, int], ...]
-"""Stage and place of each operation of a loop."""
+"""Stage and order of each operation of a loop."""
 
 
 class Choice(NamedTuple):
-    """What a loop is to be: `slots` of its operations, the cycles of a round by the static model, and the registers of
-    a thread that its tiles take."""
+    """The schedule chosen for a loop: the `slots` of its operations, the cycles of an iteration by the static model,
+    and the registers of a thread that its tiles take."""
 
     slots: Slots
     cycles: int
@@ -85,8 +85,8 @@ def overlap_loops(
 
     `level`: from 2 on operations overlap also where an SM has several warps for each scheduler, and small loops are
     searched for a smaller interval; `iterations`: placements that are tried until one fits into registers; `forced`:
-    the stages of the plain schedule are what somebody asked for; `by_rule`: nobody asked for overlap, and loops whose
-    operations are of one stage keep their schedule, without a remark.
+    the user has given the stages of the plain schedule; `by_rule`: the user has not requested overlap, and loops whose
+    operations are in one stage keep their schedule, without a remark.
     """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
@@ -98,7 +98,7 @@ def overlap_loops(
 
 
 class Computing(NamedTuple):
-    """Of an agent that computes beside one that loads: the CTAs of an SM, the registers of a thread for tiles, and
+    """For an agent that computes beside one that loads: the CTAs of an SM, the registers of a thread for tiles, and
     whether iterations overlap only where no other CTA computes under the products of this one."""
 
     ctas: int
@@ -107,8 +107,8 @@ class Computing(NamedTuple):
 
 
 class LoopOverlap:
-    """The choice for one loop; `computing`: for the agent that computes, where another one loads; `by_rule`: nobody
-    asked for it."""
+    """The choice for one loop; `computing`: for the agent that computes, where another one loads; `by_rule`: the user
+    has not requested overlap."""
 
     def __init__(
         self, func: aa.FuncOp, loop: scf.ForOp, target: Target, atom: CopyAtom, engine: DiagnosticEngine | None,
@@ -128,12 +128,12 @@ class LoopOverlap:
         self._warps = func.kernel_spec.num_warps
         schedule: Any = loop.attributes[tileas.LOOP_SCHEDULE]
         self._plain_ahead = schedule.stages - (2 if tileas.DOTS_IN_FLIGHT in loop.attributes else 1)
-        """Iterations that loads run ahead with the plain schedule."""
+        """Iterations by which loads run ahead with the plain schedule."""
         self._seen: set[tuple[int, ...]] = set()
-        """Stages that were looked at."""
+        """Numbers of stages that were examined."""
 
     def placed(self, level: int, iterations: int) -> tuple[LoopGraph, Choice] | None:
-        """The graph of the loop and the stages and places of its operations; None, and a remark, where it cannot be
+        """The graph of the loop, and the stage and order of its operations; None, with a remark, where it cannot be
         placed."""
         loop = self._loop
         if any(isinstance(op, (scf.ForOp, scf.WhileOp)) for op in loop.walk() if op is not loop):
@@ -149,7 +149,7 @@ class LoopOverlap:
         return graph, choice
 
     def announce(self, graph: LoopGraph, choice: Choice) -> None:
-        """Says in a remark that iterations overlap, where they do."""
+        """Emits a remark where iterations overlap."""
         stages = 1 + max(stage for stage, _ in choice.slots)
         if stages > 1:
             self._say(f"{stages} iterations overlap: {choice.cycles} cycles an iteration by the static"
@@ -197,14 +197,14 @@ class LoopOverlap:
     # -- placement -----------------------------------------------------------------------------------------------------
 
     def _serial(self, graph: LoopGraph) -> Choice:
-        """All operations of one stage, in the order in which they are written."""
+        """All operations in one stage, in program order."""
         slots = tuple((0, number) for number in range(len(graph.operations)))
         return Choice(slots, round(round_cycles(graph, slots, self._warps)), self._registers(graph, slots))
 
     def _may_overlap(self, level: int) -> bool:
-        """Whether operations of several iterations are to overlap: not where other warps of the SM compute under the
-        products of each, nor where threads read boxes, which by the clock is as fast (docs/scheduling.md).  Beside an
-        agent that loads they do for one warpgroup; several take turns (`warpgroup_turns.py`)."""
+        """Whether operations of several iterations may overlap: not where other warps of the SM compute under the
+        products of each, nor where threads read boxes, which gains nothing by `sim.estimate` (docs/scheduling.md).
+        Beside an agent that loads, they do for one warpgroup; several take turns (`warpgroup_turns.py`)."""
         if self._constraints.serial or trip_count(self._loop) == 1:
             return False
         if level > 1:
@@ -252,8 +252,8 @@ class LoopOverlap:
         return best if best.cycles * GAIN <= serial.cycles else serial
 
     def _better(self, graph: LoopGraph, candidates: Iterable[Slots], best: Choice | None) -> Choice | None:
-        """The schedule of the shortest rounds whose tiles fit into registers, of those with the fewest; None where none
-        fits."""
+        """The schedule with the shortest iteration whose tiles fit into registers, and among those the one with the
+        fewest registers; None where none fits."""
         if self._computing is None:
             room = registers_for_tiles(threads_of(self._func), self._func.kernel_spec.occupancy or 1)
             room -= LEFT_BY_RULE if self._by_rule else 0
@@ -276,9 +276,9 @@ class LoopOverlap:
         return best
 
     def _can_be(self, graph: LoopGraph, slots: Sequence[tuple[int, int]]) -> bool:
-        """Whether the schedule keeps what the graph of nodes does not show: the order inside of them, that tiles in
-        shared memory are used in their stage, and that accumulators of warpgroups are read where they are: ptxas lets
-        products wait for each other (C7514) where they are copied while another one is under way."""
+        """Whether the schedule respects constraints that the graph of nodes does not show: the order inside nodes, that
+        tiles in shared memory are used in their stage, and that accumulators of warpgroups are read in place: ptxas
+        serializes products (C7514) where these are copied while another product is in flight."""
         if not self._constraints.keeps(slots):
             return False
         crossing = (wait for wait in graph.waits if wait.value is not None and is_in_shared(wait.value.type))
@@ -291,8 +291,8 @@ class LoopOverlap:
     # -- registers -----------------------------------------------------------------------------------------------------
 
     def _registers(self, graph: LoopGraph, slots: Sequence[tuple[int, int]]) -> int:
-        """Registers of a thread that tiles take at a time in a round of the loop: each from the place of its operation
-        to that of its last use, rounds later perhaps; those from outside of the loop all along."""
+        """Registers of a thread that tiles take at a time in an iteration of the loop: each from its definition to its
+        last use, possibly iterations later; those from outside the loop all the time."""
         count = len(slots)
         numbers = {op: number for number, op in enumerate(graph.operations)}
         begins = [place + count * stage for stage, place in slots]
@@ -318,8 +318,9 @@ class LoopOverlap:
     # -- shared memory -------------------------------------------------------------------------------------------------
 
     def _stages(self, analysis: ScheduleAnalysis, cycles: float, forced: bool) -> int | None:
-        """Stages of the ring that is held longest, when a round lasts `cycles`; None where no copy can run ahead, or,
-        where nobody has asked for overlap, as far as with the plain schedule: loops that L2 bounds wait for it then."""
+        """Stages of the ring that is held longest, when an iteration lasts `cycles`; None where no copy can run ahead,
+        or, where the user has not requested overlap, where loads would not run as far ahead as with the plain schedule:
+        loops that L2 bounds would wait for them."""
         from .materialize.unspecialized import held_iterations
 
         held = [held_iterations(each, analysis) for each in self._staged]
@@ -337,7 +338,7 @@ class LoopOverlap:
         return ahead + max(held) if ahead else None
 
     def iterations_ahead(self, cycles: float) -> int:
-        """Iterations that loads have to run ahead, when a round lasts `cycles`, for their latency to pass meanwhile."""
+        """Iterations by which loads have to run ahead to hide their latency, when an iteration lasts `cycles`."""
         table = resources(self._target)
         latency = max(table.latency["l2"] + table.latency.get("tma", 0.0) if comes_in_boxes(each)
                       else table.latency["dram"] for each in self._staged)  # fmt: skip
@@ -361,7 +362,7 @@ class LoopOverlap:
 
 
 def _by_shifts(graph: LoopGraph, placed: Placement) -> Iterator[Slots]:
-    """The stages of a placement by where a round is said to begin."""
+    """The stages of a placement for each point at which an iteration of the rewritten loop may begin."""
     for shift in sorted({-start % placed.interval for start in placed.starts}):
         slots = slots_of(graph, placed, shift)
         if any(stage for stage, _ in slots):
@@ -369,8 +370,8 @@ def _by_shifts(graph: LoopGraph, placed: Placement) -> Iterator[Slots]:
 
 
 def _by_cuts(graph: LoopGraph) -> Iterator[Slots]:
-    """Two stages, the second of them a node and all that waits for it; places as written.  Placements begin everything
-    as early as it can, which takes more registers than this."""
+    """Two stages, the second of which has a node and all its dependents, in program order.  Placements start everything
+    as early as possible, which takes more registers."""
     following: dict[int, set[int]] = {}
     for wait in graph.waits:
         if wait.distance == 0:
@@ -388,8 +389,8 @@ def _by_cuts(graph: LoopGraph) -> Iterator[Slots]:
 def _with_products_first(
     graph: LoopGraph, slots: Slots
 ) -> Iterator[Slots]:
-    """The schedule with the places changed so that a round begins with some of its products, and what these need of the
-    same round: the tensor cores take products in the order in which they are issued."""
+    """The schedule reordered so that an iteration begins with some of its products, and what these need of the same
+    iteration: the tensor cores execute products in the order in which they are issued."""
     needs: list[list[int]] = [[] for _ in slots]
     for wait in graph.waits:
         if slots[wait.target][0] + wait.distance == slots[wait.source][0] and wait.source != wait.target:
@@ -412,7 +413,7 @@ def _with_products_first(
 
 
 def _is_copied(wait: Wait, slots: Sequence[tuple[int, int]]) -> bool:
-    """Whether a value is still used when the next round makes it anew."""
+    """Whether a value is still used when the next iteration defines it again."""
     (stage, place), (other_stage, other_place) = slots[wait.source], slots[wait.target]
     rounds = other_stage + wait.distance - stage
     return rounds > 1 or rounds == 1 and other_place > place
@@ -438,7 +439,7 @@ def _is_outside(value: Value, loop: scf.ForOp) -> bool:
 
 
 def _ring_of(loop: scf.ForOp, atom: CopyAtom) -> int:
-    """Bytes that the rings of a loop around take."""
+    """Bytes of the rings of an enclosing loop."""
     schedule: Any = loop.attributes[tileas.LOOP_SCHEDULE]
     loads = [load for load in loads_of(loop) if tileas.RUNS_AHEAD in load.attributes]
     staged = [found for load in loads if (found := staged_load(load, loop, atom)) is not None]

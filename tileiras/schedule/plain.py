@@ -1,11 +1,11 @@
-"""The plain schedule: which loads of a loop run ahead of it, through how many stages, and where their tiles wait.
+"""The plain schedule: which loads of a loop run ahead of it, through how many stages, and where their tiles are held.
 
-A loop without loads that can run ahead, or without the room for them, is serial: it does what is written in its order.
-Where a target has asynchronous copies, tiles wait in a ring of buffers in shared memory; elsewhere those of the next
-iteration wait in registers (prefetch).
+A loop without loads that can run ahead, or without room for them, is serial: it is executed as written.  Where a target
+has asynchronous copies, tiles wait in a ring of buffers in shared memory; elsewhere those of the next iteration are
+held in registers (prefetch).
 
-What is chosen stands in the IR: `nv_tileas.loop_schedule` on each loop, `nv_tileas.runs_ahead` on its loads that do,
-and `nv_tileas.no_room` on those that could and found no shared memory.
+The choice is recorded in the IR: `nv_tileas.loop_schedule` on each loop, `nv_tileas.runs_ahead` on its loads that do,
+and `nv_tileas.no_room` on those that could but found no shared memory.
 """
 
 from __future__ import annotations
@@ -41,20 +41,22 @@ DEFAULT_STAGES = 3
 MAX_STAGES = 8
 
 STAGES_IN_FLIGHT = 3
-"""Fewest with which dots can be under way at the end of an iteration: theirs, the next one's, one on its way."""
+"""The fewest stages with which dots can be in flight at the end of an iteration: theirs, the next iteration's, and one
+being filled."""
 
 WARPGROUPS = 4
-"""CTAs of one warpgroup of an SM with which what each of them computes between its dots is under the dots of others:
-each scheduler has a warp of every one.  Attention of 64 heads over 4,096 positions, causal, 64x64, d 64, takes 413 us
+"""The CTAs of one warpgroup on an SM with which each computes between its dots while the dots of others execute: each
+scheduler then has a warp of every one.  Attention of 64 heads over 4,096 positions, causal, 64x64, d 64, takes 413 us
 on H200 by our estimate with three CTAs of four stages, 337 with four of two, whose dots are waited for in their
 iteration, and 343 with five."""
 
 FEW_TRIPS = 2
-"""Of a loop around others: a load that runs ahead of it hides its latency once, and holds a stage all the time."""
+"""The trip count of a loop around pipelined loops with which its own loads do not run ahead: such a load would hide its
+latency once, and occupy a stage all the time."""
 
 
 class Outcome(NamedTuple):
-    """Of the loops with loads that could run ahead: how many got a pipeline, how many had no room for one."""
+    """For the loops with loads that could run ahead: how many got a pipeline, and how many had no room for one."""
 
     pipelined: int = 0
     refused: int = 0
@@ -82,11 +84,11 @@ def leave_serial(func: Any) -> None:
 def stages_leave_room(
     func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None, by_threads: bool = True
 ) -> None:
-    """Lowers the occupancy that a kernel asks for, in place, while it leaves no shared memory for two stages of each
-    load that could run ahead.  What is loaded where it is used has to wait in registers as well.
+    """Lowers the occupancy that a kernel asks for, in place, as long as it leaves no shared memory for two stages of
+    each load that could run ahead: a load executed where it is used would have to be held in registers as well.
 
-    Loops of dots into tensor memory are content with one stage, and those of other dots, where threads may copy for
-    themselves (`by_threads`), if two would leave an SM one CTA: while it starts or ends, nobody would load.
+    Loops of dots into tensor memory accept one stage, and so do loops of other dots, where threads may issue the copies
+    (`by_threads`), if two stages would leave an SM one CTA: while that CTA starts or ends, nothing would be loaded.
     """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     asked = func.kernel_spec.occupancy or 1
@@ -116,7 +118,7 @@ def _that_run_ahead(func: aa.FuncOp, atom: CopyAtom) -> Iterator[tuple[scf.ForOp
 
 
 def _bytes_beside(func: aa.FuncOp, loops: list[tuple[scf.ForOp, list[StagedLoad]]], by_threads: bool) -> int:
-    """Shared memory that the loop which takes most needs for the fewest stages that its loads can run ahead with;
+    """Shared memory that the loop which takes most needs for the fewest stages with which its loads can run ahead;
     `by_threads`: single ones where threads execute the dots as well."""
     wanted = 0
     for loop, found in loops:
@@ -127,7 +129,7 @@ def _bytes_beside(func: aa.FuncOp, loops: list[tuple[scf.ForOp, list[StagedLoad]
 
 
 def _gone(found: list[StagedLoad]) -> set[Operation]:
-    """What a loop no longer does when these loads run ahead."""
+    """The operations that a loop no longer executes when these loads run ahead."""
     return {leaf.convert for each in found for leaf in each.leaves} | {each.load for each in found}
 
 
@@ -145,7 +147,7 @@ def _without_boxes(staged: StagedLoad, loop: scf.ForOp, atom: CopyAtom) -> list[
 
 
 def _is_around_rings(loop: scf.ForOp, atom: CopyAtom) -> bool:
-    """Whether loads of a loop in this one may run ahead."""
+    """Whether loads of a nested loop may run ahead."""
     inner = [op for op in loop.walk() if op is not loop and isinstance(op, scf.ForOp)]
     return any(staged_load(load, each, atom) is not None for each in inner for load in loads_of(each))
 
@@ -156,7 +158,7 @@ def _wanted_stages(found: Sequence[StagedLoad | StreamedLoad]) -> int:
 
 
 class _Scheduler:
-    """Goes through the loops of a function, outer loops first: their rings take shared memory from inner ones."""
+    """Visits the loops of a function, outer loops first: their rings take shared memory from inner ones."""
 
     def __init__(
         self, func: aa.FuncOp, target: Target, stages: int | None, engine: DiagnosticEngine | None,
@@ -189,7 +191,7 @@ class _Scheduler:
             self._engine.remark(loop.location, message)
 
     def _prefetch(self, loop: scf.ForOp) -> bool | None:
-        """Whether loads of a loop run ahead in registers, one iteration, as they can on every target; None when none
+        """Whether loads of a loop run ahead in registers, by one iteration, as they can on every target; None when none
         does."""
         may = can_look_ahead(loop) and self._stages != 1 and trip_count(loop) != 1
         loads = prefetched_loads(loop, self._func) if may else []
@@ -208,8 +210,8 @@ class _Scheduler:
             load.attributes[tileas.RUNS_AHEAD] = UnitAttr()
 
     def _stage(self, loop: scf.ForOp, atom: CopyAtom) -> bool | None:
-        """Whether loads of a loop run ahead of dots through shared memory; None when none could, or it is not worth
-        it."""
+        """Whether loads of a loop run ahead of dots through shared memory; None when none could, or there is no
+        gain."""
         if not self._has_dots and self._streams(loop, atom):
             return None
         loads = loads_of(loop)
@@ -234,7 +236,8 @@ class _Scheduler:
         return self._fit(loop, found, wanted, atom)
 
     def _streams(self, loop: scf.ForOp, atom: CopyAtom) -> bool:
-        """Gives a loop the schedule in which each thread copies its own elements ahead, where that pays."""
+        """Gives a loop the schedule in which each thread copies its own elements ahead, where the static model predicts
+        a gain."""
         stream = stream_of(loop, atom) if self._stages != 1 else None
         if stream is None:
             return False
@@ -251,8 +254,8 @@ class _Scheduler:
         return True
 
     def _choose_boxes(self, loop: scf.ForOp, found: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
-        """Leaves the mark of loads that a tensor map can serve where their stages can be filled by boxes; the loads as
-        they can be staged then."""
+        """Keeps the mark of loads that a tensor map can serve where their stages can be filled with boxes; returns the
+        loads as they can be staged then."""
         chosen = []
         for staged in found:
             if not comes_in_boxes(staged):
@@ -269,8 +272,8 @@ class _Scheduler:
         return chosen
 
     def _goes_through_one_stage(self, loop: scf.ForOp, found: list[StagedLoad], budget: int) -> bool:
-        """Gives a loop the schedule of single stages where it can have it, and no ring fits; beside other CTAs of its
-        SM, none in which dots may be under way between iterations."""
+        """Gives a loop the schedule of single stages where it can have it, and no ring fits, or, beside other CTAs of
+        its SM, no ring that allows dots in flight between iterations."""
         bytes = sum(each.stage_bytes for each in found)
         left = budget - scratch_beside(loop, _gone(found))
         if self._stages or left < bytes:
@@ -350,12 +353,13 @@ class _Scheduler:
         return True
 
     def _may_have_more(self, staged: list[StagedLoad]) -> bool:
-        """Whether nobody has said how many stages there are, or how long a load takes."""
+        """Whether neither the number of stages nor the latency of a load is given."""
         return not self._stages and not any(aa.LATENCY in each.load.attributes for each in staged)
 
     def _stages_beside_as_many_ctas(self, number: int, most: int, staged: list[StagedLoad], beside: int) -> int:
-        """As many stages, from a number on, as leave an SM its CTAs by shared memory.  Rows that threads gather lie
-        anywhere: they come from DRAM, whose latency is that of several steps of dots that nobody waits for."""
+        """As many stages, from a number on, as shared memory allows with the same number of CTAs on an SM. Rows that
+        threads gather lie anywhere: they come from DRAM, whose latency is that of several steps of dots that nothing
+        waits for."""
         stage = sum(each.stage_bytes for each in staged)
 
         def ctas(stages: int) -> int:
@@ -366,8 +370,8 @@ class _Scheduler:
         return number
 
     def _stages_beside_warpgroups(self, loop: scf.ForOp, number: int, staged: list[StagedLoad], beside: int) -> int:
-        """Fewer stages than a number, where an SM then holds a warpgroup of its own CTA for each of `WARPGROUPS`, and a
-        loop computes between dots of which one waits for the other; the number otherwise."""
+        """Fewer stages than a number, where an SM then holds `WARPGROUPS` CTAs of one warpgroup and the loop computes
+        between dots of which one waits for the other; the number itself otherwise."""
         dots = sum(is_of_warpgroups(op) for op in loop.body.block.operations)
         threads = threads_of(self._func)
         if dots < 2 or self._func.kernel_spec.num_warps != WARPGROUP or self._func.kernel_spec.occupancy:
@@ -381,10 +385,10 @@ class _Scheduler:
         return max(fitting) if fitting and ctas(number) < WARPGROUPS else number
 
     def _holds_operands(self, loop: scf.ForOp, staged: list[StagedLoad]) -> bool:
-        """Whether a thread has registers for the operands of dots that are under way while the first dot of the next
-        iteration is.
+        """Whether a thread has registers for the operands of dots in flight while the first dot of the next iteration
+        is executed.
 
-        ptxas 13.5 serializes all dots of a loop, their steps along K included, where it has not (its message C7511).
+        Where it has not, ptxas 13.5 serializes all dots of a loop, their steps along K included (its message C7511).
         """
         dots = [dot for dot in carried_in_flight(loop).values() if is_of_warpgroups(dot)]
         operands = sum(words(dot.a) for dot in dots)

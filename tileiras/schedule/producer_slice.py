@@ -1,7 +1,7 @@
 """What an agent that loads tiles needs of a kernel: the addresses of its loads, and the loops and branches around them.
 
-It computes these itself.  What reads memory may be done by two agents unless it is ordered behind something that
-another one writes; what writes memory, prints or waits is left to the agent that computes.
+The agent computes these itself.  An operation that reads memory may be executed by two agents unless it is ordered
+after a write of another agent; operations that write memory, print or wait are left to the agent that computes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ READS = (tileas.TiledLoadOp, tileas.LoadOp)
 
 
 class NotSeparable(Exception):
-    """Why an operation keeps the loads of a kernel from being left to another agent."""
+    """Why an operation prevents the loads of a kernel from being left to another agent."""
 
     def __init__(self, op: Operation, reason: str) -> None:
         super().__init__(reason)
@@ -32,13 +32,12 @@ class NotSeparable(Exception):
 
 
 class AgentSlice:
-    """The part of `program`, a function or the agent of one, on which an agent depends that does a few of its
-    operations.
+    """The backward slice of an agent that executes some operations of `program`, a function or the agent of one.
 
     `outside`: operations that stand before the agents, for all of them; `operations`: those that the agent repeats;
-    `around`: the loops and branches in which its own operations are, which it runs through, and `handed_on` the
-    numbers of their results that it needs, of loops without a counter of the values that their condition passes on;
-    `begun_with`: the numbers of the values that a round of these begins with.
+    `around`: the loops and branches around its own operations, which it repeats as well, and `handed_on` the numbers of
+    their results that it needs, for loops without an induction variable of the values that their condition passes on;
+    `begun_with`: the numbers of the values that an iteration of these begins with.
 
     Methods raise NotSeparable where something cannot be repeated, or has to wait for another agent.
     """
@@ -56,13 +55,13 @@ class AgentSlice:
         self._pending: list[Value] = []
 
     def take(self, op: Operation, needed: Iterable[Value]) -> None:
-        """Has the agent do an operation, with the values that this takes."""
+        """Adds an operation to the agent, with the values that it uses."""
         self._own.add(op)
         self._pending += needed
         self._enter(op)
 
     def close(self) -> None:
-        """Follows all that is needed to where it comes from."""
+        """Adds the transitive operands of everything in the slice."""
         while self._pending:
             value = self._pending.pop()
             if value not in self._seen:
@@ -70,7 +69,7 @@ class AgentSlice:
                 self._need(value)
 
     def _enter(self, taken: Operation) -> None:
-        """The loops and branches around an operation."""
+        """Adds the loops and branches around an operation."""
         op = taken.parent_op
         while op is not None and op is not self._program:
             if isinstance(op, scf.ForOp):
@@ -79,7 +78,7 @@ class AgentSlice:
                 self._pending.append(op.condition)
             else:
                 assert isinstance(op, scf.WhileOp), op.name
-                # Each agent finds out by itself whether there is a further round.
+                # Each agent evaluates the loop condition itself.
                 self._pending.append(op.before.block.last.condition)  # type: ignore[union-attr]
             self.around.add(op)
             self.handed_on.setdefault(op, set())
@@ -105,7 +104,7 @@ class AgentSlice:
             self._repeat(op)
 
     def _repeat(self, op: Operation) -> None:
-        """An operation whose result is needed, with all that is in its regions."""
+        """Adds an operation whose result is needed, with everything in its regions."""
         if op in self.operations:
             return
         self.operations.add(op)
@@ -121,10 +120,10 @@ class AgentSlice:
             ]
 
     what = "trip counts"
-    """Of what the agent does, which depends on what it repeats."""
+    """The agent's own values that depend on the repeated operations, as messages name them."""
 
     def _check_order(self, load: Any) -> None:
-        """That a load has to wait for nothing that another agent does."""
+        """Raises NotSeparable where a load has to wait for an operation of another agent."""
         if load.mem_semantic.value != "weak":
             raise NotSeparable(load, "it is ordered after other accesses")
         seen: set[Value] = set()
@@ -159,7 +158,7 @@ class AgentSlice:
 
 
 class ProducerSlice(AgentSlice):
-    """The part of a function on which `loads` depend, the data of these loads apart.
+    """The backward slice of `loads` in a function, without the data of these loads.
 
     Raises NotSeparable where something cannot be repeated, or a load has to wait for another agent.
     """
@@ -181,13 +180,13 @@ def _address(load: Any) -> list[Value]:
 
 
 def is_inside(value: Value, op: Operation) -> bool:
-    """Whether a value is made in an operation."""
+    """Whether a value is defined in an operation."""
     block = value.parent_block
     return block is not None and block.parent_op is not None and op.is_ancestor_of(block.parent_op)
 
 
 def _outside(entry: Block) -> set[Operation]:
-    """The operations of a function's own block that compute what is no tile of arguments and constants."""
+    """The operations of a function's own block that compute values other than tiles from arguments and constants."""
     found: set[Operation] = set()
     for op in entry.operations:
         if op.regions or not op.results or not op.has_trait(Pure):

@@ -1,4 +1,4 @@
-"""What the schedule of a loop is, and why its loads do not run ahead."""
+"""Remarks about the schedules of loops, and about loads that do not run ahead."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class ScheduleRemarks:
     def staged(
         self, loop: scf.ForOp, loads: Sequence[Any], attempt: Callable[[Any, list[str]], StagedLoad | None]
     ) -> list[StagedLoad]:
-        """What `attempt(load, why)` finds for the loads of a loop; says why of those for which it finds nothing."""
+        """The result of `attempt(load, why)` for the loads of a loop; emits the reason for those for which it finds
+        nothing."""
         found = []
         for load in loads:
             why: list[str] = []
@@ -57,7 +58,7 @@ class ScheduleRemarks:
         self._emit("missed", "RemarkLoopSchedule", loop.location, reason=reason)
 
     def no_boxes(self, load: Operation, reason: str) -> None:
-        """A load that a tensor map could serve, and that does not run ahead by one."""
+        """A load that a tensor map could serve, and that does not run ahead in boxes."""
         self._emit("missed", "RemarkMemoryTensorMap", load.location, reason=reason)
 
     def prefetched(self, loop: scf.ForOp, loads: Sequence[Any], reason: str) -> None:
@@ -108,7 +109,7 @@ class ScheduleRemarks:
 
 
 def _copies(load: tileas.Load, stages: int, atom: CopyAtom) -> dict[str, Any]:
-    """What a remark says of copies by threads."""
+    """The wording of a remark for copies by threads."""
     type, vector = load.data.type, load.atom.vector_size
     width = vector * type.element_type.width // 8
     return {

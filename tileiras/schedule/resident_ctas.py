@@ -1,5 +1,4 @@
-"""How many CTAs an SM may hold with the plain schedule of a kernel, and with warps that load beside those that compute.
-"""
+"""How many CTAs an SM may hold with the plain schedule of a kernel, and with additional warps that load."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def resident_ctas(func: aa.FuncOp, plan: AgentPlan, target: Target, in_boxes: bool) -> tuple[int, int]:
-    """CTAs that an SM may hold with the plain schedule, and that it is expected to hold with another agent; one at
-    least.  A thread gets no more registers than leave an SM the CTAs that it has to hold."""
+    """The CTAs that an SM may hold with the plain schedule, and the CTAs that it is expected to hold with another
+    agent; at least one.  A thread gets no more registers than allow the SM the CTAs that it has to hold."""
     threads, registers, least = threads_of(func), expected_registers(func), least_ctas_of(func)
-    # Rings are gone behind their loops, pipes are there as long as the kernel runs.
+    # Rings are freed after their loops, pipes live as long as the kernel.
     rings, budget = plan.beside, shared_budget(func, target)
     for loop, pipes in plan.loops:
         staged = [each for pipe in pipes for each in pipe.loads]

@@ -1,8 +1,7 @@
-"""What an SM of a target has for the operations of a loop: a table a target, made of `targets.rates`.
+"""The units of an SM of a target that execute the operations of a loop: one table per target, from `targets.rates`.
 
-Amounts are of one SM and one cycle.  A target is a family of chips of which products differ; the product that stands
-for it is that of the chip whose number is the nearest at or below the target's, of the same major number where there is
-one.
+Amounts are per SM and cycle.  A target is a family of chips whose products differ; the product that represents it is
+that of the chip whose number is the nearest at or below the target's, with the same major number where there is one.
 """
 
 from __future__ import annotations
@@ -16,26 +15,26 @@ from tileiras.targets import Target, rates
 
 
 class Unit(Enum):
-    """What operations compete for.  Values are the names that diagnostics and reports have for them."""
+    """The units that operations compete for.  Values are their names in diagnostics and reports."""
 
     ISSUE = "issue"
     """Warp instructions."""
     TENSOR = "tensor"
-    """FLOP, at a rate by element type and path."""
+    """FLOP, at a rate by element type and instruction."""
     FMA = "FMA"
-    """Results of f32 additions, multiplications and both; those of f16 as well."""
+    """Results of f32 additions, multiplications and fused multiply-adds; those of f16 as well."""
     ALU = "ALU"
-    """Results of integer, logic, comparison, selection."""
+    """Results of integer, logic, comparison and selection instructions."""
     MUFU = "MUFU"
     """Results of reciprocals, square roots, exponentials, logarithms, sines."""
     CONVERSION = "conversion"
     FP64 = "FP64"
     SHARED = "shared memory"
-    """Bytes through the port of shared memory, without conflicts."""
+    """Bytes through the shared memory port, without conflicts."""
     L2 = "L2"
-    """Bytes between the SM and L2, at the SM's share when all work."""
+    """Bytes between the SM and L2, at the SM's share when all SMs work."""
     DRAM = "DRAM"
-    """Bytes, as if no SM found in L2 what another had asked for."""
+    """Bytes, as if no SM found in L2 what another had requested."""
 
 
 _LANES = {
@@ -45,27 +44,27 @@ _LANES = {
 STANDS_FOR = {
     75: "T4", 80: "A100", 86: "A10", 89: "L4", 90: "H200", 100: "B200", 103: "B300", 120: "RTX PRO 6000",
 }  # fmt: skip
-"""Number of a chip -> the product whose clock and memories a target of it is judged by."""
+"""Number of a chip -> the product whose clock and memories represent its target."""
 
 
 class Resources(NamedTuple):
-    """What one SM does in a cycle, and how many cycles things take."""
+    """The throughput of one SM per cycle, and latencies in cycles."""
 
     gpu: str
-    """The product that stands for the target."""
+    """The product that represents the target."""
     rate: Mapping[Unit, float]
-    """Amounts of a cycle, in what the unit counts; `TENSOR` is absent."""
+    """Amounts per cycle, in the unit's own measure; `TENSOR` is absent."""
     tensor: Mapping[str, float]
-    """FLOP a cycle by operands (`f16`, `tf32`, `f8`, `i8`, `f4`, `f64`) through the widest path."""
+    """FLOP per cycle by operand type (`f16`, `tf32`, `f8`, `i8`, `f4`, `f64`) with the widest instruction."""
     mma_sync: Mapping[str, float]
-    """The same by mma.sync."""
+    """The same with mma.sync."""
     exponential: float
-    """What an exponential takes of the MUFU, of what others take."""
+    """The time of an exponential on the MUFU, as a fraction of that of the other functions."""
     latency: Mapping[str, float]
     """Cycles, by the keys of `rates.Gpu.latency`."""
 
     def cycles(self, unit: Unit, amount: float) -> float:
-        """How long the unit takes for an amount of what it counts; not for `TENSOR`, whose rate depends on the type."""
+        """Cycles that the unit takes for an amount; not for `TENSOR`, whose rate depends on the type."""
         return amount / self.rate[unit]
 
     def has_tensor(self, operands: str, wide: bool) -> bool:
@@ -73,20 +72,20 @@ class Resources(NamedTuple):
         return operands in (self.tensor if wide else self.mma_sync) or operands in self.tensor
 
     def tensor_cycles(self, flops: float, operands: str, wide: bool) -> float:
-        """How long tensor cores take.  Raises KeyError for operands that they do not have."""
+        """Cycles that tensor cores take.  Raises KeyError for operand types that they do not support."""
         table = self.tensor if wide else self.mma_sync
         return flops / (table.get(operands) or self.tensor[operands])
 
 
 def product_of(target: Target) -> str:
-    """The product that stands for a target."""
+    """The product that represents a target."""
     own = [number for number in STANDS_FOR if number <= target.number]
     family = [number for number in own if number // 10 == target.number // 10]
     return STANDS_FOR[max(family or own)]
 
 
 def resources(target: Target) -> Resources:
-    """The table of a target: the same for all that have its chip."""
+    """The table of a target: the same for all targets with the same chip."""
     return _of_product(product_of(target))
 
 

@@ -1,11 +1,11 @@
-"""How long a round of a scheduled loop takes when warps execute its operations in their order.
+"""How long an iteration of a scheduled loop takes when warps execute its operations in their order (a *round*).
 
 A placement says when operations could begin; this model says when they do.  Groups of four warps, one for each
-scheduler of an SM, issue one operation after the other: a group waits for what an operation uses, and for the units
-that compute it.  Products go to the tensor cores, which take them in the order in which they come, while the group goes
-on; what uses a result waits for it.  At the end of a round asynchronous products are waited for, but those that
-another one only adds to, and all groups for each other, as for the tiles of the next round: within one, a group may
-compute under the products of another.  Rounds are walked through until they are alike.
+scheduler of an SM, issue one operation after the other: a group waits for the operands of an operation, and for the
+units that execute it.  Products go to the tensor cores, which execute them in the order of issue while the group
+continues; the users of a result wait for it.  At the end of a round asynchronous products are waited for, except those
+to which another one only adds, and all groups wait for each other, as for the tiles of the next round: within one, a
+group may compute under the products of another.  Rounds are simulated until they repeat.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .dependence_graph import LoopGraph
 from .resource_table import Unit
 
 GROUP = 4
-"""Warps that have a scheduler each."""
+"""Warps that have one scheduler each."""
 
 _ROUNDS = 6
-"""Rounds that are walked through; the later half is measured."""
+"""Rounds that are simulated; the later half is measured."""
 
 _MOST_GROUPS = 4
-"""Of which more tell nothing new."""
+"""The most groups that are simulated; more give no new information."""
 
 
 class Span(NamedTuple):
-    """When a group executes an operation, by its number, in a round: cycles from the first round's begin on.  Products
-    are the tensor cores', which a group does not wait for."""
+    """When a group executes an operation, given by its number, in a round: cycles from the beginning of the first
+    round.  Products occupy the tensor cores, and the group does not wait for them."""
 
     round: int
     group: int
@@ -43,7 +43,7 @@ class Span(NamedTuple):
 
 
 def round_spans(graph: LoopGraph, slots: Sequence[tuple[int, int]], warps: int = GROUP) -> list[Span]:
-    """When the operations of a loop are executed in rounds that are alike, the last two that are walked through."""
+    """The spans of a loop's operations in the last two of the simulated rounds, which are alike."""
     walk = _Walk(graph, slots, min(_MOST_GROUPS, max(1, warps // GROUP)))
     walk.spans = spans = []
     first = _ROUNDS - 2
@@ -56,7 +56,7 @@ def round_spans(graph: LoopGraph, slots: Sequence[tuple[int, int]], warps: int =
 
 
 def round_cycles(graph: LoopGraph, slots: Sequence[tuple[int, int]], warps: int = GROUP) -> float:
-    """Cycles of a round of a loop whose operations have these slots (stage, place), by their numbers, of a CTA of
+    """Cycles of a round of a loop whose operations have these slots (stage, order), by their numbers, in a CTA of
     `warps` warps."""
     groups = min(_MOST_GROUPS, max(1, warps // GROUP))
     ends = _Walk(graph, slots, groups).ends()
@@ -118,11 +118,12 @@ class _Walk:
         return found
 
     def _next(self, clocks: Sequence[float], at: Sequence[int]) -> int | None:
-        """The group that is the furthest behind, of those that have not ended their round."""
+        """The group that is furthest behind, of those that have not ended their round."""
         waiting = [group for group in range(self._groups) if at[group] < len(self._order)]
         return min(waiting, key=lambda group: (clocks[group], group), default=None)
 
 
 def _is_waited_for(op: Operation) -> bool:
-    """Whether a dot is asynchronous and complete at the end of its round: something but the next product uses it."""
+    """Whether a dot is asynchronous and complete at the end of its round: something other than the next product uses
+    it."""
     return is_asynchronous(op) and not is_only_added_to(op)

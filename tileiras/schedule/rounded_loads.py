@@ -1,11 +1,11 @@
-"""Loads of f32 whose boxes round their elements to tf32 on the way, so that dots read them where they land.
+"""Loads of f32 whose boxes round their elements to tf32 in flight, so that dots read them in place.
 
     %a = tiled_load %v[..] -> tensor<f32>
     %t = fp_to_fp %a -> tensor<tf32>            ->      %t = tiled_load %v[..] -> tensor<tf32>
 
-A tensor map of CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 rounds to nearest, ties to even, and leaves infinities and NaN: so a
-GPU of sm_120 did (triton-lang/triton#11751), and the reference compiler has maps convert where the program rounds so,
-and threads where it asks for another rounding.  Where a load does not come in boxes after all, threads round.
+A tensor map of CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 rounds to nearest, ties to even, and keeps infinities and NaN: observed
+on a GPU of sm_120 (triton-lang/triton#11751); the reference compiler has maps convert where the program rounds in this
+way, and threads where it asks for another rounding.  Where a load is not made in boxes after all, threads round.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .staging import addresses_follow, tokens_from_outside
 
 
 def round_in_boxes(func: aa.FuncOp, by_host: bool) -> None:
-    """Has loads of a function of nv_tileas round to tf32, in place, where boxes will bring them ahead of their loop and
-    nothing but such conversions uses them; `by_host`: the host makes the tensor maps, not the kernel."""
+    """Makes loads of a function of nv_tileas round to tf32, in place, where boxes will bring them ahead of their loop
+    and only such conversions use them; `by_host`: the host encodes the tensor maps, not the kernel."""
     loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
     candidates = [(load, loop) for loop in loops for load in loads_of(loop) if _is_rounded_for_dots(load)]
     facts = DivisibilityAnalysis(func) if candidates else None
@@ -37,7 +37,7 @@ def round_in_boxes(func: aa.FuncOp, by_host: bool) -> None:
 
 
 def round_by_threads(load: Any) -> Any:
-    """Has threads round what a load brings, in place; the load of f32."""
+    """Makes threads round the elements of a load, in place; returns the load of f32."""
     type = load.data.type
     made = _again(load, TensorType(type.shape, f32, type.encoding))
     builder = Builder.before(load)
@@ -49,8 +49,8 @@ def round_by_threads(load: Any) -> Any:
 
 
 def _comes_in_boxes(load: Any, loop: scf.ForOp) -> bool:
-    """Whether boxes can bring a load that a tensor map serves ahead of its loop, as far as that is known before there
-    are layouts."""
+    """Whether a load that a tensor map serves can be made in boxes ahead of its loop, as far as that is known before
+    layouts are assigned."""
     made = load.view.defining_op
     if made is None or loop.is_ancestor_of(made) or not can_look_ahead(loop) or trip_count(loop) in (0, 1):
         return False
@@ -64,7 +64,8 @@ def _is_rounded_for_dots(load: Any) -> bool:
 
 
 def _is_only_rounded(value: Value) -> bool:
-    """Whether a tile of f32 is used, perhaps under another shape, as operands of dots that are rounded to tf32."""
+    """Whether all uses of a tile of f32, possibly through view-like operations, are operands of dots that are rounded
+    to tf32."""
     return value.has_uses and all(
         _is_only_rounded(user.results[0]) if isinstance(user, tileas.VIEW_LIKE)
         else _rounds(user) and _feeds_dots(user.results[0])
@@ -79,7 +80,7 @@ def _rounds(op: Operation) -> bool:
 
 
 def _feeds_dots(value: Value) -> bool:
-    """Whether dots alone use a tile, perhaps under another shape."""
+    """Whether only dots use a tile, possibly through view-like operations."""
     return value.has_uses and all(
         _feeds_dots(user.results[0]) if isinstance(user, tileas.VIEW_LIKE) else isinstance(user, tileas.DOTS)
         for user in value.users
@@ -92,7 +93,7 @@ def _rounding(load: Any) -> Any:
 
 
 def _again(load: Any, type: TensorType) -> Any:
-    """A load beside another one, of a tile of another type, which has its token's uses."""
+    """A load next to another one, of a tile of another type, which takes over the uses of its token."""
     builder = Builder.before(load)
     builder.location = load.location
     types = (type, load.result_token.type)
@@ -102,7 +103,7 @@ def _again(load: Any, type: TensorType) -> Any:
 
 
 def _retype(value: Value, rounded: Value) -> None:
-    """Gives the uses of a tile of f32 one that is rounded, and drops the roundings."""
+    """Replaces the uses of a tile of f32 by a rounded one, and removes the roundings."""
     for user in list(value.users):
         if isinstance(user, tileas.VIEW_LIKE):
             type = user.results[0].type

@@ -1,10 +1,11 @@
-"""What is decided about the operations of a loop: for each the stage and the place in a round, as attributes in the IR.
+"""The schedule of a loop's operations in the IR: for each, a stage and an order, as attributes.
 
-    nv_tile.aws.stage : i32      an iteration's operations of stage s run beside the first ones of the iteration s later
-    nv_tile.aws.order : i32      in which order a round of the loop has its operations
+    nv_tile.aws.stage : i32      operations of stage s execute together with the first ones of the iteration s later
+    nv_tile.aws.order : i32      the order of the operations within an iteration of the rewritten loop
 
-`publish` writes a placement into the IR, `analysis_of` reads what stands there, ours or written by hand, and refuses
-what cannot be: each operation of the loop has both, no two have one place, and nothing comes before what it waits for.
+`publish` writes a placement into the IR, `analysis_of` reads the attributes, generated or written by hand, and rejects
+impossible schedules: each operation of the loop has both attributes, no two have the same order, and no operation
+precedes what it depends on.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from .dependence_graph import LoopGraph, Wait, loop_waits
 from .modulo_placement import Placement
 
 MOST_STAGES = 8
-"""Iterations that overlap at most: each has its share of the code before and behind the loop."""
+"""The most iterations that overlap: each has its share of the code in the prologue and the epilogue."""
 
 
 class ScheduleAnalysis(NamedTuple):
-    """The schedule of a loop's operations, in program order: `slots` are stage and place of each, `waits` what they
-    wait for."""
+    """The schedule of a loop's operations, in program order: `slots`, stage and order of each; `waits`, their
+    dependences."""
 
     loop: scf.ForOp
     operations: tuple[Operation, ...]
@@ -43,8 +44,8 @@ class ScheduleAnalysis(NamedTuple):
 
 
 def slots_of(graph: LoopGraph, placed: Placement, shift: int = 0) -> tuple[tuple[int, int], ...]:
-    """Stage and place of each operation of a graph whose nodes are placed; `shift`: by how much rounds begin earlier
-    than iterations."""
+    """Stage and order of each operation of a graph whose nodes are placed; `shift`: by how much iterations of the
+    rewritten loop begin earlier than source iterations."""
     nodes = {node: number for number, node in enumerate(sorted(set(graph.node_of)))}
     starts = [placed.starts[nodes[node]] + shift for node in graph.node_of]
     first = min((start // placed.interval for start in starts), default=0)
@@ -64,27 +65,27 @@ def publish(graph: LoopGraph, slots: tuple[tuple[int, int], ...]) -> None:
 
 
 def is_published(loop: scf.ForOp) -> bool:
-    """Whether an operation of a loop says when it runs."""
+    """Whether an operation of a loop has schedule attributes."""
     return any(name in op.attributes for op in loop.body.block.operations for name in tileas.AWS_SLOT)
 
 
 def slot_attributes(op: Operation | None) -> dict[str, Attribute]:
-    """The attributes that say when an operation of a loop runs, if it has them."""
+    """The schedule attributes of an operation of a loop, if it has them."""
     return {} if op is None else {name: op.attributes[name] for name in tileas.AWS_SLOT if name in op.attributes}
 
 
 def withdraw(loop: scf.ForOp) -> None:
-    """Takes the attributes away."""
+    """Removes the attributes."""
     for op in loop.body.block.operations:
         for name in tileas.AWS_SLOT:
             op.attributes.pop(name, None)
 
 
 def analysis_of(loop: scf.ForOp) -> ScheduleAnalysis:
-    """The schedule that the operations of a loop have.
+    """The schedule that the attributes of a loop's operations give.
 
-    Raises CompileError (located, code 3) where one has none, where two have one place, and where one comes before what
-    it waits for or hands a tile in shared memory to another stage.
+    Raises CompileError (located, code 3) where an operation has none, where two have the same order, and where one
+    precedes what it depends on or passes a tile in shared memory to another stage.
     """
     operations = tuple(loop.body.block.operations)[:-1]
     slots = tuple(_slot(op) for op in operations)
@@ -111,8 +112,8 @@ def analysis_of(loop: scf.ForOp) -> ScheduleAnalysis:
 
 
 def broken_wait(waits: Iterable[Wait], slots: Sequence[tuple[int, int]]) -> Wait | None:
-    """A wait that a schedule does not keep: something begins in a round of the loop before that in which what it waits
-    for does, or in the same one before it.  `slots`: of each operation, by its number."""
+    """A dependence that a schedule violates: the target is in an earlier iteration of the rewritten loop than the
+    source, or precedes it in the same one.  `slots`: of each operation, by its number."""
     for wait in waits:
         (stage, place), (other_stage, other_place) = slots[wait.source], slots[wait.target]
         rounds = other_stage + wait.distance - stage

@@ -1,9 +1,9 @@
 """The schedules of loops as events for a timeline viewer: a track for each stage of a loop whose loads run ahead, and
-one for the loads that another agent makes.
+one for the loads of another agent.
 
-An event is an operation of the first group of warps, from its begin to its end in cycles by the static model of a round
-(`round_model.py`); of two rounds the second one shows which iterations overlap.  Of a loop whose cycles are not known,
-operations that have a place stand there and last until the next one's.
+An event is an operation of the first group of warps, from its start to its end in cycles by the static model of an
+iteration (`round_model.py`); two iterations are shown, so that the second one shows which source iterations overlap.
+In a loop whose cycles are not known, operations that have an order start at it and last until the next one's.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ _RUN_AHEAD = (tileas.PLAIN, tileas.UNSPECIALIZE, tileas.WARP_SPECIALIZE)
 """Schedules of loops whose loads run ahead through rings."""
 
 Slots = tuple[tuple[int, int], ...]
-"""Stage and place of each operation of a loop."""
+"""Stage and order of each operation of a loop."""
 
 
 def placement_events(module: Operation) -> list[dict[str, Any]]:
-    """Events of Chrome's trace format for the loops of a module that have a schedule, a microsecond for a cycle."""
+    """Events of Chrome's trace format for the loops of a module that have a schedule, with one microsecond per
+    cycle."""
     found: list[dict[str, Any]] = []
     funcs = [op for op in module.walk() if isinstance(op, aa.FuncOp)]
     loops = [(func, op) for func in funcs for op in func.walk() if isinstance(op, scf.ForOp)]
@@ -82,7 +83,8 @@ def _that_run_ahead(loop: scf.ForOp) -> list[Any]:
 
 
 def _spans(func: aa.FuncOp, loop: scf.ForOp, slots: Slots) -> list[Span] | None:
-    """What the first group of warps does in two rounds; None where the time of an operation is not known."""
+    """The operations of the first group of warps in two iterations; None where the time of an operation is not
+    known."""
     if any(isinstance(op, (scf.ForOp, scf.WhileOp)) for op in loop.walk() if op is not loop):
         return None
     gpu = target(func.target_spec.value)

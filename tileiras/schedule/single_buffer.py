@@ -3,23 +3,24 @@
     D1 reads K, its result is used, D2 reads V:
 
       dot D1 of K(i)
-      wait for D1, and with it for D2 of the iteration before
+      wait for D1, and with it for D2 of the previous iteration
       start the copies of K(i + 1) and of V(i)
-      ... what uses the result of D1 ...
+      ... users of the result of D1 ...
       wait for the copies
       dot D2 of V(i)
 
-Attention is such a loop: the wait for scores, which its threads need anyway, says that all dots before are complete,
-and what the threads compute of them hides the copies.  A ring takes two stages of each tile for the same, or three
-where a dot is to be under way between iterations.
+Attention is such a loop: the wait for the scores, which its threads need anyway, shows that all previous dots are
+complete, and the threads' computation on the scores hides the copies.  A ring would take two stages of each tile for
+this, or three where a dot is to be in flight between iterations.
 
-Dots that threads execute themselves are complete where the next operation begins, and a barrier says so of all warps:
+Dots that threads execute themselves are complete where the next operation begins; for all warps a barrier establishes
+this:
 
       wait for K(i)
       start the copy of V(i)
       dot D1 of K(i)
       start the copy of K(i + 1)
-      ... what uses the result of D1 ...
+      ... users of the result of D1 ...
       wait for V(i)
       dot D2 of V(i)
 """
@@ -41,10 +42,10 @@ from .staging import StagedLoad
 class Turns(NamedTuple):
     """When the single stages of a loop's loads are filled again.
 
-    `refill`: the operation of the loop's body before which the copies start; `ahead`: the loads that then begin for the
-    next iteration, which the dots `scoring` read; `own`: those for this one, which the dots `adding` read, before the
-    first of which the copies are waited for.  `by_threads`: threads execute the dots, and the copies for this iteration
-    start as soon as those of the one before have landed.
+    `refill`: the operation of the loop's body before which the copies start; `ahead`: the loads whose copies then start
+    for the next iteration, which the dots `scoring` read; `own`: those for this iteration, which the dots `adding`
+    read, before the first of which the copies are waited for.  `by_threads`: threads execute the dots, and the copies
+    for this iteration start as soon as those of the previous one have arrived.
     """
 
     refill: Operation
@@ -56,8 +57,8 @@ class Turns(NamedTuple):
 
 
 def turns_of(loop: scf.ForOp, staged: Sequence[StagedLoad]) -> Turns | None:
-    """How a loop goes through one stage of each load; None where not all of them are read by dots into tensor memory in
-    its body alone, some before the first use of a dot's result and some behind it."""
+    """How a loop uses one stage of each load; None unless all loads are read by dots into tensor memory in the loop's
+    own body, some before the first use of a dot's result and some after it."""
     block = loop.body.block
     places = {op: number for number, op in enumerate(block.operations)}
     refill = min((op for dot in places if (op := _first_use(dot, places)) is not None), key=places.__getitem__,
@@ -84,8 +85,8 @@ def turns_of(loop: scf.ForOp, staged: Sequence[StagedLoad]) -> Turns | None:
 
 
 def turns_of_threads(loop: scf.ForOp, staged: Sequence[StagedLoad]) -> Turns | None:
-    """How a loop goes through one stage of each load whose dots threads execute; None where not all loads are read by
-    such dots in its body alone, or all of them by the same: nothing would hide their copies."""
+    """How a loop uses one stage of each load whose dots threads execute; None unless all loads are read by such dots in
+    the loop's own body, and not all by the same dots, as nothing would hide their copies then."""
     block = loop.body.block
     places = {op: number for number, op in enumerate(block.operations)}
     readers: list[tuple[StagedLoad, list[Operation]]] = []
@@ -111,7 +112,7 @@ def turns_of_threads(loop: scf.ForOp, staged: Sequence[StagedLoad]) -> Turns | N
 
 
 def _executed_readers(staged: StagedLoad) -> list[Operation] | None:
-    """The dots that threads execute which read the tile of a load; None where something else does."""
+    """The dots executed by threads that read the tile of a load; None where something else reads it."""
     converts = [leaf.convert for leaf in staged.leaves if not leaf.in_place]
     if len(converts) < len(staged.leaves):
         return None
@@ -141,12 +142,12 @@ def _first_use(dot: Operation, places: dict[Operation, int]) -> Operation | None
 
 
 def _adds_to(user: Any, tile: Value) -> bool:
-    """Whether a use of a dot's result is another one's accumulator, which needs no wait."""
+    """Whether a use of a dot's result is as another dot's accumulator, which needs no wait."""
     return is_of_tensor_memory(user) and user.c is tile and tile not in (user.a, user.b)
 
 
 def _readers(staged: StagedLoad) -> list[Operation] | None:
-    """The dots that read the tile of a load where it lies; None where something else does."""
+    """The dots that read the tile of a load in place; None where something else reads it."""
     found: list[Operation] = []
     converts = [leaf.convert for leaf in staged.leaves if leaf.in_place]
     if len(converts) < len(staged.leaves):
@@ -164,5 +165,5 @@ def _readers(staged: StagedLoad) -> list[Operation] | None:
 
 
 def _is_ordered_by_yields(staged: StagedLoad, end: Operation) -> bool:
-    """Whether nothing in an iteration is ordered behind a load, which may begin before the iteration."""
+    """Whether nothing in an iteration is ordered after a load, which may then start before the iteration."""
     return all(user is end for user in staged.load.result_token.users)

@@ -1,8 +1,8 @@
-"""Which loads of a loop can run ahead of it through shared memory, and what their buffers look like.
+"""Which loads of a loop can run ahead of it through shared memory, and the layouts of their buffers.
 
-A load is *staged* when an asynchronous copy can do it: plain, in whole vectors that the copy atom moves, padded with
-zeros, its addresses computed from the loop's counter and from outside the loop, and not ordered after a write in the
-loop.  It is worth it when what it brings goes through shared memory anyway, on its way to a dot.
+A load is *staged* when an asynchronous copy can execute it: plain, in whole vectors that the copy atom supports, padded
+with zeros, with addresses computed from the induction variable and from values outside the loop, and not ordered after
+a write in the loop.  Staging is profitable when the tile goes through shared memory anyway, on its way to a dot.
 """
 
 from __future__ import annotations
@@ -50,16 +50,18 @@ if TYPE_CHECKING:
 
 
 _CONVERSION_COST = 1.0
-"""Of a register to tf32, beside wavefronts of shared memory: two cycles of a quarter of an SM for the conversion (CUDA
-programming guide, "Arithmetic Instructions": 64 results a cycle), as many to issue it and its share of the copies."""
+"""Cost of the conversion of a register to tf32, in wavefronts of shared memory: two cycles of a quarter of an SM for
+the conversion (CUDA programming guide, "Arithmetic Instructions": 64 results a cycle), as many to issue it and its
+share of the copies."""
 
 _PIPE_COST = 2 * (1 + INSTRUCTION_COST)
-"""Of a pipe whose stages threads fill, beside one of boxes: a wait and a release, each an access of shared memory."""
+"""Cost of a pipe whose stages threads fill, beside one of boxes: a wait and a release, each an access of shared
+memory."""
 
 
 class StagedLoad(NamedTuple):
-    """`offsets` is the layout of a stage of the buffer, `tokens` what the load is ordered after, all from outside;
-    `cluster`: CTAs of the cluster."""
+    """`offsets` is the layout of a stage of the buffer, `tokens` are those that order the load, all from outside the
+    loop; `cluster`: the number of CTAs of the cluster."""
 
     load: Any
     writer: LinearLayout
@@ -77,14 +79,14 @@ class StagedLoad(NamedTuple):
 
 
 def buffer_type(load: tileas.Load, offsets: tuple[int, ...], stages: int) -> tileas.BufferType:
-    """The buffer for the tiles of a load; `offsets` is the layout of a stage of it."""
+    """The type of the buffer for the tiles of a load; `offsets` is the layout of a stage of it."""
     type = load.data.type
     return tileas.BufferType(stages, TensorType(type.shape, type.element_type, encode_offsets(offsets, type.shape)))
 
 
 def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[str] | None = None) -> StagedLoad | None:
     """How a load in the body of `loop` can be staged by `atom`; None, with the reason in `why`, when it cannot or need
-    not."""
+    not be."""
     vector = copied_vector(load, atom, why, tileas.AHEAD_ATOM in load.attributes)
     if vector is None:
         return None
@@ -107,7 +109,7 @@ def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[st
 
 
 def _cluster_of(op: Operation) -> int:
-    """CTAs of the cluster that executes an operation; 1 where its function is not known."""
+    """The number of CTAs of the cluster that executes an operation; 1 where its function is not known."""
     func = aa.function_of(op)
     return 1 if func is None else tileas.cluster_size(func)
 
@@ -115,9 +117,9 @@ def _cluster_of(op: Operation) -> int:
 def _offsets_of_boxes(
     load: tileas.Load, leaves: Sequence[Leaf], otherwise: tuple[int, ...], others: bool
 ) -> tuple[int, ...] | None:
-    """The layout in which boxes put a tile, None where threads that read it would take longer than `otherwise`, with
-    what boxes save them (conversions, and a pipe of its own beside `others` in boxes), or where dots read it in place,
-    which say the layout."""
+    """The layout in which boxes store a tile; None where threads that read it would take longer than `otherwise`, even
+    with what boxes save them (conversions, and a pipe of its own beside `others` in boxes), or where dots read it in
+    place, which determine the layout."""
     view, type = load.view.type, load.data.type
     readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves)) or (layout_of(type),)
     inner = contiguous_dim(view)
@@ -137,9 +139,9 @@ def _offsets_of_boxes(
 def stage_offsets(
     writer: LinearLayout, vector: tuple[int, ...], leaves: Sequence[Leaf], element_bits: int
 ) -> tuple[int, ...] | None:
-    """The layout of a buffer that copies of `vector` fill and all leaves read; None when there is none for all.
+    """The layout of a buffer that copies of `vector` fill and all `leaves` read; None when no layout suits all.
 
-    A dot that reads the tile in place says the layout.
+    A dot that reads the tile in place determines the layout.
     """
     readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves if not leaf.in_place)) or (writer,)
     in_place = {leaf.layout.bases("offset") for leaf in leaves if leaf.in_place}
@@ -155,7 +157,8 @@ def addresses_follow(load: tileas.Load, loop: scf.ForOp) -> bool:
 
 
 def rematerialized(value: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Value:
-    """A value of a loop's body, `block`, for another counter, which `values` has."""
+    """A value of a loop's body, `block`, recomputed for another value of the induction variable, which `values`
+    maps."""
     if value in values:
         return values[value]
     op = value.defining_op
@@ -170,14 +173,15 @@ def rematerialized(value: Value, values: dict[Value, Value], block: Block, build
 
 
 def _addresses(load: tileas.Load) -> list[Value]:
-    """The operands that decide where a load reads."""
+    """The operands that determine which memory a load reads."""
     if isinstance(load, tileas.TiledLoadOp):
         return [load.view, *load.coords]
     return [load.pointer, *([] if load.mask is None else [load.mask])]
 
 
 def _follows_counter(value: Value, loop: scf.ForOp) -> bool:
-    """Whether a value can be computed for another iteration, from the loop's counter and what is outside."""
+    """Whether a value can be computed for another iteration, from the induction variable and values outside the
+    loop."""
     if isinstance(value, BlockArgument):
         return value.block is not loop.body.block or value is loop.induction_variable
     op = value.defining_op
@@ -198,8 +202,8 @@ def start_copy(
     atom: CopyAtom,
     again: Callable[[Value], Value] = lambda value: value,
 ) -> tileas.AsyncTiledLoadOp | tileas.AsyncLoadOp:
-    """The asynchronous copy into a stage of a buffer that does what a load does; `again(value)` is what stands for a
-    part of its address there."""
+    """The asynchronous copy into a stage of a buffer that replaces a load; `again(value)` is the recomputed value of a
+    part of its address."""
     named = {"buffer": buffer, "stage": stage, "token": token,
              "atom": tileas.CopyAtomAttr(atom.name, load.atom.vector_size)}  # fmt: skip
     if isinstance(load, tileas.TiledLoadOp):
@@ -214,7 +218,7 @@ def start_copy(
 
 
 def tokens_from_outside(token: Value | None, loop: scf.ForOp) -> tuple[Value, ...] | None:
-    """What a token waits for outside of the loop; None when it waits for a write inside."""
+    """The tokens from outside the loop on which a token depends; None when it depends on a write inside."""
     found: dict[Value, None] = {}
     return tuple(found) if token is None or _order(token, loop, found, set()) else None
 
@@ -243,15 +247,15 @@ def _order(token: Value, loop: scf.ForOp, found: dict[Value, None], seen: set[Va
 
 
 def _must_come_first(op: Operation) -> bool:
-    """Whether a load ordered after `op` may not be made before it: writes, and whatever says when others' writes are
-    there."""
+    """Whether a load ordered after `op` must not be moved before it: `op` is a write, or an operation that makes
+    others' writes visible."""
     semantic = getattr(op, "mem_semantic", None)
     strong = semantic is not None and semantic.value != "weak"
     return strong or op.has_trait(MemoryWrite) or isinstance(op, aa.GdcWaitOp)
 
 
 def _owner(value: Value) -> Any:
-    """The operation that makes a value, or whose region it is an argument of."""
+    """The operation that defines a value, or whose region it is an argument of."""
     return value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
 
 
@@ -266,11 +270,11 @@ def read_in(
     before: Operation | None = None,
     slot: Mapping[str, Attribute] | None = None,
 ) -> Value:
-    """Rematerializes `value`, which is computed from the data of `load` by operations that move with conversions, in
-    `layout`: where it was, or before another operation.
+    """Rematerializes `value`, which is computed from the data of `load` by operations through which conversions can be
+    moved, in `layout`: at its place, or before another operation.
 
-    `read(layout)` gives the load's tile in a layout; what is computed of it runs in the same `slot` of a schedule, that
-    of the conversion.
+    `read(layout)` gives the load's tile in a layout; the recomputed operations are in the same `slot` of a schedule,
+    that of the conversion.
     """
     if value is load.data:
         return read(layout)

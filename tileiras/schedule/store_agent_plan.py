@@ -1,8 +1,8 @@
 """Which stores of tiles in loops over tiles can go to an agent of their own.
 
-The warps that compute write the tile to shared memory and go on with the next one; one thread of another agent copies
-it to memory in boxes of a tensor map meanwhile, and waits for the copy.  What is ordered with such a store by tokens
-has to be another one of them: the agent makes them in their order.
+The warps that compute write the tile to shared memory and continue with the next one; meanwhile one thread of another
+agent copies it to global memory in boxes of a tensor map, and waits for the copy.  Tokens may order such a store only
+with other stores that move too: the agent executes them in program order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tileiras.named_tuple import NamedTuple
 from .producer_slice import AgentSlice, NotSeparable
 
 STORE_WARPS = 1
-"""Of an agent that stores: one thread copies boxes."""
+"""The warps of an agent that stores: one thread copies boxes."""
 
 
 class StoreAgentPlan(NamedTuple):
@@ -32,8 +32,8 @@ class StoreAgentPlan(NamedTuple):
 
 
 def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAgentPlan | None:
-    """The plan for the stores of the first agent of a switch, which computes; None where it has none in a loop that a
-    tensor map can serve.  `outside`: operations that stand before the agents.
+    """The plan for the stores of the first agent of a switch, which computes; None where it has no store in a loop that
+    a tensor map can serve.  `outside`: operations that stand before the agents.
 
     Raises NotSeparable, with the reason.
     """
@@ -57,12 +57,12 @@ def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAge
 
 
 def _is_in_loop_over_tiles(op: Operation) -> bool:
-    """Whether a loop around an operation computes tiles of what other agents bring, not only slices of one of them."""
+    """Whether a loop around an operation computes tiles from what other agents load, not only slices of one of them."""
     return any(inner.name == names.CONSUMER_WAIT for loop in scf.loops_around(op) for inner in loop.walk())
 
 
 def _check_before(store: Any, stores: set[Any]) -> None:
-    """Raises NotSeparable where a store is ordered behind anything but stores of the same agent."""
+    """Raises NotSeparable where a store is ordered after anything but stores of the same agent."""
     seen: set[Value] = set()
     pending = [] if store.token is None else [store.token]
     while pending:
@@ -81,7 +81,7 @@ def _check_before(store: Any, stores: set[Any]) -> None:
 
 
 def _check_behind(store: Any, stores: set[Any]) -> None:
-    """Raises NotSeparable where anything but stores of the same agent is ordered behind a store."""
+    """Raises NotSeparable where anything but stores of the same agent is ordered after a store."""
     seen: set[Value] = set()
     pending = [store.result_token]
     while pending:
@@ -101,7 +101,8 @@ _HANDING_ON = (scf.ForOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, tileas.Join
 
 
 def _becomes(token: Value, user: Any) -> list[Value]:
-    """The values of which a token is one that a loop begins with, that a loop or branch yields, or that is joined."""
+    """The values that take the value of a token: loop-carried values that it initializes, results of a loop or branch
+    that yields it, and joined tokens."""
     if isinstance(user, tileas.JoinMemTokenOp):
         return list(user.results)
     is_loop = isinstance(user, (scf.ForOp, scf.WhileOp))
@@ -120,7 +121,7 @@ def _becomes(token: Value, user: Any) -> list[Value]:
 
 
 def _accesses(op: Operation) -> bool:
-    """Whether an operation that gives a token touches memory, or waits for others that do."""
+    """Whether an operation that returns a token accesses memory, or waits for others that do."""
     return op.has_trait(MemoryRead) or op.has_trait(MemoryWrite) or not isinstance(
         op, (tileas.CreateMemTokenOp, tileas.JoinMemTokenOp)
     )

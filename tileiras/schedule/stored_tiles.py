@@ -1,4 +1,5 @@
-"""Tiles that are stored in boxes of a tensor map: as which boxes, and from which layout they go to shared memory."""
+"""Tiles that are stored in boxes of a tensor map: the boxes, and the layout from which they are copied to shared
+memory."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tileiras.layout.tensor_box import box_layout, tensor_boxes
 Store = tileas.TiledStoreOp | tileas.TiledAtomicRMWOp
 
 LEAST_BYTES = 4096
-"""Of a tile: a trip through shared memory costs two barriers and the latency of a copy."""
+"""The smallest such tile: a round trip through shared memory costs two barriers and the latency of a copy."""
 
 
 def tile_bytes(store: Store) -> int:
@@ -27,8 +28,8 @@ def tile_bytes(store: Store) -> int:
 
 
 def stored_in_boxes(store: Store) -> tuple[TmaDescType, TensorType] | None:
-    """The descriptor of the boxes of a store's tile, and the tile as it lies in shared memory; None where no boxes have
-    it."""
+    """The descriptor of the boxes of a store's tile, and the type of the tile in shared memory; None where no boxes
+    have the tile's layout."""
     view, type = store.view.type, store.data.type
     inner = contiguous_dim(view)
     width = type.element_type.width
@@ -41,9 +42,9 @@ def stored_in_boxes(store: Store) -> tuple[TmaDescType, TensorType] | None:
 
 
 def writes_conflict(store: Store) -> bool:
-    """Whether threads would write a tile into the place of its boxes for longer than they take for the conversion that
-    boxes save, both ways: what lies where in boxes is up to their swizzle, by which the rows of a transposed tile that
-    the lanes of a warp have lie in the same banks."""
+    """Whether threads would take longer to write a tile in the layout of its boxes than for the conversion that boxes
+    save, both ways: the swizzle of the boxes determines their layout, in which the rows of a transposed tile that the
+    lanes of a warp hold lie in the same banks."""
     found, (data, convert) = stored_in_boxes(store), as_it_comes(store.data)
     if found is None or convert is None:
         return False
@@ -57,7 +58,7 @@ def writes_conflict(store: Store) -> bool:
 
 
 def is_waited_for(store: Store) -> bool:
-    """Whether anything is ordered behind a store by its token, through joins, loops and branches of scf."""
+    """Whether anything is ordered after a store by its token, through joins, loops and branches of scf."""
     seen: set[Value] = set()
     pending = [store.result_token]
     while pending:
@@ -80,7 +81,7 @@ def is_waited_for(store: Store) -> bool:
 
 
 def as_it_comes(data: Value) -> tuple[Value, Operation | None]:
-    """A tile before it was converted for a store, with the conversion: any layout can be stored in a buffer."""
+    """The tile before its conversion for a store, and the conversion: any layout can be stored to a buffer."""
     convert = data.defining_op
     if isinstance(convert, tileas.ConvertLayoutOp) and not is_in_shared(convert.operand.type):
         return convert.operand, convert

@@ -1,12 +1,13 @@
-"""Loads of loops that compute with tiles where they are loaded, without a dot: which run ahead, and whether it pays.
+"""Loads of loops without dots, which compute with tiles where they are loaded: which run ahead, and whether this pays.
 
-Each thread copies what it will read itself, into places of its own in shared memory (`cp.async`), and waits for its own
-copies only: no barrier stands in the loop.  Where a loop stands in another one whose iterations load on, as the slices
-of a tile do, copies run on from the last iteration of one to the first of the next (`materialize/stream_ring.py`).
+Each thread copies the elements that it will read itself, into a private place in shared memory (`cp.async`), and waits
+for its own copies only: the loop has no barrier.  Where a loop is nested in another one whose iterations continue to
+load, as the slices of a tile do, copies continue from the last iteration of one to the first of the next
+(`materialize/stream_ring.py`).
 
-What is loaded once pays: L1 serves what is loaded again, and these copies go past it.  By the static model of costs an
-SM that is full takes no longer with the ring, whose memory may leave it fewer CTAs; one with a single CTA, as in small
-grids, then waits for memory once and not in each iteration.
+Arrays that are loaded once profit: L1 serves repeated loads, and these copies bypass it.  The schedule is chosen where,
+by the static model, a full SM takes no longer with the ring, whose memory may leave it fewer CTAs; an SM with a single
+CTA, as in small grids, then waits for memory once and not in each iteration.
 """
 
 from __future__ import annotations
@@ -35,16 +36,17 @@ if TYPE_CHECKING:
     from tileiras.ir import Operation
 
 COPIED_BYTES = 16
-"""Of one copy: what goes past L1, and takes one instruction for as much as a load of a vector."""
+"""Bytes of one copy: the size that bypasses L1, with one instruction for as much as a vector load."""
 
 LEAST_BYTES = 8192
-"""Of the tiles of an iteration: with less, an SM has many such CTAs, which hide what one of them waits for."""
+"""The fewest bytes of the tiles of an iteration: with less, an SM has many such CTAs, which hide each other's
+latency."""
 
 LEAST_TRIPS = 3
 
 
 class StreamedLoad(NamedTuple):
-    """A load whose tile each thread copies for itself; `tokens`: what it is ordered after, all from outside."""
+    """A load whose tile each thread copies for itself; `tokens`: those that order it, all from outside the loop."""
 
     load: tileas.TiledLoadOp
     tokens: tuple[Value, ...]
@@ -54,7 +56,8 @@ class StreamedLoad(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """A loop with the loads of it that can run ahead, through the loop around it where there is one."""
+    """A loop and those of its loads that can run ahead, across the iterations of the loop around it where there is
+    one."""
 
     loop: scf.ForOp
     around: scf.ForOp | None
@@ -70,7 +73,8 @@ class Stream(NamedTuple):
 
 
 def stream_of(loop: scf.ForOp, atom: CopyAtom, loads: list[Any] | None = None) -> Stream | None:
-    """The loads of a loop, or those of `loads`, that can run ahead in places of each thread; None where none can."""
+    """The loads of a loop, or those of `loads`, that can run ahead in private places of each thread; None where none
+    can."""
     if not can_look_ahead(loop):
         return None
     around = loop.parent_op
@@ -108,7 +112,7 @@ def streamed_load(
 def stages_of(func: aa.FuncOp, stream: Stream, target: Target, wanted: int, budget: int, taken: int) -> int:
     """Stages of a stream's ring, up to `wanted`; 0 where it does not pay.
 
-    `budget`: bytes of shared memory that are left, `taken` those that other rings take beside it.
+    `budget`: bytes of shared memory that are left; `taken`: bytes of other rings beside it.
     """
     if stream.stage_bytes < LEAST_BYTES or _is_loaded_again(func, stream) or _trips(stream) < LEAST_TRIPS:
         return 0
@@ -133,14 +137,14 @@ def stages_of(func: aa.FuncOp, stream: Stream, target: Target, wanted: int, budg
 
 
 def _trips(stream: Stream) -> float:
-    """How often the loop runs in all; infinity where nobody knows."""
+    """The total trip count of the loop; infinity where it is not known."""
     trips = [trip_count(each) for each in (stream.loop, stream.around) if each is not None]
     known = [each for each in trips if each is not None]
     return float("inf") if len(known) < len(trips) else min(trips[0] * (trips[1] if len(trips) > 1 else 1), 1 << 32)
 
 
 def _is_loaded_again(func: aa.FuncOp, stream: Stream) -> bool:
-    """Whether another load of the function may read the same array, or this is not known."""
+    """Whether another load of the function may read the same array; True where this is not known."""
     mine = {each.load for each in stream.loads}
     arrays = [_array(load) for load in mine]
     if None in arrays or len(set(arrays)) < len(arrays):
@@ -150,7 +154,7 @@ def _is_loaded_again(func: aa.FuncOp, stream: Stream) -> bool:
 
 
 def _array(load: tileas.TiledLoadOp) -> Value | None:
-    """The pointer of the array of which a load reads a tile, where it is known."""
+    """The pointer of the array from which a load reads a tile, where it is known."""
     memref = memref_of(load.view)
     if memref is None:
         return None
@@ -164,7 +168,7 @@ def _array(load: tileas.TiledLoadOp) -> Value | None:
 
 
 def _is_fixed_in(loop: scf.ForOp, around: scf.ForOp) -> bool:
-    """Whether each iteration of `around` runs a loop over the same counters."""
+    """Whether each iteration of `around` runs a loop over the same values of its induction variable."""
     return all(_made_outside(value, around) for value in (loop.lower_bound, loop.upper_bound, loop.step))
 
 
@@ -174,8 +178,8 @@ def _made_outside(value: Value, loop: scf.ForOp) -> bool:
 
 
 def _follows(value: Value, loops: list[scf.ForOp]) -> bool:
-    """Whether a value can be computed for other iterations of nested loops, from their counters and what is outside of
-    the outermost, which is the last."""
+    """Whether a value can be computed for other iterations of nested loops, from their induction variables and values
+    outside the outermost, which is the last."""
     if any(value is each.induction_variable for each in loops):
         return True
     if _made_outside(value, loops[-1]):
@@ -189,7 +193,7 @@ def _follows(value: Value, loops: list[scf.ForOp]) -> bool:
 
 
 def _depends(values: Any, loop: scf.ForOp, loops: list[scf.ForOp]) -> bool:
-    """Whether one of these values depends on the counter of a loop."""
+    """Whether one of these values depends on the induction variable of a loop."""
     pending, seen = list(values), set()
     while pending:
         value = pending.pop()

@@ -1,4 +1,5 @@
-"""Loads whose copies ahead of a loop are boxes of a tensor map, one thread's, instead of copies by all threads."""
+"""Loads whose copies ahead of a loop are boxes of a tensor map, issued by one thread, instead of copies by all
+threads."""
 
 from __future__ import annotations
 
@@ -29,18 +30,18 @@ _LARGEST_STAGE = (1 << 20) - 1
 
 
 def comes_in_boxes(staged: StagedLoad) -> bool:
-    """Whether a load is marked as one that comes in boxes."""
+    """Whether a load is marked as one that boxes can execute."""
     return tileas.AHEAD_ATOM in staged.load.attributes
 
 
 def box_atom(staged: StagedLoad) -> CopyAtom:
-    """The atom of a load that comes in boxes."""
+    """The atom of a load that boxes execute."""
     return BULK_COPY_ATOMS[staged.load.attributes[tileas.AHEAD_ATOM].atom]
 
 
 def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> str:
-    """Why a load that a tensor map can serve does not come in boxes ahead of this loop, or nothing; `by_agent`: into
-    pipes that are there for the whole kernel, as its map has to be."""
+    """Why boxes cannot execute a load that a tensor map can serve ahead of this loop, or an empty string; `by_agent`:
+    into pipes that live as long as the kernel, as its map has to."""
     made = staged.load.view.defining_op
     if made is None or loop.is_ancestor_of(made) or by_agent and not isinstance(made.parent_op, aa.FuncOp):
         return "its view is made inside of the loop"
@@ -56,20 +57,21 @@ def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> 
 
 
 def is_multicast(staged: StagedLoad) -> bool:
-    """Whether the CTAs of the cluster share out the boxes of a load, which come to all of them."""
+    """Whether the CTAs of the cluster each copy a share of a load's boxes to all of them."""
     return comes_in_boxes(staged) and staged.load.attributes[tileas.AHEAD_ATOM].atom == BOX_MULTICAST
 
 
 def ctas_of(staged: Iterable[StagedLoad]) -> int:
-    """How many CTAs fill the stages of a pipe of these loads."""
+    """The number of CTAs that fill the stages of a pipe of these loads."""
     return max((each.cluster for each in staged if is_multicast(each)), default=1)
 
 
 def keep_apart(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False, single: bool = False) -> str:
-    """Has each CTA of the cluster copy the whole tile of a load, which is the same for all, where they cannot share
-    it out; why they cannot, or nothing.  Each of two CTAs that multiply together fills stages of its own.
+    """Makes each CTA of the cluster copy the whole tile of a load, which is the same for all, where they cannot share
+    its copy; returns the reason, or an empty string.  Each of two CTAs that multiply together fills stages of its own.
 
-    `single`: into one stage, which threads refill once they have read it."""
+    `single`: into one stage, which threads refill once they have read it.
+    """
     if not is_multicast(staged):
         return ""
     refusal = ""
@@ -94,8 +96,9 @@ def _of_blocks(loop: scf.ForOp) -> bool:
 
 
 def keep_apart_beside_threads(found: Iterable[StagedLoad], loop: scf.ForOp, func: aa.FuncOp) -> None:
-    """Has each tile block of a cluster copy for itself where their loops end at different places, and threads copy as
-    well: boxes of the rounds that only others have may lie outside of arrays, what threads copy may not."""
+    """Makes each tile block of a cluster copy for itself where their loops end at different iterations and threads copy
+    as well: boxes of iterations that only the other tile block executes may lie outside arrays, copies by threads may
+    not."""
     found = list(found)
     shared = [each for each in found if is_multicast(each)]
     if not shared or all(map(comes_in_boxes, found)) or tileas.CLUSTER_BLOCKS not in func.attributes:
@@ -106,7 +109,7 @@ def keep_apart_beside_threads(found: Iterable[StagedLoad], loop: scf.ForOp, func
 
 
 def descriptor_type(staged: StagedLoad) -> TmaDescType | None:
-    """The descriptor whose boxes make up a stage of a load; None where no boxes lie as the stage does."""
+    """The descriptor whose boxes make up a stage of a load; None where no boxes have the layout of the stage."""
     return _descriptor(staged, ctas_of([staged]))
 
 
@@ -120,7 +123,7 @@ def _descriptor(staged: StagedLoad, parts: int) -> TmaDescType | None:
 
 
 def consumer_kind(staged: StagedLoad) -> str | None:
-    """How the stages of a load are read, as a pipe has it; None where in two ways."""
+    """How the stages of a load are read, as a pipe's consumer kind; None where they are read in two ways."""
     in_place = [leaf.in_place for leaf in staged.leaves]
     if not any(in_place):
         return THREADS
@@ -132,7 +135,7 @@ def consumer_kind(staged: StagedLoad) -> str | None:
 
 
 def _only_for(value: Value, converts: set[object]) -> bool:
-    """Whether nothing but these conversions uses a value, perhaps under another shape."""
+    """Whether only these conversions use a value, possibly through view-like operations."""
     return all(
         user in converts or moves_with_conversion(user) and _only_for(user.results[0], converts) for user in value.users
     )

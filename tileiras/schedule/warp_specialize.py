@@ -1,23 +1,25 @@
 """Whether the warps of a kernel are specialized: loads that run ahead go to an agent of their own.
 
-`pipeline-strategy=warp-specialize` asks for it, `auto` leaves it to a rule.  Loops get the plain schedule first, which
-says what runs ahead and by how many stages; where all of them can be split (`agent_plan.py`), they are.
+`pipeline-strategy=warp-specialize` requests it, `auto` leaves it to a rule.  Loops get the plain schedule first, which
+determines the loads that run ahead and their stages; the kernel is split where all of these loops can be
+(`agent_plan.py`).
 
 The rule: specialize where a loop may run three times and loads 8 KiB or more in each iteration, where an SM holds as
 many CTAs with the further warps as without them, and
 
-- one thread copies the tiles, in boxes of tensor maps: nobody waits for the CTA, and the threads that compute issue no
-  copies; or
-- copies are the threads' (`cp.async`), and the threads that compute issue instructions of their own for as long as it
-  takes to issue the copies and to compute their addresses.  Products of `mma.sync` and exponentials are such: under
-  them others copy.  Threads whose products are of `wgmma` or `tcgen05` only wait: they copy as well as others would.
+- one thread copies the tiles, in boxes of tensor maps: no warp waits for the whole CTA, and the threads that compute
+  issue no copies; or
+- threads copy (`cp.async`), and the threads that compute issue instructions of their own for as long as it takes to
+  issue the copies and to compute their addresses.  `mma.sync` and exponentials are such instructions, under which other
+  warps copy.  Threads whose products are `wgmma` or `tcgen05` only wait, and can copy as well as others.
 
-A loop that goes through single stages (`single_buffer.py`) is specialized where a pipe can have two, and products leave
-or copies are the threads'.  Attention over one row in tiles of 64x256, 1024 keys, takes 11.3 us on B200 by our estimate
+A loop with single stages (`single_buffer.py`) is specialized where a pipe can have two, and products leave as well or
+threads issue the copies.  Attention over one row in tiles of 64x256, 1024 keys, takes 11.3 us on B200 by our estimate
 with two stages of V, and 13.3 us without agents.
 
-By our estimate a product of f16 matrices of 8192, 128x128x64, takes 1,468 us on B200 with threads of an agent that
-copy, and 1,066 us with the plain schedule; on RTX 5090 it takes 5,646 us, and 6,350 us (docs/scheduling.md).
+By our estimate a product of f16 matrices of 8192, 128x128x64, takes 1,468 us on B200 where threads of an agent copy,
+and 1,066 us with the plain schedule; on RTX 5090 it takes 5,646 us with the agent and 6,350 us without
+(docs/scheduling.md).
 """
 
 from __future__ import annotations
@@ -48,16 +50,17 @@ if TYPE_CHECKING:
 AUTO, AUTO_LIGHT, HEAVY = "auto", "auto-light", "heavy"
 
 LEAST_TRIPS, LEAST_BYTES = 3, 8192
-"""Of a loop that `auto` specializes, where its trip count is known, and of the tiles of an iteration."""
+"""The least trip count, where it is known, of a loop that `auto` specializes, and the least bytes of the tiles of an
+iteration."""
 
 
 def specialize_loops(
     func: aa.FuncOp, target: Target, variant: str, engine: DiagnosticEngine | None = None, level: int = 0,
     iterations: int = 10, forced: bool = False,
 ) -> bool:  # fmt: skip
-    """Whether the loops of a function of nv_tileas with a plain schedule leave their loads to an agent, which their
-    schedules say from now on; a remark gives the reason where they do not.  `level`, `iterations` and `forced` are of
-    the heavy variant (`agent_stages.py`)."""
+    """Whether the loops of a function of nv_tileas with a plain schedule leave their loads to an agent; their schedules
+    then say so.  Where they do not, a remark gives the reason.  `level`, `iterations` and `forced` apply to the heavy
+    variant (`agent_stages.py`)."""
     kinds = {op: _kind(op) for op in func.walk() if isinstance(op, scf.ForOp)}
     single = [loop for loop, kind in kinds.items() if kind == tileas.SINGLE_BUFFER]
     by_threads = [loop for loop in single if not _is_freed_by_commits(loop)]
@@ -100,7 +103,7 @@ def specialize_loops(
 
 
 def _mark_stages(each: LoopPlan, engine: DiagnosticEngine | None) -> None:
-    """Has loads of a loop through single stages say where their pipes have more."""
+    """Records on loads of a loop with single stages where their pipes have more."""
     for pipe in each.pipes:
         if pipe.stages == each.stages:
             continue
@@ -142,7 +145,8 @@ def _gain(func: aa.FuncOp, plan: AgentPlan, target: Target) -> str:
 
 
 def _check_single(func: aa.FuncOp, each: LoopPlan) -> None:
-    """That a loop through single stages gains: a pipe has two, and threads leave copies to others, or products."""
+    """Raises NotSeparable unless a loop with single stages gains: a pipe has two, and threads leave copies, or
+    products, to others."""
     if all(pipe.stages == 1 for pipe in each.pipes):
         raise NotSeparable(each.loop, "no shared memory is left for two stages of a pipe")
     if any(pipe.producer != BOXES for pipe in each.pipes):
@@ -154,15 +158,15 @@ def _check_single(func: aa.FuncOp, each: LoopPlan) -> None:
 
 
 def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]:
-    """Cycles of an iteration in which threads issue copies of tiles, with what nothing but their addresses needs, and
-    in which they issue everything else."""
+    """Cycles of an iteration in which threads issue copies of tiles, together with everything that only their addresses
+    need, and cycles in which they issue everything else."""
     loads = {staged.load for pipe in plan.pipes for staged in pipe.loads}
     gone = {leaf.convert for pipe in plan.pipes for staged in pipe.loads for leaf in staged.leaves}
     for_copies: set[Operation] = set(loads)
     copies = others = 0.0
     for op in reversed(list(plan.loop.body.block.operations)):
         if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
-            # Of a loop whose trip count is not known nobody knows how much it issues; not less than nothing.
+            # What a loop without a known trip count issues is not known either; at least nothing.
             others += (nested_cost(op, warps, table) or {}).get(Unit.ISSUE, 0.0)
             continue
         users = [user for value in op.results for user in value.users]
@@ -177,7 +181,8 @@ def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]
 
 
 def _is_freed_by_commits(loop: scf.ForOp) -> bool:
-    """Whether all dots of a loop are into tensor memory, whose commits say that a single stage may be filled again."""
+    """Whether all dots of a loop are into tensor memory, whose commits signal that a single stage may be filled
+    again."""
     return all(is_of_tensor_memory(op) for op in loop.body.block.operations if isinstance(op, tileas.DOTS))
 
 

@@ -1,21 +1,22 @@
 """Which loops have the warpgroups of an agent take turns at the tensor cores, so that one of them computes under the
-products of another (ping-pong).
+products of another (ping-pong scheduling).
 
     end_turn {first};  wait_turn
     loop:                                                     tensor cores  |P0 Q0|P1 Q1|P0 Q0|P1 Q1| ...
       dots whose results threads wait for       (Q)           warpgroup 0         |threads|     |threads|
       end_turn                                                warpgroup 1   |threads|     |threads|
-      what threads compute of them
+      the threads' computation on them
       wait_turn
       dots that the next iteration waits for    (P)
     end_turn;  wait_turn {last}
 
-Warpgroups that issue their products at the same time also wait for them at the same time, and the tensor cores have
-nothing to do until all have computed what the next products need.  A turn begins before the last dots of an iteration
-and ends behind the first ones of the next.  (FlashAttention-3 orders its warpgroups so.)
+Warpgroups that issue their products at the same time also wait for them at the same time, and the tensor cores are idle
+until all have computed the operands of the next products.  A turn begins before the last dots of an iteration and ends
+after the first ones of the next.  (FlashAttention-3 orders its warpgroups in this way.)
 
-A warpgroup in its turn may wait for copies into a stage, but for nothing that another one does behind the beginning of
-its own turn: a loop with barriers of the agent in it has no turns.  `analysis/pipe_model.py` looks at every order.
+During its turn a warpgroup may wait for copies into a stage, but not for anything that another warpgroup does after the
+beginning of that one's turn: a loop with barriers of the agent in it has no turns.  `analysis/pipe_model.py` explores
+every interleaving.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ from .cost_model import operation_cost
 from .resource_table import Unit, resources
 
 LEAST_SHARE = 0.1
-"""Of the cycles of a loop's products, what threads compute between them: less is no time that products could fill."""
+"""The least share that the threads' computation between a loop's products has of the cycles of these products: less
+leaves no time that other products could fill."""
 
 
 class _Turn(NamedTuple):
-    """Where a turn ends and the next one begins in an iteration: behind `ends`, before `begins`."""
+    """Where a turn ends and the next one begins in an iteration: after `ends`, before `begins`."""
 
     ends: Operation
     begins: Operation
@@ -50,7 +52,7 @@ class _Turn(NamedTuple):
 def order_warpgroups(
     func: aa.FuncOp, switch: AgentSwitchOp, target: Target, engine: DiagnosticEngine | None = None
 ) -> None:
-    """Puts turns around the dots of loops of agents of several warpgroups, in place, where threads compute between
+    """Puts turns around the dots of loops of agents with several warpgroups, in place, where threads compute between
     them."""
     for region in switch.agents:
         program = region.block
@@ -71,7 +73,7 @@ def order_warpgroups(
 
 
 def _turn_of(loop: scf.ForOp, target: Target, warps: int) -> _Turn | None:
-    """Where the turns of a loop are; None where it has none."""
+    """The turns of a loop; None where it has none."""
     operations = list(loop.body.block.operations)
     if any(_brings_together(inner) for op in operations for inner in op.walk()):
         return None
@@ -112,7 +114,8 @@ def _brings_together(op: Operation) -> bool:
 
 
 def _put(loop: scf.ForOp, turn: _Turn, number: int) -> None:
-    """The turns of a loop: one from before it into its first iteration, and from its last one behind it."""
+    """Inserts the turns of a loop: one from before the loop into its first iteration, and one from its last iteration
+    past its end."""
     for builder, op in (
         (Builder.before(loop), tileas.WaitTurnOp), (Builder.after(turn.ends), tileas.EndTurnOp),
         (Builder.before(turn.begins), tileas.WaitTurnOp), (Builder.after(loop), tileas.EndTurnOp),
@@ -122,7 +125,8 @@ def _put(loop: scf.ForOp, turn: _Turn, number: int) -> None:
 
 
 def _begin_and_end(program: Block, number: int, location: Location) -> None:
-    """Before its turns the last warpgroup lets the first one go, which behind them waits for the last one."""
+    """Inserts the operations before the turns, where the last warpgroup lets the first one start, and after them, where
+    the first one waits for the last."""
     start, end = Builder.at_start(program), Builder.before(program.last)
     start.location = end.location = location
     start.insert(tileas.EndTurnOp(id=IntegerAttr(number, i32), first=UnitAttr()))
