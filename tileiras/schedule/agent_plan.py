@@ -94,8 +94,7 @@ class PipePlan:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the rings, each in a layout that instructions of warpgroups can read; 0 for a ring of another
-        plan."""
+        """Bytes of the rings, each aligned as instructions of warpgroups require; 0 for a ring of another plan."""
         if self.first is not self:
             return 0
         return sum(aligned_to(self.stages * each.stage_bytes, ARENA_ALIGNMENT) for each in self.loads)

@@ -42,9 +42,9 @@ def stored_in_boxes(store: Store) -> tuple[TmaDescType, TensorType] | None:
 
 
 def writes_conflict(store: Store) -> bool:
-    """Whether threads would take longer to write a tile in the layout of its boxes than for the conversion that boxes
-    save, both ways: the swizzle of the boxes determines their layout, in which the rows of a transposed tile that the
-    lanes of a warp hold lie in the same banks."""
+    """Whether writing a tile in the layout of its boxes takes threads longer than the stores and loads of the
+    conversion that boxes save: the swizzle of the boxes determines that layout, in which the rows of a transposed tile
+    that the lanes of a warp hold may lie in the same banks."""
     found, (data, convert) = stored_in_boxes(store), as_it_comes(store.data)
     if found is None or convert is None:
         return False
