@@ -126,10 +126,10 @@ def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
     left: list[dict[int, np.ndarray]] = []
     roots = {n: value for n, value in enumerate(job.parameters) if isinstance(value, np.ndarray)}
     for image in (first, second):
-        loaded = images.load(image, job.entry, gpu, grid=job.grid)
+        loaded = images.load(image, job.entry, gpu, grid=job.grid, arguments=job.parameters)
         given = [value.copy(order="K") if n in roots else value for n, value in enumerate(job.parameters)]
         try:
-            members = int(np.prod(launch_shapes(loaded.ptx, loaded.entry, job.grid, loaded.metadata)[2]))
+            members = int(np.prod(launch_shapes(loaded.ptx, loaded.entry, job.grid, loaded.metadata, given)[2]))
             group = (loaded.metadata or {}).get("block_group", 0)
             begin = int(block_order(job.grid, group).argmin()) * members  # its cluster does the first work
             emulate(

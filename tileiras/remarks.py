@@ -51,6 +51,7 @@ NAMES: dict[str, _Row] = {
     "RemarkTensorCoreFMA": _Row(
         "tensorcore", "MMA operation failed to optimize to use Tensor Cores, it is using FMA instructions instead"
     ),
+    "RemarkTensorCorePairs": _Row("tensorcore", "Tile blocks do not multiply in pairs"),
     "RemarkLoopPipeline": _Row("loop", "Software pipeline applied: {0} stages"),
     "RemarkLoopSchedule": _Row("loop", "Loop runs as written"),
     "RemarkLoopLoad": _Row("loop", "Load does not run ahead of its loop"),

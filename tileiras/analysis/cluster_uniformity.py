@@ -32,11 +32,20 @@ class ClusterUniformity:
     """Answers for the values of a function whose work `tileas-plan-cta` has divided, or whose tile blocks may be a
     cluster: what a CTA loads, no other one writes before, so that two loads from the same place give the same."""
 
-    def __init__(self, func: aa.FuncOp) -> None:
+    def __init__(self, func: aa.FuncOp, facts: dict[str, None] | None = None) -> None:
+        """`facts`: gets what launches of pairs must have for the answers to hold; without, they may count on what the
+        function says of its launches."""
         self._may_be_cluster = tileas.CLUSTER_BLOCKS in func.attributes
         """Whether tile blocks ask at run time if they are a cluster, and so may ask for what others want."""
         self._of_blocks = self._may_be_cluster or tileas.PAIRS_OF in func.attributes
         self._known: dict[Value, bool] = {}
+        self._numbers: Any = None
+        if tileas.PAIRS_OF in func.attributes:
+            # Loaded for such kernels only.
+            from tileiras.analysis.pair_numbers import PairNumbers
+
+            said = dict.fromkeys(tileas.facts_of_pairs(func)) if facts is None else facts
+            self._numbers = PairNumbers(self, said, facts is not None)
 
     def is_common(self, value: Value) -> bool:
         """Whether all CTAs compute the same value."""
@@ -49,15 +58,21 @@ class ClusterUniformity:
         """Whether all CTAs come to an operation equally often."""
         around = op.parent_op
         while around is not None and not isinstance(around, aa.FuncOp):
-            if not all(map(self.is_common, _decides(around))):
+            if not all(map(self.is_common, _decides(around))) and not self._is_run_by_pairs(around):
                 return False
             around = around.parent_op
         return True
+
+    def _is_run_by_pairs(self, op: Operation) -> bool:
+        """Whether an operation is a loop over tiles that both tile blocks of a pair run equally often."""
+        return self._numbers is not None and isinstance(op, scf.ForOp) and self._numbers.runs_alike(op)
 
     def _reaches_no_rank(self, value: Value) -> bool:
         pending, seen = [value], {value}
         while pending:
             current = pending.pop()
+            if self._numbers is not None and self._numbers.is_same(current):
+                continue
             if self._known.get(current) is False or self._is_own(current.defining_op):
                 return False
             for source in _sources(current):

@@ -36,6 +36,7 @@ from tileiras.layout.encoding import encode, layout_of
 from tileiras.layout.matrix_descriptor import describe, matrix_layout
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.layout.tensor_memory import HALF, LANES, accumulator_layout, fragment_layout
+from tileiras.remarks import Remark
 from tileiras.targets import (
     MmaAtom,
     ScaledMmaAtom,
@@ -77,7 +78,9 @@ def pair_dots(
             _check_ranks(dot, uniformity)
             _check_boxes(dot, facts, tensor_maps, agents)
     except _Refusal as error:
-        if engine is not None:
+        if engine is not None and tileas.PAIRS_OF in func.attributes:
+            _say(dot, f"{error}", func.attributes[tileas.PAIRS_OF].value, engine)  # type: ignore[attr-defined]
+        elif engine is not None:
             engine.remark(dot.location, f"each CTA multiplies by itself: {error}")
         return False
     behind = Builder.after(ranks[0])
@@ -90,6 +93,18 @@ def pair_dots(
             engine.remark(dot.location, "two CTAs multiply together, each with half of B's columns")
         _join(dot, half, halves, target)
     return True
+
+
+def say_alone(func: aa.FuncOp, reason: str, engine: DiagnosticEngine) -> None:
+    """Has a remark name the reason why tile blocks of a function, whose dots have their atoms, do not multiply in pairs,
+    where they multiply into tensor memory."""
+    dot = next(filter(is_of_tensor_memory, func.walk()), None)
+    if dot is not None:
+        _say(dot, reason, func.sym_name.value, engine)
+
+
+def _say(dot: Operation, reason: str, function: str, engine: DiagnosticEngine) -> None:
+    engine.emit(Remark("missed", "RemarkTensorCorePairs", dot.location, reason=reason, function=function))
 
 
 # ---- whether it can be -----------------------------------------------------------------------------------------------

@@ -49,6 +49,8 @@ class KernelInfo(NamedTuple):
     """Tile blocks along x that copy for each other where a launch puts them in one cluster."""
     pairs_of: str = ""
     """The kernel in the place of which it is launched where the grid is a multiple of its clusters."""
+    pairs_where: tuple[str, ...] = ()
+    """And where these facts hold of the launch (`targets/launch_facts.py`)."""
 
 
 STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
@@ -58,7 +60,10 @@ STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
 def from_ir(ir: str) -> dict[str, KernelInfo]:
     """What a module of LLVM IR says about its kernels in `!tileiras.kernels`."""
     kernels: dict[str, KernelInfo] = {}
-    pairs = dict(_strings(ir, number) for number in named_metadata(ir, PAIRS_METADATA))
+    pairs: dict[str, list[str]] = {}
+    for number in named_metadata(ir, PAIRS_METADATA):
+        paired, *said = _strings(ir, number)
+        pairs[paired] = said
     for number in named_metadata(ir, KERNELS_METADATA):
         operands = node(ir, number) or ""
         shared = re.search(r", i64 (\d+)(?:, i64 (\d+))?(?:, i64 (\d+))?", operands)
@@ -66,9 +71,11 @@ def from_ir(ir: str) -> dict[str, KernelInfo]:
             continue
         name, *fields = _strings(ir, number)
         parameters = tuple(ParameterInfo(*fields[n : n + 3]) for n in range(0, len(fields), 3))
+        pairs_of, *facts = pairs.get(name, [""])
         kernels[name] = KernelInfo(
-            int(shared.group(1)), parameters, int(shared.group(2) or 0), int(shared.group(3) or 1), pairs.get(name, "")
-        )
+            int(shared.group(1)), parameters, int(shared.group(2) or 0), int(shared.group(3) or 1), pairs_of,
+            tuple(facts),
+        )  # fmt: skip
     return kernels
 
 
@@ -98,6 +105,8 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
         row = _row(entry, info)
         if info.pairs_of:
             pairs[info.pairs_of] = {name: row[name] for name in _OF_PAIRS if name in row}
+            if info.pairs_where:
+                pairs[info.pairs_of]["where"] = list(info.pairs_where)
         else:
             described[entry.name] = row
     for name, row in pairs.items():

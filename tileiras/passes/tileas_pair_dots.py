@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.dialects.nv_tileas import PAIRS_OF
+from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
 from tileiras.passes import FunctionPass, functions_of, gpu_of
 
 if TYPE_CHECKING:
@@ -28,9 +28,15 @@ class PairDots(FunctionPass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = gpu_of(self.compute_capability)
+        if not gpu.has("tcgen05"):
+            return
         for func in list(functions_of(op)):
-            by_choice = PAIRS_OF in func.attributes
-            if not gpu.has("tcgen05") or not by_choice and (func.kernel_spec.num_ctas or 1) == 1:
+            by_choice, alone = PAIRS_OF in func.attributes, func.attributes.pop(ALONE, None)
+            if alone is not None and context.engine.remarks:
+                from tileiras.assignment.cta_pairs import say_alone
+
+                say_alone(func, alone.value, context.engine)
+            if not by_choice and (func.kernel_spec.num_ctas or 1) == 1:
                 continue
             from tileiras.assignment.cta_pairs import pair_dots
 

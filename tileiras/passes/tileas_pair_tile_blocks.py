@@ -1,6 +1,7 @@
 """`tileas-pair-tile-blocks`: a second kernel for launches whose tile blocks, neighbours along x, multiply in pairs.
 
-`tensor_maps` says who makes tensor maps: only a launcher that fills them reads which kernel it is to start.
+`tensor_maps` says who makes tensor maps: only a launcher that fills them reads which kernel it is to start.  What has
+no second kernel says why, for `tileas-pair-dots`, which knows what products become.
 """
 
 from __future__ import annotations
@@ -18,18 +19,28 @@ class PairTileBlocks(FunctionPass):
     name = "tileas-pair-tile-blocks"
     of_nv_tileaa = True
     needs = "`nv_tileaa` functions"
-    establishes = "a kernel NAME$pairs beside each whose tile blocks may multiply in pairs"
+    establishes = "a kernel NAME$pairs beside each whose tile blocks may multiply in pairs, of others why they do not"
     keeps = "everything else"
 
     tensor_maps: str = "none"
 
     def run(self, op: Operation, context: PassContext) -> None:
-        if self.tensor_maps != "host" or not gpu_of(self.compute_capability).has("tcgen05"):
+        if not gpu_of(self.compute_capability).has("tcgen05"):
             return
         # Loaded for such kernels only.
         from tileiras.analysis.function_state import is_nv_tileas
+        from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
+        from tileiras.ir import StringAttr
         from tileiras.rewrites.tile_block_pairs import pair_tile_blocks
 
         for func in list(functions_of(op)):
-            if func is not op and not is_nv_tileas(func):
-                pair_tile_blocks(func, context.engine)
+            if func is op or is_nv_tileas(func) or PAIRS_OF in func.attributes:
+                continue
+            if (func.kernel_spec.num_ctas or 1) > 1:
+                continue  # the CTAs of a tile block are the pair
+            reason = pair_tile_blocks(func) if self.tensor_maps == "host" else _NO_LAUNCHER
+            if reason:
+                func.attributes[ALONE] = StringAttr(reason)
+
+
+_NO_LAUNCHER = "who fills no tensor maps of a kernel (tensor-maps=host) reads in no NAME.json which one to launch"

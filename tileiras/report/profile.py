@@ -109,7 +109,7 @@ def profile(
     Raises what `tileiras.sim.emulate` raises.
     """
     axes = (grid,) if isinstance(grid, int) else tuple(grid)
-    shape, _, cluster = launch_shapes(ptx, entry, axes, metadata)
+    shape, _, cluster = launch_shapes(ptx, entry, axes, metadata, args)
     members = int(np.prod(cluster))
     clusters = int(np.prod(shape)) // members
     chosen = _spread(clusters, max(1, MOST_CTAS // members))

@@ -7,6 +7,10 @@ Of a product whose number along x decides the rows, neighbours along x have the 
 each keeps half of them in its shared memory, whose port bounds such products, and L2 gives them once.  All `tcgen05`
 instructions of a kernel have one `.cta_group` (PTX ISA, "tcgen05"), and who launches decides what a cluster is: so it
 is a kernel of its own, which launchers that read NAME.json start where the grid is a multiple of two along x.
+
+Where tile blocks find their rows and columns by dividing their number, as those of swizzled grids and of loops over
+tiles, neighbours have the same columns in launches with as many rows of tiles: NAME.json says which facts a launch has
+to have (`analysis/pair_numbers.py`).
 """
 
 from __future__ import annotations
@@ -14,11 +18,10 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
-from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
-from tileiras.dialects.nv_tileas import PAIRS_OF
-from tileiras.ir import StringAttr, Value
+from tileiras.dialects.nv_tileas import PAIRS_OF, PAIRS_WHERE
+from tileiras.ir import ArrayAttr, StringAttr, Value
 
 from .tile_block_order import may_hand_on
 
@@ -33,37 +36,60 @@ shared memory.  By the model of a B200, 4096 cubed, microseconds without pairs a
 _RENAMED = (aa.PermuteOp, aa.ViewOp)
 
 
-def pair_tile_blocks(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
+def pair_tile_blocks(func: aa.FuncOp) -> str:
     """Adds the second kernel behind a function of nv_tileaa, where all of its products are of loads in loops, with a B
     that is the same for tile blocks that are neighbours along x.  `tileas-pair-dots` makes its products those of
-    pairs, or takes it away again.
+    pairs, or takes it away again.  Says why there is none, or nothing.
 
     Tile blocks that may wait for each other by other means stay apart: one of a pair that waits for a lock would keep
     the other one, which may hold it, from its tiles.
     """
-    if (func.kernel_spec.num_ctas or 1) > 1 or any(map(may_hand_on, func.walk())):
-        return
-    if not any(isinstance(op, aa.GetProgramIdOp) and op.axis.value == "x" for op in func.walk()):
-        return
-    dots: list[Any] = [op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp))]
-    if not dots or not all(isinstance(dot.parent_op, scf.ForOp) and _load_of(dot.a) for dot in dots):
-        return
-    if any(dot.c.type.num_elements >= MOST_PRODUCTS for dot in dots):
-        return
+    reason = _refusal(func)
+    if reason:
+        return reason
     name = func.sym_name.value
     paired = func.clone()
     paired.attributes["sym_name"] = StringAttr(name + SUFFIX)
     paired.attributes[PAIRS_OF] = StringAttr(name)
-    values = ClusterUniformity(paired)
-    dots = [op for op in paired.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp))]
-    loads = [_load_of(dot.b) for dot in dots]
-    if all(load is not None and values.is_same(load) for load in loads):
-        block = func.parent
-        assert block is not None, "a function of a module"
-        if func.next is None:
-            block.append(paired)
-        else:
-            block.insert_before(paired, func.next)
+    facts: dict[str, None] = {}
+    values = ClusterUniformity(paired, facts)
+    for dot in _dots_of(paired):
+        load = _load_of(dot.b)
+        if load is None:
+            return "B is not loaded from an array as it is"
+        if not values.is_reached_together(load):
+            return "neighbours along x may come to a product not equally often"
+        if not values.is_same(load):
+            return "neighbours along x have different columns of B, or nothing that a launch knows says they have not"
+    if facts:
+        paired.attributes[PAIRS_WHERE] = ArrayAttr(tuple(map(StringAttr, facts)))
+    block = func.parent
+    assert block is not None, "a function of a module"
+    if func.next is None:
+        block.append(paired)
+    else:
+        block.insert_before(paired, func.next)
+    return ""
+
+
+def _refusal(func: aa.FuncOp) -> str:
+    """Why a function has no second kernel, whatever its tile blocks have in common."""
+    if not any(isinstance(op, aa.GetProgramIdOp) and op.axis.value == "x" for op in func.walk()):
+        return "the number of a tile block along x decides nothing"
+    if any(map(may_hand_on, func.walk())):
+        return "tile blocks may wait for each other"
+    dots = _dots_of(func)
+    if not all(isinstance(dot.parent_op, scf.ForOp) for dot in dots):
+        return "a product stands in no loop, ahead of which its operands could be copied"
+    if not all(_load_of(dot.a) for dot in dots):
+        return "A is computed"
+    if any(dot.c.type.num_elements >= MOST_PRODUCTS for dot in dots):
+        return "the tensor cores bound products of so large tiles, and not the port of shared memory"
+    return ""
+
+
+def _dots_of(func: aa.FuncOp) -> list[Any]:
+    return [op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp))]
 
 
 def _load_of(value: Value) -> aa.TiledLoadOp | None:

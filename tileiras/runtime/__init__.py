@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .arguments import ArgumentError, HostMemory, pack
+from .arguments import ArgumentError, HostMemory, pack, scalar_bytes
 from .driver import MAX_DYNAMIC_SHARED_SIZE_BYTES, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, Driver, DriverError, load_driver
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Module:
 
     def launch(self, entry: str, grid: Sequence[int], arguments: Sequence[Any], stream: int = 0) -> None:
         """As `tileiras.runtime.launch`, in the current context."""
-        kernel = launched(self.kernels[entry], grid)
+        kernel = launched(self.kernels[entry], grid, arguments)
         with _Arrays(self._cuda, stream) as arrays:
             packed = pack(kernel, arguments, arrays, self._cuda.tensor_map)
             arrays.settle()
@@ -87,7 +87,7 @@ class Module:
     def measure(self, entry: str, grid: Sequence[int], arguments: Sequence[Any], runs: int, stream: int = 0) -> float:
         """As `tileiras.runtime.measure`, in the current context."""
         cuda, times = self._cuda, []
-        kernel = launched(self.kernels[entry], grid)
+        kernel = launched(self.kernels[entry], grid, arguments)
         with _Arrays(cuda, stream, copies_back=False) as arrays:
             packed = pack(kernel, arguments, arrays, cuda.tensor_map)
             arrays.settle()
@@ -128,11 +128,26 @@ class Module:
         self._cuda.launch(self.function(kernel), blocks, tuple(block), shared, stream, cluster, packed)
 
 
-def launched(kernel: Mapping[str, Any], grid: Sequence[int]) -> Mapping[str, Any]:
-    """What describes the kernel that a launch over a grid starts: the one for pairs of tile blocks, where there is one
-    and the grid is made of such pairs."""
+def launched(kernel: Mapping[str, Any], grid: Sequence[int], arguments: Sequence[Any]) -> Mapping[str, Any]:
+    """What describes the kernel that a launch over a grid starts: the one for pairs of tile blocks, where there is one,
+    the grid is made of such pairs, and the arguments are as it asks for."""
     pairs = kernel.get("pairs")
-    return kernel if pairs is None or not _is_made_of_clusters(dimensions(grid), pairs) else {**kernel, **pairs}
+    if pairs is None or not _is_made_of_clusters(dimensions(grid), pairs):
+        return kernel
+    if "where" in pairs:
+        from .launch_facts import hold
+
+        def parameter(number: int) -> int:
+            described = kernel["parameters"][number]
+            raw = scalar_bytes(arguments[number], described["type"], described["size"])
+            return int.from_bytes(raw, "little", signed=True)
+
+        try:
+            if not hold(pairs["where"], dimensions(grid)[0], parameter):
+                return kernel
+        except ArgumentError:
+            return kernel  # `pack` says which
+    return {**kernel, **pairs}
 
 
 def _is_made_of_clusters(blocks: Sequence[int], kernel: Mapping[str, Any]) -> bool:

@@ -57,6 +57,10 @@ PAIRS_OF = "tileiras.pairs_of"
 """String attribute of a kernel: the name of the one in the place of which it is launched where the grid can be made of
 clusters of as many tile blocks as its own; it goes to NAME.json."""
 
+PAIRS_WHERE = "tileiras.pairs_where"
+"""Array attribute of a kernel that has the one before: facts that a launch has to have besides, as texts in the words
+of `targets/launch_facts.py`; they go to NAME.json."""
+
 PARAMETER_NAME, PARAMETER_TYPE = "tileiras.name", "tileiras.type"
 """String attributes of a kernel's arguments, as the source has them; they go to NAME.json."""
 

@@ -36,6 +36,7 @@ from .buffers import (
 )
 from .discardable_attributes import (
     AHEAD_ATOM,
+    ALONE,
     AWAITED_NEXT,
     AWS_ORDER,
     AWS_SLOT,
@@ -53,6 +54,7 @@ from .discardable_attributes import (
     NO_ROOM,
     NO_UNROLL,
     PAIRS_OF,
+    PAIRS_WHERE,
     PARTS,
     PING_PONG,
     REMATERIALIZE,
@@ -65,6 +67,7 @@ from .discardable_attributes import (
     TENSOR_MAPS,
     block_warps,
     cluster_size,
+    facts_of_pairs,
     number_of,
     scratch_areas,
 )
@@ -204,6 +207,7 @@ __getattr__ = lazy_names(__name__, globals(), _LAZY)
 __all__ = [
     "AHEAD_ATOM",
     "AWAITED_NEXT",
+    "ALONE",
     "AWS_ORDER",
     "AWS_STAGE",
     "BLOCK_WARPS",
@@ -228,6 +232,7 @@ __all__ = [
     "WARP_SPECIALIZE",
     "NAMED_BARRIERS",
     "PAIRS_OF",
+    "PAIRS_WHERE",
     "PARTS",
     "PING_PONG",
     "REMATERIALIZE",
@@ -245,6 +250,7 @@ __all__ = [
     "UNSPECIALIZE",
     "block_warps",
     "cluster_size",
+    "facts_of_pairs",
     "cut_axis",
     "number_of",
     "scratch_areas",

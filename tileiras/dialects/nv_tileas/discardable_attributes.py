@@ -6,7 +6,7 @@ The text at each name says which operations have the attribute, and what it mean
 from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import ArrayAttr, IntegerAttr, Operation
+from tileiras.ir import ArrayAttr, IntegerAttr, Operation, StringAttr
 
 from .attributes import ScratchAttr
 
@@ -81,6 +81,13 @@ PAIRS_OF = "nv_tileas.pairs_of"
 """Discardable attribute of a function whose tile block is one CTA: the name of the kernel that it replaces in launches
 where two tile blocks, neighbours along x, form a cluster.  It is never launched without clusters."""
 
+PAIRS_WHERE = "nv_tileas.pairs_where"
+"""Discardable attribute of a function that has `PAIRS_OF`: facts that each of its launches has, texts in the words of
+`targets/launch_facts.py`."""
+
+ALONE = "nv_tileas.alone"
+"""Discardable attribute of a function with dots: why there is no kernel for pairs of its tile blocks beside it."""
+
 BLOCK_GROUP = "nv_tileas.block_group"
 """Discardable attribute of a function: rows of the grid are joined into groups of at least this many tile blocks, in
 which those with more work start first; without it each row is a group."""
@@ -118,6 +125,14 @@ def number_of(func: Operation, name: str) -> int | None:
     """The value of an integer attribute of a function; None where it does not have the attribute."""
     found = func.attributes.get(name)
     return found.value if isinstance(found, IntegerAttr) else None
+
+
+def facts_of_pairs(func: Operation) -> tuple[str, ...]:
+    """What each launch of a function for pairs of tile blocks has, besides these."""
+    found = func.attributes.get(PAIRS_WHERE)
+    if not isinstance(found, ArrayAttr):
+        return ()
+    return tuple(each.value for each in found if isinstance(each, StringAttr))
 
 
 def block_warps(func: aa.FuncOp) -> int:

@@ -212,9 +212,10 @@ def _kernel_metadata(function: llvm.LLVMFuncOp) -> str:
 
 
 def _pairs_metadata(function: llvm.LLVMFuncOp) -> str:
-    """A kernel, and the one in the place of which it is launched."""
+    """A kernel, the one in the place of which it is launched, and the facts that such a launch has."""
     instead_of: Any = function.attributes[llvm.PAIRS_OF]
-    return ", ".join(f'!"{escaped(name.value)}"' for name in (function.sym_name, instead_of))
+    facts: Any = function.attributes.get(llvm.PAIRS_WHERE, ())
+    return ", ".join(f'!"{escaped(each.value)}"' for each in (function.sym_name, instead_of, *facts))
 
 
 def _blobs(module: Operation) -> list[str]:

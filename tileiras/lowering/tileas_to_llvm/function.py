@@ -228,6 +228,8 @@ class FunctionLowering:
             self.result.attributes[llvm.CLUSTER_BLOCKS] = self.func.attributes[tileas.CLUSTER_BLOCKS]
         if tileas.PAIRS_OF in self.func.attributes:
             self.result.attributes[llvm.PAIRS_OF] = self.func.attributes[tileas.PAIRS_OF]
+        if tileas.PAIRS_WHERE in self.func.attributes:
+            self.result.attributes[llvm.PAIRS_WHERE] = self.func.attributes[tileas.PAIRS_WHERE]
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
             self.engine.emit(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ArgumentMismatch, sizes_of
 from ..memory import Journal, Memory
-from . import hidden_parameters, ptx_parser, rounding, rules
+from . import hidden_parameters, launch_facts, ptx_parser, rounding, rules
 from .decoder import decode
 from .errors import EmulationError
 from .program import Program
@@ -114,7 +114,7 @@ def emulate(
     """
     kernel = _kernel(metadata, entry)
     if cluster is None:
-        entry, kernel = launched_kernel(kernel, entry, grid)
+        entry, kernel = launched_kernel(kernel, entry, grid, args)
     program = _program(ptx, entry)
     shapes = _shapes(program, kernel, grid, block, cluster)
     memory = Memory.scratch()
@@ -156,21 +156,26 @@ def _shapes(
 
 
 def launch_shapes(
-    ptx: str, entry: str, grid: int | Sequence[int], metadata: Mapping[str, Any] | None = None
-) -> tuple[tuple[int, int, int], ...]:
+    ptx: str, entry: str, grid: int | Sequence[int], metadata: Mapping[str, Any] | None = None,
+    args: Sequence[Any] | None = None,
+) -> tuple[tuple[int, int, int], ...]:  # fmt: skip
     """The shapes of grid (in blocks), block and cluster that `emulate` would launch with.  Raises what it raises."""
-    entry, kernel = launched_kernel(_kernel(metadata, entry), entry, grid)
+    entry, kernel = launched_kernel(_kernel(metadata, entry), entry, grid, args)
     return _shapes(_program(ptx, entry), kernel, grid, None, None)
 
 
-def launched_kernel(kernel: Mapping[str, Any], entry: str, grid: int | Sequence[int]) -> tuple[str, Mapping[str, Any]]:
+def launched_kernel(
+    kernel: Mapping[str, Any], entry: str, grid: int | Sequence[int], args: Sequence[Any] | None
+) -> tuple[str, Mapping[str, Any]]:
     """The entry, and its row of NAME.json, that a launch of a kernel starts: the one for pairs of tile blocks where the
-    grid is a multiple of their clusters."""
+    grid is a multiple of their clusters, and the arguments, where they are known, are as it asks for."""
     pairs = kernel.get("pairs")
     sizes = (*sizes_of(grid), 1, 1)
     if pairs is None or any(size % members for size, members in zip(sizes, pairs["cluster_blocks"])):
         return entry, kernel
-    return pairs["name"], {**kernel, **pairs}
+    if not launch_facts.hold(pairs.get("where", ()), sizes[0], kernel.get("parameters", ()), args):
+        return entry, kernel
+    return pairs["name"], {**kernel, **pairs, "pairs": None}
 
 
 def _dynamic_shared_memory(program: Program, kernel: Mapping[str, Any], given: int | None) -> int:

@@ -49,7 +49,7 @@ def estimate(
     from tileiras.targets import rates
 
     chosen = rates.gpu(gpu)
-    model = Model(images.load(image, entry, chosen, metadata, grid), _axes(grid), chosen, args, dirty_l2)
+    model = Model(images.load(image, entry, chosen, metadata, grid, args), _axes(grid), chosen, args, dirty_l2)
     with _uncollected():
         model.prepare()
         return model.estimate()

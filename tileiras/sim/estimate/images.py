@@ -58,15 +58,16 @@ def load(
     gpu: Gpu,
     metadata: Mapping[str, Any] | None = None,
     grid: int | Sequence[int] = 1,
+    arguments: Sequence[Any] | None = None,
 ) -> Image:
-    """An entry of an image, for a GPU: the one that a launch of `entry` over a grid starts.
+    """An entry of an image, for a GPU: the one that a launch of `entry` over a grid, with arguments, starts.
 
     Raises CompileError: with the code of a configuration error for an image that is of another target, has no such
     entry, or lacks its PTX, its lines or its description, and what ptxas says of PTX that it does not assemble.
     """
     parts = _parts(image, entry, metadata)
     if parts.metadata is not None:
-        entry, described = launched_kernel(parts.metadata, entry, grid)
+        entry, described = launched_kernel(parts.metadata, entry, grid, arguments)
         parts = parts._replace(metadata=described)
     if parts.cubin is None:
         assert parts.ptx is not None

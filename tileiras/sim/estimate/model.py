@@ -97,7 +97,7 @@ class Model:
     def prepare(self) -> None:
         """Record some clusters, and what the launch takes of an SM."""
         image, gpu = self.image, self.gpu
-        grid, _, cluster = launch_shapes(image.ptx, image.entry, self.given_grid, image.metadata)
+        grid, _, cluster = launch_shapes(image.ptx, image.entry, self.given_grid, image.metadata, self.arguments)
         self.members = int(np.prod(cluster))
         self.shape = tuple(blocks // members for blocks, members in zip(grid, cluster))
         self.clusters = int(np.prod(self.shape))

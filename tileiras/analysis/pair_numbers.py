@@ -1,0 +1,176 @@
+"""What two tile blocks that are a pair compute of their numbers along x, of which one is even and the other the next.
+
+    %row = remsi %x, %rows               2n and 2n + 1 as %x is, where %rows is even
+    %column = floordivsi %place, %rows   the same for both, where %rows is even and positive, and %place as %x is
+
+So it is in grids of one dimension whose tile blocks go down the columns of groups of rows.  What decides is known where
+the kernel is launched: facts about its arguments (`targets/launch_facts.py`), on which each proof here rests.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tileiras.analysis.tensor_map_rules import host_value
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import IntegerType, Value
+from tileiras.targets.launch_facts import GRID, MOST_WORDS
+
+if TYPE_CHECKING:
+    from tileiras.analysis.cluster_uniformity import ClusterUniformity
+
+_WORDS = {
+    arith.AddIOp: "add", arith.SubIOp: "sub", arith.MulIOp: "mul", arith.MinSIOp: "min", arith.MaxSIOp: "max",
+    arith.DivSIOp: "div", arith.DivUIOp: "div", arith.FloorDivSIOp: "div",
+    arith.CeilDivSIOp: "ceildiv", arith.CeilDivUIOp: "ceildiv",
+}  # fmt: skip
+"""What launchers compute as kernels do: they divide only what is not negative, by what is positive."""
+
+_EVEN_OF_BOTH = (arith.AddIOp, arith.SubIOp, arith.MinSIOp, arith.MaxSIOp, arith.MinUIOp, arith.MaxUIOp)
+_ROUNDED_TO_ZERO = (arith.DivSIOp, arith.DivUIOp)
+_EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
+
+
+class PairNumbers:
+    """The numbers of a function of which each two tile blocks along x are a pair."""
+
+    def __init__(self, values: ClusterUniformity, facts: dict[str, None], asks: bool) -> None:
+        """`values`: what both have in common; `facts`: what launches have, to which `asks` adds what proofs need."""
+        self._values = values
+        self._facts = facts
+        self._asks = asks
+        self._next: dict[Value, bool] = {}
+        self._parities: dict[Value, tuple[str, ...] | None] = {}
+        self._open: set[Value] = set()
+        """What is being looked at: a divisor may depend on a quotient by it, in a loop."""
+
+    def is_same(self, value: Value) -> bool:
+        """Whether a number that is computed of other ones is the same for both."""
+        op: Any = value.defining_op
+        if isinstance(op, arith.SelectOp):
+            return self._is_false(op.condition) and self._values.is_common(op.false_value)
+        if not isinstance(op, (*_ROUNDED_TO_ZERO, arith.FloorDivSIOp)) or not self.is_next(op.lhs):
+            return False
+        # Of a negative divisor the quotient that is rounded down changes behind an even number.
+        return self._is_even_divisor(op.rhs) and (isinstance(op, _ROUNDED_TO_ZERO) or self._is_positive(op.rhs))
+
+    def is_next(self, value: Value) -> bool:
+        """Whether a number is even for the first one and one more for the second one, and is not negative."""
+        if value not in self._next:
+            self._next[value] = self._finds_next(value)
+        return self._next[value]
+
+    def _finds_next(self, value: Value) -> bool:
+        op: Any = value.defining_op
+        if op is None:
+            loop: Any = value.block.parent_op  # type: ignore[attr-defined]
+            return isinstance(loop, scf.ForOp) and value is loop.induction_variable and self.runs_alike(loop)
+        if isinstance(op, aa.GetProgramIdOp):
+            return op.axis.value == "x" and op.neighbor is None
+        if isinstance(op, (aa.AssumeOp, *_EXTENSIONS)):
+            return self.is_next(op.operand)
+        if isinstance(op, (arith.RemSIOp, arith.RemUIOp)):
+            return self.is_next(op.lhs) and self._is_even_divisor(op.rhs)
+        if isinstance(op, arith.SelectOp):
+            return self.is_next(op.false_value) and self._is_false(op.condition)
+        return False
+
+    def runs_alike(self, loop: scf.ForOp) -> bool:
+        """Whether both run a loop over tiles equally often: as many numbers, by an even step, from theirs on."""
+        return self._values.takes_every_nth(loop) and self._is_even(loop.upper_bound)
+
+    def _is_even_divisor(self, value: Value) -> bool:
+        if value in self._open:
+            return False
+        self._open.add(value)
+        try:
+            return self._values.is_common(value) and self._is_even(value)
+        finally:
+            self._open.remove(value)
+
+    def _is_false(self, condition: Value) -> bool:
+        """Whether a condition holds for neither, as those by which remainders get the divisor's sign."""
+        op: Any = condition.defining_op
+        if isinstance(op, arith.CmpIOp) and op.predicate.value == "slt" and arith.constant_integer(op.rhs) == 0:
+            return self.is_next(op.lhs) or self._is_positive(op.lhs)
+        if isinstance(op, (arith.XOrIOp, arith.OrIOp)):
+            return self._is_false(op.lhs) and self._is_false(op.rhs)
+        return isinstance(op, arith.AndIOp) and (self._is_false(op.lhs) or self._is_false(op.rhs))
+
+    # ---- what must hold of a launch ----------------------------------------------------------------------------------
+
+    def _has(self, fact: str) -> bool:
+        if self._asks:
+            self._facts[fact] = None
+        return fact in self._facts
+
+    def _is_positive(self, value: Value) -> bool:
+        number = arith.constant_integer(value)
+        if number is not None:
+            return number > 0
+        words = self._words(value)
+        return words is not None and self._has(f"{words} positive")
+
+    def _is_even(self, value: Value) -> bool:
+        facts = self._parity(value)
+        return facts is not None and all([self._has(each) for each in facts])
+
+    def _parity(self, value: Value) -> tuple[str, ...] | None:
+        """The facts by which a number is even; None where nothing says that it is."""
+        if value not in self._parities:
+            self._parities[value] = self._finds_parity(value)
+        return self._parities[value]
+
+    def _finds_parity(self, value: Value) -> tuple[str, ...] | None:
+        number = arith.constant_integer(value)
+        if number is not None:
+            return () if number % 2 == 0 else None
+        op: Any = value.defining_op
+        if isinstance(op, aa.GetNumProgramsOp) and op.axis.value == "x":
+            return ()  # a launch of pairs
+        if isinstance(op, aa.AssumeOp):
+            divides = isinstance(op.predicate, aa.DivByAttr) and op.predicate.divisor % 2 == 0
+            return () if divides else self._parity(op.operand)
+        if isinstance(op, _EXTENSIONS):
+            return self._parity(op.operand)
+        if isinstance(op, (arith.MulIOp, *_EVEN_OF_BOTH)):
+            both = [self._parity(each) for each in op.operands]
+            found = [each for each in both if each is not None]
+            if isinstance(op, arith.MulIOp) and () in found:
+                return ()
+            if isinstance(op, _EVEN_OF_BOTH) and len(found) == len(both):
+                return tuple(dict.fromkeys(fact for each in found for fact in each))
+        words = self._words(value)
+        return None if words is None or "below" in words else (f"{words} even",)
+
+    def _words(self, value: Value) -> str | None:
+        """A number as launchers compute it, `below` what bounds it where it is each tile block's own; None for what
+        only the kernel knows."""
+        found = self._list(value, MOST_WORDS - 1)
+        return None if found is None else " ".join(found)
+
+    def _list(self, value: Value, room: int) -> list[str] | None:
+        op: Any = value.defining_op
+        if not isinstance(value.type, IntegerType) or value.type.width < 32 or room < 1:
+            return None
+        if isinstance(op, (aa.AssumeOp, arith.ExtSIOp)):
+            return self._list(op.operand, room)
+        if isinstance(op, aa.GetProgramIdOp) and op.neighbor is None and op.axis.value == "x":
+            return [GRID, "below"]
+        if isinstance(op, aa.GetNumProgramsOp) and op.axis.value == "x":
+            return [GRID]
+        if isinstance(op, aa.GetDimSizeOp) and isinstance(op.source.defining_op, aa.MakeMemRefOp):
+            size = op.source.defining_op.size(op.dim.value)
+            return [str(size)] if isinstance(size, int) else self._list(size, room)
+        word = _WORDS.get(type(op))
+        if word is not None:
+            first = self._list(op.lhs, room - 2)
+            second = None if first is None else self._list(op.rhs, room - 1 - len(first))
+            return None if first is None or second is None else [*first, *second, word]
+        loop: Any = value.block.parent_op if op is None else None  # type: ignore[attr-defined]
+        if isinstance(loop, scf.ForOp) and value is loop.induction_variable and self._values.takes_every_nth(loop):
+            bound = self._list(loop.upper_bound, room - 1)
+            return None if bound is None else [*bound, "below"]
+        told = host_value(value)
+        return None if told is None else [told]

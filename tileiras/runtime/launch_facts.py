@@ -1,0 +1,83 @@
+"""Whether a launch has the facts that NAME.json asks for, in the words of `targets/launch_facts.py`.
+
+    p1 128 ceildiv even
+
+Numbers are the least and the largest value that a word can stand for.  What is not known to hold does not.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+LEAST, MOST = -(1 << 31), (1 << 31) - 1
+"""Beyond these a kernel's own numbers may wrap."""
+
+Interval = tuple[int, int]
+
+
+class _Unknown(Exception):
+    """Of a number nothing is known."""
+
+
+def hold(facts: Sequence[str], grid: int, parameter: Callable[[int], int]) -> bool:
+    """Whether all facts hold of a launch with so many tile blocks along x; `parameter` gives the value of a parameter
+    by its number.  Words that are not known here do not hold."""
+    try:
+        return all(_holds(fact, grid, parameter) for fact in facts)
+    except (_Unknown, ValueError, IndexError):
+        return False
+
+
+@functools.lru_cache(maxsize=256)
+def _words(fact: str) -> tuple[str, ...]:
+    return tuple(fact.split())
+
+
+def _holds(fact: str, grid: int, parameter: Callable[[int], int]) -> bool:
+    *words, predicate = _words(fact)
+    stack: list[Interval] = []
+    for word in words:
+        if word in _OPERATIONS:
+            second = stack.pop()
+            found = _OPERATIONS[word](stack.pop(), second)
+        elif word == "below":
+            found = 0, stack.pop()[1] - 1
+        else:
+            number = grid if word == "grid" else parameter(int(word[1:])) if word[:1] == "p" else int(word)
+            found = number, number
+        if not LEAST <= found[0] <= found[1] <= MOST:
+            raise _Unknown
+        stack.append(found)
+    ((least, most),) = stack
+    if predicate == "even":
+        return least == most and least % 2 == 0
+    return predicate == "positive" and least > 0
+
+
+def _divided(one: Interval, other: Interval) -> Interval:
+    if one[0] < 0 or other[0] < 1:
+        raise _Unknown
+    return one[0] // other[1], one[1] // other[0]
+
+
+def _divided_up(one: Interval, other: Interval) -> Interval:
+    if one[0] < 0 or other[0] < 1:
+        raise _Unknown
+    return -(-one[0] // other[1]), -(-one[1] // other[0])
+
+
+def _product(one: Interval, other: Interval) -> Interval:
+    found = [first * second for first in one for second in other]
+    return min(found), max(found)
+
+
+_OPERATIONS: dict[str, Callable[[Interval, Interval], Interval]] = {
+    "add": lambda one, other: (one[0] + other[0], one[1] + other[1]),
+    "sub": lambda one, other: (one[0] - other[1], one[1] - other[0]),
+    "mul": _product,
+    "div": _divided,
+    "ceildiv": _divided_up,
+    "min": lambda one, other: (min(one[0], other[0]), min(one[1], other[1])),
+    "max": lambda one, other: (max(one[0], other[0]), max(one[1], other[1])),
+}

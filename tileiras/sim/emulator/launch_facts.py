@@ -1,0 +1,72 @@
+"""Facts of a launch for which NAME.json has another kernel.
+
+    p1 128 ceildiv grid below 512 div 8 mul sub 8 min positive
+
+Each word stands behind what it is computed of: `pN` is parameter N, `grid` the number of blocks along x, `below` any
+number from 0 to one less.  A number is kept as the least and the largest that it can be; one that can leave 32 bits, or
+is divided by what may not be positive or where it may be negative, makes the fact unknown, and so not one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def hold(facts: Sequence[str], grid: int, parameters: Sequence[Mapping[str, Any]], args: Sequence[Any] | None) -> bool:
+    """Whether all facts hold; none does that asks for an argument where these are not known."""
+    return all(_holds(fact.split(), grid, parameters, args) for fact in facts)
+
+
+def _holds(
+    words: list[str], grid: int, parameters: Sequence[Mapping[str, Any]], args: Sequence[Any] | None
+) -> bool:
+    stack: list[range] = []  # from the least to the largest number, which it has as its last one
+    for word in words[:-1]:
+        if word == "below":
+            found = 0, stack.pop()[-1] - 1
+        elif word == "grid":
+            found = grid, grid
+        elif word[0] == "p":
+            number = None if args is None else _integer(args[int(word[1:])], parameters[int(word[1:])]["size"])
+            if number is None:
+                return False
+            found = number, number
+        elif word.lstrip("-").isdigit():
+            found = int(word), int(word)
+        else:
+            other = stack.pop()
+            ends = _ends(word, stack.pop(), other)
+            if not ends:
+                return False
+            found = min(ends), max(ends)
+        if found[0] > found[1] or found[0] < -(2**31) or found[1] >= 2**31:
+            return False
+        stack.append(range(found[0], found[1] + 1))
+    (left,) = stack
+    if words[-1] == "even":
+        return len(left) == 1 and left[0] % 2 == 0
+    return words[-1] == "positive" and left[0] > 0
+
+
+def _ends(word: str, one: range, other: range) -> list[int]:
+    """What a word makes of the ends of two numbers, which all else lies between; nothing where it makes nothing."""
+    if word in ("div", "ceildiv") and (one[0] < 0 or other[0] <= 0):
+        return []
+    made = {
+        "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+        "div": lambda a, b: a // b, "ceildiv": lambda a, b: (a + b - 1) // b, "min": min, "max": max,
+    }.get(word)  # fmt: skip
+    return [] if made is None else [made(a, b) for a in (one[0], one[-1]) for b in (other[0], other[-1])]
+
+
+def _integer(value: Any, size: int) -> int | None:
+    """An argument as a signed number of so many bytes; None for what is no integer."""
+    if isinstance(value, bytes | bytearray):
+        return int.from_bytes(value, "little", signed=True)
+    if not isinstance(value, int | np.integer):
+        return None
+    half = 1 << 8 * size - 1
+    return (int(value) + half) % (2 * half) - half

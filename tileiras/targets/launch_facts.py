@@ -1,0 +1,54 @@
+"""Facts that a launch must have for a kernel to be right under it, in the words of NAME.json.
+
+    p1 128 ceildiv even                                          the tiles of 128 in parameter 1 are even in number
+    p1 128 ceildiv grid below 512 div 8 mul sub 8 min positive   so many rows of them are left, at most 8: some
+
+Each word stands behind what it is computed of, and the last one says what must hold of the number that is left.  `pN`
+is the value of parameter N, counted without the hidden ones, `grid` the number of tile blocks along x; `below` is any
+number from 0 to one less than its operand, and what is computed of it has to be as said for all of them.  Launchers
+compute with the least and the largest values that numbers can have.  A fact does not hold where they can leave 32 bits,
+in which a kernel's own numbers would wrap, or where something is divided by what may not be positive, or that may be
+negative: who cannot tell starts the kernel that is right under every launch.
+"""
+
+from __future__ import annotations
+
+import re
+
+OPERATIONS = {"add": 2, "sub": 2, "mul": 2, "div": 2, "ceildiv": 2, "min": 2, "max": 2, "below": 1}
+"""Word -> how many numbers it takes; each leaves one.  Divisions are rounded down, and up."""
+
+PREDICATES = ("even", "positive")
+
+GRID = "grid"
+
+MOST_WORDS = 64
+"""Of a fact: each launch reads it."""
+
+MOST_NUMBERS = 16
+"""That a fact may have waiting for their operations."""
+
+_NUMBER, _PARAMETER = re.compile(r"-?\d{1,18}"), re.compile(r"p(\d{1,4})")
+
+
+def fact_error(fact: str, parameters: int) -> str:
+    """What is wrong with a fact about a launch of a kernel that has so many parameters; empty where nothing is."""
+    *words, predicate = fact.split() or [""]
+    if predicate not in PREDICATES:
+        return f"ends in '{predicate}', and expects {' or '.join(PREDICATES)}"
+    if len(words) >= MOST_WORDS:
+        return f"has more than {MOST_WORDS} words"
+    waiting = 0
+    for word in words:
+        parameter = _PARAMETER.fullmatch(word)
+        if parameter is not None and int(parameter.group(1)) >= parameters:
+            return f"names parameter {parameter.group(1)} of {parameters}"
+        if parameter is None and word not in OPERATIONS and word != GRID and _NUMBER.fullmatch(word) is None:
+            return f"has the word '{word}', which says nothing"
+        taken = OPERATIONS.get(word, 0)
+        if taken > waiting:
+            return f"has too few numbers before '{word}'"
+        waiting += 1 - taken
+        if waiting > MOST_NUMBERS:
+            return f"has more than {MOST_NUMBERS} numbers waiting for their operations"
+    return "" if waiting == 1 else f"leaves {waiting} numbers, and expects one"
