@@ -1,11 +1,47 @@
-"""Waiting for a phase of an mbarrier, and arrivals of dots."""
+"""Showing mbarriers to the asynchronous proxy, waiting for a phase of one, and arrivals of dots."""
 
 from __future__ import annotations
 
+from tileiras.analysis.pipes import ON_TOKENS
 from tileiras.dialects import llvm, nvvm
-from tileiras.ir import UnitAttr, Value, i16
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Operation, UnitAttr, Value, i16
+from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
 from .function import FunctionLowering
+
+
+def is_fenced(op: tileas.CreatePipelineOp | tileas.TensorReserveOp) -> bool:
+    """Whether `fence.mbarrier_init` has to stand behind an operation that initialises mbarriers.
+
+    The asynchronous proxy counts bytes or arrives at some of those that are initialised here, and the same thread
+    initialises no others before one of them is used: a fence behind those is for all.
+    """
+    following = op.next
+    while following is not None and not following.regions and not isinstance(following, _USES):
+        if _has_mbarriers(following):
+            return False
+        following = following.next
+    before: Operation | None = op
+    while before is not None and (before is op or not (before.regions or isinstance(before, _USES))):
+        if _is_signalled_asynchronously(before):
+            return True
+        before = before.prev
+    return False
+
+
+_USES = (*ON_TOKENS, tileas.TensorCommitOp)
+
+
+def _has_mbarriers(op: Operation) -> bool:
+    return isinstance(op, tileas.CreatePipelineOp) or isinstance(op, tileas.TensorReserveOp) and op.commits.value > 0
+
+
+def _is_signalled_asynchronously(op: Operation) -> bool:
+    if isinstance(op, tileas.CreatePipelineOp):
+        protocol = PIPE_PROTOCOLS[op.kinds]
+        return protocol.counts_bytes or protocol.fills_by_commit or protocol.frees_by_commit
+    return isinstance(op, tileas.TensorReserveOp) and op.commits.value > 0
 
 
 def wait_for_phase(mbarrier: Value, parity: Value, lowering: FunctionLowering, of_cluster: bool = False) -> None:

@@ -18,7 +18,6 @@ from tileiras.analysis.pipes import (
     PipeUses,
     agent_of,
     is_filled_alike,
-    is_last_pipe,
     pipe_of,
     protocol_of,
 )
@@ -39,12 +38,12 @@ from tileiras.dialects.nv_tileas.pipes import (
 )
 from tileiras.ir import IntegerAttr, Operation, StringAttr, UnitAttr, Value, VerifyError, i1, i32
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets.pipe_protocol import COMMIT, EXPECT, NOINC, PIPE_PROTOCOLS, PipeProtocol
+from tileiras.targets.pipe_protocol import COMMIT, EXPECT, NOINC, PipeProtocol
 
 from .agents import by_thread_of_pair, copies_for_others, elected, in_first_of_pair
 from .emitter import FULL_WARP
 from .function import FunctionLowering
-from .mbarriers import arrive_behind_dots, wait_for_phase
+from .mbarriers import arrive_behind_dots, is_fenced, wait_for_phase
 from .warpgroup_dot import WARP_BITS, uniform_warp
 
 BYTES = CreatePipelineOp.MBARRIER_BYTES
@@ -102,11 +101,8 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
         for count, start in zip(counts, range(0, op.mbarrier_bytes, BYTES * places)):
             for stage in range(places):
                 emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, start + BYTES * stage), emit.integer(count)))
-        if is_last_pipe(op):
-            protocols = [PIPE_PROTOCOLS[pipe.kinds] for pipe in uses.pipes]
-            if any(each.counts_bytes or each.fills_by_commit for each in protocols):
-                # The asynchronous proxy, which counts bytes or arrives on them, sees them initialised.
-                emit.insert(nvvm.FenceMbarrierInitOp())
+        if is_fenced(op):
+            emit.insert(nvvm.FenceMbarrierInitOp())
     return [emit.integer(0), emit.integer(0)]
 
 

@@ -41,7 +41,7 @@ from tileiras.layout.tensor_memory import (
 from .agents import by_thread_of_pair, elected, in_first_warp
 from .builder import Number
 from .function import FunctionLowering
-from .mbarriers import arrive_behind_dots, wait_for_phase
+from .mbarriers import arrive_behind_dots, is_fenced, wait_for_phase
 from .types import count_of, element_of, scalar_type, vector_of
 from .warpgroup_dot import uniform_warp
 
@@ -60,8 +60,7 @@ def reserve(op: tileas.TensorReserveOp, args: Sequence[Any], lowering: FunctionL
     with elected(lowering, emit.thread_is_elected(*lowering.thread_masks)) if commits else nullcontext():
         for number in range(commits):
             emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, BYTES * number), emit.integer(1)))
-        if commits:
-            # They arrive through the asynchronous proxy.
+        if commits and is_fenced(op):
             emit.insert(nvvm.FenceMbarrierInitOp())
     return base
 
