@@ -250,6 +250,19 @@ def test_a_grid_of_pairs_starts_the_kernel_for_pairs(tmp_path, stand_in):
     assert sizes == [192, 12], "each has its own hidden parameters"
 
 
+@pytest.mark.parametrize(("fact", "threads"), [
+    ("p1 even", 128), ("p1 1 add even", 160), ("p1 4 ceildiv even", 160), ("p1 -3 mul 22 add positive", 160),
+    ("p1 grid below 5 mul sub positive", 160), ("p1 grid below 7 mul sub positive", 128),
+])  # fmt: skip
+def test_arguments_decide_whether_the_kernel_for_pairs_is_started(fact, threads, tmp_path, stand_in):
+    """The harness launches with 7, over two tile blocks."""
+    pairs = {"name": "k$pairs", "hidden_parameters": [], "block": [160, 1, 1], "shared_memory": 0,
+             "cluster_blocks": [2, 1, 1], "where": ["grid even", fact]}  # fmt: skip
+    _, *log = run(tmp_path, [image("k", "ptr<f32>", "i32", pairs=pairs)], stand_in)
+    first = next(line for line in log if line.startswith("launch grid"))
+    assert first.split()[6] == f"{threads}"
+
+
 def test_tensor_maps_are_made_of_the_other_arguments(tmp_path, stand_in):
     fills = ["tensor_map element=f32 address=p0 dims=p1,64 strides=p1 box=32,8 swizzle=128 oob=nan",
              "tensor_map element=i8 address=p0 dims=256 box=128 l2=128"]  # fmt: skip

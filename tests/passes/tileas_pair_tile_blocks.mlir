@@ -53,4 +53,110 @@ module {
     %end = nv_tileaa.print "%f", %sum : tensor<128x128xf32> -> !nv_tileaa.mem_token
     nv_tileaa.return
   }
+
+  // Neighbours have the same columns in launches whose fourth argument is an even and positive number of rows of tiles.
+  // CHECK-LABEL: @by_division(
+  // CHECK-NOT: nv_tileas.alone
+  // CHECK: nv_tileaa.func @by_division$pairs(
+  // CHECK-SAME: nv_tileas.pairs_of = "by_division"
+  // CHECK-SAME: nv_tileas.pairs_where = ["p4 even", "p4 positive"]
+  nv_tileaa.func @by_division(%p: !nv_tileaa.ptr<f16>, %m: i32, %d: i32, %steps: i32, %tall: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_100"} {
+    %token = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %number = nv_tileaa.get_program_id x : i32
+    %none = arith.constant dense<0.000000e+00> : tensor<128x128xf32>
+    %memory = nv_tileaa.make_memref %p, sizes = [%m, %m], strides = [%d] : !nv_tileaa.ptr<f16>, (i32, i32), (i32) -> !nv_tileaa.memref<?x?xf16, strides = [?, 1]>
+    %rows = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[128, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %columns = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %x = arith.remsi %number, %tall : i32
+    %y = arith.floordivsi %number, %tall : i32
+    %sum = scf.for %i = %zero to %steps step %one iter_args(%acc = %none) -> (tensor<128x128xf32>) : i32 {
+      %a, %after = nv_tileaa.tiled_load %rows[%x, %i] token = %token : !nv_tileaa.tiled_view<[128, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<128x64xf16>, !nv_tileaa.mem_token
+      %b, %behind = nv_tileaa.tiled_load %columns[%i, %y] token = %token : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x128xf16>, !nv_tileaa.mem_token
+      %next = nv_tileaa.dot %a, %b, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %next : tensor<128x128xf32>
+    }
+    %end = nv_tileaa.print "%f", %sum : tensor<128x128xf32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+
+  // Quotients that are rounded to zero are the same whatever the sign; a multiple of four is even in every launch.
+  // CHECK-LABEL: @in_every_launch(
+  // CHECK: nv_tileaa.func @in_every_launch$pairs(
+  // CHECK-SAME: nv_tileas.pairs_of = "in_every_launch"
+  // CHECK-NOT: pairs_where
+  nv_tileaa.func @in_every_launch(%p: !nv_tileaa.ptr<f16>, %m: i32, %d: i32, %steps: i32, %tall: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_100"} {
+    %token = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %number = nv_tileaa.get_program_id x : i32
+    %none = arith.constant dense<0.000000e+00> : tensor<128x128xf32>
+    %memory = nv_tileaa.make_memref %p, sizes = [%m, %m], strides = [%d] : !nv_tileaa.ptr<f16>, (i32, i32), (i32) -> !nv_tileaa.memref<?x?xf16, strides = [?, 1]>
+    %rows = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[128, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %columns = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %four = nv_tileaa.assume #nv_tileaa.div_by<4>, %tall : i32
+    %x = arith.remsi %number, %four : i32
+    %y = arith.divsi %number, %four : i32
+    %sum = scf.for %i = %zero to %steps step %one iter_args(%acc = %none) -> (tensor<128x128xf32>) : i32 {
+      %a, %after = nv_tileaa.tiled_load %rows[%x, %i] token = %token : !nv_tileaa.tiled_view<[128, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<128x64xf16>, !nv_tileaa.mem_token
+      %b, %behind = nv_tileaa.tiled_load %columns[%i, %y] token = %token : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x128xf16>, !nv_tileaa.mem_token
+      %next = nv_tileaa.dot %a, %b, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %next : tensor<128x128xf32>
+    }
+    %end = nv_tileaa.print "%f", %sum : tensor<128x128xf32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+
+  // Quotients by an odd number change behind an even one; the reason stands with the kernel.
+  // CHECK-LABEL: @odd(
+  // CHECK-SAME: nv_tileas.alone = "neighbours along x have different columns
+  // CHECK-NOT: pairs_of
+  nv_tileaa.func @odd(%p: !nv_tileaa.ptr<f16>, %m: i32, %d: i32, %steps: i32, %tall: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_100"} {
+    %token = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %number = nv_tileaa.get_program_id x : i32
+    %none = arith.constant dense<0.000000e+00> : tensor<128x128xf32>
+    %memory = nv_tileaa.make_memref %p, sizes = [%m, %m], strides = [%d] : !nv_tileaa.ptr<f16>, (i32, i32), (i32) -> !nv_tileaa.memref<?x?xf16, strides = [?, 1]>
+    %rows = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[128, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %columns = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %three = arith.constant 3 : i32
+    %x = arith.remsi %number, %three : i32
+    %y = arith.divsi %number, %three : i32
+    %sum = scf.for %i = %zero to %steps step %one iter_args(%acc = %none) -> (tensor<128x128xf32>) : i32 {
+      %a, %after = nv_tileaa.tiled_load %rows[%x, %i] token = %token : !nv_tileaa.tiled_view<[128, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<128x64xf16>, !nv_tileaa.mem_token
+      %b, %behind = nv_tileaa.tiled_load %columns[%i, %y] token = %token : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x128xf16>, !nv_tileaa.mem_token
+      %next = nv_tileaa.dot %a, %b, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %next : tensor<128x128xf32>
+    }
+    %end = nv_tileaa.print "%f", %sum : tensor<128x128xf32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+
+  // A row of B's own for each: quotients that are rounded up.
+  // CHECK-LABEL: @rounded_up(
+  // CHECK-SAME: nv_tileas.alone
+  // CHECK-NOT: pairs_of
+  nv_tileaa.func @rounded_up(%p: !nv_tileaa.ptr<f16>, %m: i32, %d: i32, %steps: i32, %tall: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_100"} {
+    %token = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %number = nv_tileaa.get_program_id x : i32
+    %none = arith.constant dense<0.000000e+00> : tensor<128x128xf32>
+    %memory = nv_tileaa.make_memref %p, sizes = [%m, %m], strides = [%d] : !nv_tileaa.ptr<f16>, (i32, i32), (i32) -> !nv_tileaa.memref<?x?xf16, strides = [?, 1]>
+    %rows = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[128, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %columns = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
+    %two = arith.constant 2 : i32
+    %x = arith.remsi %number, %two : i32
+    %y = arith.ceildivsi %number, %two : i32
+    %sum = scf.for %i = %zero to %steps step %one iter_args(%acc = %none) -> (tensor<128x128xf32>) : i32 {
+      %a, %after = nv_tileaa.tiled_load %rows[%x, %i] token = %token : !nv_tileaa.tiled_view<[128, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<128x64xf16>, !nv_tileaa.mem_token
+      %b, %behind = nv_tileaa.tiled_load %columns[%i, %y] token = %token : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x128xf16>, !nv_tileaa.mem_token
+      %next = nv_tileaa.dot %a, %b, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %next : tensor<128x128xf32>
+    }
+    %end = nv_tileaa.print "%f", %sum : tensor<128x128xf32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
 }

@@ -111,6 +111,19 @@ def test_a_grid_of_pairs_starts_the_kernel_for_pairs(stand_in):
     assert sizes == [192, 8, 192], "each has its own hidden parameters"
 
 
+def test_arguments_decide_whether_the_kernel_for_pairs_is_started(stand_in):
+    pairs = {"name": "k$pairs", "hidden_parameters": [], "block": [160, 1, 1], "shared_memory": 0,
+             "cluster_blocks": [2, 1, 1], "where": ["p2 64 ceildiv even", "p1 grid below sub positive"]}  # fmt: skip
+    described = description("ptr<f32>", "i64", "i32", pairs=pairs)
+    data = np.zeros(64, np.float32)
+    for numbers in ((4, 128), (4, np.int32(65)), (4, 64), (3, 128), (4, -128), (4, 2**31 + 128), (2**40, 128)):
+        launch(PTX, "k", 4, [data, *numbers], metadata=described)
+    threads = [line.split()[6] for line in stand_in.log if line.startswith("launch grid")]
+    assert threads == ["160", "160", *["128"] * 5]
+    with pytest.raises(ArgumentError, match="argument 2"):
+        launch(PTX, "k", 4, [data, 4, "two"], metadata=described)
+
+
 def test_tile_launch_has_one_thread_for_a_tile_block(stand_in):
     launch(PTX, "k", 4, [1], metadata=description("i32", shared_memory=70_000, tile_launch=True))
     assert "launch grid 4 1 1 block 1 1 1 shared 0 stream 0" in stand_in.log

@@ -28,7 +28,7 @@ from tileiras.targets.sm import (
 
 from .pipe_errors import pipe_errors, warpgroup_errors
 from .pipe_model import Unchecked, order_errors
-from .pipes import PipeUses, agent_of, is_multicast
+from .pipes import PipeUses, agent_of, is_multicast, protocol_of
 from .warpgroup_turns import TURNS, barriers_of
 
 Finding = tuple[Operation, str]
@@ -77,7 +77,10 @@ def _errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
         yield from _barrier_errors(switch, counts)
         yield from _warpgroup_errors(switch, uses, compute)
     yield from pipe_errors(func, uses, gpu)
-    if any(pipe.ctas is not None or any(map(is_multicast, users)) for pipe, users in uses.pipes.items()):
+    if any(
+        pipe.ctas is not None or protocol_of(pipe).is_of_pair or any(map(is_multicast, users))
+        for pipe, users in uses.pipes.items()
+    ):
         from .cluster_pipes import cluster_errors  # loaded for such pipes only
 
         for pipe, users in uses.pipes.items():

@@ -16,7 +16,7 @@ from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
 from tileiras.targets.requirements import spelled
 
 from .cluster_uniformity import ClusterUniformity
-from .pipes import FILLS, Finding, is_multicast, sources
+from .pipes import FILLS, Finding, is_multicast, protocol_of, sources
 
 
 def cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> Iterator[Finding]:
@@ -24,6 +24,7 @@ def cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -
     shared = [op for op in operations if is_multicast(op)]
     if pipe.ctas is None:
         yield from ((op, "copies to all CTAs of a cluster, on a pipe that one CTA fills") for op in shared)
+        yield from _pair_errors(pipe, operations)
         return
     func: Any = pipe.parent_op
     if func.name != "nv_tileaa.func":
@@ -43,6 +44,16 @@ def cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -
                 yield op, "is on a pipe between CTAs, and some of them come to it more often than others"
         elif op in shared:
             yield from _shared_errors(op, values)
+
+
+def _pair_errors(pipe: CreatePipelineOp, operations: list[Any]) -> Iterator[Finding]:
+    """Whether both CTAs of a pair come equally often to what one of them does for both, and to what it waits for."""
+    func: Any = pipe.parent_op
+    if not protocol_of(pipe).is_of_pair or func.name != "nv_tileaa.func":
+        return
+    values = ClusterUniformity(func)
+    apart = [op for op in operations if not values.is_reached_together(op)]
+    yield from ((op, "is on a pipe of a pair of CTAs, one of which comes to it more often") for op in apart[:1])
 
 
 def _shared_errors(load: TmaLoadOp, values: ClusterUniformity) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from tileiras.ir import Operation, Value
 from tileiras.layout.arena import AREA_ALIGNMENT
 from tileiras.layout.scratch import EXCHANGING, Exchange, Warps, exchanges
 from tileiras.targets import Target
+from tileiras.targets.launch_facts import fact_error
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
 
 PLACED = frozenset(
@@ -147,6 +148,12 @@ def launch_error(func: Any, gpu: Target) -> str:
         return f"is launched for pairs of tile blocks, each of which has {spec.num_ctas} CTAs"
     if tileas.PAIRS_OF in func.attributes and not gpu.has("cluster"):
         return f"is launched for pairs of tile blocks, in clusters, which {gpu.name} does not have"
+    hidden = func.attributes.get(tileas.TENSOR_MAPS, ())
+    parameters = len(func.function_type.inputs) - len(hidden)
+    for fact in tileas.facts_of_pairs(func):
+        wrong = fact_error(fact, parameters)
+        if wrong:
+            return f"is launched for pairs of tile blocks where '{fact}', which {wrong}"
     if ctas is not None and ctas > 1 and not gpu.has("cluster"):
         return f"has {ctas} CTAs in a cluster, which {gpu.name} does not have"
     return ""

@@ -96,8 +96,8 @@ def pair_dots(
 
 
 def say_alone(func: aa.FuncOp, reason: str, engine: DiagnosticEngine) -> None:
-    """Has a remark name the reason why tile blocks of a function, whose dots have their atoms, do not multiply in pairs,
-    where they multiply into tensor memory."""
+    """Has a remark name the reason why tile blocks of a function do not multiply in pairs, where its dots, which have
+    their atoms, are into tensor memory."""
     dot = next(filter(is_of_tensor_memory, func.walk()), None)
     if dot is not None:
         _say(dot, reason, func.sym_name.value, engine)

@@ -58,6 +58,15 @@ struct TensorMap {
     int interleave, swizzle, l2_promotion, oob_fill;  ///< the driver's enumerations
 };
 
+/// What a word of a fact about a launch is: a number, what is computed of those before, or what must hold of one.
+enum class Word : unsigned char { value, grid, below, add, sub, mul, div, ceildiv, min, max, even, positive };
+
+/// A word of a fact; `value` is of those that are numbers themselves.
+struct Term {
+    Word word;
+    Operand value;
+};
+
 /// One compiled form of a kernel and how it has to be launched.
 struct Image {
     const char *target;              ///< "sm_90", "sm_90a"
@@ -75,6 +84,8 @@ struct Image {
     std::size_t tensor_map_count;
     std::size_t parameter_size;      ///< bytes, the hidden ones included
     const Image *pairs;              ///< launched in its place where the grid is a multiple of its `cluster_blocks`
+    const Term *where;               ///< and these facts hold, each of which ends in a word for what must hold
+    std::size_t where_count;
 };
 
 /// What a launch of a kernel takes on one target: threads of a CTA, CTAs of a tile block, bytes of shared memory.
@@ -349,6 +360,61 @@ inline std::uint64_t value_of(const Operand &operand, const unsigned char *param
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << shift) >> shift);
 }
 
+/// The least and the largest number that a word can stand for.
+struct Interval {
+    std::int64_t least, most;
+};
+
+inline bool is_known(const Interval &of) { return INT32_MIN <= of.least && of.least <= of.most && of.most <= INT32_MAX; }
+
+/// What a word makes of two numbers, within 32 bits each; nothing that is known where it may not divide them.
+inline Interval combined(Word word, const Interval &a, const Interval &b) {
+    const auto least = [](std::int64_t x, std::int64_t y) { return x < y ? x : y; };
+    const auto most = [](std::int64_t x, std::int64_t y) { return x < y ? y : x; };
+    const auto up = [](std::int64_t x, std::int64_t y) { return x / y + (x % y != 0); };
+    switch (word) {
+    case Word::add: return {a.least + b.least, a.most + b.most};
+    case Word::sub: return {a.least - b.most, a.most - b.least};
+    case Word::min: return {least(a.least, b.least), least(a.most, b.most)};
+    case Word::max: return {most(a.least, b.least), most(a.most, b.most)};
+    case Word::mul: {
+        const std::int64_t p = a.least * b.least, q = a.least * b.most, r = a.most * b.least, s = a.most * b.most;
+        return {least(least(p, q), least(r, s)), most(most(p, q), most(r, s))};
+    }
+    default: break;
+    }
+    if (a.least < 0 || b.least < 1) return {1, 0};
+    if (word == Word::div) return {a.least / b.most, a.most / b.least};
+    return {up(a.least, b.most), up(a.most, b.least)};
+}
+
+/// Whether a launch has the facts that an image asks for.  A number that may not fit 32 bits, in which kernels compute,
+/// says nothing.
+inline bool has_facts(const Image &image, unsigned grid, const unsigned char *parameters) {
+    Interval stack[16] = {};
+    std::size_t count = 0;
+    for (std::size_t n = 0; n < image.where_count; n++) {
+        const Term &term = image.where[n];
+        Interval found = {grid, grid};
+        if (term.word == Word::even || term.word == Word::positive) {
+            const Interval &last = stack[--count];
+            const bool is_even = last.least == last.most && last.least % 2 == 0;
+            if (!(term.word == Word::even ? is_even : last.least > 0)) return false;
+            continue;
+        } else if (term.word == Word::value) {
+            found.least = found.most = static_cast<std::int64_t>(value_of(term.value, parameters));
+        } else if (term.word == Word::below) {
+            found = {0, stack[--count].most - 1};
+        } else if (term.word != Word::grid) {
+            count -= 2;
+            found = combined(term.word, stack[count], stack[count + 1]);
+        }
+        if (!is_known(found)) return false;
+        stack[count++] = found;
+    }
+    return true;
+}
+
 /// Has the driver write a tensor map among the parameters.
 inline Error fill(const TensorMap &map, unsigned char *parameters) {
     Driver &cuda = driver();
@@ -385,7 +451,9 @@ inline Error launch(const Kernel &kernel, Grid grid, Stream stream, const void *
     const Image *image = nullptr;
     if (Error error = detail::choose(kernel, &image)) return error;
     const unsigned blocks[3] = {grid.x, grid.y, grid.z};
-    if (image->pairs && detail::is_multiple(blocks, image->pairs->cluster_blocks)) image = image->pairs;
+    if (image->pairs && detail::is_multiple(blocks, image->pairs->cluster_blocks) &&
+        detail::has_facts(*image->pairs, grid.x, static_cast<const unsigned char *>(parameters)))
+        image = image->pairs;
     void *function = nullptr;
     if (Error error = detail::function_of(*image, context.handle, &function)) return error;
     detail::LaunchConfig config = {{grid.x, grid.y, grid.z},

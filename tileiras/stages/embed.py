@@ -14,6 +14,7 @@ from typing import Any
 from tileiras.codegen import tensor_map
 from tileiras.diagnostics import CompileError
 from tileiras.named_tuple import NamedTuple
+from tileiras.targets.launch_facts import GRID, OPERATIONS, PREDICATES, fact_error
 
 RUNTIME_HEADER = "tileiras.hpp"
 
@@ -61,12 +62,20 @@ class Image(NamedTuple):
         return made
 
     def pairs(self) -> Image | None:
-        """The image as it is launched for pairs of tile blocks, where there is a kernel for them."""
+        """The image as it is launched for pairs of tile blocks, where there is a kernel for them.
+
+        Raises CompileError for facts of such launches that the loader cannot know.
+        """
         described = self.description.get("pairs")
         if described is None:
             return None
         found = self._replace(description={**self.description, **described, "pairs": None})
         found.tensor_maps()
+        count = len(self.description["parameters"])
+        wrong = [(fact, fact_error(fact, count)) for fact in described.get("where", ()) if fact_error(fact, count)]
+        for fact, error in wrong[:1]:
+            name = self.description["name"]
+            raise CompileError.at(None, f"kernel '{name}' is launched where '{fact}', which {error}")
         return found
 
     def tensor_maps(self) -> list[tuple[int, tensor_map.TensorMap]]:
@@ -263,13 +272,28 @@ def _row(image: Image, data: str, maps_name: str, pairs: str, lines: list[str]) 
     if maps:
         lines += [f"static const tileiras::TensorMap {maps_name}[] = {{"]
         lines += [*(_tensor_map(offset, made, d["parameters"]) for offset, made in maps), "};", ""]
+    terms = [_term(word, d["parameters"]) for fact in d.get("where", ()) for word in fact.split()]
+    where = f"{maps_name}_where"
+    if terms:
+        lines += [f"static const tileiras::Term {where}[] = {{", *(f"    {term}," for term in terms), "};", ""]
     size = max((p["offset"] + p["size"] for p in [*d["parameters"], *d["hidden_parameters"]]), default=0)
     return (
         f'{{"{image.target}", "{d["name"]}", {_bool(image.ptx)}, {data}, {len(image.data)}, {_braced(d["block"])}, '
         f"{_braced(d['cluster'])}, {_bool(d['blocks_are_clusters'])}, "
         f"{_braced(d.get('cluster_blocks', (1, 1, 1)))}, {d['shared_memory']}, "
-        f"{_bool(d['tile_launch'])}, {maps_name if maps else 'nullptr'}, {len(maps)}, {size}, {pairs}}}"
+        f"{_bool(d['tile_launch'])}, {maps_name if maps else 'nullptr'}, {len(maps)}, {size}, {pairs}, "
+        f"{where if terms else 'nullptr'}, {len(terms)}}}"
     )
+
+
+def _term(word: str, parameters: Sequence[Mapping[str, Any]]) -> str:
+    """The initializer of a `tileiras::Term`."""
+    if word in (*OPERATIONS, *PREDICATES, GRID):
+        return f"{{tileiras::Word::{word}, {{0, 0, 0}}}}"
+    if not word.startswith("p"):
+        return f"{{tileiras::Word::value, {{0, 0, {int(word) % (1 << 64)}u}}}}"
+    parameter = parameters[int(word[1:])]
+    return f"{{tileiras::Word::value, {{{parameter['offset']}, {parameter['size']}, 0}}}}"
 
 
 def _tensor_map(offset: int, made: tensor_map.TensorMap, parameters: Sequence[Mapping[str, Any]]) -> str:

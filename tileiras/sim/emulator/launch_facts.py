@@ -20,9 +20,7 @@ def hold(facts: Sequence[str], grid: int, parameters: Sequence[Mapping[str, Any]
     return all(_holds(fact.split(), grid, parameters, args) for fact in facts)
 
 
-def _holds(
-    words: list[str], grid: int, parameters: Sequence[Mapping[str, Any]], args: Sequence[Any] | None
-) -> bool:
+def _holds(words: list[str], grid: int, parameters: Sequence[Mapping[str, Any]], args: Sequence[Any] | None) -> bool:
     stack: list[range] = []  # from the least to the largest number, which it has as its last one
     for word in words[:-1]:
         if word == "below":
