@@ -96,8 +96,10 @@ module {
     %rows = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[128, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
     %columns = nv_tileaa.block_tile %memory : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>
     %four = nv_tileaa.assume #nv_tileaa.div_by<4>, %tall : i32
+    %negative = arith.cmpi slt, %m, %zero : i32
     %x = arith.remsi %number, %four : i32
-    %y = arith.divsi %number, %four : i32
+    %quotient = arith.divsi %number, %four : i32
+    %y = arith.select %negative, %zero, %quotient : i1, i32
     %sum = scf.for %i = %zero to %steps step %one iter_args(%acc = %none) -> (tensor<128x128xf32>) : i32 {
       %a, %after = nv_tileaa.tiled_load %rows[%x, %i] token = %token : !nv_tileaa.tiled_view<[128, 64], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<128x64xf16>, !nv_tileaa.mem_token
       %b, %behind = nv_tileaa.tiled_load %columns[%i, %y] token = %token : !nv_tileaa.tiled_view<[64, 128], !nv_tileaa.memref<?x?xf16, strides = [?, 1]>>, (i32, i32) -> tensor<64x128xf16>, !nv_tileaa.mem_token

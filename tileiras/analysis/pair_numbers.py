@@ -43,13 +43,16 @@ class PairNumbers:
         self._next: dict[Value, bool] = {}
         self._parities: dict[Value, tuple[str, ...] | None] = {}
         self._open: set[Value] = set()
-        """What is being looked at: a divisor may depend on a quotient by it, in a loop."""
+        """What is being looked at: in a loop a divisor may depend on a quotient by it, a condition on what it chooses.
+        """
 
     def is_same(self, value: Value) -> bool:
         """Whether a number that is computed of other ones is the same for both."""
         op: Any = value.defining_op
         if isinstance(op, arith.SelectOp):
-            return self._is_false(op.condition) and self._values.is_common(op.false_value)
+            # A condition that is the same for both needs no fact.
+            chosen = not self._is_common(op.condition) and self._is_common(op.false_value)
+            return chosen and self._is_false(op.condition)
         if not isinstance(op, (*_ROUNDED_TO_ZERO, arith.FloorDivSIOp)) or not self.is_next(op.lhs):
             return False
         # Of a negative divisor the quotient that is rounded down changes behind an even number.
@@ -81,11 +84,14 @@ class PairNumbers:
         return self._values.takes_every_nth(loop) and self._is_even(loop.upper_bound)
 
     def _is_even_divisor(self, value: Value) -> bool:
+        return self._is_common(value) and self._is_even(value)
+
+    def _is_common(self, value: Value) -> bool:
         if value in self._open:
             return False
         self._open.add(value)
         try:
-            return self._values.is_common(value) and self._is_even(value)
+            return self._values.is_common(value)
         finally:
             self._open.remove(value)
 

@@ -8,7 +8,7 @@ Numbers are the least and the largest value that a word can stand for.  What is 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
 """Beyond these a kernel's own numbers may wrap."""
@@ -23,19 +23,29 @@ class _Unknown(Exception):
 def hold(facts: Sequence[str], grid: int, parameter: Callable[[int], int]) -> bool:
     """Whether all facts hold of a launch with so many tile blocks along x; `parameter` gives the value of a parameter
     by its number.  Words that are not known here do not hold."""
+    texts = tuple(facts)
     try:
-        return all(_holds(fact, grid, parameter) for fact in facts)
+        return _hold(texts, grid, tuple(map(parameter, _named(texts))))
     except (_Unknown, ValueError, IndexError):
         return False
 
 
 @functools.lru_cache(maxsize=256)
-def _words(fact: str) -> tuple[str, ...]:
-    return tuple(fact.split())
+def _named(facts: tuple[str, ...]) -> tuple[int, ...]:
+    """The parameters that facts are about."""
+    words = (word for fact in facts for word in fact.split())
+    return tuple(dict.fromkeys(int(word[1:]) for word in words if word[0] == "p" and word != "positive"))
 
 
-def _holds(fact: str, grid: int, parameter: Callable[[int], int]) -> bool:
-    *words, predicate = _words(fact)
+@functools.lru_cache(maxsize=1024)
+def _hold(facts: tuple[str, ...], grid: int, values: tuple[int, ...]) -> bool:
+    """Many launches are of the same sizes."""
+    known = dict(zip(_named(facts), values))
+    return all(_holds(fact, grid, known) for fact in facts)
+
+
+def _holds(fact: str, grid: int, known: Mapping[int, int]) -> bool:
+    *words, predicate = fact.split()
     stack: list[Interval] = []
     for word in words:
         if word in _OPERATIONS:
@@ -44,7 +54,7 @@ def _holds(fact: str, grid: int, parameter: Callable[[int], int]) -> bool:
         elif word == "below":
             found = 0, stack.pop()[1] - 1
         else:
-            number = grid if word == "grid" else parameter(int(word[1:])) if word[:1] == "p" else int(word)
+            number = grid if word == "grid" else known[int(word[1:])] if word[:1] == "p" else int(word)
             found = number, number
         if not LEAST <= found[0] <= found[1] <= MOST:
             raise _Unknown
