@@ -27,6 +27,7 @@ KERNELS = {
     "f8": (lambda: rounds((128, 64, 64), count=4, element="f8E4M3FN"), 128),
     "two products a step": (lambda: gated_products((64, 32, 32)), 128),
     "two loops of products": (lambda: gated_products((64, 32, 32), apart=True), 128),
+    "two loops of one group": (lambda: gated_products((64, 32, 32), apart=True, last_first=True), 128),
 }
 LAST_WAIT = re.compile(r"mbarrier\.try_wait[^;]*;\s*@%p\d+ (bra[^;]*;)\s*bra\.uni[^;]*;")
 MULTIPLIER = re.compile(r"tcgen05\.mma[^;]*;")

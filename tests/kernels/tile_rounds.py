@@ -89,10 +89,12 @@ def after_a_store(tiles: tuple[int, int, int] = (64, 32, 32), steps: int = 3, *,
 
 
 def gated_products(
-    tiles: tuple[int, int, int] = (64, 32, 32), count: int = 3, *, apart: bool = False, hints: str = ""
-) -> Kernel:
+    tiles: tuple[int, int, int] = (64, 32, 32), count: int = 3, *, apart: bool = False, last_first: bool = False,
+    hints: str = "",
+) -> Kernel:  # fmt: skip
     """Round t stores, element by element, the product of two products of row tile t of A, with B and with D, over two
-    tiles of K: both in one loop, or in two, `apart`.  `hints` stand at the entry."""
+    tiles of K: both in one loop, or in two, `apart`; what is computed of the last one alone comes first where
+    `last_first`.  `hints` stand at the entry."""
     m, n, k = tiles
     a = View("a", (m, k), "f16", (m * count, 2 * k), padding="zero")
     b, d = (View(name, (k, n), "f16", (2 * k, n), padding="zero") for name in "bd")
@@ -118,10 +120,11 @@ def gated_products(
         f"%count = constant <i32: {count}> : tile<i32>", "%two = constant <i32: 2> : tile<i32>",
         "for %t in (%zero to %count, step %one) : tile<i32> {",
         *([*alone("left", b), *alone("right", d)] if apart else together),
-        f"%gated = mulf %left, %right rounding<nearest_even> : {c.tile}",
+        *([f"%other = negf %right : {c.tile}"] if last_first else []),
+        f"%gated = mulf %left, %{'other' if last_first else 'right'} rounding<nearest_even> : {c.tile}",
         c.store("gated", "%t, %zero"), "continue", "}",
     ]  # fmt: skip
     left, right, other = (whole_numbers(view.shape, "f16", seed, 2) for seed, view in enumerate((a, b, d), 1))
     wide = left.astype(np.float32)
-    wanted = (wide @ right.astype(np.float32)) * (wide @ other.astype(np.float32))
+    wanted = (wide @ right.astype(np.float32)) * (wide @ other.astype(np.float32)) * (-1 if last_first else 1)
     return Kernel(entry([a, b, d, c], body, hints), (left, right, other), (np.zeros_like(wanted),), (wanted,))

@@ -1,9 +1,11 @@
-"""Groups of products into tensor memory that nobody waits for have no commit: a phase of an mbarrier that is not seen
-may end as late as a later group of the same mbarrier is waited for."""
+"""Groups of products into tensor memory that no wait is for, behind which others come in numbers that differ from round
+to round: a phase of an mbarrier that nobody waits for may end as late as a later group of that mbarrier is waited for.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,52 +14,102 @@ from bench.plans import PLANS
 from tests.kernels.dots import dot
 from tests.kernels.views import ONE, Kernel, View, entry, whole_numbers, zeros
 
-ROUNDS = 3
+ROUNDS = 5
 M, N, K = 128, 32, 16
+A, B = View("a", (M, K), "f16", (M, K * ROUNDS)), View("b", (K, N), "f16", (K * ROUNDS, N))
+C, D, E = (View(name, (M, N), "f32") for name in "cde")
+TYPES = A.tile, B.tile, C.tile
+SKIPPED = 1
+"""The round of an inner loop without products."""
 
 
-def two_and_one(inner: int) -> Kernel:
-    """Rounds with two products in a branch of an inner loop, and one behind that: groups come by threes."""
-    a, b = View("a", (M, K), "f16", (M, K * ROUNDS)), View("b", (K, N), "f16", (K * ROUNDS, N))
-    c, d = View("c", (M, N), "f32"), View("d", (M, N), "f32")
-    types = a.tile, b.tile, c.tile
-    body = [
-        ONE, zeros("none", c.tile),
-        f"%rounds = constant <i32: {ROUNDS}> : tile<i32>", f"%times = constant <i32: {inner}> : tile<i32>",
-        f"%p, %q = for %i in (%zero to %rounds, step %one) : tile<i32>"
-        f" iter_values(%p0 = %none, %q0 = %none) -> ({c.tile}, {c.tile}) {{",
-        a.load("x", "%zero, %i"), b.load("y", "%i, %zero"),
-        f"%p1, %q1 = for %j in (%zero to %times, step %one) : tile<i32>"
-        f" iter_values(%pj = %p0, %qj = %q0) -> ({c.tile}, {c.tile}) {{",
-        "%skipped = cmpi equal %j, %one, signed : tile<i32> -> tile<i1>",
-        f"%pn, %qn = if %skipped -> ({c.tile}, {c.tile}) {{", f"yield %pj, %qj : {c.tile}, {c.tile}", "} else {",
-        dot("pd", "x", "y", "pj", types), f"%turned = negf %x : {a.tile}", dot("qd", "turned", "y", "qj", types),
-        f"yield %pd, %qd : {c.tile}, {c.tile}", "}", f"continue %pn, %qn : {c.tile}, {c.tile}", "}",
-        dot("q2", "x", "y", "q1", types), f"continue %p1, %q2 : {c.tile}, {c.tile}", "}",
-        c.store("p"), d.store("q"),
+def _branch(carried: Sequence[str], products: Sequence[str], results: Sequence[str]) -> list[str]:
+    """An inner loop over what is `carried`, whose rounds but for one compute `products` of the tiles %x and %y."""
+    types = ", ".join([C.tile] * len(carried))
+    begin, taken, end = (", ".join(f"%{name}{suffix}" for name in carried) for suffix in ("1", "j", "n"))
+    values = ", ".join(f"%{name}j = %{name}0" for name in carried)
+    return [
+        f"{begin} = for %j in (%zero to %times, step %one) : tile<i32> iter_values({values}) -> ({types}) {{",
+        "%skipped = cmpi equal %j, %skip, signed : tile<i32> -> tile<i1>",
+        f"{end} = if %skipped -> ({types}) {{", f"yield {taken} : {types}", "} else {",
+        f"%turned = negf %x : {A.tile}", *products, f"yield {', '.join(results)} : {types}", "}",
+        f"continue {end} : {types}", "}",
     ]  # fmt: skip
-    left, right = (whole_numbers(view.shape, "f16", seed, 2) for seed, view in enumerate((a, b)))
-    p, q = np.zeros(c.shape, np.float32), np.zeros(c.shape, np.float32)
-    for i in range(ROUNDS):
-        product = np.float32(left[:, i * K : (i + 1) * K]) @ np.float32(right[i * K : (i + 1) * K])
-        for j in range(inner):
-            if j != 1:
-                p, q = p + product, q - product
-        q = q + product
-    before = tuple(np.zeros(c.shape, np.float32) for _ in range(2))
-    return Kernel(entry([a, b, c, d], body), (left, right), before, (p, q))
 
 
-@pytest.mark.parametrize("inner", [0, 1, 3])
-def test_groups_that_come_unevenly(inner):
-    kernel = two_and_one(inner)
+def _rounds(inner: int, body: Sequence[str], last: str, before: Sequence[str] = ()) -> list[str]:
+    return [
+        ONE, zeros("none", C.tile), f"%rounds = constant <i32: {ROUNDS}> : tile<i32>",
+        f"%times = constant <i32: {inner}> : tile<i32>", f"%skip = constant <i32: {SKIPPED}> : tile<i32>", *before,
+        "%p, %q = for %i in (%zero to %rounds, step %one) : tile<i32>"
+        f" iter_values(%p0 = %none, %q0 = %none) -> ({C.tile}, {C.tile}) {{",
+        A.load("x", "%zero, %i"), B.load("y", "%i, %zero"), *body, f"continue {last} : {C.tile}, {C.tile}", "}",
+        C.store("p"), D.store("q"),
+    ]  # fmt: skip
+
+
+def _products() -> tuple[tuple[np.ndarray, np.ndarray], list[np.ndarray]]:
+    """The arguments, and the product of each round."""
+    left, right = (whole_numbers(view.shape, "f16", number, 2) for number, view in enumerate((A, B)))
+    steps = [slice(i * K, (i + 1) * K) for i in range(ROUNDS)]
+    return (left, right), [np.float32(left[:, step]) @ np.float32(right[step]) for step in steps]
+
+
+def _kernel(views: list[View], body: list[str], given: tuple[np.ndarray, ...], wanted: list[np.ndarray]) -> Kernel:
+    return Kernel(entry([A, B, *views], body), given, tuple(map(np.zeros_like, wanted)), tuple(wanted))
+
+
+def two_and_one(inner: int, in_flight: bool = False) -> Kernel:
+    """Rounds with two products in a branch of an inner loop, and one behind that: groups come by threes.  `in_flight`:
+    behind a loop of products each of which is under way when the next one begins."""
+    given, products = _products()
+    before = [
+        "%e = for %l in (%zero to %rounds, step %one) : tile<i32>"
+        f" iter_values(%el = %none) -> ({C.tile}) {{",
+        A.load("ex", "%zero, %l"), B.load("ey", "%l, %zero"), dot("en", "ex", "ey", "el", TYPES),
+        f"continue %en : {C.tile}", "}", E.store("e"),
+    ]  # fmt: skip
+    both = [dot("pd", "x", "y", "pj", TYPES), dot("qd", "turned", "y", "qj", TYPES)]
+    body = [*_branch("pq", both, ("%pd", "%qd")), dot("q2", "x", "y", "q1", TYPES)]
+    times = sum(j != SKIPPED for j in range(inner))
+    total = np.add.reduce(products)
+    wanted = [times * total, (1 - times) * total, *([total] if in_flight else [])]
+    views = [C, D, *([E] if in_flight else [])]
+    return _kernel(views, _rounds(inner, body, "%p1, %q2", before if in_flight else ()), given, wanted)
+
+
+def before_a_loop(inner: int) -> Kernel:
+    """Rounds with a product, and behind it one in a branch of an inner loop."""
+    given, products = _products()
+    body = [dot("p1", "x", "y", "p0", TYPES), *_branch("q", [dot("qd", "turned", "y", "qj", TYPES)], ("%qd",))]
+    times = sum(j != SKIPPED for j in range(inner))
+    total = np.add.reduce(products)
+    return _kernel([C, D], _rounds(inner, body, "%p1, %q1"), given, [total, -times * total])
+
+
+KERNELS = {
+    "two and one": two_and_one,
+    "behind products in flight": lambda inner: two_and_one(inner, in_flight=True),
+    "before a loop": before_a_loop,
+}
+
+
+@pytest.mark.parametrize("inner", [0, 1, 3, 5])
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_groups_that_come_unevenly(name, inner):
+    kernel = KERNELS[name](inner)
     artifact = kernel.compiled("sm_100", **PLANS["plain"])
     assert "tcgen05.mma" in artifact.text
     for seed in (None, 1):
         kernel.emulated(artifact, seed)
 
 
-def test_one_commit_for_two_products_that_are_waited_for_together():
-    text = two_and_one(3).compiled("sm_100", **PLANS["plain"]).text
-    assert len(re.findall(r"\btcgen05\.mma", text)) == 3
-    assert len(re.findall(r"\btcgen05\.commit", text)) == 2
+def _count(kernel: Kernel, instruction: str) -> int:
+    return len(re.findall(rf"\btcgen05\.{instruction}", kernel.compiled("sm_100", **PLANS["plain"]).text))
+
+
+@pytest.mark.parametrize(("in_flight", "products"), [(False, 3), (True, 4)])
+def test_one_commit_for_two_products_that_are_waited_for_together(in_flight, products):
+    kernel = two_and_one(3, in_flight)
+    assert _count(kernel, "mma") == products
+    assert _count(kernel, "commit") == products - 1

@@ -13,7 +13,6 @@ from tileiras.schedule.agent_plan import MMA_WARPS
 from tileiras.schedule.linked_products_plan import plan_linked_products
 from tileiras.schedule.materialize.linked_products import separate_linked_products
 from tileiras.schedule.materialize.mma_agent import separate_products
-from tileiras.schedule.materialize.tensor_groups import join_groups
 from tileiras.schedule.mma_agent_plan import plan_mma_agent
 from tileiras.schedule.producer_slice import NotSeparable
 from tileiras.targets import Target
@@ -30,14 +29,12 @@ def specialize_products(
         linked = plan_linked_products(func, switch)
         plan = None if linked is not None else plan_mma_agent(func, switch)
         if linked is None and plan is None:
-            join_groups(switch.agents[0].block)
             return False
         shares = _shares(switch, func)
     except NotSeparable as found:
         if engine is not None:
             text = f"the products of this kernel stay with the warps that compute: {found.reason}"
             engine.remark(found.op.location, f"warp-specialize: {text}")
-        join_groups(switch.agents[0].block)
         return False
     counts = [*switch.warps(func.kernel_spec.num_warps), MMA_WARPS]
     if linked is not None:

@@ -35,11 +35,12 @@ _FILLS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.StoreTensorOp)
 
 
 class LinkedDot(NamedTuple):
-    """A product, its group, and the threads' operations in its block on its accumulator, or on its A: from the first to
-    the last of these operations the threads own the stage of a pipe."""
+    """A product, the commit of its group unless that has been joined with a later one, and the threads' operations in
+    its block on its accumulator, or on its A: from the first to the last of these operations the threads own the stage
+    of a pipe."""
 
     dot: tileas.TensorDotOp
-    commit: tileas.TensorCommitOp
+    commit: tileas.TensorCommitOp | None
     is_ahead: bool
     """Whether it uses nothing that threads compute in its iteration."""
     first: Operation
@@ -235,9 +236,7 @@ class _Loop:
     def _dot(self, dot: Any) -> LinkedDot:
         if dot.atom.is_of_pair or dot.scales:
             raise NotSeparable(dot, "they are those of two CTAs, or have scales")
-        commit = dot.next
-        if not isinstance(commit, tileas.TensorCommitOp):
-            raise NotSeparable(dot, "their groups are not one product each")
+        commit = dot.next if isinstance(dot.next, tileas.TensorCommitOp) else None
         place = self._places[dot]
         if isinstance(dot.a.type, tileas.TensorBufferType):
             touched = [*self._touched(dot.a), *self._touched(dot.buffer)]
@@ -375,5 +374,3 @@ def _fixed_operands(loops: list[LinkedLoop]) -> list[FixedOperand]:
             if each.loop not in operand.loops:
                 operand.loops.append(each.loop)
     return list(found.values())
-
-

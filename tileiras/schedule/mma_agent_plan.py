@@ -27,12 +27,13 @@ ACCUMULATORS = 2
 
 
 class ProductLoop(NamedTuple):
-    """A loop whose products an agent issues, the group after it, the accumulators, and the operations of its block
-    between which these are loaded; whether the products are of a pair of CTAs, the number of accumulators used in turn,
-    and the buffers of block scales, by stages of its operands."""
+    """A loop whose products an agent issues, the commit of the group after it unless that has been joined with a later
+    one, the accumulators, and the operations of its block between which these are loaded; whether the products are of a
+    pair of CTAs, the number of accumulators used in turn, and the buffers of block scales, by stages of its operands.
+    """
 
     loop: scf.ForOp
-    commit: tileas.TensorCommitOp
+    commit: tileas.TensorCommitOp | None
     buffers: list[Value]
     first: Operation
     last: Operation
@@ -95,9 +96,7 @@ def _is_in_loop(loop: Operation) -> bool:
 
 
 def _product_loop(loop: scf.ForOp) -> ProductLoop:
-    commit = loop.next
-    if not isinstance(commit, tileas.TensorCommitOp):
-        raise NotSeparable(loop, "its products are not one group")
+    commit = loop.next if isinstance(loop.next, tileas.TensorCommitOp) else None
     dots = [op for op in loop.walk() if isinstance(op, tileas.TensorDotOp)]
     buffers = list(dict.fromkeys(dot.buffer for dot in dots))
     touched: list[Operation] = []

@@ -26,27 +26,6 @@ def thread_counts(block: Block, count: Value) -> Value:
     return count
 
 
-def drop_unseen_commits(block: Block) -> None:
-    """Where every wait is for the last group, erases the commits that another one follows before any wait: it tracks
-    the dots of both.
-
-    Nobody sees the phases of such a group's mbarrier.  With numbers that do not come round evenly, as where loops are
-    in loops, a later group has the same mbarrier and is waited for; its phase seems to have ended as long as the
-    arrival before is on its way.
-    """
-    pending: tileas.TensorCommitOp | None = None
-    for op in list(block.operations):
-        for region in op.regions:
-            for inner in region.blocks:
-                drop_unseen_commits(inner)
-        if isinstance(op, tileas.TensorCommitOp):
-            if pending is not None:
-                pending.erase()
-            pending = op
-        elif op.regions or isinstance(op, tileas.TensorWaitOp):
-            pending = None
-
-
 def _for(loop: scf.ForOp, count: Value) -> Value:
     block = loop.body.block
     carried = block.add_argument(i32, loop.location)

@@ -354,7 +354,8 @@ class _Computing(Consumer):
         end.operands = [loop.iter_args[n] if n in same else value for n, value in enumerate(end.operands)]
         for dot in each.dots:
             dot.dot.erase()
-            dot.commit.erase()
+            if dot.commit is not None:
+                dot.commit.erase()
         for op in reversed(each.moved):
             if op.parent is not None and not any(result.has_uses for result in op.results):
                 op.erase()
@@ -391,7 +392,7 @@ def _hand_on(each: LinkedDot, pipe: LinkedPipe, in_turn: bool, at: dict[LinkedPi
 
 def _counts(each: LinkedLoop) -> list[int]:
     """The numbers of the groups that a loop carries."""
-    loop, counts = each.loop, {dot.commit.count for dot in each.dots}
+    loop, counts = each.loop, {dot.commit.count for dot in each.dots if dot.commit is not None}
     return [n for n, value in enumerate(loop.iter_args) if value in counts]
 
 
@@ -399,7 +400,8 @@ def _pass_by(each: LinkedLoop) -> None:
     """Has what follows the products of a loop use the numbers and the iterators that there were before."""
     loop = each.loop
     for dot in each.dots:
-        dot.commit.result.replace_all_uses_with(dot.commit.count)
+        if dot.commit is not None:
+            dot.commit.result.replace_all_uses_with(dot.commit.count)
     for number in (*each.carried, *_counts(each)):
         loop.results[number].replace_all_uses_with(loop.init_args[number])
 

@@ -193,7 +193,8 @@ class _Epilogue(Consumer):
         super().rewrite(work)
         for loop, pipe in self._by_loop.items():
             loop.erase()
-            pipe.loop.commit.erase()
+            if pipe.loop.commit is not None:
+                pipe.loop.commit.erase()
             for buffer in pipe.loop.buffers:
                 buffer.defining_op.erase()
         for op in (inner for outer in work.operations for inner in outer.walk()):
@@ -228,11 +229,12 @@ def loops_around(loop: Operation, work: Block) -> Iterator[Operation]:
         outer = outer.parent_op
 
 
-def _pass_by(loop: scf.ForOp, commit: tileas.TensorCommitOp) -> None:
+def _pass_by(loop: scf.ForOp, commit: tileas.TensorCommitOp | None) -> None:
     """Has what follows a loop of products, and their commit, use what there was before."""
     for result, value in zip(loop.results, loop.init_args):
         result.replace_all_uses_with(value)
-    commit.result.replace_all_uses_with(commit.count)
+    if commit is not None:
+        commit.result.replace_all_uses_with(commit.count)
 
 
 def drop_unchanged(op: Operation) -> None:

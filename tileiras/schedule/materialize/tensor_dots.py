@@ -44,7 +44,7 @@ from tileiras.layout.linear_layout import log2_exact
 from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
 
-from .dot_counts import drop_unseen_commits, thread_counts
+from .dot_counts import thread_counts
 from .dot_waits import (
     Future,
     blocks_around,
@@ -58,7 +58,7 @@ from .dot_waits import (
 )
 from .scale_columns import ScaleTurns, columns_of_scales, scale_turns, words
 from .tensor_buffers import accumulator_type, columns_taken, operand_type
-from .tensor_groups import join_groups
+from .tensor_groups import MOST_PENDING, await_groups, most_pending
 
 
 def materialize_tensor_dots(func: aa.FuncOp) -> None:
@@ -149,7 +149,8 @@ class _Rewriting:
             behind = Builder.after(loop)
             behind.location = loop.location
             behind.insert(tileas.TensorCommitOp(self._memory, self._none))
-        pending = [self._wait(b) for b in dict.fromkeys(b for dot in self._dots for b in blocks_around(dot))]
+        for block in dict.fromkeys(block for dot in self._dots for block in blocks_around(dot)):
+            self._wait(block)
         kept = {loop: {*self._in_place.get(loop, ()), *self._rescaled.get(loop, ())} for loop in self._loops()}
         for loop, numbers in kept.items():
             end = loop.yield_op
@@ -159,16 +160,12 @@ class _Rewriting:
         for loop, numbers in reversed(kept.items()):  # an inner loop uses what its outer loop carries
             loop.without_carried(numbers)
         self._free_rest()
-        if isinstance(self._program.parent_op, aa.FuncOp):  # an agent that multiplies would have a stage for each group
-            join_groups(self._program)
-            pending = [op.pending.value for each in self._program.operations for op in each.walk()
-                       if isinstance(op, tileas.TensorWaitOp)]  # fmt: skip
-        if max(pending, default=0) == 0:
-            drop_unseen_commits(self._program)
+        await_groups(self._program)
         # Warps are apart by what stands between two barriers, each commit at most once.
         inside = (op for each in self._program.operations for op in each.walk())
         groups = [op for op in inside if isinstance(op, tileas.TensorCommitOp)]
-        commits = len(groups) + (max(pending) + 1 if any(any(scf.loops_around(op)) for op in groups) else 0)
+        more = most_pending(self._program) + 1 if any(any(scf.loops_around(op)) for op in groups) else 0
+        commits = len(groups) + more
         self._reserve.attributes["commits"] = IntegerAttr(1 << (commits - 1).bit_length(), i32)
         thread_counts(self._program, self._none)
 
@@ -297,13 +294,13 @@ class _Rewriting:
 
     # -- waits ---------------------------------------------------------------------------------------------------------
 
-    def _wait(self, block: Block) -> int:
-        """The waits of a block; returns how many groups one of them leaves under way at most."""
+    def _wait(self, block: Block) -> None:
+        """Inserts the waits of a block."""
 
         def in_flight(places: dict[Operation, int], committed: list[int]) -> Iterator[Future]:
             return self._in_flight(block, places, committed)
 
-        found = waits_of(block, in_flight, tileas.TensorCommitOp, self._users, tileas.MOST_COMMITS // 2)
+        found = waits_of(block, in_flight, tileas.TensorCommitOp, self._users, MOST_PENDING)
         for wait in found:
             builder = Builder.before(wait.before)
             builder.location = wait.before.location
@@ -311,7 +308,6 @@ class _Rewriting:
             for future in wait.futures:
                 self._load(future, builder)
         self._load_what_is_complete(block)
-        return max((wait.pending for wait in found), default=0)
 
     def _load(self, future: Future, builder: Builder) -> None:
         """What uses a tile gets it from its buffer, whose life ends, unless the next iteration has it again."""

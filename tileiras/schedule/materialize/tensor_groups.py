@@ -1,133 +1,143 @@
-"""Groups of products into tensor memory that no iteration of a loop waits for by themselves become one with the next.
+"""Groups of products into tensor memory, each of which a commit ends: threads wait for every one of them.
+
+The mbarrier of a group is used again some groups later, where a wait tells its phases apart by their parity.  That is
+right only if the phase before has been waited for: a wait for a later group, which has another mbarrier, says that the
+products before are complete, and not that their own arrival has been performed.  Where the first wait behind a group
+is for a later one, the group becomes one with the next of its block, whose commit arrives once the products of both are
+complete:
 
     dot ... into %o; commit               dot ... into %o
     dot ... into %s; commit       ->      dot ... into %s; commit
     wait {pending = 0}                    wait {pending = 0}
 
-A commit arrives once all products before it are complete, so the second one says it of both.  The mbarrier of a group
-is used again some groups later, where a wait tells its phases apart by their parity: that is right only if the phase
-before has been waited for, since nothing else orders an arrival that nobody has seen with a later wait.
+Where loops or branches with groups come first, a wait for the group itself stands before the one for the later group:
+
+    dot ... into %o; commit               dot ... into %o; commit
+    for ... {                             for ... {
+      dot ... into %s; commit     ->        dot ... into %s; commit
+      wait {pending = 0}                    wait {pending = 1}; wait {pending = 0}
+    }                                     }
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, IntegerAttr, Operation, i32
 
-_GROUPS = (tileas.TensorCommitOp, tileas.TensorWaitOp)
+MOST_PENDING = tileas.MOST_COMMITS // 2
+"""Groups that a wait leaves under way at most."""
 
 
-def join_groups(program: Block) -> None:
-    """Joins groups in the loops of a program, in place."""
-    loops = [op for outer in program.operations for op in outer.walk() if isinstance(op, scf.ForOp)]
-    for loop in loops:
-        block = loop.body.block
-        commits = _of(block, tileas.TensorCommitOp)
-        targets = {number % len(commits) for number in _targets(block)} if commits else set()
-        last = len(commits) - 1
-        joined = [number for number in range(last) if number not in targets]
-        if joined and last in targets and _is_all(block) and _reaches_no_further(program, loop):
-            _join(loop, commits, joined)
+def await_groups(program: Block) -> None:
+    """Joins groups of a program, and adds waits, in place, until no group goes without a wait on any path that has
+    further ones behind it."""
+    commits = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorCommitOp)]
+    for commit in commits:
+        if _is_followed(commit) and not _is_awaited(commit, program):
+            _join(commit, program)
+    for commit in commits:
+        if commit.parent is not None and not _is_awaited(commit, program):
+            _add_waits(commit)
 
 
-def _targets(block: Block) -> Iterator[int]:
-    """The numbers of the groups of an iteration, those before it below zero, that waits are for which say something
-    that those before do not."""
-    known = None
-    for wait, before in _waits(block):
-        number = before - 1 - _pending(wait)
-        if known is None or number > known:
-            yield number
-            known = number
+def most_pending(program: Block) -> int:
+    """The most groups that a wait of a program leaves under way."""
+    waits = (op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorWaitOp))
+    return max(map(_pending, waits), default=0)
 
 
-def _join(loop: scf.ForOp, commits: list[Operation], joined: list[int]) -> None:
-    """Has groups with some numbers end with the next ones, and says so to the waits in a loop and behind it."""
-    count = len(commits)
-    waits = [(wait, before) for wait, before in _waits(loop.body.block)]
-    assert loop.parent is not None
-    behind = [(wait, count + before) for wait, before in _waits(loop.parent, loop)]
-    for wait, before in (*waits, *((wait, before) for wait, before in behind if _pending(wait) >= before - count)):
-        target = before - 1 - _pending(wait)
-        while target < count and target % count in joined:
-            target += 1
-        left = sum(1 for number in range(target + 1, before) if number >= count or number % count not in joined)
-        wait.attributes["pending"] = IntegerAttr(left, i32)
-    for number in joined:
-        commit: Any = commits[number]
-        commit.result.replace_all_uses_with(commit.count)
-        commit.erase()
+def _is_awaited(commit: tileas.TensorCommitOp, program: Block) -> bool:
+    """Whether no path behind a commit has more groups, without a wait for its own, than any wait leaves."""
+    most = most_pending(program)
+    places = _behind(commit, most + 1, lambda wait, groups: _pending(wait) == groups)
+    return all(groups <= most for _, groups, _ in places)
 
 
-def _reaches_no_further(program: Block, loop: scf.ForOp) -> bool:
-    """Whether no wait outside of a loop is for a group in it, but for waits behind it in its block that no other groups
-    of loops or branches come before."""
-    assert loop.parent is not None
-    known = {wait for wait, _ in _waits(loop.parent, loop)} | {wait for wait, _ in _waits(loop.body.block)}
-    waits = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorWaitOp)]
-    return all(wait in known or _pending(wait) < _groups_since(wait, loop) for wait in waits)
-
-
-def _groups_since(wait: Operation, loop: scf.ForOp) -> int:
-    """The fewest groups that end between a loop and a wait outside of it; more than any wait leaves where the loop does
-    not come before."""
-    found = 0
-    place: Operation = wait
-    while True:
-        op = place.prev
-        while op is not None:
-            if op is loop or op.is_ancestor_of(loop):
-                return found + _groups_behind(loop, op)
-            found += isinstance(op, tileas.TensorCommitOp)
-            op = op.prev
-        around = place.parent_op
-        if around is None or not isinstance(around, (scf.ForOp, scf.IfOp, scf.WhileOp)):
-            return tileas.MOST_COMMITS
-        if around.is_ancestor_of(loop) and not isinstance(around, scf.IfOp):
-            return found  # in the iteration before
-        place = around
-
-
-def _groups_behind(loop: scf.ForOp, outer: Operation) -> int:
-    """The groups that end between a loop and the end of an operation around it."""
-    found = 0
-    place: Operation = loop
-    while place is not outer:
-        op = place.next
-        while op is not None:
-            found += isinstance(op, tileas.TensorCommitOp)
-            op = op.next
-        place = place.parent_op  # type: ignore[assignment]
-    return found
-
-
-def _waits(block: Block, behind: Operation | None = None) -> Iterator[tuple[tileas.TensorWaitOp, int]]:
-    """The waits of a block, behind one of its operations, each with the number of groups that end in the block before
-    it; up to the first operation that has groups inside."""
-    before = 0
-    op = block.first if behind is None else behind.next
-    while op is not None:
-        if isinstance(op, tileas.TensorWaitOp):
-            yield op, before
-        elif isinstance(op, tileas.TensorCommitOp):
-            before += 1
-        elif op.regions and any(isinstance(inner, _GROUPS) for inner in op.walk()):
-            return
+def _is_followed(commit: tileas.TensorCommitOp) -> bool:
+    """Whether the next group ends in the same block, and none before in a loop or a branch."""
+    op = commit.next
+    while op is not None and not isinstance(op, tileas.TensorCommitOp):
+        if any(isinstance(inner, tileas.TensorCommitOp) for inner in op.walk()):
+            return False
         op = op.next
+    return op is not None
 
 
-def _is_all(block: Block) -> bool:
-    """Whether a block has no groups in operations inside."""
-    return not any(isinstance(inner, _GROUPS) for op in block.operations if op.regions for inner in op.walk())
+def _join(commit: tileas.TensorCommitOp, program: Block) -> None:
+    """Has a group end with the next one.  Each wait leaves as many groups less as there are less behind that which it
+    is for; where paths differ in their number, it waits for a later group on some of them."""
+    less: dict[tileas.TensorWaitOp, int] = {}
+    for op, groups, own in _behind(commit, most_pending(program), lambda wait, groups: False):
+        if isinstance(op, tileas.TensorWaitOp) and groups <= _pending(op):
+            less[op] = max(less.get(op, 0), own + 1)
+    for wait, number in less.items():
+        wait.attributes["pending"] = IntegerAttr(_pending(wait) - number, i32)
+    commit.result.replace_all_uses_with(commit.count)
+    commit.erase()
 
 
-def _of(block: Block, kind: type[Operation]) -> list[Operation]:
-    return [op for op in block.operations if isinstance(op, kind)]
+def _add_waits(commit: tileas.TensorCommitOp) -> None:
+    """Has threads wait for a group before they first wait for a later one."""
+    places = _behind(commit, MOST_PENDING, lambda wait, groups: _pending(wait) <= groups)
+    later = {(groups, op): None for op, groups, _ in places
+             if isinstance(op, tileas.TensorWaitOp) and _pending(op) < groups}  # fmt: skip
+    for groups, wait in sorted(later, key=lambda each: -each[0]):
+        own = tileas.TensorWaitOp(wait.memory, wait.count, pending=IntegerAttr(groups, i32), location=wait.location)
+        assert wait.parent is not None
+        wait.parent.insert_before(own, wait)
 
 
-def _pending(wait: Operation) -> int:
-    return wait.pending.value  # type: ignore[attr-defined]
+def _pending(wait: tileas.TensorWaitOp) -> int:
+    return wait.pending.value  # type: ignore[no-any-return]
+
+
+# ---- paths -----------------------------------------------------------------------------------------------------------
+
+
+def _behind(
+    commit: tileas.TensorCommitOp, most: int, ends: Callable[[tileas.TensorWaitOp, int], bool]
+) -> Iterator[tuple[Operation, int, int]]:
+    """The operations on all paths behind a commit, each with the number of groups that end between the two, and how
+    many of these the commit itself ends.  A path goes on to the end of the program, to a wait that `ends` it, given
+    that number, or until this is more than `most`."""
+    seen: set[tuple[Operation, int, int]] = set()
+    pending = [(op, 0, 0) for op in _following(commit)]
+    while pending:
+        place = op, groups, own = pending.pop()
+        if place in seen or groups > most:
+            continue
+        seen.add(place)
+        yield place
+        if isinstance(op, tileas.TensorWaitOp) and ends(op, groups):
+            continue
+        groups, own = groups + isinstance(op, tileas.TensorCommitOp), own + (op is commit)
+        pending += [(following, groups, own) for following in _entered(op)]
+
+
+def _entered(op: Operation) -> list[Operation]:
+    """What may come first in an operation, or behind it where it may do nothing."""
+    if isinstance(op, scf.ForOp):
+        return [op.body.block.first, *_following(op)]
+    if isinstance(op, scf.WhileOp):
+        return [op.before.block.first]
+    if isinstance(op, scf.IfOp):
+        ways = [region.block.first for region in op.regions if region.blocks]
+        return ways if len(ways) == len(op.regions) else [*ways, *_following(op)]
+    return _following(op)
+
+
+def _following(op: Operation) -> list[Operation]:
+    """What may come behind an operation, nothing at the end of the program."""
+    if op.next is not None:
+        return [op.next]
+    around = op.parent_op
+    if isinstance(around, scf.ForOp):
+        return [around.body.block.first, *_following(around)]
+    if isinstance(around, scf.WhileOp):
+        if op.parent is around.after.block:
+            return [around.before.block.first]
+        return [around.after.block.first, *_following(around)]
+    return _following(around) if isinstance(around, scf.IfOp) else []
