@@ -112,9 +112,12 @@ def test_a_product_is_under_way_while_another_iteration_computes():
     assert under_way == [0, 1]
 
 
-def test_nothing_that_orders_agents_is_superfluous():
-    """Nor a release behind the loop that is parted, whose stages nobody fills again."""
+@pytest.mark.parametrize("counted", [True, False])
+def test_nothing_that_orders_agents_is_superfluous(counted):
+    """Nor a release behind the loop that is parted, whose stages nobody fills again: in a branch, where the number of
+    iterations is not known."""
     kernel = attention_like(1, rows=64, columns=64, depth=32, steps=6)
+    kernel = kernel if counted else with_steps_at_run_time(kernel, 6)
     artifact = kernel.compiled("sm_90", v2_opt_level=2, tensor_maps="host", **HEAVY)
     assert overlaps(artifact)
 

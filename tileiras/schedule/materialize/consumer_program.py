@@ -299,10 +299,15 @@ def _release_last(loop: scf.ForOp, tokens: Sequence[Value]) -> None:
 
 def _mark_last_releases(block: Block, ring: Ring) -> None:
     """Says of the releases of a ring's stages that stand in a block behind all loops, and branches that have some, that
-    nobody waits for them, where they are of no more stages than the ring has."""
+    nobody waits for them, where they are of no more stages than the ring has.  Where the last loop stands in a branch,
+    those behind it there are among them."""
     found: list[Operation] = []
     op = block.last
-    while op is not None and not any(isinstance(inner, (scf.ForOp, scf.WhileOp)) for inner in op.walk()):
+    while op is not None:
+        if any(isinstance(inner, (scf.ForOp, scf.WhileOp)) for inner in op.walk()):
+            # Overlapping iterations whose number is not known are in a branch: there may be none.
+            op = op.then_region.block.last if isinstance(op, scf.IfOp) else None
+            continue
         first = op.then_region.block.first if isinstance(op, scf.IfOp) else op
         if isinstance(first, tileas.ConsumerReleaseOp) and pipe_of(first.token) is ring.consumer.defining_op:
             found.append(first)
