@@ -70,7 +70,7 @@ def _is_of_pipe(op: Any) -> bool:
     """Whether an operation is on a stage of a pipe; of loads it is noted that they are behind its fence."""
     if not isinstance(op, (*_MOVES, tileas.TensorDotOp)):
         return False
-    if all(user.name != names.CREATE_PIPELINE for user in allocation_of(op.buffer).users):
+    if tileas.pipe_of_buffer(allocation_of(op.buffer)) is None:
         return False
     if not isinstance(op, tileas.TensorDotOp):
         op.attributes["behind"] = UnitAttr()

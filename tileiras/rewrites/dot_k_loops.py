@@ -23,7 +23,6 @@ from typing import Any
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
-from tileiras.dialects.nv_tileas import names
 from tileiras.ir import (
     Block,
     Builder,
@@ -201,7 +200,7 @@ def _axis_before(op: Operation | None, axis: int) -> int | None:
 def _is_held(copy: tileas.CopyOp, dot: Operation) -> bool:
     """Whether the stage that a copy reads holds its tile until the dot.  That of a ring does for as long as the block
     lasts, that of a pipe until it is released."""
-    if not any(user.name == names.CREATE_PIPELINE for user in copy.buffer.users):
+    if tileas.pipe_of_buffer(copy.buffer) is None:
         return True
     from tileiras.analysis.pipes import is_held_until
 

@@ -130,7 +130,7 @@ def _order_of_effects(operations: Sequence[Operation]) -> Iterator[tuple[int, in
     releases: dict[Operation, int] = {}
     for number, op in enumerate(operations):
         if isinstance(op, tileas.CopyOp):
-            pipe = pipe_of_buffer(op.buffer)
+            pipe = tileas.pipe_of_buffer(op.buffer)
             if pipe in waits:
                 yield waits[pipe], number, 0
             elif pipe is None and rings.get(None):
@@ -175,21 +175,19 @@ def _releases_behind_reads(operations: Sequence[Operation], block: Block) -> Ite
         places = (block.find_ancestor_op(reader) for reader in readers_of(op))
         readers = [numbers[place] for place in places if place in numbers]
         for number, pipe, distance in released:
-            if pipe is pipe_of_buffer(op.buffer) and distance >= held:
+            if pipe is tileas.pipe_of_buffer(op.buffer) and distance >= held:
                 yield from ((reader, number, distance - held) for reader in readers)
 
 
 def readers_of(copy: Operation) -> list[Operation]:
-    """The readers of a copy's stage: the copy itself and large dots, which will read it slice by slice, or the dots
-    that read it in place, possibly through view-like operations."""
+    """What reads the stage of a copy.  Of a tile in registers these are the copy itself and large dots, which will read
+    the stage slice by slice; of one in shared memory the operations that use it where it lies, through views as well.
+    """
     if not is_in_shared(copy.results[0].type):
         return [copy, *(dot for dot in rolled_dots(copy.results[0]) if dot.parent is copy.parent)]
     found: list[Operation] = []
     for user in copy.results[0].users:
-        if isinstance(user, tileas.DOTS):
-            found.append(user)
-        elif isinstance(user, tileas.VIEW_LIKE):
-            found += readers_of(user)
+        found += readers_of(user) if isinstance(user, tileas.VIEW_LIKE) else [user]
     return found
 
 
@@ -203,11 +201,6 @@ def rolled_dots(tile: Value) -> Iterator[tileas.DotOp]:
             yield user
 
 
-def pipe_of_buffer(buffer: Value) -> Operation | None:
-    """The pipe to whose stages a buffer belongs; None for a ring without mbarriers."""
-    return next((user for user in buffer.users if user.name == names.CREATE_PIPELINE), None)
-
-
 def _rings_of(op: Operation) -> Iterator[Operation | None]:
     """The pipe of which an operation fills or frees a stage, or None for a ring without mbarriers; nothing where it
     does neither."""
@@ -216,7 +209,7 @@ def _rings_of(op: Operation) -> Iterator[Operation | None]:
 
         yield pipe_of(op.operands[0])
     elif isinstance(op, (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)):
-        yield pipe_of_buffer(op.buffer)
+        yield tileas.pipe_of_buffer(op.buffer)
     elif isinstance(op, tileas.FenceProxyOp) or _is_of_a_ring(op):
         yield None
 

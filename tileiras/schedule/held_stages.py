@@ -1,8 +1,8 @@
-"""Stages of rings of a loop over tiles that are read by products in nested loops: for example an operand of attention
-that stays the same while the loop over keys runs, and that another agent loads ahead for the next tile.
+"""Operands that a loop over tiles loads once for each tile and that products in its inner loops read, as attention
+does with the rows of Q while its loop over keys runs.  Another agent loads them ahead, into a ring of the outer loop.
 
-An agent that multiplies waits for such a stage before its loops and releases it after them, by a commit, which arrives
-once all products that read the stage are complete.
+An agent that multiplies waits for the stage before the inner loops and releases it behind them, by a commit, which
+arrives once all products that read the stage are complete.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterable
 from tileiras.analysis.pipes import pipe_of
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ConsumerWaitOp, CreatePipelineOp, IncIterOp
-from tileiras.ir import Operation, Value
-from tileiras.layout.encoding import is_in_shared
+from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ConsumerWaitOp, IncIterOp
+from tileiras.ir import Operation
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY
 
+from .dependence_graph import readers_of
 from .producer_slice import NotSeparable
 
 
 class HeldStages(NamedTuple):
-    """The threads' operations on stages of rings of enclosing loops: the waits for stages, the copies through which
-    products read these, their releases, and the increments of iterators."""
+    """The operations of threads on such rings: waits for stages, the copies by which products read these, releases, and
+    the steps of iterators to the next stage."""
 
     waits: list[ConsumerWaitOp]
     copies: list[tileas.CopyOp]
@@ -34,10 +34,12 @@ class HeldStages(NamedTuple):
 def held_stages(
     inside: Iterable[Operation], loops: Iterable[scf.ForOp], copies: Iterable[tileas.CopyOp], moved: set[Operation]
 ) -> HeldStages:
-    """The stages that `copies`, which products in `loops` read, belong to, among the operations of a program;
-    operations in `moved` leave with these loops anyway.  Raises NotSeparable where threads do something else with the
-    stages."""
-    pipes = {pipe for copy in copies if (pipe := ring_of(copy.buffer)) is not None}
+    """The operations among those `inside` a program that work on the rings which `copies` read for products in `loops`.
+    Those in `moved` are left out: they leave the program with their loops.
+
+    Raises NotSeparable where threads do something else with a stage of these rings.
+    """
+    pipes = {pipe: None for copy in copies if (pipe := tileas.pipe_of_buffer(copy.buffer)) is not None}
     found = HeldStages([], [], [], [])
     if not pipes:
         return found
@@ -47,7 +49,7 @@ def held_stages(
         if op in moved:
             continue
         if isinstance(op, tileas.CopyOp) and op.buffer in buffers:
-            if not all(isinstance(dot.parent_op, scf.ForOp) and dot.parent_op in around for dot in _readers(op)):
+            if not all(dot.parent_op in around for dot in readers_of(op)):
                 raise NotSeparable(op, "threads read a stage of a ring of a loop around")
             found.copies.append(op)
         elif isinstance(op, ConsumerWaitOp) and pipe_of(op.token) in pipes:
@@ -61,21 +63,4 @@ def held_stages(
     for pipe in pipes:
         if pipe.kinds[1] != TENSOR_MEMORY:
             raise NotSeparable(pipe, "threads hold the stage of an operand")
-    return found
-
-
-def ring_of(buffer: Value) -> CreatePipelineOp | None:
-    """The pipe to whose stages a buffer belongs."""
-    return next((user for user in buffer.users if isinstance(user, CreatePipelineOp)), None)
-
-
-def _readers(copy: Operation) -> list[Operation]:
-    """The readers of the tile of a copy in place, view-like operations apart; the copy itself where its result is in
-    registers."""
-    result: Value = copy.results[0]
-    if not is_in_shared(result.type):
-        return [copy]
-    found: list[Operation] = []
-    for user in result.users:
-        found += _readers(user) if isinstance(user, tileas.VIEW_LIKE) else [user]
     return found

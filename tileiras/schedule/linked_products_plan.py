@@ -16,7 +16,6 @@ from tileiras.analysis.pipes import pipe_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ConsumerWaitOp, IncIterOp
 from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
@@ -27,7 +26,7 @@ from tileiras.targets import mma_atom
 from tileiras.targets.pipe_protocol import TENSOR_MEMORY
 from tileiras.targets.sm import WARPGROUP
 
-from .held_stages import HeldStages, held_stages, ring_of
+from .held_stages import HeldStages, held_stages
 from .producer_slice import AgentSlice, NotSeparable, is_inside
 
 _FILLS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.StoreTensorOp)
@@ -302,7 +301,7 @@ class _Loop:
             return
         if op.parent is not self._block or op.regions:
             raise NotSeparable(op, "one of their operands is made in a branch")
-        if isinstance(op, tileas.CopyOp) and all(user.name != names.CREATE_PIPELINE for user in op.buffer.users):
+        if isinstance(op, tileas.CopyOp) and tileas.pipe_of_buffer(op.buffer) is None:
             raise NotSeparable(op, "threads write one of their operands to shared memory")
         self._moved[op] = None
         for operand in op.operands:
@@ -326,7 +325,7 @@ def _is_filled_before(copy: tileas.CopyOp, loop: scf.ForOp) -> bool:
     only filled outside."""
     if not is_inside(copy.result, loop):
         return True
-    is_ring = any(user.name == names.CREATE_PIPELINE for user in copy.buffer.users)
+    is_ring = tileas.pipe_of_buffer(copy.buffer) is not None
     return not is_ring and not any(loop.is_ancestor_of(fill) for fill in _fills(copy.buffer))
 
 
@@ -353,7 +352,7 @@ def _fixed_operands(loops: list[LinkedLoop]) -> list[FixedOperand]:
     for each in loops:
         for copy in each.fixed:
             buffer: Any = copy.buffer  # type: ignore[attr-defined]
-            if ring_of(buffer) is not None:
+            if tileas.pipe_of_buffer(buffer) is not None:
                 continue
             fills = _fills(buffer)
             made = buffer.defining_op

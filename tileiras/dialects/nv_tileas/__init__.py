@@ -33,6 +33,7 @@ from .buffers import (
     SharedLayoutAttr,
     StoreTensorOp,
     cut_axis,
+    pipe_of_buffer,
 )
 from .discardable_attributes import (
     AHEAD_ATOM,
@@ -253,6 +254,7 @@ __all__ = [
     "facts_of_pairs",
     "cut_axis",
     "number_of",
+    "pipe_of_buffer",
     "scratch_areas",
     *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),
 ]

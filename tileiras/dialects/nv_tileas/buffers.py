@@ -47,6 +47,7 @@ from tileiras.ir import (
 )
 
 from .attributes import Basis, CopyAtomAttr, LinearLayoutAttr, flattened, print_bases
+from .names import CREATE_PIPELINE
 
 if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
@@ -305,6 +306,11 @@ class AsyncWaitOp(Operation):
     def verify_op(self) -> None:
         if self.pending.type is not i32 or self.pending.value < 0:
             raise VerifyError("expects a number of groups as i32, of at least 0")
+
+
+def pipe_of_buffer(buffer: Value) -> Any:
+    """The pipe (`async.pipeline.create_pipeline`) whose stages a buffer has; None for a ring without mbarriers."""
+    return next((user for user in buffer.users if user.name == CREATE_PIPELINE), None)
 
 
 def cut_axis(whole: TensorType, part: TensorType) -> int:

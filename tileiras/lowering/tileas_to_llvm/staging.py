@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tileiras import gf2
 from tileiras.analysis.dots import feeds_dots
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Value, VerifyError, element_type_of, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import Condition
@@ -227,7 +226,7 @@ def reads_steps(op: tileas.CopyOp | ConsumerReadOp, buffer: Value) -> bool:
     """Whether dots read the tile of a buffer when they want it: not where a pipe's stage is released meanwhile."""
     if not feeds_dots(op.result, op.parent):
         return False
-    if not any(user.name == names.CREATE_PIPELINE for user in buffer.users):
+    if tileas.pipe_of_buffer(buffer) is None:
         return True
     from tileiras.analysis.pipes import is_held_by_dots
 

@@ -150,13 +150,8 @@ def released_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -
 
 def _pipes(dot: tileas.DotOp) -> set[Operation]:
     """The pipes whose stages nobody may release before the dot is complete."""
-    pipes = (_pipe(buffer) for buffer in buffers_read(dot))
+    pipes = (tileas.pipe_of_buffer(buffer) for buffer in buffers_read(dot))
     return {pipe for pipe in pipes if pipe is not None and not _frees_by_commit(pipe)}
-
-
-def _pipe(buffer: Value) -> Operation | None:
-    """The pipe of a buffer."""
-    return next((user for user in buffer.users if user.name == names.CREATE_PIPELINE), None)
 
 
 def _frees_by_commit(pipe: Operation) -> bool:
@@ -177,7 +172,7 @@ def _fills(buffer: Value, loop: Operation) -> list[Operation]:
     """What writes to a buffer in a loop, and does not wait for the dots by itself."""
     found = [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
     found = [user for user in found if tileas.BEHIND_READERS not in user.attributes]
-    pipe = _pipe(buffer)
+    pipe = tileas.pipe_of_buffer(buffer)
     if pipe is not None and not _frees_by_commit(pipe):
         from tileiras.analysis.pipes import pipe_of
 

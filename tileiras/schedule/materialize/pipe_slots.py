@@ -16,7 +16,7 @@ from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, IntegerAttr, Operation, Value, i32
-from tileiras.schedule.dependence_graph import pipe_of_buffer, readers_of
+from tileiras.schedule.dependence_graph import readers_of
 
 from .unspecialized import overlap_iterations
 
@@ -33,7 +33,7 @@ def overlap_around_pipes(loop: scf.ForOp) -> None:
     block = loop.body.block
     copies: dict[Operation, list[Any]] = {}
     for op in block.operations:
-        if isinstance(op, tileas.CopyOp) and (pipe := pipe_of_buffer(op.buffer)) is not None:
+        if isinstance(op, tileas.CopyOp) and (pipe := tileas.pipe_of_buffer(op.buffer)) is not None:
             copies.setdefault(pipe, []).append(op)
     for op in list(block.operations):
         if isinstance(op, tileas.ConsumerWaitOp):

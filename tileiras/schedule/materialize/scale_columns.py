@@ -11,7 +11,6 @@ from typing import Any
 
 from tileiras.analysis.dots_in_flight import scales_of
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas import names
 from tileiras.ir import TensorType, Value, i32
 from tileiras.layout.encoding import is_in_shared, with_layout
 from tileiras.layout.tensor_memory import LANES, raw_layout, scale_columns, scale_places
@@ -54,8 +53,8 @@ def _pipe_freed_by_commits(buffer: Value) -> Any:
     """The pipe of a buffer; None where it has none, or one whose stages threads free."""
     from tileiras.analysis.pipes import protocol_of
 
-    pipe = next((user for user in buffer.users if user.name == names.CREATE_PIPELINE), None)
-    return pipe if pipe is not None and protocol_of(pipe).frees_by_commit else None  # type: ignore[arg-type]
+    pipe = tileas.pipe_of_buffer(buffer)
+    return pipe if pipe is not None and protocol_of(pipe).frees_by_commit else None
 
 
 def turns_of_stages(stages: int) -> int:
