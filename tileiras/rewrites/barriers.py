@@ -17,8 +17,8 @@ def insert_barriers(func: aa.FuncOp) -> None:
     """Inserts barriers into a function of nv_tileas whose scratch areas have their places, and says at each area which
     barrier it has.  The function gets the number of barriers that it uses.
 
-    All threads of the CTA have barrier 0, an agent the first one that is free where it needs one.  Those of agents are
-    free again behind them in the function's own block, where a barrier of all threads stands before what follows.
+    All threads of the CTA have barrier 0, an agent the first one that is free where it needs one.  Agents in the
+    function's own block leave theirs to later ones, since a barrier of all threads stands behind them.
 
     Raises VerifyError at agents that need more barriers than a CTA has.
     """
@@ -26,23 +26,20 @@ def insert_barriers(func: aa.FuncOp) -> None:
     present = {op.id.value for op in func.walk() if isinstance(op, tileas.BarrierOp)}
     whole = Synchronization(func, tileas.block_warps(func))
     whole.block(func.body.blocks[0])
-    taken = {*present, *([0] if _apply(whole, 0, None) else [])}
-    own, last = set(taken), max(taken, default=-1)
+    _apply(whole, 0, None)
+    kept = present | ({0} if _needs_barrier(whole) else set())
+    used = set(kept)
     for switch, agents in groupby(whole.agents, lambda agent: agent[2]):
-        if switch.parent is func.body.blocks[0]:
-            taken = set(own)
+        taken = set(kept) if switch.parent is func.body.blocks[0] else kept
         for agent, warps in _with_inner(agents):
-            free = (n for n in range(1, NAMED_BARRIERS) if n not in taken)
             if _needs_barrier(agent):
-                number = next(free, None)
+                number = next((n for n in range(1, NAMED_BARRIERS) if n not in taken), None)
                 if number is None:
                     raise VerifyError(f"needs more than the {NAMED_BARRIERS} barriers of a CTA", switch.location)
                 _apply(agent, number, WARP_SIZE * warps)
                 taken.add(number)
-                last = max(last, number)
-        if switch.parent is not func.body.blocks[0]:
-            own |= taken
-    func.attributes[tileas.NAMED_BARRIERS] = IntegerAttr(last + 1, i32)
+        used |= taken
+    func.attributes[tileas.NAMED_BARRIERS] = IntegerAttr(max(used, default=-1) + 1, i32)
 
 
 def _erase_idle_fences(func: aa.FuncOp) -> None:
@@ -58,6 +55,7 @@ def _erase_idle_fences(func: aa.FuncOp) -> None:
 
 
 def _with_inner(agents: Iterable[tuple[Synchronization, int, Operation]]) -> Iterator[tuple[Synchronization, int]]:
+    """Agents, and those inside of them, each with its number of warps."""
     for agent, warps, _ in agents:
         yield agent, warps
         yield from _with_inner(agent.agents)
@@ -67,8 +65,8 @@ def _needs_barrier(found: Synchronization) -> bool:
     return bool(found.places or found.exchanging or found.cluster_meets)
 
 
-def _apply(found: Synchronization, number: int, threads: int | None) -> bool:
-    """Writes down what was found, for one barrier; whether there was anything."""
+def _apply(found: Synchronization, number: int, threads: int | None) -> None:
+    """Inserts the barriers of the CTA or of an agent, and notes at each scratch area which one it has."""
     for place, cause in found.places.items():
         if place.area is None:
             barrier = tileas.BarrierOp(
@@ -87,4 +85,3 @@ def _apply(found: Synchronization, number: int, threads: int | None) -> bool:
         op.attributes[tileas.SCRATCH] = ArrayAttr(
             [area.with_barrier(number, threads, (op, n) in found.places) for n, area in enumerate(areas)]
         )
-    return _needs_barrier(found)

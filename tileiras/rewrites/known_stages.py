@@ -1,4 +1,4 @@
-"""Stages that a barrier of the CTA shows to be empty: nobody waits for them, and nobody says that they are.
+"""Stages of pipes that a barrier of the CTA shows to be empty: to acquire one takes no wait, to release it no arrival.
 
     scf.for ... {                                       scf.for ... {
       consumer_release %held                              consumer_release %held {known}
@@ -9,7 +9,7 @@
         tma_load ... into %empty                            tma_load ... into %empty
 
 A ring of boxes beside one that threads copy has such a barrier in each iteration: all warps have released a stage
-before it, and one thread fills that behind it.
+before the barrier, and one thread fills that stage behind it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def know_empty_stages(func: aa.FuncOp) -> None:
-    """Marks what acquires and releases such stages, in a function of nv_tileas that has its barriers, in place."""
+    """Marks acquires and releases of such stages `known`, in place, in a function of nv_tileas that has its barriers."""
     pipes = [op for op in func.body.blocks[0].operations if op.name == names.CREATE_PIPELINE]
     if not pipes:
         return
@@ -49,36 +49,24 @@ def know_empty_stages(func: aa.FuncOp) -> None:
 
 
 def _are_apart(releases: list[Operation], acquires: list[Operation]) -> bool:
-    """Whether all of a pipe are in one loop of the function, and all threads of the CTA meet between these and those
-    in each iteration."""
+    """Whether the releases and the acquires of a pipe are in one loop of the function, and a barrier of the whole CTA
+    stands between the former and the latter in each iteration."""
     loop = _loop_around(acquires[0])
     if loop is None or any(_loop_around(op) is not loop for op in (*releases, *acquires)):
         return False
     block = loop.body.block
     places = {op: number for number, op in enumerate(block.operations)}
     barriers = [at for op, at in places.items() if isinstance(op, tileas.BarrierOp) and op.threads is None]
-    last = max((places[_in_block(op, block)] for op in releases), default=0)
-    first = min(places[_in_block(op, block)] for op in acquires)
+    last = max((places[block.find_ancestor_op(op)] for op in releases), default=0)
+    first = min(places[block.find_ancestor_op(op)] for op in acquires)
     return any(last < at < first for at in barriers)
 
 
-def _in_block(op: Operation, block: object) -> Operation:
-    while op.parent is not block:
-        assert op.parent_op is not None, "it is in the block"
-        op = op.parent_op
-    return op
-
-
 def _loop_around(op: Operation) -> scf.ForOp | None:
-    """The innermost loop around an operation that no agent's program is between; None where an agent does it."""
+    """The innermost loop around an operation, branches apart, if it is one with a counter and not an agent's."""
+    from tileiras.analysis.pipes import agent_of
+
     around = op.parent_op
     while isinstance(around, scf.IfOp):
         around = around.parent_op
-    if not isinstance(around, scf.ForOp):
-        return None
-    outer: Operation | None = around
-    while outer is not None:
-        if outer.name == names.AGENT_SWITCH:
-            return None
-        outer = outer.parent_op
-    return around
+    return around if isinstance(around, scf.ForOp) and agent_of(around) is None else None

@@ -96,8 +96,8 @@ def plan_ping_pong(switch: AgentSwitchOp, agent: Region, outside: set[Operation]
     waits = [op for op in tile.operations if any(isinstance(inner, tileas.ConsumerWaitOp) for inner in op.walk())]
     by_tokens = _ordered_by_tokens(loop, tile)
     stores = [inner for op in by_tokens for inner in op.walk() if isinstance(inner, tileas.TiledStoreOp)]
-    fills = {op for op in tile.operations if any(isinstance(inner, tileas.ProducerAcquireOp) for inner in op.walk())}
-    fills |= {op for op in tile.operations if any(isinstance(inner, tileas.ProducerCommitOp) for inner in op.walk())}
+    ends = tileas.ProducerAcquireOp, tileas.ProducerCommitOp
+    fills = {op for op in tile.operations if any(isinstance(inner, ends) for inner in op.walk())}
     ordered = [op for op in tile.operations if op in fills or op in by_tokens]
     return PingPongPlan(
         loop, tile, needed, runs, (waits[0], waits[-1]), (ordered[0], ordered[-1]) if ordered else None, stores,

@@ -66,6 +66,13 @@ _PARAMETERS = (IntegerType, FloatType, aa.PtrType)
 _NO_VALUE = (aa.MemTokenType, aa.MemRefType, aa.TiledViewType)
 
 
+_KEPT = {
+    tileas.BLOCK_GROUP: llvm.BLOCK_GROUP, tileas.CLUSTER_BLOCKS: llvm.CLUSTER_BLOCKS, tileas.PAIRS_OF: llvm.PAIRS_OF,
+    tileas.PAIRS_WHERE: llvm.PAIRS_WHERE,
+}  # fmt: skip
+"""Attributes of a function that the lowered one has with the same values."""
+
+
 class Agent(NamedTuple):
     """Warps that run one program: the first, and how many."""
 
@@ -148,13 +155,20 @@ class FunctionLowering:
         """Operations that are lowered with a later one, in parts."""
         self.narrow: dict[LinearLayout, LinearLayout] = {}
         """Layouts of which the operation that is being lowered has some registers, as it has them."""
+        self.result = self._kernel()
+        self.entry = self.result.body.blocks[0]
+        self.emit = Emitter(self.entry, func.location)
+
+    def _kernel(self) -> llvm.LLVMFuncOp:
+        """The kernel of the LLVM dialect, with its parameters and what it asks of a launch, and an empty block."""
+        func = self.func
         arguments = func.body.blocks[0].arguments
         inputs = [self._parameter_type(argument) for argument in arguments]
         attributes: dict[str, Any] = {
             "nvvm.kernel": UnitAttr(),
             "nvvm.reqntid": DenseArrayAttr(i32, (WARP_SIZE * tileas.block_warps(func),)),
         }
-        if flush_to_zero:
+        if self.flush_to_zero:
             attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
         if tileas.MIN_CTAS in func.attributes:
             attributes["nvvm.minctasm"] = func.attributes[tileas.MIN_CTAS]
@@ -166,15 +180,13 @@ class FunctionLowering:
             # The launch counts CTAs, which are the tile blocks.
             attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (tileas.cluster_size(func),))
         attributes |= {name: value for name, value in func.attributes.items() if name in aa.LAUNCH_HINTS}
-        self.result = llvm.LLVMFuncOp.define(
+        return llvm.LLVMFuncOp.define(
             func.sym_name.value,
             inputs,
             arg_attrs=[self._parameter_attributes(argument) for argument in arguments],
             attributes=attributes,
             location=func.location,
         )
-        self.entry = self.result.body.blocks[0]
-        self.emit = Emitter(self.entry, func.location)
 
     def _parameter_type(self, argument: Value) -> Any:
         """The type of a kernel's parameter, which is a number, an address, or a tensor map that is passed by value."""
@@ -222,14 +234,9 @@ class FunctionLowering:
                 block.insert_before(op, first)
         if self.shared_bytes:
             self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
-        if tileas.BLOCK_GROUP in self.func.attributes:
-            self.result.attributes[llvm.BLOCK_GROUP] = self.func.attributes[tileas.BLOCK_GROUP]
-        if tileas.CLUSTER_BLOCKS in self.func.attributes:
-            self.result.attributes[llvm.CLUSTER_BLOCKS] = self.func.attributes[tileas.CLUSTER_BLOCKS]
-        if tileas.PAIRS_OF in self.func.attributes:
-            self.result.attributes[llvm.PAIRS_OF] = self.func.attributes[tileas.PAIRS_OF]
-        if tileas.PAIRS_WHERE in self.func.attributes:
-            self.result.attributes[llvm.PAIRS_WHERE] = self.func.attributes[tileas.PAIRS_WHERE]
+        for name, lowered in _KEPT.items():
+            if name in self.func.attributes:
+                self.result.attributes[lowered] = self.func.attributes[name]
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
             self.engine.emit(

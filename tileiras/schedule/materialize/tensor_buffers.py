@@ -30,7 +30,7 @@ def operand_type(dot: Any) -> tileas.TensorBufferType:
 
 
 class _Life(NamedTuple):
-    """Columns of a buffer, and the operations of a block from the one to the other of which it has them."""
+    """Columns of a buffer, and the first and the last operation of its block that it has them at."""
 
     columns: int
     first: Operation
@@ -38,18 +38,22 @@ class _Life(NamedTuple):
 
 
 def columns_taken(dots: Sequence[Any]) -> int:
-    """Columns of all buffers at a time, at most, where each A of a dot in a loop has some of its own around that loop.
+    """The most columns that the buffers of all dots have at a time, where each A in tensor memory has its own.
 
-    An accumulator has its columns from its dot on, or from the loop that carries it, to the last use of the result.
-    What a loop goes on with that the one before has left stays in its place, and every A does to the end of its block.
+    An accumulator has its columns from its dot on, or from the loop that carries it, to the last use of the result, or
+    to the end of the block where a later loop goes on with it.  An A of a dot in a loop has them from that loop on, to
+    the end of the block around it.
     """
     lives: dict[Block, list[_Life]] = {}
+
+    def add(columns: int, first: Any, last: Operation) -> None:
+        lives.setdefault(first.parent, []).append(_Life(columns, first, last))
+
     before = {dot: found for dot in dots if (found := _goes_on_with(dot)) is not None}
     for dot in dots:
         if reads_a_in_tensor_memory(dot):
             first = dot.parent_op if isinstance(dot.parent_op, scf.ForOp) else dot
-            life = _Life(operand_type(dot).columns, first, first.parent.last)  # type: ignore[union-attr, arg-type]
-            lives.setdefault(first.parent, []).append(life)  # type: ignore[arg-type]
+            add(operand_type(dot).columns, first, first.parent.last)
         if dot in before or _adds_to_dot(dot, dots):
             continue
         loop, result = dot.parent_op, _last_sum(dot, dots)
@@ -57,12 +61,21 @@ def columns_taken(dots: Sequence[Any]) -> int:
         if isinstance(loop, scf.ForOp) and result in loop.yield_op.operands:
             first, value = loop, loop.results[loop.yield_op.operands.index(result)]
         last = first.parent.last if result.defining_op in before.values() else _last_use(value, first.parent)
-        lives.setdefault(first.parent, []).append(_Life(accumulator_type(dot).columns, first, last))
-    return _most_at_a_time(_outermost(dots[0]), lives) if dots else 0
+        add(accumulator_type(dot).columns, first, last)
+    return _most_at_a_time(program_of(dots[0]), lives) if dots else 0
+
+
+def program_of(op: Operation) -> Block:
+    """The block of the agent around an operation, or of the function."""
+    block = op.parent
+    while block is not None and isinstance(block.parent_op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
+        block = block.parent_op.parent
+    assert block is not None
+    return block
 
 
 def _goes_on_with(dot: Any) -> Any:
-    """The dot of a loop before in whose accumulator one of a loop goes on."""
+    """The dot of an earlier loop whose accumulator a dot of a loop goes on adding to; None where there is none."""
     loop = dot.parent_op
     if not isinstance(loop, scf.ForOp) or dot.result not in loop.yield_op.operands:
         return None
@@ -86,20 +99,12 @@ def _last_sum(dot: Any, dots: Sequence[Any]) -> Value:
 
 
 def _last_use(value: Value, block: Block) -> Operation:
-    """The last operation of a block that a value is used in, the end of the block where nothing uses it."""
+    """The last operation of a block that uses a value, itself or inside; the end of the block where nothing does."""
     found = [op for user in value.users if (op := block.find_ancestor_op(user)) is not None]
     last: Operation = found[0] if found else block.last  # type: ignore[assignment]
     for op in found:
         last = op if last.is_before_in_block(op) else last
     return last
-
-
-def _outermost(op: Operation) -> Block:
-    block = op.parent
-    while block is not None and isinstance(block.parent_op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
-        block = block.parent_op.parent
-    assert block is not None
-    return block
 
 
 def _most_at_a_time(block: Block, lives: dict[Block, list[_Life]]) -> int:

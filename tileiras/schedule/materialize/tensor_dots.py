@@ -57,7 +57,7 @@ from .dot_waits import (
     waits_of,
 )
 from .scale_columns import ScaleTurns, columns_of_scales, scale_turns, words
-from .tensor_buffers import accumulator_type, columns_taken, operand_type
+from .tensor_buffers import accumulator_type, columns_taken, operand_type, program_of
 from .tensor_groups import MOST_PENDING, await_groups, most_pending
 
 
@@ -67,9 +67,6 @@ def materialize_tensor_dots(func: aa.FuncOp) -> None:
     dots = [op for op in func.walk() if is_of_tensor_memory(op)]
     if dots:
         _Rewriting(func, dots).run()
-
-
-_CONTROL_FLOW = (scf.ForOp, scf.WhileOp, scf.IfOp)
 
 
 class _Rewriting:
@@ -107,7 +104,7 @@ class _Rewriting:
         """Dots whose results another one adds to in the same block."""
         self._one_group: dict[Operation, None] = {}
         """Loops whose dots are one group, committed behind them."""
-        self._program = _program_of(dots[0])
+        self._program = program_of(dots[0])
         """What the threads that multiply do: the function, or one of its agents."""
         pair = dots[0].atom.is_of_pair  # as all are, or none
         # Of a pair of CTAs, all threads of both wait for it: not those of an agent.
@@ -455,15 +452,6 @@ def _load_slice(part: tileas.ExtractSliceOp, buffer: Value, runs: Value | None) 
     if part.result.has_uses:
         part.result.replace_all_uses_with(_loaded(slice, part.result.type, runs, builder))
     part.erase()
-
-
-def _program_of(op: Operation) -> Block:
-    """The block of the agent around an operation, or of the function."""
-    block = op.parent
-    while block is not None and isinstance(block.parent_op, _CONTROL_FLOW):
-        block = block.parent_op.parent
-    assert block is not None
-    return block
 
 
 def _frees_by_itself(dot: Any, loop: scf.ForOp) -> bool:
