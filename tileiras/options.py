@@ -75,7 +75,7 @@ OPTIONS: dict[str, Option] = {
                least=0),
         Option("rrt-size-threshold", int, 4096, "0 selects the light variant of warp specialization", least=0),
         Option("enable-random-delay", bool, False,
-               "warps sleep for different times where they wait for each other: for whoever looks for a race"),
+               "warps sleep for different times before they synchronize, which shows races"),
         Option(
             "unspecialized-pipeline-num-stages",
             int,

@@ -17,10 +17,9 @@ def of_tiles(kernel: Kernel, count: int, *, least: int | None = None, way: str =
     """A loop of `count` rounds around a kernel of `attention_like` or `attention_in_two_loops`, halved: round t has row
     tile t of Q, O and what is kept of rows.
 
-    `least`: round t has t steps less than the kernel, of one loop, but no fewer than so many; without, each has those
-    of the kernel.
-    `way`: the loop has a counter (`counted`), or each round finds out whether there is another
-    one (`uncounted`).
+    `least`: round t has t steps less than the kernel, which has one loop, but no fewer than this; without it each round
+    has as many steps as the kernel.  `way`: the loop has a counter (`counted`), or each round finds out whether there
+    is another one (`uncounted`).
     """
     lines = kernel.text.split("\n")
     rows = kernel.inputs[0].shape[0]

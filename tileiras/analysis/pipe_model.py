@@ -154,7 +154,8 @@ def _check_ctas(
     programs: list[Block], decisive: Decisive, assumption: Assumption, uses: PipeUses, ctas: int,
     only: set[CreatePipelineOp] | None = None,
 ) -> Finding | None:  # fmt: skip
-    """What the model finds of so many CTAs; `only`: of the events of these pipes."""
+    """The first error in any order of the agents of a cluster of `ctas` CTAs, None where there is none.  `only`: events
+    of other pipes are left out."""
     try:
         runs = [
             Run(program, number, decisive, assumption, part, cta)

@@ -28,13 +28,14 @@ OPERANDS_PER_THREAD = 128
 GATHERED_PER_THREAD = 16
 
 ACCUMULATORS_OF_TURN = 128
-"""Registers of a thread for the accumulators of a tile that one of two warpgroups has for itself: beside those of the
-other, and a warpgroup that loads and stores, it has 232 in all."""
+"""Registers of a thread for accumulators, at most, where each of two warpgroups computes tiles of its own: a thread
+has 232 registers in all, beside the other warpgroup and one that loads and stores."""
 
 EPILOGUE_OF_TURN = 4
-"""Operations on each element of a tile behind its products from which on this is so: of f16 matrices of 4096x512 and
-512x4096, tiles of 128x128x64, a product with a bias and gelu takes 42.7 us on H200 with two such agents, and 59.9 with
-one of eight warps; without them, where L2 bounds both, 38.0 and 37.6 (sim.estimate)."""
+"""Operations on each element of a tile behind its products, at least, where two warpgroups compute tiles of their own:
+a product of f16 matrices of 4096x512 and 512x4096, tiles of 128x128x64, with a bias and gelu takes 42.7 us on H200 with
+two such agents, and 59.9 with one of eight warps; without bias and gelu, where L2 bounds both, 38.0 and 37.6
+(sim.estimate)."""
 
 MAX_WARPS = 8
 
@@ -46,7 +47,7 @@ then exchange nothing for its maximum and its sum, and two CTAs of them fill the
 
 def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> int:
     """A power of two from 1 to 8, from the tiles that the function loads, stores, reduces and multiplies.  `in_turn`:
-    two agents of so many warps may take tiles by turns.
+    two agents that have this number of warps each may take tiles by turns.
 
     >>> choose_num_warps(vector_add_of_1024_elements, sm_90)   # doctest: +SKIP
     4
@@ -99,10 +100,11 @@ def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
 
 
 def _takes_turns(func: aa.FuncOp, target: Target) -> bool:
-    """Whether one warpgroup holds the accumulators of a tile, in loops over tiles of which another one could take every
-    other: one product of warpgroups in a loop in a loop, of tiles that are loaded as a whole.
+    """Whether two warpgroups should take the tiles of a loop by turns, so that the epilogue of one tile runs under the
+    products of the next one (`schedule/ping_pong_plan.py`).
 
-    A CTA then computes one tile under the products of the next one (`schedule/ping_pong_plan.py`).
+    So it is for a function with one product, of tiles that are loaded as a whole, in a loop inside of another one, if
+    a warpgroup has registers for its accumulators and the epilogue is long enough.
     """
     if not target.has("wgmma") or (func.kernel_spec.occupancy or 1) > 1:
         return False
@@ -121,7 +123,7 @@ def _takes_turns(func: aa.FuncOp, target: Target) -> bool:
 
 
 def _is_computed(op: Operation, elements: int) -> bool:
-    """Whether threads compute each element of a tile of so many."""
+    """Whether an operation computes each element of a tile with this number of elements."""
     if op.regions or not op.operands or isinstance(op, _NOT_COMPUTED):
         return False
     types = [value.type for value in op.results]

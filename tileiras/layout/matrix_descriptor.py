@@ -77,19 +77,19 @@ class MatrixDescriptor(NamedTuple):
 
 
 SPREAD_ROWS = 64
-"""Of an A that is `spread`: rows 0 to 15 are those of the instruction, 16 to 31 its rows 32 to 47, and so on, and
-nothing is where the rows between are read."""
+"""Rows of an A that is `spread` over the 128 of an instruction, 16 at a time: rows 0 to 15 are the instruction's rows 0
+to 15, rows 16 to 31 its rows 32 to 47, and so on.  Nothing is in shared memory for the instruction's other rows."""
 
 _SPREAD_BITS = 4
-"""Of the number of a row that are those of the instruction's."""
+"""Low bits that the number of a row has in common with the number of the instruction's row."""
 
 
 @functools.lru_cache(maxsize=256)
 def matrix_layout(
     shape: tuple[int, int], k_axis: int, element_bits: int, major: Major, spread: bool = False
 ) -> LinearLayout:
-    """Where the elements of an operand of this shape, whose dimension `k_axis` is K, lie in shared memory; `spread` is
-    an A of 64 rows, in every second 16 of an instruction of 128.
+    """Where the elements of an operand of this shape, whose dimension `k_axis` is K, lie in shared memory; `spread`: it
+    is an A of `SPREAD_ROWS` rows for an instruction with 128.
 
     Raises ValueError for an operand whose contiguous dimension is shorter than 16 bytes, or than 128 where it is not K
     and elements have 32 bits.
@@ -111,10 +111,13 @@ def matrix_layout(
 
 
 def _spread_layout(rows: int, columns: int, contiguous: int, element_bits: int, major: Major) -> LinearLayout:
-    """Rows of the operand that are contiguous go without a swizzle, which would mix the empty ones with the others."""
-    depth, along = (rows, columns) if major == "mn" else (columns, rows)
-    units = element_bits == 8 and depth >= ROWS if major == "mn" else depth * element_bits >= 8 * SPANS[-1]
-    if along != SPREAD_ROWS or not units:
+    """The layout of a spread A of which `columns` elements are contiguous.  If these lie along M there is no swizzle,
+    which would mix empty rows with the others."""
+    if major == "mn":
+        fits = columns == SPREAD_ROWS and element_bits == 8 and rows >= ROWS
+    else:
+        fits = rows == SPREAD_ROWS and columns * element_bits >= 8 * SPANS[-1]
+    if not fits:
         raise ValueError(f"{rows} rows of {columns} elements are no A in every second 16 rows")
     span = SPANS[-1] if major == "mn" else next(span for span in SPANS if columns * element_bits >= 8 * span)
     layout = swizzled_shared((rows, columns), element_bits, span)

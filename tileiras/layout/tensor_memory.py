@@ -110,14 +110,14 @@ _LEAST_WORD_COLUMNS = 2
 and nothing is said of others."""
 
 
-_SPREAD_ROWS = 16
-"""Rows of A that follow each other where it is `spread`: in every second 16 of the 128 rows of the instruction, whose
-accumulator then lies as that of 64 rows does."""
+_SPREAD_RUN = 16
+"""Consecutive rows of an A that is `spread` (`matrix_descriptor.SPREAD_ROWS`): each run is followed by as many rows of
+the instruction that have no value, so that the accumulator lies as one of 64 rows does."""
 
 
 def scale_places(shape: tuple[int, int], spread: bool, exchanged: bool) -> tuple[int, int]:
-    """For how many rows, and columns, of a result scales are copied: of an A that is `spread` for all rows of the
-    instruction, whose A is B where the dot is `exchanged`."""
+    """The rows and the columns of a result for which scales are copied.  For the instruction's A, which is B of a dot
+    that is `exchanged`, these are all rows of the instruction where A is `spread`."""
     m, n = shape
     if not spread:
         return m, n
@@ -126,14 +126,14 @@ def scale_places(shape: tuple[int, int], spread: bool, exchanged: bool) -> tuple
 
 @functools.lru_cache(maxsize=256)
 def scale_layout(count: int, runs: int, spread: bool = False) -> LinearLayout:
-    """Where the scales of so many rows for so many runs of K lie in shared memory, from where copies of 32 rows of 16
+    """Where the scales of `count` rows, for `runs` runs of K, lie in shared memory, from where copies of 32 rows of 16
     bytes take them: a row has the words of four rows of the tile, each 32 behind the one before, and of further runs
-    where the tile has fewer; then comes the next row.  Nothing is at places beyond the tile's rows and runs, and
-    where those of an A that is `spread` has none."""
+    where the tile has fewer; then comes the next row.  Nothing is at places beyond the tile's rows and runs, nor for
+    the rows that an A which is `spread` leaves out."""
     rows = [(1 << bit, 0) for bit in range(log2_exact(count))]
     along = [(0, 1 << bit) for bit in range(log2_exact(runs))]
     near, own, together = (log2_exact(n) for n in (SCALES_IN_WORD, _WORD_ROWS, _COPIED_WORDS))
-    held = log2_exact(_SPREAD_ROWS) if spread else own
+    held = log2_exact(_SPREAD_RUN) if spread else own
     words = [*_padded(rows[held:], log2_exact(_LEAST_WORD_COLUMNS)), *along[near:]]
     offset = [
         *_padded(along[:near], near), *_padded(words[:together], together), *_padded(rows[:held], own),

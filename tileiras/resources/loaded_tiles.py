@@ -26,16 +26,16 @@ def loads_much(func: aa.FuncOp) -> bool:
 
 
 MOST_SLICES = 4
-"""Times that a table may be loaded in the place of once, from L2 in all of them but the first."""
+"""Times that a tile may be loaded instead of once: all but the first come from L2."""
 
 
 def is_over_slices(op: Operation) -> bool:
-    """Whether a loop runs a few times, as those do that are made of tiles which no thread has registers for."""
+    """Whether a loop runs a few times, as do those over slices of tiles for which a thread has too few registers."""
     return isinstance(op, scf.ForOp) and 1 < (op.trip_count or 0) <= MOST_SLICES
 
 
 def loads_for_slices(func: aa.FuncOp) -> bool:
-    """Whether a kernel loads tiles before a loop over slices in the same block."""
+    """Whether a kernel loads tiles in the block of a loop over slices, before that loop."""
     return any(is_over_slices(op) and _loads_before(op) for op in func.walk())
 
 

@@ -1,9 +1,8 @@
-"""Delays before whatever orders warps and agents: a wait, an arrival, a copy that another one waits for, a barrier.
+"""Delays before operations that synchronize warps and agents: waits, arrivals, barriers, copies that are waited for.
 
-A program whose waits suffice computes the same however long each of its warps takes from one of them to the next.  One
-that lacks a wait mostly computes the same as well, since hardware brings its warps to the place in about the same
-order; with delays that are different from place to place, warp to warp and tile block to tile block many orders occur
-in one launch, the same in every launch.
+A program with all the synchronization that it needs computes the same whatever the delays.  One that lacks some mostly
+computes the same too, since a GPU runs its warps in about the same order each time.  With delays that differ from
+place to place, warp to warp and tile block to tile block one launch has many orders, and every launch has the same.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ DELAYED = frozenset({
     names.TMA_STORE_STAGE, names.TMA_STORE_TAIL, "nv_tileas.async.wait_turn", "nv_tileas.async.end_turn",
     "nv_tileas.async.future_wait", "nv_tileas.store_tensor",
 })  # fmt: skip
-"""What there is a delay before.  Not dots of warpgroups and their commits: what stands between them ptxas takes for a
-use of registers in flight."""
+"""Operations that get a delay before them.  Dots of warpgroups and their commits get none: ptxas takes an instruction
+between them for a use of registers in flight."""
 
-_IN_THE_MIDDLE = tuple(f"{names.PIPELINE}{name}" for name in ("produce_one", "consume_one"))
-"""Whose regions end with a commit or a release."""
+_WITH_REGION = tuple(names.PIPELINE + name for name in ("produce_one", "consume_one"))
+"""Operations that commit or release a stage at the end of their region, so that it gets a delay there as well."""
 
 
 def insert_delays(func: aa.FuncOp, seed: int, nanoseconds: int) -> None:
-    """Each delay of a function has a seed of its own, which follows from `seed`, the function's name and its place
-    among the delays."""
+    """Inserts delays of up to `nanoseconds` into a function, in place.  Each has a seed of its own, a hash of `seed`,
+    the function's name and the delay's number."""
     start = _mixed(seed ^ _hash(func.sym_name.value))
-    for number, op in enumerate(list(_places(func))):
+    for number, op in enumerate(_places(func)):
         delay = DelayOp(
             nanoseconds=IntegerAttr(nanoseconds, i32),
             seed=IntegerAttr(_signed(_mixed(start + number) | 1), i32),
@@ -48,11 +47,12 @@ def insert_delays(func: aa.FuncOp, seed: int, nanoseconds: int) -> None:
 
 
 def _places(func: aa.FuncOp) -> list[Operation]:
+    """The operations before which delays stand."""
     found = []
     for op in func.walk():
         if op.name in DELAYED or tileas.scratch_areas(op):
             found.append(op)
-        if op.name in _IN_THE_MIDDLE:
+        if op.name in _WITH_REGION:
             found.append(op.regions[0].block.last)
     return found
 
@@ -61,7 +61,7 @@ _WORD = 0xFFFFFFFF
 
 
 def _mixed(number: int) -> int:
-    """A number of 32 bits, half of whose bits change with any one of `number` (the finalizer of MurmurHash3)."""
+    """A hash of 32 bits: about half of them change with any bit of `number` (the finalizer of MurmurHash3)."""
     number &= _WORD
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         number = (number ^ number >> shift) * factor & _WORD

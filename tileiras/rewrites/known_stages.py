@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def know_empty_stages(func: aa.FuncOp) -> None:
-    """Marks acquires and releases of such stages `known`, in place, in a function of nv_tileas that has its barriers."""
+    """Marks acquires and releases of such stages `known`, in place, in a function of nv_tileas with its barriers."""
     pipes = [op for op in func.body.blocks[0].operations if op.name == names.CREATE_PIPELINE]
     if not pipes:
         return

@@ -49,11 +49,11 @@ def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
 
 
 def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Moves loads, each with what only takes or renames parts of it, from before a loop over few slices behind the
-    products in it, in place, where a thread lacks registers for both: accumulators of a slice are then there without
-    tables that only what becomes of them in the end is computed with.  These are loaded once for each slice.
+    """Moves loads from before a loop over a few slices into it, behind its products, in place, where a thread lacks
+    registers for accumulators and loaded tiles together: tiles that only the epilogue of a slice reads are then loaded
+    once for each slice.  What takes or renames parts of a tile moves with its load.
 
-    The loads come behind what earlier slices have stored: nothing is ordered behind them, their tokens are unused.
+    A load comes to stand behind stores of earlier slices, which is right since nothing orders it: its token is unused.
     """
     for loop in [op for op in func.walk() if is_over_slices(op) and any(map(_multiplies, op.body.block.operations))]:
         if exceeds(loop, func) > 0 and (moved := _sink_into(loop)) and engine is not None:
@@ -63,7 +63,7 @@ def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) ->
 
 
 def _sink_into(loop: scf.ForOp) -> int:
-    """How many loads have moved into a loop."""
+    """Moves loads into a loop over slices; returns how many."""
     body = loop.body.block
     places = {op: place for place, op in enumerate(body.operations)}
     products = max(place for op, place in places.items() if _multiplies(op))
@@ -82,7 +82,7 @@ def _sink_into(loop: scf.ForOp) -> int:
 
 
 def _multiplies(op: Operation) -> bool:
-    """Whether a loop, in another one, adds products up."""
+    """Whether an operation is a loop with products."""
     return isinstance(op, scf.ForOp) and any(isinstance(inner, tileas.DOTS) for inner in op.walk())
 
 

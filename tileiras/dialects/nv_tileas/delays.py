@@ -1,4 +1,4 @@
-"""Delays before points at which warps and agents wait for each other, which help to expose missing synchronization.
+"""Delays before operations that synchronize warps and agents, by which missing synchronization shows.
 
     nv_tileas.delay 1000 seed = 1640531527
 """
@@ -24,8 +24,8 @@ _LONGEST = 1_000_000
 
 
 class DelayOp(Operation):
-    """Each warp sleeps for a fraction of `nanoseconds`, which depends on the seed, the warp and the tile block only.
-    The seed is odd, so that the warps of a tile block get different fractions."""
+    """Each warp sleeps for up to `nanoseconds`: a time that is a hash of the seed, the warp and the tile block.  The
+    seed is odd, so that different warps of a tile block get different times."""
 
     name = DELAY
     traits = (MemoryRead, MemoryWrite)

@@ -1,7 +1,4 @@
-"""Discardable attributes: annotations of operations of nv_tileas by passes, which the operations do not declare.
-
-The text at each name says which operations have the attribute, and what it means.
-"""
+"""Discardable attributes of operations of nv_tileas: the name of each, which operations have it, and what it means."""
 
 from __future__ import annotations
 
@@ -110,7 +107,7 @@ NAMED_BARRIERS = "nv_tileas.named_barriers"
 """Discardable attribute of a function: the number of barriers that it uses, from 0 on."""
 
 NO_UNROLL = "nv_tileas.no_unroll"
-"""Discardable unit attribute of a loop that must not be unrolled after this dialect."""
+"""Discardable unit attribute of a loop whose body later stages are not to unroll."""
 
 
 def scratch_areas(op: Operation) -> tuple[ScratchAttr, ...]:

@@ -227,8 +227,8 @@ class CreateIteratorOp(Operation):
 
 
 class IncIterOp(Operation):
-    """The iterator of the next stage, or, with `by`, of the stage that many stages later, as where another agent drains
-    those between.  `by` is a non-negative integer of 32 or 64 bits."""
+    """The iterator at the next stage, or `by` stages on, where another agent uses the stages between.  `by` is an
+    integer of 32 or 64 bits, and not negative."""
 
     name = f"{PIPELINE}inc_iter"
     traits = (Pure,)

@@ -14,11 +14,11 @@ _MOST_WARPS = 1024 // WARP_SIZE
 
 
 def delay(op: DelayOp, args: Any, lowering: FunctionLowering) -> None:
-    """The upper half of the product of a hash and the longest time is a part of it.
+    """A warp sleeps for the upper half of the product of a hash and the longest time.
 
-    The number of a warp among all times an odd seed, modulo 2^32: numbers that follow each other are spread evenly
-    (Knuth, "Sorting and Searching", 6.4: multiplicative hashing).  The instruction is inline assembly that clobbers
-    memory, so that LLVM moves no access over it.
+    The hash is the number of the warp in the grid times the odd seed, modulo 2^32, which spreads consecutive numbers
+    evenly (Knuth, "Sorting and Searching", 6.4: multiplicative hashing).  The instruction is inline assembly that
+    clobbers memory, so that LLVM moves no access over it.
     """
     emit = lowering.emit
     warp = emit.lshr(emit.register("tid.x"), WARP_SIZE.bit_length() - 1)

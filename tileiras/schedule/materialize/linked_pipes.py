@@ -31,7 +31,7 @@ class LinkedPipe:
 
 
 class LinkedPipes:
-    """The pipes of the products of a kernel.  For `Consumer` no loop has some that it drains a stage of by itself."""
+    """The pipes of the products of a kernel, as `Consumer` asks for them."""
 
     def __init__(self, plan: LinkedPlan, base: Value, builder: Builder) -> None:
         self.by_loop: dict[Operation, list[LinkedPipe]] = {}
@@ -68,6 +68,7 @@ class LinkedPipes:
         return LinkedPipe([own, *dot.buffers[1:]], [own], kinds, builder, self.groups)
 
     def of(self, loop: Operation) -> list[LinkedPipe]:
+        """Pipes of which a loop drains a stage in each iteration besides: none."""
         return []
 
     def inside(self, op: Operation) -> list[LinkedPipe]:

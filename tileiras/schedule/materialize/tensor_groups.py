@@ -67,8 +67,9 @@ def _is_followed(commit: tileas.TensorCommitOp) -> bool:
 
 
 def _join(commit: tileas.TensorCommitOp, program: Block) -> None:
-    """Has a group end with the next one.  Each wait leaves as many groups less as there are less behind that which it
-    is for; where paths differ in their number, it waits for a later group on some of them."""
+    """Has a group end with the next one.  A wait leaves one group less for each time that the commit is among those
+    which it leaves, or ends its own group; where paths differ in that number, the largest one counts, and on the others
+    the wait is for a later group."""
     less: dict[tileas.TensorWaitOp, int] = {}
     for op, groups, own in _behind(commit, most_pending(program), lambda wait, groups: False):
         if isinstance(op, tileas.TensorWaitOp) and groups <= _pending(op):

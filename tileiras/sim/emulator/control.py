@@ -108,7 +108,7 @@ def decode_trap(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
 @instruction("nanosleep")
 def decode_nanosleep(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """The threads go on when others have had a turn: there is no time here, but in what a recorder is told."""
+    """Other threads run before those that sleep go on.  The emulator has no clock: only a recorder is told how long."""
     if not modifiers.take("u32"):
         raise decoder.unsupported()
     (operand,) = decoder.operands(1)

@@ -133,7 +133,7 @@ class SetRegisters(NamedTuple):
 
 
 class Sleep(NamedTuple):
-    """`nanosleep`: the warp does nothing for about so many nanoseconds."""
+    """`nanosleep`: the warp does nothing for about `nanoseconds`."""
 
     nanoseconds: int
 

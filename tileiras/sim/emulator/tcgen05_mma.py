@@ -13,8 +13,8 @@ half a pair's columns: in every half of their lanes), each block having all thos
 
 Products are summed in binary64 and rounded once, D being added: the ISA leaves order and precision open.
 
-A row of A may have no value in shared memory, or no scales, as those that a tile lacks to the instruction's M: what D
-has of it has none either, nor has what is added to such, and who reads that is at fault.
+A row of A may be uninitialized in shared memory, or have uninitialized scales, where a tile has fewer rows than the
+instruction's M.  The row of D is then uninitialized as well, also where the product adds to it; loads of it are faults.
 """
 
 from __future__ import annotations

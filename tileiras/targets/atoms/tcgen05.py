@@ -171,7 +171,7 @@ _SCALED_KINDS = (
 
 _SCALED_SHAPES = (_Shape(64, 16, 1), _Shape(128, 16, 1), _Shape(256, 32, 2))
 """With block scales M is 128, and 256 of a pair (PTX ISA, "Matrix Shape" of tcgen05.mma).  64 rows are every second 16
-of an M of 128: so the accumulator has the lanes of an M of 64, and the lanes between what nobody reads."""
+of an M of 128: the accumulator has the lanes of an M of 64, and the lanes between have no value."""
 
 
 def _scaled_name(
@@ -183,8 +183,8 @@ def _scaled_name(
 def scaled_tensor_atom_name(
     a_type: str, b_type: str, scale_type: str, block: int, m: int, n: int, pair: bool = False
 ) -> str:
-    """The name that a row of one CTA, or of a pair, with A in shared memory and so many rows and columns has, or would
-    have."""
+    """The name that an atom of one CTA, or of a pair, with A in shared memory, `m` rows and `n` columns has; there may
+    be no such atom."""
     k = next((kind.k for kind in _SCALED_KINDS if (a_type, b_type) in kind.pairs and kind.block == block), 0)
     return _scaled_name(a_type, b_type, scale_type, block, m, n, k, "ss_pair" if pair else "ss")
 
