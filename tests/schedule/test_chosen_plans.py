@@ -9,6 +9,7 @@ from tests.kernels import tensor_maps
 from tests.kernels.dots import Matmul, attention_like, matmul
 from tests.kernels.tensor_maps import Arrays
 from tests.kernels.views import Kernel
+from tileiras.codegen import ptxas as assembler
 from tileiras.diagnostics import Severity
 from tileiras.ir import print_op
 from tileiras.options import CompileOptions
@@ -24,6 +25,8 @@ KERNELS = {
     "attention of two CTAs": lambda: attention_like(
         2, rows=64, columns=64, depth=128, steps=4, gpu_name="sm_100", halved=True
     ),
+    "attention of 256 rows": lambda: attention_like(1, rows=256, columns=64, depth=64, steps=4, halved=True),
+    "attention of large tiles": lambda: attention_like(1, rows=256, columns=128, depth=64, steps=4, halved=True),
 }
 AGENTS = "the loads of 1 loop go to an agent of their own"
 ONE = "the warps of this kernel are not specialized"
@@ -56,11 +59,24 @@ def chosen(kernel: Kernel, gpu: str, maps: str = "none", **options: int | str) -
     ("product", "sm_80", "none", "one", "sm_80 has no registers by agent"),
     # Two CTAs of 8 warps, or one of 12.
     ("8-bit product", "sm_120", "none", "one", "an SM holds 2 CTAs, with warps that load 1"),
+    # Tiles that leave registers, and such as leave none.
+    ("attention of 256 rows", "sm_120", "host", "agents", "a thread copies their tiles in boxes"),
+    ("attention of large tiles", "sm_120", "host", "one", "take all of the 255 registers"),
 ])  # fmt: skip
 def test_choice(name, gpu, maps, plan, why):
     found, said = chosen(KERNELS[name](), gpu, maps)
     assert found == plan and why in said
     assert (AGENTS if plan == "agents" else ONE) in said
+
+
+def test_one_agent_keeps_what_a_thread_holds_out_of_local_memory(ptxas):
+    """Where it is likely to take all registers, and products are the warps' own."""
+    kernel = KERNELS["attention of large tiles"]()
+    alone, beside = (kernel.compiled("sm_120", tensor_maps="host", **options)
+                     for options in ({}, {"pipeline_strategy": "warp-specialize"}))  # fmt: skip
+    local = [assembler.assemble(each.text, "sm_120").resources["k"].stack for each in (alone, beside)]
+    assert local[0] < local[1]
+    kernel.emulated(alone, 1)
 
 
 def overlaps(kernel: Kernel, gpu: str, maps: str, **options: int | str) -> bool:
