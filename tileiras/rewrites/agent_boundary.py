@@ -48,13 +48,9 @@ def resolve_boundary(
     for region, warps in zip(switch.agents[1:], counts[1:]):
         if warps < compute:
             narrow(region, warps)
-    switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
-    others = counts[1:]
     tiles, expected = block_registers(switch.agents[0].block), expected_registers(func)
-    shares = register_shares(tiles, expected, compute, sum(others), service_registers(switch), least_ctas_of(func))
-    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
-    if shares.compute and target.has("setmaxnreg"):
-        switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(others)])
+    shares = register_shares(tiles, expected, compute, sum(counts[1:]), service_registers(switch), least_ctas_of(func))
+    give_warps(switch, func, target, counts, shares)
     if engine is not None:
         pipes = sum(op.name == names.CREATE_PIPELINE for op in func.body.blocks[0].operations)
         shared = f"{compute} compute, {sum(counts[1:])} load through {counted(pipes, 'pipe')}"
@@ -83,11 +79,19 @@ def give_further(
 ) -> None:
     """Gives the agents of a switch, whose last one is new, their warps and registers."""
     narrow(switch.agents[-1], counts[-1])
+    give_warps(switch, func, target, counts, shares)
+
+
+def give_warps(
+    switch: AgentSwitchOp, func: aa.FuncOp, target: Target, counts: list[int], shares: RegisterShares, compute: int = 1
+) -> None:
+    """Writes the warps and registers of the agents of a switch, of which the first `compute` ones compute."""
     switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
     func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
     switch.attributes.pop("max_regs", None)
     if shares.compute and target.has("setmaxnreg"):
-        switch.attributes["max_regs"] = DenseArrayAttr(i32, [shares.compute, *[shares.service] * len(counts[1:])])
+        registers = [shares.compute] * compute + [shares.service] * (len(counts) - compute)
+        switch.attributes["max_regs"] = DenseArrayAttr(i32, registers)
 
 
 def service_registers(switch: AgentSwitchOp) -> int:

@@ -8,7 +8,6 @@ from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
-from tileiras.ir import DenseArrayAttr, IntegerAttr, i32
 from tileiras.resources.agent_registers import RegisterShares, register_shares
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
@@ -20,16 +19,16 @@ from tileiras.schedule.producer_slice import NotSeparable
 from tileiras.targets import Target, occupancy, registers_per_thread
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE, WARPGROUP
 
-from .agent_boundary import service_registers
+from .agent_boundary import give_warps, service_registers
 
 
 def take_turns(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, by_rule: bool = False,
     engine: DiagnosticEngine | None = None,
 ) -> AgentSwitchOp | None:  # fmt: skip
-    """Has two agents that compute take the tiles of a loop by turns, in place, where that is asked for
-    (`nv_tile.aws.ping_pong` on the loop), or pays `by_rule`; the new switch, None where there is none.  A remark says
-    so, or why it is not done."""
+    """Has two agents that compute take the tiles of a loop by turns, in place, where `nv_tile.aws.ping_pong` on the
+    loop asks for it, or, with `by_rule`, where it pays.  Returns the new switch, None where there is none; a remark
+    says which, and why."""
     loops = tile_loops(switch.agents[0].block)
     asked = any(tileas.PING_PONG in loop.attributes for loop in loops)
     if not asked and not (by_rule and loops and _is_by_warpgroups(switch)):
@@ -50,7 +49,9 @@ def take_turns(
         return None
     location = plan.loop.location
     new = alternate(switch, plan, outside)
-    _give(new, func, target, shares)
+    assert new.num_warps is not None, "agents have their warps before"
+    compute, *others = new.num_warps.elements
+    give_warps(new, func, target, [compute] * GROUPS + others, shares, GROUPS)
     if engine is not None:
         text = f"{GROUPS} agents of {func.kernel_spec.num_warps} warps take tiles by turns"
         engine.remark(location, f"warp-specialize: {text}")
@@ -67,22 +68,21 @@ def _check_gain(
     taken: tuple[int, int],
 ) -> None:  # fmt: skip
     """Raises NotSeparable where the rule of `auto` leaves all tiles to one agent: where there is one tile, or an SM
-    would hold fewer CTAs, of which one computes under the products of another already."""
-    if (GROUPS if plan.loop.trip_count is None else plan.loop.trip_count) < GROUPS:
+    would hold fewer CTAs, of which one computes under the products of another already.  `taken`: bytes of shared memory
+    now, and with a second agent."""
+    tiles = plan.loop.trip_count
+    if tiles is not None and tiles < GROUPS:
         raise NotSeparable(plan.loop, "there is one tile")
     if func.kernel_spec.num_warps != WARPGROUP:
         raise NotSeparable(plan.loop, f"{func.kernel_spec.num_warps} warps compute a tile together")
     expected, least = expected_registers(func), least_ctas_of(func)
-    own = tuple(switch.max_regs.elements) if switch.max_regs is not None else ()
+    by_agent = switch.max_regs is not None and any(switch.max_regs.elements)
     threads = WARP_SIZE * tileas.block_warps(func)
-    entry = registers_per_thread(threads, least) if any(own) else min(expected, registers_per_thread(threads))
-    held = []
-    for threads, registers, shared in (
-        (threads, entry, taken[0]), (WARP_SIZE * shares.warps, shares.entry, taken[1]),
-    ):  # fmt: skip
-        held.append(max(least, occupancy(target, threads, registers, shared).ctas))
-    if held[1] < held[0]:
-        raise NotSeparable(switch, f"an SM holds {counted(held[0], 'CTA')}, and {held[1]} with a second agent")
+    entry = registers_per_thread(threads, least) if by_agent else min(expected, registers_per_thread(threads))
+    held = max(least, occupancy(target, threads, entry, taken[0]).ctas)
+    left = max(least, occupancy(target, WARP_SIZE * shares.warps, shares.entry, taken[1]).ctas)
+    if left < held:
+        raise NotSeparable(switch, f"an SM holds {counted(held, 'CTA')}, and {left} with a second agent")
 
 
 def _shares(switch: AgentSwitchOp, func: aa.FuncOp, plan: PingPongPlan) -> RegisterShares:
@@ -113,15 +113,3 @@ def _bytes_taken(switch: AgentSwitchOp, func: aa.FuncOp, target: Target) -> tupl
     if both > budget:
         raise NotSeparable(switch, f"two agents take {both} bytes of shared memory, of {budget}")
     return most, both
-
-
-def _give(switch: AgentSwitchOp, func: aa.FuncOp, target: Target, shares: RegisterShares) -> None:
-    """Gives the agents of a switch, of which the second is as the first one, their warps and registers."""
-    assert switch.num_warps is not None, "agents have their warps before"
-    compute, *others = switch.num_warps.elements
-    switch.attributes["num_warps"] = DenseArrayAttr(i32, [compute] * GROUPS + others)
-    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
-    switch.attributes.pop("max_regs", None)
-    if shares.compute and target.has("setmaxnreg"):
-        registers = [shares.compute] * GROUPS + [shares.service] * len(others)
-        switch.attributes["max_regs"] = DenseArrayAttr(i32, registers)

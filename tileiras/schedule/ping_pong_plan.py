@@ -4,9 +4,9 @@
     group 0   |products 0|epilogue 0|products 2|epilogue 2|
     group 1              |products 1|epilogue 1|products 3| ...
 
-Both run the whole loop.  In a round of its own a group does what a round does; in one of the other it moves its
-iterators on by the stages that the other one uses, which it finds out from trip counts.  What a round hands on is
-either computed by both, of numbers, or a token, which orders accesses of one round behind those of the one before.
+Both run the whole loop.  In a round of its own a group does all that the round does; in one of the other group it only
+moves its iterators past the stages that this one uses, whose number follows from trip counts.  Values that rounds carry
+are numbers, which both groups compute, iterators, and tokens, which order accesses behind those of the round before.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _ACCESSES = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.LoadOp, tileas.Stor
 class PingPongPlan(NamedTuple):
     """The loop over tiles of an agent that computes.
 
-    `tile`: the block of a round; `slice`: what both groups compute in each round; `runs`: the loops that use several
-    stages, which a group that does not run them counts; `products`: the first and the last operation of the block that
-    waits for stages; `ordered`: likewise of what fills stages, and of what tokens order behind the round before, if
-    anything is; `stores`: those of tiles that tokens order so; `pipes`: those at which both agents take turns;
-    `iterators`: which of them iterators go by.
+    `tile`: its body, which is one round; `slice`: what both groups compute in each round; `runs`: the inner loops that
+    use stages, and how many of each pipe in an iteration; `products`: the first and the last operation of the body that
+    waits for stages; `ordered`: the first and the last one that fills stages, or that tokens order behind the round
+    before, None where there is none; `stores`: stores of tiles that tokens order so; `pipes`: those whose stages both
+    groups use by turns; `iterators`: the pipe of each iterator.
     """
 
     loop: scf.ForOp
@@ -125,14 +125,14 @@ def _tile_loop(program: Block) -> scf.ForOp:
 
 
 def _touches(op: Operation) -> bool:
-    """Whether an operation outside of the loop over tiles does what is to happen once."""
+    """Whether an operation outside of the loop over tiles has effects, which must not happen in both groups."""
     if isinstance(op, (YieldOp, tileas.CreateMemTokenOp, tileas.JoinMemTokenOp)):
         return False
     return any(inner.has_trait(MemoryRead) or inner.has_trait(MemoryWrite) for inner in op.walk())
 
 
 def _check_round(loop: scf.ForOp, tile: Block) -> None:
-    """Raises NotSeparable where a round does what two agents cannot do in each other's place."""
+    """Raises NotSeparable where something other than pipes, tokens and numbers ties a round to the one before."""
     for op in (inner for outer in tile.operations for inner in outer.walk()):
         semantic = getattr(op, "mem_semantic", None)
         if isinstance(op, _ACCESSES):
@@ -154,7 +154,7 @@ def _check_round(loop: scf.ForOp, tile: Block) -> None:
 
 
 def is_of_round(value: Value) -> bool:
-    """Whether what a round hands on, an iterator or a token, is another value where the other agent has the round."""
+    """Whether a value that rounds carry, an iterator or a token, depends on which group does the round."""
     return isinstance(value.type, (aa.MemTokenType, PipelineIteratorType))
 
 
@@ -178,7 +178,7 @@ def _stages_of(run: scf.ForOp) -> dict[CreatePipelineOp, int]:
 
 
 def _iterators(tile: Block) -> dict[Value, CreatePipelineOp]:
-    """Raises NotSeparable where an iterator may be that of several pipes."""
+    """The pipe of each iterator that a round moves on or carries.  Raises NotSeparable where one may be of several."""
     end: Any = tile.last
     moved = (op.iterator for outer in tile.operations for op in outer.walk() if isinstance(op, tileas.IncIterOp))
     found: dict[Value, CreatePipelineOp] = {}

@@ -10,10 +10,10 @@
     }                                  yield 1 - %turn
                                      }
 
-Both drain one ring, which the agent that loads fills in the order of tiles.  The order of their loops over K is a pipe
-without a buffer, which the first agent fills and the second one drains: an agent that went ahead would wait for a round
-of a stage of which the mbarrier, which knows the parity of rounds alone, tells the one before last.  What fills stages
-for the agent that stores, and what tokens order behind the round before, has turns of its own.
+Both drain one ring, which the agent that loads fills in the order of tiles.  They run their loops over K in that order
+too, by a pipe without a buffer that the first agent fills and the second one drains: without it one of them could wait
+for a stage two rounds before that is filled, and an mbarrier tells rounds apart by their parity alone.  The parts of a
+round that fill stages for the agent that stores, or that tokens order behind the round before, have turns of their own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def alternate(switch: AgentSwitchOp, plan: PingPongPlan, outside: set[Operation]
     for store in plan.stores:
         # A turn that ends has shown the next one what it stored, which boxes on their way are not.
         store.attributes.pop(tileas.AHEAD_ATOM, None)
-    second = _copied(switch.agents[0])
+    switch.agents[0].clone_into(second := Region(), {}, {})
     regions = [Region().take_blocks(region) for region in switch.agents]
     attributes = dict(switch.attributes)
     counts = switch.num_agents_per_group.elements
@@ -62,14 +62,6 @@ def alternate(switch: AgentSwitchOp, plan: PingPongPlan, outside: set[Operation]
     return new
 
 
-def _copied(region: Region) -> Region:
-    block = Block()
-    values: dict[Value, Value] = {}
-    for op in region.operations:
-        block.append(op.clone(values))
-    return Region([block])
-
-
 class _Group:
     """Rewrites the program of one of the agents, in place, to take every other tile."""
 
@@ -77,7 +69,7 @@ class _Group:
         self._plan = plan
         self._number = number
         self._orders = [ends[number] for ends in orders]
-        """The own ends of the pipes by which the agents take turns."""
+        """This agent's ends of the pipes by which the two take turns."""
 
     def rewrite(self) -> None:
         plan, builder = self._plan, Builder.before(self._plan.loop)
@@ -95,15 +87,14 @@ class _Group:
         builder.location = plan.loop.location
         own = compare(builder, "eq", turn, integer(builder, 0))
         other = binary(builder, arith.XOrIOp, turn, integer(builder, 1))
-        yielded = [*end.operands, *iterators]
         branch = builder.insert(self._branch(own, work, end, iterators))
         results = iter(branch.results)
-        changed = [next(results) if is_of_round(value) else value for value in yielded]
-        end.operands = (*changed[: len(changed) - len(iterators)], other, *changed[len(changed) - len(iterators) :])
+        carried = [next(results) if is_of_round(value) else value for value in end.operands]
+        end.operands = (*carried, other, *results)
         plan.loop.replace_with_additional_yields(begin)
 
     def _own_tokens(self, builder: Builder) -> None:
-        """What both groups read in each round is ordered behind nothing that one of them does."""
+        """Gives what both agents compute in each round a token from before the loop: no access of a round orders it."""
         none: Value | None = None
         for op in (op for op in self._plan.tile.operations if op in self._plan.slice.operations):
             for inner in op.walk():
@@ -113,7 +104,8 @@ class _Group:
                         inner.operands = (*inner.operands[:number], none, *inner.operands[number + 1 :])
 
     def _branch(self, own: Value, work: Block, end: Any, iterators: list[Value]) -> scf.IfOp:
-        """A round of the agent, which is `work`, or of the other one."""
+        """The branch between a round of the agent itself, which is `work`, and one of the other agent, in which only the
+        iterators move on."""
         plan = self._plan
         carried = [(number, value) for number, value in enumerate(end.operands) if is_of_round(value)]
         at: dict[CreatePipelineOp, Value] = {}
@@ -131,7 +123,8 @@ class _Group:
         return scf.IfOp.create((own,), types, {}, (Region([work]), Region([other])), location=plan.loop.location)
 
     def _take_turns(self, iterators: Sequence[Value]) -> list[Value]:
-        """Puts a wait for the turn before what has one, and the end of the turn behind it; the iterators behind."""
+        """Inserts a wait for the turn before each part of a round that has turns, and the end of the turn behind it;
+        returns the iterators of the next turns."""
         plan = self._plan
         spans = [plan.products, *([] if plan.ordered is None else [plan.ordered])]
         following = []
