@@ -9,7 +9,8 @@
         tma_load ... into %empty                            tma_load ... into %empty
 
 A ring of boxes beside one that threads copy has such a barrier in each iteration: all warps have released a stage
-before the barrier, and one thread fills that stage behind it.
+before the barrier, and one thread fills that stage behind it.  Threads that have loaded from it still have their fence
+between what they read and what the asynchronous proxy writes there.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def know_empty_stages(func: aa.FuncOp) -> None:
     ends = [op for op in func.walk() if isinstance(op, (ProducerAcquireOp, ConsumerReleaseOp))]
     for pipe in pipes:
         protocol = protocol_of(pipe)
-        of_threads = protocol.empty != "agent" and protocol.fence != "before release" and not protocol.fills_by_commit
+        of_threads = protocol.empty != "agent" and not protocol.fills_by_commit
         if pipe.ctas is not None or pipe.groups is not None or not of_threads:
             continue
         own = [op for op in ends if pipe_of(op.token) is pipe]

@@ -360,7 +360,9 @@ def wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: Integer
 
 
 def consumer_release(op: ConsumerReleaseOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    if op.last is None and op.known is None:
+    if op.known is not None:
+        _fence("before release", pipe_on(op, lowering), lowering)
+    elif op.last is None:
         release(pipe_on(op, lowering), args[0], lowering, op.group)
     return lowering.emit.integer(0)
 
