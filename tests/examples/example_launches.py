@@ -60,6 +60,7 @@ def longer() -> list[kernel_cases.KernelCase]:
     return [
         made("matmul_f16_f16", F16, F16, F16, (70, depth, 48), (64, 32)),
         made("matmul_bf16", BF16, BF16, F32, (100, depth, 72), (64, 64)),
+        made("matmul_f32", F32, F32, F32, (33, 150, 50), (16, 32)),
         made("matmul_tf32", F32, F32, F32, (40, depth, 44), (32, 32)),
         made("matmul_i8", I8, I8, I32, (40, depth, 48), (32, 32)),
         made("matmul_u8", U8, U8, I32, (40, depth, 48), (32, 64)),
