@@ -73,7 +73,7 @@ def longer() -> list[kernel_cases.KernelCase]:
 
 
 LONGER = longer()
-LONGER_EXAMPLES = [example_cases._matmul_f16(136, 72, 520)]
+LONGER_EXAMPLES = [example_cases._matmul_f16(136, 72, 520), example_cases._matmul_f32(40, 50, 150)]
 
 
 def cases(more: bool = False) -> dict[str, list[example_cases.Case | kernel_cases.KernelCase]]:
