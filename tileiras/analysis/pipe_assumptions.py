@@ -1,8 +1,7 @@
-"""What is assumed of the numbers that decide what agents do to pipes, where nothing says what they are.
+"""Assumptions about numbers that decide what agents do to pipes, and that are not known: arguments, or what is loaded.
 
-Only numbers that decide how often loops run and which way branches go matter.  What such a number depends on and
-nothing here knows (an argument, what is loaded) is assumed: `Assumption` has a number for each, the same for all agents
-that compute it alike.
+Only numbers on which trip counts and branches around operations on pipes depend matter.  An `Assumption` has a number
+for each unknown one, the same for all agents that compute it alike.
 """
 
 from __future__ import annotations

@@ -60,8 +60,9 @@ def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
 def _leave_what_exceeds(
     limit: int, dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp, only_a: bool = False
 ) -> int:
-    """Has dots read in shared memory what threads store for them, and leaves others to warps unless `only_a`, until
-    all take no more columns at a time than `limit`; how many that are."""
+    """Takes columns from dots until those that are in use at a time are no more than `limit`; returns their number.
+    First dots read A in shared memory where threads would store it in tensor memory, then, unless `only_a`, dots are
+    left to warps."""
     block = func.body.blocks[0]
     places = {op: number for number, op in enumerate(block.operations)}
     held = [_held(op, plans, block, places) for op in dots if _is_into(op, plans)]

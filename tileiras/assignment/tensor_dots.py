@@ -1,8 +1,9 @@
 """Which dots tcgen05.mma can execute, and where their operands and accumulators lie.
 
-A and B lie in shared memory, in layouts that a matrix descriptor describes, and the accumulator in tensor memory, as
-does an A of 16-bit elements that is computed of another dot's accumulator, whose elements stay in their lanes, or in
-each iteration of a loop: it takes no bandwidth of shared memory then, which bounds such loops.
+A and B lie in shared memory, in layouts that a matrix descriptor describes, and the accumulator in tensor memory.  An A
+of 16-bit elements lies there as well if it is computed of another dot's accumulator, whose elements stay in their
+lanes, or in each iteration of a loop: such loops are bound by the bandwidth of shared memory, which it then does not
+take.
 Where threads use a result, they have it in the registers that a load from there gives: that is the layout which the
 rest of the function sees.
 """
@@ -178,7 +179,7 @@ class TensorDots:
         return fragment_layout(operand_layout(a.type.shape, bits), self._num_warps, bits, halves=True)
 
     def _is_computed_in_loop(self, op: aa.DotOp) -> bool:
-        """Whether A is made in the iteration that multiplies it, and of no copied tile."""
+        """Whether A is computed in the iteration that multiplies it, of no tile that is copied to shared memory."""
         made = op.a.defining_op
         if op in self._in_shared or not isinstance(op.parent_op, scf.ForOp) or made is None:
             return False

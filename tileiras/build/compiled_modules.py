@@ -8,7 +8,7 @@ import tileiras
 
 
 def compile_package(folder: str = os.path.dirname(os.path.abspath(tileiras.__file__))) -> int:
-    """Has every module below a folder compiled as Python does when it loads it; how many there are.
+    """Compiles every module below a folder as Python does when it imports it; returns how many there are.
 
     Also where Python itself writes none, as `PYTHONDONTWRITEBYTECODE` says.  Raises OSError for one that cannot be
     written.

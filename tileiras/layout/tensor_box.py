@@ -104,7 +104,8 @@ def tensor_boxes(layout: LinearLayout, contiguous: int, element_bits: int, parts
 def _with_swizzle(
     layout: LinearLayout, contiguous: int, size: int, mode: tuple[int, int], left: int
 ) -> TensorBoxes | None:
-    """`left`: bits of offsets that say which box it is, at least."""
+    """The boxes of a layout for one way to swizzle, None where there are none.  `left`: bits of offsets that have to be
+    left to number the boxes."""
     swizzle, atom = mode
     steps = _steps(layout, size.bit_length() - 1, _MIXED_BITS[mode], atom)
     used = [bit for bit, moved_by in enumerate(steps or ()) if moved_by is not None]
@@ -139,8 +140,9 @@ def _with_swizzle(
 
 
 def _steps(layout: LinearLayout, size_bits: int, mixed: int, atom: int) -> list[tuple[int, int] | None] | None:
-    """For each bit of an offset in elements before the swizzle, which keeps `atom` bytes together, the dimension along
-    which it moves, and how far, None where nothing is behind it; None where one moves along several."""
+    """For each bit of an offset in elements, before a swizzle that keeps `atom` bytes together, the dimension along
+    which it moves, and how far; None for a bit with nothing at its offsets.  None for all where a bit moves along
+    several dimensions."""
     bases, distance = layout.bases("offset"), _FIRST_MIXED - (atom.bit_length() - 1)
     found: list[tuple[int, int] | None] = []
     for bit, vector in enumerate(bases):

@@ -98,13 +98,14 @@ def scratch_beside(loop: scf.ForOp, gone: Collection[Operation]) -> int:
 
 
 def scratch_before(loop: scf.ForOp, budget: int) -> int:
-    """Bytes that conversions before a loop take at a time whose results only the loop uses, of a kernel that has
-    `budget` in all: they come just before it, when what runs ahead for its first iterations is under way
-    (`tileas-materialize-convert-layout`)."""
+    """Scratch bytes of conversions before a loop whose results only the loop uses, the most of any: they are made just
+    before it, when the loads that run ahead for its first iterations are under way
+    (`tileas-materialize-convert-layout`).  `budget`: bytes of shared memory that the kernel has in all."""
     return max((scratch_bytes(op, budget) for op in loop.parent.operations if _is_for(op, loop)), default=0)
 
 
 def _is_for(op: Operation, loop: scf.ForOp) -> bool:
+    """Whether an operation of a loop's block is such a conversion."""
     if not isinstance(op, tileas.ConvertLayoutOp) or _is_put_there(op) or not op.is_before_in_block(loop):
         return False
     return all(loop.is_ancestor_of(user) for user in op.result.users)

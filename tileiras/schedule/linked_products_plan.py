@@ -76,8 +76,8 @@ class FixedOperand(NamedTuple):
 
 
 class LinkedPlan(NamedTuple):
-    """The loops of a kernel whose products leave, the operands that threads fill, those that are stages of rings of
-    enclosing loops, and what their agent repeats."""
+    """The loops of a kernel whose products leave, the operands that threads fill, those that lie in rings of outer
+    loops, and what their agent repeats."""
 
     loops: list[LinkedLoop]
     fixed: list[FixedOperand]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.analysis.incoming import incoming
-from tileiras.analysis.pipes import agent_of, pipe_of
+from tileiras.analysis.pipes import agent_of, pipe_of, protocol_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -22,7 +22,6 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, PipelineIteratorType
 from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, TensorType, Terminator, Value
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
 from .producer_slice import AgentSlice, NotSeparable
 
@@ -202,7 +201,7 @@ def _pipes_of(agent: Region) -> list[CreatePipelineOp]:
         elif isinstance(op, (tileas.ProducerTailOp, tileas.ConsumerTailOp)):
             raise NotSeparable(op, "a pipe is waited for at the end")
     for pipe in found:
-        if PIPE_PROTOCOLS[pipe.kinds].is_in_tensor_memory or pipe.groups is not None or agent_of(pipe) is not None:
+        if protocol_of(pipe).is_in_tensor_memory or pipe.groups is not None or agent_of(pipe) is not None:
             raise NotSeparable(pipe, "its products are not those of warpgroups")
     return list(found)
 

@@ -283,7 +283,7 @@ class _Computing(Consumer):
             _erase_with_views(copy)
 
     def _leave_stages(self) -> None:
-        """Stages of rings of loops around are those of the agent that multiplies."""
+        """Removes what threads do with rings of outer loops, whose stages the agent that multiplies takes."""
         for op in (*self._held.releases, *self._held.waits):
             op.erase()
         for step in self._held.steps:

@@ -104,7 +104,7 @@ class _Group:
                         inner.operands = (*inner.operands[:number], none, *inner.operands[number + 1 :])
 
     def _branch(self, own: Value, work: Block, end: Any, iterators: list[Value]) -> scf.IfOp:
-        """The branch between a round of the agent itself, which is `work`, and one of the other agent, in which only the
+        """The branch between a round of the agent itself, which is `work`, and one of the other agent, in which only
         iterators move on."""
         plan = self._plan
         carried = [(number, value) for number, value in enumerate(end.operands) if is_of_round(value)]
