@@ -35,13 +35,16 @@ def know_empty_stages(func: aa.FuncOp) -> None:
     from tileiras.analysis.pipes import pipe_of, protocol_of
     from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp, ProducerAcquireOp
 
-    ends = [op for op in func.walk() if isinstance(op, (ProducerAcquireOp, ConsumerReleaseOp))]
+    ends: dict[Operation | None, list[Operation]] = {}
+    for op in func.walk():
+        if isinstance(op, (ProducerAcquireOp, ConsumerReleaseOp)):
+            ends.setdefault(pipe_of(op.token), []).append(op)
     for pipe in pipes:
         protocol = protocol_of(pipe)
         of_threads = protocol.empty != "agent" and not protocol.fills_by_commit
         if pipe.ctas is not None or pipe.groups is not None or not of_threads:
             continue
-        own = [op for op in ends if pipe_of(op.token) is pipe]
+        own = ends.get(pipe, [])
         acquires = [op for op in own if isinstance(op, ProducerAcquireOp) and op.fresh is None]
         releases = [op for op in own if isinstance(op, ConsumerReleaseOp) and op.last is None]
         if acquires and _are_apart(releases, acquires):
