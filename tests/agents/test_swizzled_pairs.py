@@ -17,15 +17,17 @@ from tileiras.ir import parse_module
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.passes.tileaa_agent_verifier import AgentVerifier
 from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
-from tileiras.sim import emulate
+from tileiras.sim import emulate, estimate
 from tileiras.sim.emulator.launch import launch_shapes
+from tileiras.sim.estimate import images
+from tileiras.targets import rates
 
 GPU, PAIR = "sm_100", ".cta_group::2"
 PLANS = {"auto": {}, "agents": SPECIALIZED, "one agent": {"unspecialized_pipeline_num_stages": 2}}
 SEEDS = (None, 0, 1)
 
 LAUNCHES = {
-    "a last group of two": (4 * 128 - 12, 40, True),
+    "two groups": (4 * 128 - 12, 40, True),
     "as many rows as a group": (256, 60, True),
     "three rows": (300, 60, False),
     "one row": (100, 60, False),
@@ -68,13 +70,15 @@ def test_swizzled_grids(way, plan, assemble):
             arrays.run(artifact.text, metadata, seed)
 
 
-def test_groups_of_more_rows_than_there_are(monkeypatch):
-    monkeypatch.setattr(swizzled_products, "GROUP", 8)
-    artifact = compiled(swizzled())
-    arrays = Products(4 * 128, 64, 100)
-    assert are_pairs(artifact, arrays, 8)
-    for seed in SEEDS:
-        arrays.run(artifact.text, artifact.kernels[0].metadata, seed)
+@pytest.mark.parametrize(("group", "rows", "wanted"), [(4, 6, True), (4, 5, False), (8, 4, True)])
+@pytest.mark.parametrize("make", [swizzled, persistent])
+def test_a_last_group_of_fewer_rows(make, group, rows, wanted, monkeypatch):
+    monkeypatch.setattr(swizzled_products, "GROUP", group)
+    artifact = compiled(make())
+    arrays = Products(rows * 128 - 20, 64, 70)
+    assert are_pairs(artifact, arrays, 2 * rows) == wanted
+    for seed in SEEDS if wanted else SEEDS[1:2]:
+        arrays.run(artifact.text, artifact.kernels[0].metadata, seed, 4 if make is persistent else None)
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -100,6 +104,17 @@ def test_loops_over_tiles(way, plan, assemble):
 def test_few_steps_of_each_tile(steps):
     artifact = compiled(persistent())
     Products(500, 60, 32 * steps).run(artifact.text, artifact.kernels[0].metadata, 1, 4)
+
+
+@pytest.mark.parametrize(("rows", "entry"), [(4, "k$pairs"), (5, "k")])
+def test_the_kernel_that_is_launched_is_estimated(rows, entry, ptxas):
+    artifact = compiled(swizzled())
+    m, n, k = 128 * rows, 64, 64
+    a, b, c = np.zeros((m, k), np.float16), np.zeros((k, n), np.float16), np.zeros((m, n), np.float32)
+    arguments = [a, m, k, k, b, k, n, n, c, m, n, n, 2]
+    loaded = images.load(artifact, "k", rates.gpu("B200"), grid=2 * rows, arguments=arguments)
+    assert loaded.entry == entry
+    assert estimate(artifact, "k", 2 * rows, arguments, gpu="B200").microseconds > 0
 
 
 def test_a_launch_that_makes_pairs_of_other_columns_is_wrong():
