@@ -66,10 +66,13 @@ def longer() -> list[kernel_cases.KernelCase]:
         made("matmul_u8", U8, U8, I32, (40, depth, 48), (32, 64)),
         made("matmul_f8e4m3fn", F8E4M3, F8E4M3, F32, (40, depth, 48), (32, 32), "matmul_f8.py"),
         made("matmul_f8e5m2_f16", F8E5M2, F8E5M2, F16, (40, 1040, 80), (32, 64), "matmul_f8.py"),
+        kernel_cases.KernelCase("matmul_scaled.py", "matmul_scaled_nvf4", (2, 1),
+                                kernel_cases._scaled_f4(F8E4M3, 16, (33, 640, 64)), (4,),
+                                targets=kernel_cases.SCALED_TARGETS),
         kernel_cases.KernelCase("matmul_batched.py", "matmul_batched", (2, 2, 2), batched, (2,)),
         kernel_cases.KernelCase("moe_matmul.py", "moe_matmul", (4, 2), moe, (4,)),
         kernel_cases.KernelCase("attention.py", "attention", (2, 2), scores, (3,), ulps=4, scale=0.5),
-    ]
+    ]  # fmt: skip
 
 
 LONGER = longer()
