@@ -161,17 +161,17 @@ def reasons(artifact) -> list[str]:
 
 
 ALONE = {
-    "rows": (lambda: swizzled("rows"), {}, "different columns of B"),
-    "a loop over rows": (lambda: persistent("rows"), {}, "different columns of B"),
+    "rows": (lambda: swizzled("rows"), {}, "same columns of B"),
+    "a loop over rows": (lambda: persistent("rows"), {}, "same columns of B"),
     "groups of an odd number of rows": (
-        lambda: swizzled().replace("%most = constant <i32: 2>", "%most = constant <i32: 3>"), {}, "different columns"),
+        lambda: swizzled().replace("%most = constant <i32: 2>", "%most = constant <i32: 3>"), {}, "same columns"),
     "a loop over every tile": (
-        lambda: persistent().replace("step %count", "step %one"), {}, "not equally often"),
+        lambda: persistent().replace("step %count", "step %one"), {}, "different number of times"),
     "a loop to another end for each": (
         lambda: persistent().replace("%tiles = muli", "%upto = addi %id, %tall : tile<i32>\n    %tiles = muli").replace(
-            "(%id to %tiles,", "(%id to %upto,"), {}, "not equally often"),
+            "(%id to %tiles,", "(%id to %upto,"), {}, "different number of times"),
     "no launcher that reads NAME.json": (swizzled, {"tensor_maps": "none"}, "tensor-maps=host"),
-    "large tiles": (swizzled, {}, "the tensor cores bound"),
+    "large tiles": (swizzled, {}, "bound by the tensor cores"),
 }  # fmt: skip
 
 

@@ -1,10 +1,10 @@
-"""What two tile blocks that are a pair compute of their numbers along x, of which one is even and the other the next.
+"""Integers that the two tile blocks of a pair compute from their program ids along x, 2n and 2n + 1.
 
-    %row = remsi %x, %rows               2n and 2n + 1 as %x is, where %rows is even
-    %column = floordivsi %place, %rows   the same for both, where %rows is even and positive, and %place as %x is
+    %row = remsi %x, %rows               consecutive, 2m and 2m + 1, where %x is and %rows is even
+    %column = floordivsi %place, %rows   the same for both, where %place is consecutive and %rows even and positive
 
-So it is in grids of one dimension whose tile blocks go down the columns of groups of rows.  What decides is known where
-the kernel is launched: facts about its arguments (`targets/launch_facts.py`), on which each proof here rests.
+Swizzled grids of one dimension, whose tile blocks go down the columns of groups of rows, compute their tiles so.
+Whether %rows is even is known at launch: each proof rests on facts about the launch (`targets/launch_facts.py`).
 """
 
 from __future__ import annotations

@@ -43,4 +43,4 @@ class PairTileBlocks(FunctionPass):
                 func.attributes[ALONE] = StringAttr(reason)
 
 
-_NO_LAUNCHER = "who fills no tensor maps of a kernel (tensor-maps=host) reads in no NAME.json which one to launch"
+_NO_LAUNCHER = "only launchers that fill tensor maps (tensor-maps=host) read in NAME.json which kernel to launch"

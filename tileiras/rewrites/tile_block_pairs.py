@@ -56,11 +56,11 @@ def pair_tile_blocks(func: aa.FuncOp) -> str:
     for dot in _dots_of(paired):
         load = _load_of(dot.b)
         if load is None:
-            return "B is not loaded from an array as it is"
+            return "B is computed"
         if not values.is_reached_together(load):
-            return "neighbours along x may come to a product not equally often"
+            return "neighbours along x may execute a product a different number of times"
         if not values.is_same(load):
-            return "neighbours along x have different columns of B, or nothing that a launch knows says they have not"
+            return "neighbours along x are not known to have the same columns of B"
     if facts:
         paired.attributes[PAIRS_WHERE] = ArrayAttr(tuple(map(StringAttr, facts)))
     block = func.parent
@@ -75,16 +75,16 @@ def pair_tile_blocks(func: aa.FuncOp) -> str:
 def _refusal(func: aa.FuncOp) -> str:
     """Why a function has no second kernel, whatever its tile blocks have in common."""
     if not any(isinstance(op, aa.GetProgramIdOp) and op.axis.value == "x" for op in func.walk()):
-        return "the number of a tile block along x decides nothing"
+        return "the program id along x is not used"
     if any(map(may_hand_on, func.walk())):
         return "tile blocks may wait for each other"
     dots = _dots_of(func)
     if not all(isinstance(dot.parent_op, scf.ForOp) for dot in dots):
-        return "a product stands in no loop, ahead of which its operands could be copied"
+        return "a product is not in a loop, in which its operands could be copied ahead"
     if not all(_load_of(dot.a) for dot in dots):
         return "A is computed"
     if any(dot.c.type.num_elements >= MOST_PRODUCTS for dot in dots):
-        return "the tensor cores bound products of so large tiles, and not the port of shared memory"
+        return "products of tiles this large are bound by the tensor cores, not by the shared memory port"
     return ""
 
 

@@ -1,8 +1,8 @@
-"""Whether a launch has the facts that NAME.json asks for, in the words of `targets/launch_facts.py`.
+"""Whether a launch has the facts that NAME.json asks for, in the language of `targets/launch_facts.py`.
 
     p1 128 ceildiv even
 
-Numbers are the least and the largest value that a word can stand for.  What is not known to hold does not.
+Numbers are intervals.  What is not known to hold does not.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Interval = tuple[int, int]
 
 
 class _Unknown(Exception):
-    """Of a number nothing is known."""
+    """Nothing is known of a number."""
 
 
 def hold(facts: Sequence[str], grid: int, parameter: Callable[[int], int]) -> bool:
-    """Whether all facts hold of a launch with so many tile blocks along x; `parameter` gives the value of a parameter
-    by its number.  Words that are not known here do not hold."""
+    """Whether all facts hold of a launch of `grid` tile blocks along x; `parameter` gives the value of a parameter by
+    its number.  A fact with an unknown word does not hold."""
     texts = tuple(facts)
     try:
         return _hold(texts, grid, tuple(map(parameter, _named(texts))))

@@ -1,14 +1,14 @@
-"""Facts that a launch must have for a kernel to be right under it, in the words of NAME.json.
+"""Facts that a launch must have for a kernel to be right under it: the language of `where` in NAME.json.
 
-    p1 128 ceildiv even                                          the tiles of 128 in parameter 1 are even in number
-    p1 128 ceildiv grid below 512 div 8 mul sub 8 min positive   so many rows of them are left, at most 8: some
+    p1 128 ceildiv even                                          the number of tiles of 128 in parameter 1 is even
+    p1 128 ceildiv grid below 512 div 8 mul sub 8 min positive   every tile block has a row of tiles in its group
 
-Each word stands behind what it is computed of, and the last one says what must hold of the number that is left.  `pN`
-is the value of parameter N, counted without the hidden ones, `grid` the number of tile blocks along x; `below` is any
-number from 0 to one less than its operand, and what is computed of it has to be as said for all of them.  Launchers
-compute with the least and the largest values that numbers can have.  A fact does not hold where they can leave 32 bits,
-in which a kernel's own numbers would wrap, or where something is divided by what may not be positive, or that may be
-negative: who cannot tell starts the kernel that is right under every launch.
+A fact is an expression in postfix notation, and its last word is a predicate of the result.  `pN` is the value of
+parameter N, counted without the hidden ones, `grid` the number of tile blocks along x; `below` is any number from 0 to
+one less than its operand, and the predicate has to hold for all of them.  Launchers evaluate facts over intervals.  A
+fact does not hold where a number may exceed 32 bits, in which a kernel's own numbers would wrap, where a divisor may
+not be positive, or where a dividend may be negative: a launcher that cannot prove it launches the kernel that is right
+under every launch.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from __future__ import annotations
 import re
 
 OPERATIONS = {"add": 2, "sub": 2, "mul": 2, "div": 2, "ceildiv": 2, "min": 2, "max": 2, "below": 1}
-"""Word -> how many numbers it takes; each leaves one.  Divisions are rounded down, and up."""
+"""Word -> the number of its operands; each has one result.  `div` rounds down, `ceildiv` up."""
 
 PREDICATES = ("even", "positive")
 
 GRID = "grid"
 
 MOST_WORDS = 64
-"""Of a fact: each launch reads it."""
+"""In a fact, which each launch evaluates."""
 
 MOST_NUMBERS = 16
-"""That a fact may have waiting for their operations."""
+"""On the stack of a launcher."""
 
 _NUMBER, _PARAMETER = re.compile(r"-?\d{1,18}"), re.compile(r"p(\d{1,4})")
 

@@ -2,9 +2,9 @@
 
     p1 128 ceildiv grid below 512 div 8 mul sub 8 min positive
 
-Each word stands behind what it is computed of: `pN` is parameter N, `grid` the number of blocks along x, `below` any
-number from 0 to one less.  A number is kept as the least and the largest that it can be; one that can leave 32 bits, or
-is divided by what may not be positive or where it may be negative, makes the fact unknown, and so not one.
+Postfix notation: `pN` is parameter N, `grid` the number of blocks along x, `below` any number from 0 to one less than
+its operand.  Numbers are intervals.  A fact does not hold where a number may exceed 32 bits, a divisor may not be
+positive, or a dividend may be negative.
 """
 
 from __future__ import annotations
