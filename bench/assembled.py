@@ -48,6 +48,7 @@ BASE = "plain"
 ASYNCHRONOUS = ("wgmma", "tcgen05")
 """Instructions that several warps execute together, or one thread for all, begin with one of these."""
 
+_OF_DOTS = ("RemarkTensorCoreMMA", "RemarkTensorCoreFMA")
 _PRODUCTS = re.compile(r"(?:UTC[A-Z]*|[HQIB]G)MMA")
 """Their opcodes in machine code."""
 
@@ -97,8 +98,7 @@ def rows(kernel: Kernel, target: str, plan: str, options: Plan) -> Iterator[Row]
         except CompileError as error:
             yield Row(kernel.name, each.name, target, plan, refusal=f"{error}".strip().split("\n")[0])
             continue
-        dots = [d for d in made.diagnostics if isinstance(d, Remark) and d.name.startswith("RemarkTensorCore")]
-        dots = [dot for dot in dots if dot.function == each.name]
+        dots = [d for d in made.diagnostics if isinstance(d, Remark) and d.name in _OF_DOTS and d.function == each.name]
         chosen = [dot for dot in dots if dot.arguments["Instruction"].startswith(ASYNCHRONOUS)]
         executed = 0
         if dots:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="n
 PARTS = 4
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
 def test_resources_and_remarks_are_the_same_three_ways(part, tmp_path, monkeypatch):
     monkeypatch.chdir(CHECKOUT)
     cases = three_ways.some_cases(PARTS)[part]

@@ -31,10 +31,10 @@ class PairTileBlocks(FunctionPass):
         from tileiras.analysis.function_state import is_nv_tileas
         from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
         from tileiras.ir import StringAttr
-        from tileiras.rewrites.tile_block_pairs import pair_tile_blocks
+        from tileiras.rewrites.tile_block_pairs import dots_of, pair_tile_blocks
 
         for func in list(functions_of(op)):
-            if func is op or is_nv_tileas(func) or PAIRS_OF in func.attributes:
+            if func is op or is_nv_tileas(func) or PAIRS_OF in func.attributes or not dots_of(func):
                 continue
             if (func.kernel_spec.num_ctas or 1) > 1:
                 continue  # the CTAs of a tile block are the pair

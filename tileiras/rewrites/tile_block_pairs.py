@@ -53,7 +53,7 @@ def pair_tile_blocks(func: aa.FuncOp) -> str:
     paired.attributes[PAIRS_OF] = StringAttr(name)
     facts: dict[str, None] = {}
     values = ClusterUniformity(paired, facts)
-    for dot in _dots_of(paired):
+    for dot in dots_of(paired):
         load = _load_of(dot.b)
         if load is None:
             return "B is computed"
@@ -78,7 +78,7 @@ def _refusal(func: aa.FuncOp) -> str:
         return "the program id along x is not used"
     if any(map(may_hand_on, func.walk())):
         return "tile blocks may wait for each other"
-    dots = _dots_of(func)
+    dots = dots_of(func)
     if not all(isinstance(dot.parent_op, scf.ForOp) for dot in dots):
         return "a product is not in a loop, in which its operands could be copied ahead"
     if not all(_load_of(dot.a) for dot in dots):
@@ -88,7 +88,8 @@ def _refusal(func: aa.FuncOp) -> str:
     return ""
 
 
-def _dots_of(func: aa.FuncOp) -> list[Any]:
+def dots_of(func: aa.FuncOp) -> list[Any]:
+    """The products of a function of nv_tileaa."""
     return [op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp))]
 
 

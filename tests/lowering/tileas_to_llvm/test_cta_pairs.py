@@ -11,6 +11,7 @@ from tests.kernels.dots import Matmul
 from tests.kernels.tensor_memory import GPU, ORDERS, TENSOR_ORDERS, check, fails, survivors
 from tests.kernels.tile_rounds import rounds
 from tests.kernels.views import Kernel, of_rows, reduced, tile_type
+from tileiras.remarks import remarks_of
 
 CLUSTER = r"|barrier\.cluster\.(?:arrive|wait)[^;]*;"
 ONE_CTA = "each CTA multiplies by itself: "
@@ -39,7 +40,7 @@ def with_sums_of_rows(steps: int = 3) -> Kernel:
 def remarks(kernel: Kernel, **options) -> list[str]:
     """What is said of pairs."""
     artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **{**BOXES, **options})
-    return [d.message for d in artifact.diagnostics if d.message.startswith((ONE_CTA, TOGETHER))]
+    return [d.text for d in remarks_of(artifact.diagnostics) if d.text.startswith((ONE_CTA, TOGETHER))]
 
 
 @pytest.mark.parametrize(

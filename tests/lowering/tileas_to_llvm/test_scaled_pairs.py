@@ -14,6 +14,7 @@ from tests.kernels.tensor_memory import GPU, ORDERS, SEEDS, fails, survivors
 from tests.kernels.views import Kernel
 from tests.machine_code import assemble
 from tileiras.codegen import toolkit
+from tileiras.remarks import remarks_of
 
 CLUSTER = r"|barrier\.cluster\.(?:arrive|wait)[^;]*;"
 WAIT = r"mbarrier\.try_wait[^;]*;\s*not\.pred[^;]*;\s*@%p\d+ bra[^;]*;"
@@ -45,7 +46,7 @@ def check(kernel: Kernel, kind: str, gpu: str = GPU, **options) -> str:
 
 def remarks(kernel: Kernel, **options) -> list[str]:
     artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **{**BOXES, **options})
-    return [d.message for d in artifact.diagnostics if d.message.startswith(ONE_CTA)]
+    return [d.text for d in remarks_of(artifact.diagnostics) if d.text.startswith(ONE_CTA)]
 
 
 def stored_by_threads(kernel: Kernel) -> Kernel:
