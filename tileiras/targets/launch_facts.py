@@ -32,7 +32,7 @@ _NUMBER, _PARAMETER = re.compile(r"-?\d{1,18}"), re.compile(r"p(\d{1,4})")
 
 
 def fact_error(fact: str, parameters: int) -> str:
-    """What is wrong with a fact about a launch of a kernel that has so many parameters; empty where nothing is."""
+    """What is wrong with a fact about a launch of a kernel with that number of parameters; empty where nothing is."""
     *words, predicate = fact.split() or [""]
     if predicate not in PREDICATES:
         return f"ends in '{predicate}', and expects {' or '.join(PREDICATES)}"

@@ -61,7 +61,7 @@ def _ends(word: str, one: range, other: range) -> list[int]:
 
 
 def _integer(value: Any, size: int) -> int | None:
-    """An argument as a signed number of so many bytes; None for what is no integer."""
+    """An argument as a signed number of `size` bytes; None for what is no integer."""
     if isinstance(value, bytes | bytearray):
         return int.from_bytes(value, "little", signed=True)
     if not isinstance(value, int | np.integer):
