@@ -83,7 +83,7 @@ IMPLIED = {"in turn, four steps": ["tcgen05.wait::ld.sync.aligned;"]}
 two loads of what is rescaled.  Registers may not be read without (PTX ISA, tcgen05.wait)."""
 
 
-@pytest.mark.parametrize("name", ["own columns", "in turn, four steps"])
+@pytest.mark.parametrize("name", ["own columns", pytest.param("in turn, four steps", marks=pytest.mark.slow)])
 def test_nothing_that_orders_is_superfluous(name):
     """One in three: all are many launches of large tiles.  `setmaxnreg` orders nothing.  Every stage of a ring of two
     is filled again behind four iterations."""

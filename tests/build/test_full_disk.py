@@ -30,7 +30,7 @@ def check(errors: str, folder: str) -> None:
 
 
 @needs_mounts
-@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+@pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
 @pytest.mark.parametrize("size", ["8k", "40k"])
 def test_a_full_build_directory(project, size, jobs):
     os.mkdir(project.path("build"))

@@ -143,7 +143,7 @@ def follow_edits(example: Folder) -> None:
 
 
 @HAS_CMAKE
-@pytest.mark.parametrize("generator", [NINJA, MAKE])
+@pytest.mark.parametrize("generator", [NINJA, pytest.param(MAKE, marks=pytest.mark.slow)])
 def test_cmake_builds_what_changed(example, generator):
     example.configure(generator)
     follow_edits(example)
@@ -210,7 +210,7 @@ target_link_libraries(app PRIVATE kernels)
 
 @HAS_CMAKE
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
-@pytest.mark.parametrize("generator", [NINJA, MAKE])
+@pytest.mark.parametrize("generator", [NINJA, pytest.param(MAKE, marks=pytest.mark.slow)])
 def test_what_cutile_python_imports_is_followed_and_public_headers_reach_who_links(folder, generator):
     folder.write("CMakeLists.txt", LIBRARY)
     folder.write("sizes.py", "TILE = 128\n")

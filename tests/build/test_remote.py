@@ -240,7 +240,11 @@ def damage(server: Server, kind: str, how: str) -> int:
     return len(files)
 
 
-@pytest.mark.parametrize("kind, how, jobs", [("cas", "flipped", "-j2"), ("cas", "cut", "-j1"), ("ac", "cut", "-j1")])
+@pytest.mark.parametrize("kind, how, jobs", [
+    ("cas", "flipped", "-j2"),
+    pytest.param("cas", "cut", "-j1", marks=pytest.mark.slow),
+    pytest.param("ac", "cut", "-j1", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_a_writer_replaces_what_is_damaged_on_the_server(server, tmp_path, kind, how, jobs):
     writing = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
     first = project(tmp_path / "first", server)
@@ -286,7 +290,7 @@ def test_a_server_that_gives_nothing_sound_is_turned_off(server):
     assert patient.failure is None and len(said) == 3
 
 
-@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+@pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
 def test_without_a_store_here_the_server_is_still_asked(server, tmp_path, jobs):
     for name, expected in (("writer", 5), ("reader", 0)):
         tree = project(tmp_path / name, server)
@@ -315,7 +319,7 @@ def test_the_library_asks_the_server_without_a_store_here(server, monkeypatch):
     assert [line.split()[0] for line in server.requests()] == ["GET", "PUT", "GET"]
 
 
-@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+@pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
 def test_a_team_builds_once(server, tmp_path, jobs):
     ci = project(tmp_path / "ci", server)
     ci.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url, TILEIRAS_REMOTE_MODE="read-write")
@@ -420,7 +424,7 @@ def test_other_processes_do_without_a_server_that_is_gone_for_a_while(tmp_path, 
 IMPATIENT = "import tileiras.build.remote as remote\nremote.READ_SECONDS = 1.0\n"
 
 
-@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+@pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
 def test_a_build_waits_once_for_a_server_that_accepts_and_never_answers(tmp_path, jobs):
     tree = project(tmp_path, None)
     tree.write("kernels/other.mlir", module(axpy("second"), axpy("third", operation="mulf")))

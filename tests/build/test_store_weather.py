@@ -14,6 +14,8 @@ from tileiras.build import store as store_module
 from tileiras.build.maintenance import statistics
 from tileiras.build.store import ArtifactStore, Record
 
+pytestmark = pytest.mark.slow
+
 KERNELS = {name: module(axpy(name, operation=operation))
            for name, operation in (("a", "addf"), ("b", "mulf"), ("c", "maxf"))}  # fmt: skip
 

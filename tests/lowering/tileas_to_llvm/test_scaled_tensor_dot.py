@@ -217,9 +217,7 @@ SPREAD = [(64, 64, 128), (64, 16, 64), (32, 64, 128), (64, 32, 32), (64, 64, 512
 """Tiles whose longer side is in every second 16 of the 128 rows that instructions with block scales have."""
 
 
-@pytest.mark.parametrize("options", FOUR_BIT_PLANS, ids=lambda value: " ".join(map(str, value.values())))
-@pytest.mark.parametrize("by_rows", [False, True])
-@pytest.mark.parametrize("tiles", SPREAD)
+@pytest.mark.pairwise(tiles=SPREAD, by_rows=[False, True], options=FOUR_BIT_PLANS)
 def test_sixty_four_rows(tiles, by_rows, options):
     """Nothing is in the rows between, whose results nobody reads."""
     kernel = scaled(tiles, steps=3, by_rows=by_rows)
