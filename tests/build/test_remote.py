@@ -1,5 +1,6 @@
 """The remote tier: its messages, and builds against nginx."""
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -7,11 +8,15 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
 
 import pytest
 from delaying_server import DelayingServer
 from project import CHECKOUT, Project, axpy, module
 
+from tests.processes import until
 from tileiras.build import remote
 from tileiras.build.remote import DAMAGED, INLINE, Remote, from_environment
 from tileiras.build.remote_messages import Damaged, action_result, output_file
@@ -52,6 +57,7 @@ class Server:
 
     def __init__(self, folder, configuration: str = CONFIGURATION, prefix: str = "/team", store: str = "root") -> None:
         self.folder = folder
+        self._asked = 0
         self.store = folder / (store + prefix)
         self.url = f"http://127.0.0.1:{(port := free_port())}{prefix}"
         for path in (self.store, folder / "body", folder / "upload"):
@@ -74,7 +80,14 @@ class Server:
         return {path.name: path.read_bytes() for path in folder.glob("*")} if folder.is_dir() else {}
 
     def requests(self) -> list[str]:
-        return (self.folder / "access").read_text().splitlines()
+        """What the server has been asked so far.  It writes a line after its answer: once it has one for a last request
+        of our own, it has those of all before."""
+        self._asked += 1
+        last = f"/asked-{self._asked}"
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(urllib.parse.urljoin(self.url, last)).close()
+        lines = until(lambda: last in (text := (self.folder / "access").read_text()) and text.splitlines(), last)
+        return [line for line in lines if "/asked-" not in line]
 
 
 @pytest.fixture
