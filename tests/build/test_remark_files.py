@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from project import Project, axpy, module
+from project import CHECKOUT, Project, axpy, module
 
 from tileiras.build.execute import Session
 from tileiras.build.history import History
@@ -154,3 +154,15 @@ def test_a_damaged_file_is_made_again(project):
     assert "first.tileas.remarks.json is not what its stage wrote: rebuilding it" in again.output
     assert again.errors == told
     assert project.artifacts() == made
+
+
+def test_what_a_schedule_is_and_why_is_told_to_who_asks_only(project):
+    with open(os.path.join(CHECKOUT, "examples", "matmul_f32.mlir"), encoding="utf-8") as file:
+        project.write("kernels/k.mlir", file.read())
+    silent = project.scons("emit=ptx")
+    assert "remark" not in silent.output + silent.errors
+    told = project.scons(*ASKED)
+    assert told.errors.count("warp-specialize (auto): the warps of this kernel are not specialized") == 1
+    (path,) = (name for name in remarks_in(project) if "/k/" in name and name.endswith(FILES[0]))
+    names = {remark.name for remark in read_remarks(project.artifacts()[path])}
+    assert "RemarkKernelSchedule" in names

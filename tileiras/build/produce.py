@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import locations, pipeline, units
 from tileiras.build import overrides
 from tileiras.build.store import Record
-from tileiras.diagnostics import CompileError, Diagnostic
+from tileiras.diagnostics import CompileError, Diagnostic, Severity
 from tileiras.remarks import Remark, remarks_json
 from tileiras.stages import ByteStore, StageContext
 
@@ -61,7 +61,7 @@ def produce(
         # What a stage says of its choices is an artifact of its own, for builds in which the stage does not run.
         remarks = [diagnostic for diagnostic in said if isinstance(diagnostic, Remark)]
         artifacts[step.stage.remark_suffix] = remarks_json(remarks)
-        said = [diagnostic for diagnostic in said if not isinstance(diagnostic, Remark)]
+    said = [diagnostic for diagnostic in said if diagnostic.severity is not Severity.REMARK]
     missing = [suffix for suffix in step.wanted if suffix not in artifacts]
     if missing:
         message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"
