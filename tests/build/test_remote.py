@@ -254,8 +254,8 @@ def damage(server: Server, kind: str, how: str) -> int:
 
 
 @pytest.mark.parametrize("kind, how, jobs", [
-    ("cas", "flipped", "-j2"),
-    pytest.param("cas", "cut", "-j1", marks=pytest.mark.slow),
+    pytest.param("cas", "flipped", "-j2", marks=pytest.mark.slow),
+    ("cas", "cut", "-j1"),
     pytest.param("ac", "cut", "-j1", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_a_writer_replaces_what_is_damaged_on_the_server(server, tmp_path, kind, how, jobs):
