@@ -1,0 +1,153 @@
+"""A generated kernel: cuTile Python text, the arguments of one launch, and the results that NumPy computes for it."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tileiras
+from tests.kernels.views import DTYPES
+
+CUTILE = {
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32",
+}  # fmt: skip
+"""The front end's names of element types."""
+RAW = {1: np.uint8, 2: np.uint16}
+"""Types under which the simulators take elements that NumPy has no type of its own for, by size."""
+
+
+class Argument(NamedTuple):
+    """One argument of the kernel: an array in memory or a scalar, and the declaration of the parameter.
+
+    `pitch` is the distance in elements between the rows of an array.
+    """
+
+    name: str
+    value: Any
+    signature: str
+    pitch: int = 0
+
+    def memory(self) -> np.ndarray:
+        """A fresh copy of the array whose rows are `pitch` elements apart."""
+        padded = np.zeros((*self.value.shape[:-1], self.pitch), self.value.dtype)
+        rows = padded[..., : self.value.shape[-1]]
+        rows[...] = self.value
+        return rows
+
+    def strides(self) -> list[int]:
+        """In elements, also of dimensions of one element, for which NumPy may state any stride."""
+        strides, step = [1], self.pitch
+        for size in reversed(self.value.shape[1:-1] if self.value.ndim > 1 else ()):
+            strides.append(step)
+            step *= size
+        return [*([step] if self.value.ndim > 1 else []), *reversed(strides)]
+
+
+class Expected(NamedTuple):
+    """The result in one array; floats may differ by `absolute + relative * |values|`."""
+
+    values: np.ndarray
+    relative: float = 0.0
+    absolute: float = 0.0
+
+
+@dataclass(frozen=True)
+class Generated:
+    """`body` is the text of function `kernel`; `constants` follow its array and scalar parameters.
+
+    `needs` is the oldest target that has the element types.
+    """
+
+    form: str
+    body: str
+    arguments: tuple[Argument, ...]
+    constants: tuple[Any, ...]
+    grid: tuple[int, int, int]
+    expected: dict[str, Expected]
+    needs: int = 75
+
+    def text(self, hints: str = "") -> str:
+        """The file that exports the kernel; `hints` are the decorator's arguments."""
+        exported = ", ".join([*(repr(each.signature) for each in self.arguments), *map(repr, self.constants)])
+        return (f"import cuda.tile as ct\n\n\n@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
+                f"TILEIRAS_EXPORT = {{'kernel': (kernel, {exported})}}\n")  # fmt: skip
+
+    def bytecode(self, hints: str = "") -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "generated.py")
+            path.write_text(self.text(hints), encoding="utf-8")
+            return tileiras.compile(path, gpu_name="sm_120", emit="bytecode").data
+
+    def slots(self) -> tuple[list[Any], dict[str, np.ndarray]]:
+        """Fresh parameters of the entry in order, and the outputs among them by name."""
+        slots: list[Any] = []
+        outputs: dict[str, np.ndarray] = {}
+        for argument in self.arguments:
+            if not isinstance(argument.value, np.ndarray):
+                slots.append(argument.value)
+                continue
+            array = argument.memory()
+            if argument.name in self.expected:
+                outputs[argument.name] = array
+            raw = array.view(RAW[array.itemsize]) if array.dtype.kind == "V" else array
+            slots += [raw, *array.shape, *argument.strides()]
+        return slots, outputs
+
+    def check(self, outputs: dict[str, np.ndarray], undefined: dict[str, np.ndarray] | None = None) -> str:
+        """A sentence about the first output that differs, or nothing."""
+        for name, (wanted, relative, absolute) in self.expected.items():
+            result = outputs[name].astype(wanted.dtype)
+            wrong = ~np.isclose(result, wanted, rtol=relative, atol=absolute, equal_nan=True)
+            if undefined is not None and name in undefined:
+                wrong &= ~undefined[name]
+            if wrong.any():
+                at = tuple(map(int, np.argwhere(wrong)[0]))
+                return f"{name}{list(at)}: {result[at]}, expected {wanted[at]}; {wrong.sum()} of {wrong.size} differ"
+        return ""
+
+
+def whole(random_: random.Random, shape: Sequence[int], element: str, most: int = 2) -> np.ndarray:
+    """Whole numbers between -most and most: sums of their products are exact in any order."""
+    generator = np.random.default_rng(random_.randrange(1 << 32))
+    return generator.integers(-most, most + 1, shape).astype(DTYPES[element])
+
+
+def normal(random_: random.Random, shape: Sequence[int], element: str, scale: float = 1.0) -> np.ndarray:
+    generator = np.random.default_rng(random_.randrange(1 << 32))
+    return (scale * generator.standard_normal(shape)).astype(DTYPES[element])
+
+
+def array(random_: random.Random, name: str, values: np.ndarray, element: str, padded: bool = True) -> Argument:
+    """An argument of these values: rows may be padded, and divisibility that holds may be promised.
+
+    A declared divisor holds for the length of rows and for their distance.
+    """
+    rank, size = values.ndim, values.dtype.itemsize
+    multiple = max(1, 16 // size)
+    promised = values.shape[-1] % multiple == 0 and random_.random() < 0.7
+    inner = f"{multiple}*?" if promised and multiple > 1 else "?"
+    pitch = values.shape[-1]
+    if padded and rank > 1 and random_.random() < 0.2:
+        pitch += multiple * random_.choice((1, 2)) if promised else random_.choice((1, 3, 8))
+    declared = {"f8E4M3FN": "f8e4m3fn", "f8E5M2": "f8e5m2", "f8E8M0FNU": "f8e8m0fnu"}.get(element, element)
+    return Argument(name, values, f"{declared}[{', '.join(['?'] * (rank - 1) + [inner])}]", pitch)
+
+
+def result(random_: random.Random, name: str, shape: Sequence[int], element: str) -> Argument:
+    """An output whose elements are -7 before the launch."""
+    return array(random_, name, np.full(shape, -7).astype(DTYPES[element]), element)
+
+
+def scalar(name: str, value: int | float, element: str) -> Argument:
+    return Argument(name, DTYPES[element](value), element)
+
+
+def odd(random_: random.Random, size: int) -> int:
+    """Elements by which the last tile of `size` exceeds the array: often none."""
+    return random_.choice((0, 0, 0, size // 2, min(8, size - 1), 1 % size, min(3, size - 1), size - 1))

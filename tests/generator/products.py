@@ -1,0 +1,154 @@
+"""Matrix products: types, orders in memory, computed operands, loops around and epilogues."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import numpy as np
+
+from tests.generator.kernel import CUTILE, Argument, Expected, Generated, array, odd, result, scalar, whole
+
+TILES = (8, 16, 16, 32, 32, 64, 64, 128, 128, 256)
+DEPTHS = (8, 16, 16, 32, 32, 64, 64, 128)
+TYPES = {
+    "f16": ("f32", 80), "bf16": ("f32", 80), "tf32": ("f32", 80), "f32": ("f32", 75), "f64": ("f64", 75),
+    "i8": ("i32", 75), "f8E4M3FN": ("f32", 90), "f8E5M2": ("f32", 90),
+}  # fmt: skip
+"""Operand type -> accumulator type, oldest target."""
+WEIGHTS = (6, 4, 3, 2, 1, 4, 4, 2)
+MOST_ELEMENTS = 128 * 256
+MOST_WORK = 1 << 24
+"""Multiply-adds of a launch: more would only cost time in the emulator."""
+
+LEFT = {
+    "rows": "ct.load(a, (row, {k}), (TM, TK), padding_mode=ZERO)",
+    "columns": "ct.load(at, (row, {k}), (TM, TK), order=(1, 0), padding_mode=ZERO)",
+    "transposed": "ct.transpose(ct.load(at, ({k}, row), (TK, TM), padding_mode=ZERO))",
+    "gathered": "ct.gather(a, ((row * TM + ct.arange(TM, dtype=ct.int32))[:, None],"
+                " ({k} * TK + ct.arange(TK, dtype=ct.int32))[None, :]))",
+}  # fmt: skip
+RIGHT = {
+    "rows": "ct.load(b, ({k}, column), (TK, TN), padding_mode=ZERO)",
+    "columns": "ct.load(bt, ({k}, column), (TK, TN), order=(1, 0), padding_mode=ZERO)",
+    "transposed": "ct.transpose(ct.load(bt, (column, {k}), (TN, TK), padding_mode=ZERO))",
+}
+"""`at` and `bt` are A and B with their dimensions exchanged in memory; `order` gives the tile's own."""
+
+
+def product(pick: random.Random) -> Generated:
+    """C = A B with one accumulator, one tile or a loop over tiles for each tile block."""
+    element = pick.choices(list(TYPES), WEIGHTS)[0]
+    total, needs = TYPES[element]
+    m, n, k = _tile(pick, element)
+    steps = pick.choice((0, 1, 1, 2, 2, 3, 4, 5, 7, 9))
+    rows, columns = pick.choice((1, 1, 1, 2)), pick.choice((1, 1, 1, 2))
+    while m * n * k * max(1, steps) * rows * columns > MOST_WORK:
+        rows, columns, steps = 1, 1, max(1, steps // 2)
+    sizes = m * rows - odd(pick, m), n * columns - odd(pick, n), max(0, k * steps - odd(pick, k)) if steps else 0
+    stored = "f32" if element == "tf32" else element
+    left, right = (whole(pick, shape, stored) for shape in ((sizes[0], sizes[2]), (sizes[2], sizes[1])))
+    left_way = pick.choices(list(LEFT), (8, 2, 2, 1))[0]
+    right_way = pick.choices(list(RIGHT), (5, 3, 2))[0]
+    names = {"columns": "at", "transposed": "at"}.get(left_way, "a"), "b" if right_way == "rows" else "bt"
+    given = [array(pick, names[0], left if names[0] == "a" else np.ascontiguousarray(left.T), stored),
+             array(pick, names[1], right if names[1] == "b" else np.ascontiguousarray(right.T), stored)]  # fmt: skip
+    loads, left, right = _operands(pick, element, total, LEFT[left_way], RIGHT[right_way], left, right)
+    wide = np.int64 if total == "i32" else np.float64
+    wanted = left.astype(wide) @ right.astype(wide)
+    epilogue = _epilogue(pick, total, wanted, n)
+    around = pick.choices(("grid", "persistent", "swizzled"), (6, 2, 1))[0] if rows * columns > 1 else "grid"
+    body = _body(around, [argument.name for argument in (*given, *epilogue.arguments)], loads, total, epilogue.lines)
+    blocks = {"grid": (rows, columns, 1), "persistent": (pick.randint(1, rows * columns), 1, 1),
+              "swizzled": (rows * columns, 1, 1)}[around]  # fmt: skip
+    given += [*epilogue.arguments, result(pick, "c", wanted.shape, epilogue.out), scalar("steps", steps, "i32")]
+    return Generated("product", body, tuple(given), (m, n, k, rows, columns), blocks,
+                     {"c": Expected(epilogue.wanted)}, needs)  # fmt: skip
+
+
+def _tile(pick: random.Random, element: str) -> tuple[int, int, int]:
+    while True:
+        m, n, k = pick.choice(TILES), pick.choice(TILES), pick.choice(DEPTHS)
+        slow = element in ("f32", "f64")
+        if m * n <= (4096 if slow else MOST_ELEMENTS) and k * max(m, n) <= (4096 if slow else 128 * 128):
+            return m, n, k
+
+
+def _operands(
+    pick: random.Random, element: str, total: str, of_left: str, of_right: str, left: np.ndarray, right: np.ndarray
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """The statements that give x and y, and the operands that they compute."""
+    lines = [f"x = {of_left.format(k='step')}", f"y = {of_right.format(k='step')}"]
+    for name in "xy":
+        kind = pick.random()
+        if kind < 0.12:
+            lines.append(f"{name} = ct.astype(-ct.astype({name}, ct.{CUTILE[total]}), {name}.dtype)")
+            left, right = (-left, right) if name == "x" else (left, -right)
+        elif kind < 0.18:
+            lines.append(f"{name} = ct.astype(ct.maximum(ct.astype({name}, ct.{CUTILE[total]}), 0), {name}.dtype)")
+            left, right = (np.maximum(left, left.dtype.type(0)), right) if name == "x" else (
+                left, np.maximum(right, right.dtype.type(0)))  # fmt: skip
+        if element == "tf32":
+            lines.append(f"{name} = ct.astype({name}, ct.tfloat32)")
+    return lines, left, right
+
+
+class _Epilogue(NamedTuple):
+    """Statements on `total` after the loop, the result, the type of C, and further arguments."""
+
+    lines: list[str]
+    wanted: np.ndarray
+    out: str
+    arguments: list[Argument]
+
+
+def _epilogue(pick: random.Random, total: str, wanted: np.ndarray, columns: int) -> _Epilogue:
+    """`columns`: of a tile of C."""
+    kind = pick.choice(("none", "none", "none", "bias", "relu", "narrow", "row sums"))
+    if kind == "bias":
+        bias = whole(pick, (wanted.shape[1],), total, 5)
+        lines = ["total = total + ct.load(bias, (column,), (TN,), padding_mode=ZERO)[None, :]"]
+        return _Epilogue(lines, wanted + bias.astype(wanted.dtype), total, [array(pick, "bias", bias, total)])
+    if kind == "relu":
+        lines = [f"total = ct.maximum(total, ct.zeros((TM, TN), ct.{CUTILE[total]}))"]
+        return _Epilogue(lines, np.maximum(wanted, 0), total, [])
+    if kind == "narrow" and total == "f32" and np.abs(wanted).max(initial=0) <= 2048:
+        return _Epilogue(["total = ct.astype(total, ct.float16)"], wanted, "f16", [])
+    if kind == "row sums" and total != "f64":
+        sums = wanted.copy()
+        for start in range(0, wanted.shape[1], columns):
+            part = slice(start, start + columns)
+            sums[:, part] += np.clip(wanted[:, part], -2, 2).sum(axis=1, keepdims=True)
+        lines = ["small = ct.maximum(ct.minimum(total, 2), -2)",
+                 "inside = column * TN + ct.arange(TN, dtype=ct.int32) < c.shape[1]",
+                 "small = ct.where(inside[None, :], small, ct.zeros((TM, TN), small.dtype))",
+                 "total = total + ct.sum(small, axis=1, keepdims=True)"]  # fmt: skip
+        return _Epilogue(lines, sums, total, [])
+    return _Epilogue([], wanted, total, [])
+
+
+_LOOP = """
+{indent}total = ct.zeros((TM, TN), ct.{total})
+{indent}for step in range(steps):
+{loads}
+{indent}    total = ct.mma(x, y, total)
+{epilogue}
+{indent}ct.store(c, (row, column), total)
+"""
+_AROUND = {
+    "grid": ("    row, column = ct.bid(0), ct.bid(1)\n", 1),
+    "swizzled": ("    row, column = ct.bid(0) % ROWS, ct.bid(0) // ROWS\n", 1),
+    "persistent": ("    for tile in range(ct.bid(0), ROWS * COLUMNS, ct.num_blocks(0)):\n"
+                   "        row, column = tile // COLUMNS, tile % COLUMNS\n", 2),
+}  # fmt: skip
+
+
+def _body(around: str, names: list[str], loads: list[str], total: str, epilogue: list[str]) -> str:
+    head, depth = _AROUND[around]
+    indent = "    " * depth
+    inner = _LOOP.format(
+        indent=indent, total=CUTILE[total], loads="\n".join(f"{indent}    {line}" for line in loads),
+        epilogue="\n".join(indent + line for line in epilogue),
+    )  # fmt: skip
+    sizes = ", ".join(f"{name}: ct.Constant[int]" for name in ("TM", "TN", "TK", "ROWS", "COLUMNS"))
+    return f"def kernel({', '.join(names)}, c, steps, {sizes}):\n    ZERO = ct.PaddingMode.ZERO\n{head}{inner}"
