@@ -1,18 +1,22 @@
 """Random typed tile programs with control flow and memory, interpreted and emulated: results are equal to the bit.
 
     python tests/conformance/random_programs.py COUNT [--seed FIRST] [--steps STEPS] [--formats] [--vendor sm_80]
+                                                  [--num-ctas N]
 
 Program N is the same on every machine; targets go round with N.  Prints every program that differs or does not
 compile, as its number, and figures.  Ends with 1 when there was one.  `--vendor`: the vendor's code for one target is
-emulated instead of ours.
+emulated instead of ours.  With `--num-ctas` programs are made of operations that CTAs may share; the figures say how
+many of them were shared.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 import numpy as np  # noqa: E402
 
+import tileiras  # noqa: E402
 from tests.kernels.random_tiles import DTYPES, INTEGERS, MAX_ELEMENTS, RandomKernel  # noqa: E402
 from tests.kernels.tiles import Tile, assert_same, run_both  # noqa: E402
 from tests.kernels.views import tile_type  # noqa: E402
@@ -36,6 +41,8 @@ SCRATCH_PLACES = 64
 
 class Program(RandomKernel):
     """The random kernels' operations, control flow that depends on data, and memory written and read again."""
+
+    STEPS = 12
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -421,16 +428,83 @@ class Formats(Program):
         self.emit(f"unpack %h{n} : {data} -> {tile_type((count,), floats[0])}", (count,), floats[0])
 
 
+class Shared(Program):
+    """Short programs, most of which can be cut into slices along some dimension: in long ones some operation keeps the
+    rest from being shared."""
+
+    STEPS = 5
+
+    def shape(self) -> tuple[int, ...]:
+        while True:
+            shape = tuple(2 ** self.random.randrange(1, 7) for _ in range(self.random.randrange(1, 4)))
+            if np.prod(shape) <= MAX_ELEMENTS:
+                return shape
+
+    def step(self) -> None:
+        self.random.choice(
+            [self.binary, self.unary, self.select, self.convert, self.permute, self.reshape, self.broadcast,
+             self.reduce, self.scan, self.scan, self.loop, self.product, self.shift, self.narrow, self.beside,
+             self.places_apart, self.updates, self.extract, self.cat]
+            if self.random.random() < 0.6 else [self.binary, self.scan, self.reduce, self.permute, self.beside]
+        )()  # fmt: skip
+
+    def beside(self) -> None:
+        """Plus a tile loaded from memory of its own, in a loop that makes the view or before one that uses it; the
+        tiles of some views overlap."""
+        name, shape, element = self.pick()
+        if element not in ("i32", "f32"):
+            return
+        memory, n, t = self.memory(element, 4 * MAX_ELEMENTS), self.count, tile_type(shape, element)
+        sizes = [*shape[:-1], 2 * shape[-1]]
+        strides = [int(np.prod(sizes[place + 1 :])) for place in range(len(sizes))]
+        tensor = f"tensor_view<{'x'.join(map(str, sizes))}x{element}, strides=[{','.join(map(str, strides))}]>"
+        steps = [*shape[:-1], min(shape[-1], self.random.choice([MAX_ELEMENTS, shape[-1] // 2 or 1, 1, 3]))]
+        view = f"strided_view<tile=({'x'.join(map(str, shape))}), traversal_strides={steps}, {tensor}>"
+        make = [
+            f"%bt{n} = make_tensor_view %p_{memory}, shape = {sizes}, strides = {strides} : {tensor}",
+            f"%bv{n} = make_strided_view %bt{n} : {view}",
+        ]
+        inside = self.random.randrange(3)
+        self.lines += make[:inside]
+        add = "addi" if element in INTEGERS else "addf"
+        places = ", ".join(["%zero"] * (len(shape) - 1) + [f"%i{n}"])
+        body = [
+            *make[inside:],
+            f"%l{n}, %g{n} = load_view_tko weak %bv{n}[{places}] : {view}, tile<i32> -> {t}, token",
+            f"%w{n} = {add} %s{n}, %l{n} : {t}",
+            f"continue %w{n} : {t}",
+        ]
+        self.lines.append(f"%n{n} = constant <i32: {self.random.randrange(1, 3)}> : tile<i32>")
+        self.emit(
+            f"for %i{n} in (%zero to %n{n}, step %one) : tile<i32> iter_values(%s{n} = %{name}) -> ({t}) {{\n"
+            + "\n".join(body) + "\n}",
+            shape, element,
+        )  # fmt: skip
+
+    def places_apart(self) -> None:
+        """Elements of read-only memory, from places that data decides."""
+        name, shape, element = self.pick()
+        memory = self.memory(element, 2 * SCRATCH_PLACES)
+        pointers, n, t = self.places(shape, memory, element), self.count, tile_type(shape, element)
+        self.count += 1
+        self.lines.append(
+            f"%v{n}, %g{n} = load_ptr_tko weak {pointers} : {tile_type(shape, f'ptr<{element}>')} -> {t}, token"
+        )
+        self.values.append((f"v{n}", shape, element))
+
+
 class Meaningless(Exception):
     """A program whose control flow or addresses depend on what is undefined."""
 
 
 def run(
-    number: int, steps: int, kind: type[Program] = Program, num_ctas: int = 1, vendors_target: str | None = None
+    number: int, steps: int, kind: type[Program] = Program, num_ctas: int = 1, vendors_target: str | None = None,
+    shared: list[int] | None = None,
 ) -> int:
     """Run program `number` both ways; the number of its operations. Raises what went wrong, or Meaningless.
 
-    Several CTAs share what one tile depends on more often than what six do.
+    `shared` gets the numbers of programs whose tiles CTAs share, which they do with what one tile depends on more often
+    than with what six do.
     """
     program = kind(number)
     for _ in range(steps):
@@ -445,6 +519,8 @@ def run(
         from vendor_ptx import vendor_ptx
 
         options = {"code": lambda text, target: (vendor_ptx(text, target), None)}
+    elif num_ctas > 1 and shared is not None:
+        options["code"] = partial(_code_noting_shares, number, shared)
     # Where few of the values that an undefined element may have make a difference, it takes many runs to find one.
     for random_runs in (1, 60):
         try:
@@ -464,20 +540,28 @@ def run(
     return len(program.lines)
 
 
+def _code_noting_shares(number: int, shared: list[int], text: str, target: str, **options: Any) -> tuple[str, Any]:
+    artifact = tileiras.compile(text, gpu_name=target, source_name="kernel.mlir", **options)
+    if number not in shared and any(" CTAs share the " in each.message for each in artifact.diagnostics):
+        shared.append(number)
+    return artifact.text, json.loads(artifact.kernels[0].artifacts[".json"])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="random_programs.py")
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0, help="the first program's number")
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--steps", type=int, help="operations of a program, about")
     parser.add_argument("--formats", action="store_true", help="more of narrow formats, and every rounding mode")
     parser.add_argument("--vendor", metavar="TARGET", help="the vendor's code for this target")
     parser.add_argument("--num-ctas", type=int, default=1, help="CTAs of a tile block, on targets with clusters")
     options = parser.parse_args()
-    begin, figures = time.monotonic(), Counter()
+    begin, figures, shared = time.monotonic(), Counter(), []
+    kind = Formats if options.formats else Program if options.num_ctas == 1 else Shared
     for number in range(options.seed, options.seed + options.count):
         try:
             figures["operations"] += run(
-                number, options.steps, Formats if options.formats else Program, options.num_ctas, options.vendor
+                number, options.steps or kind.STEPS, kind, options.num_ctas, options.vendor, shared
             )
             figures["programs"] += 1
         except Meaningless:
@@ -490,6 +574,7 @@ def main() -> int:
     print(
         f"{options.count} programs from {options.seed}: {figures['programs']} equal, {figures['failed']} failed,"
         f" {figures['meaningless']} without a meaning,"
+        f"{f' {len(shared)} shared by CTAs,' if options.num_ctas > 1 else ''}"
         f" {figures['operations']} operations, {time.monotonic() - begin:.0f} s"
     )
     return bool(figures["failed"])
