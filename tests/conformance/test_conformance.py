@@ -72,6 +72,14 @@ def _operations() -> set[str]:
     return found
 
 
+@pytest.mark.parametrize("num_ctas", [2, 4])
+def test_random_programs_of_several_ctas(num_ctas):
+    shared = []
+    for number in range(12):
+        random_programs.run(number, random_programs.Shared.STEPS, random_programs.Shared, num_ctas, shared=shared)
+    assert shared
+
+
 @pytest.mark.parametrize("kind", [random_programs.Program, random_programs.Formats])
 @pytest.mark.parametrize("number", range(10))
 def test_random_program(number, kind):

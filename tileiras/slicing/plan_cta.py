@@ -124,7 +124,7 @@ def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
 def _group(
     store: aa.StoreOp | aa.TiledStoreOp, parts: int, aliases: AliasAnalysis, rematerialized: RematerializedValues
 ) -> Group:
-    """The group of what is stored, cut along its slowest dimension where that can be."""
+    """The group of what is stored, cut along the slowest dimension whose slices need nothing of each other."""
     data = data_of(store)
     if not isinstance(data.type, TensorType):
         raise Indivisible(store, "a scalar is stored once")
