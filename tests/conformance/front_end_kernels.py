@@ -3,9 +3,9 @@
     python tests/conformance/front_end_kernels.py [--versions V,...] [--targets T,...] [--num-ctas N,...] [KERNEL...]
 
 The kernels are those of `tests/bytecode/kernels.py`, which have every operation that the front end writes.  Each is
-exported at each version, interpreted, compiled for each target and number of CTAs, emulated and compared; code that is the same for two
-targets or versions is emulated once.  What a target refuses is listed with the reason.  Ends with 1 when anything
-differed or failed; 2 without the front end.
+exported at each version, interpreted, compiled for each target and number of CTAs, emulated and compared; code that is
+the same for two targets or versions is emulated once.  What a target refuses is listed with the reason.  Ends with 1
+when anything differed or failed; 2 without the front end.
 """
 
 from __future__ import annotations

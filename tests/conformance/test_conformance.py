@@ -12,6 +12,7 @@ import random_programs
 from case_kernels import modules, pairwise_kernels
 from case_modules import TARGETS, module_text, run_module
 from operation_table import ROWS
+from shared_programs import Shared
 
 from tileiras.codegen import toolkit
 from tileiras.dialects import cuda_tile
@@ -76,7 +77,7 @@ def _operations() -> set[str]:
 def test_random_programs_of_several_ctas(num_ctas):
     shared = []
     for number in range(12):
-        random_programs.run(number, random_programs.Shared.STEPS, random_programs.Shared, num_ctas, shared=shared)
+        random_programs.run(number, Shared.STEPS, Shared, num_ctas, shared=shared)
     assert shared
 
 
