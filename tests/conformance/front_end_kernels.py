@@ -1,11 +1,11 @@
 """Kernels of the cuTile Python front end, at every bytecode version and target: interpreted and emulated.
 
-    python tests/conformance/front_end_kernels.py [--versions V,...] [--targets T,...] [KERNEL...]
+    python tests/conformance/front_end_kernels.py [--versions V,...] [--targets T,...] [--num-ctas N,...] [KERNEL...]
 
 The kernels are those of `tests/bytecode/kernels.py`, which have every operation that the front end writes.  Each is
-exported at each version, interpreted, compiled for each target, emulated and compared; code that is the same for two
-targets or versions is emulated once.  What a target refuses is listed with the reason.  Ends with 1 when anything
-differed or failed; 2 without the front end.
+exported at each version, interpreted, compiled for each target and number of CTAs, emulated and compared; code that is
+the same for two targets or versions is emulated once.  What a target refuses is listed with the reason.  Ends with 1
+when anything differed or failed; 2 without the front end.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 import sys
 import time
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -183,9 +184,9 @@ class Case:
         interpret(self.bytecode, name, LAUNCHES[name].grid, self.expected, output=output)
         self.printed = output.getvalue()
 
-    def compile(self, target: str) -> tuple[str, Any]:
+    def compile(self, target: str, num_ctas: int | None = None) -> tuple[str, Any]:
         """PTX and metadata.  Raises CompileError where the target refuses the kernel."""
-        artifact = tileiras.compile(self.bytecode, gpu_name=target, source_name=self.name)
+        artifact = tileiras.compile(self.bytecode, gpu_name=target, source_name=self.name, num_ctas=num_ctas)
         return artifact.text, json.loads(artifact.kernels[0].artifacts[".json"])
 
     def check(self, ptx: str, metadata: Any) -> None:
@@ -204,6 +205,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("kernels", nargs="*", default=list(LAUNCHES))
     parser.add_argument("--versions", type=lambda text: text.split(","), default=VERSIONS)
     parser.add_argument("--targets", type=lambda text: text.split(","), default=TARGETS)
+    parser.add_argument(
+        "--num-ctas", type=lambda text: [int(each) for each in text.split(",")], default=[None],
+        help="CTAs of a tile block, instead of what each kernel hints",
+    )  # fmt: skip
     options = parser.parse_args(argv)
     try:
         corpus = load_corpus()
@@ -220,9 +225,9 @@ def main(argv: list[str] | None = None) -> int:
                 continue
             case = Case(corpus, name, version)
             counts["files"] += 1
-            for target in options.targets:
+            for target, num_ctas in product(options.targets, options.num_ctas):
                 try:
-                    ptx, metadata = case.compile(target)
+                    ptx, metadata = case.compile(target, num_ctas)
                 except CompileError as error:
                     counts["refused"] += 1
                     refused.setdefault(f"{name}: {error.diagnostics[0].message}", set()).add(target)
@@ -238,7 +243,8 @@ def main(argv: list[str] | None = None) -> int:
                     case.check(ptx, metadata)
                 except Exception as error:  # noqa: BLE001  Whatever goes wrong is this kernel's finding.
                     counts["failed"] += 1
-                    print(f"{name} {version} {target}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+                    ctas = "" if num_ctas is None else f" num-ctas={num_ctas}"
+                    print(f"{name} {version} {target}{ctas}: {type(error).__name__}: {str(error)[:300]}", flush=True)
     for reason, targets in refused.items():
         print(f"refused  {reason} ({', '.join(sorted(targets))})")
     figures = ", ".join(f"{counts[what]} {what}" for what in ("files", "compiled", "emulated", "refused", "failed"))

@@ -1,18 +1,22 @@
 """Random typed tile programs with control flow and memory, interpreted and emulated: results are equal to the bit.
 
     python tests/conformance/random_programs.py COUNT [--seed FIRST] [--steps STEPS] [--formats] [--vendor sm_80]
+                                                  [--num-ctas N]
 
 Program N is the same on every machine; targets go round with N.  Prints every program that differs or does not
 compile, as its number, and figures.  Ends with 1 when there was one.  `--vendor`: the vendor's code for one target is
-emulated instead of ours.
+emulated instead of ours.  With `--num-ctas` programs are made of operations that CTAs may share; the figures say how
+many of them were shared.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 import numpy as np  # noqa: E402
 
+import tileiras  # noqa: E402
 from tests.kernels.random_tiles import DTYPES, INTEGERS, MAX_ELEMENTS, RandomKernel  # noqa: E402
 from tests.kernels.tiles import Tile, assert_same, run_both  # noqa: E402
 from tests.kernels.views import tile_type  # noqa: E402
@@ -36,6 +41,8 @@ SCRATCH_PLACES = 64
 
 class Program(RandomKernel):
     """The random kernels' operations, control flow that depends on data, and memory written and read again."""
+
+    STEPS = 12
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -426,11 +433,13 @@ class Meaningless(Exception):
 
 
 def run(
-    number: int, steps: int, kind: type[Program] = Program, num_ctas: int = 1, vendors_target: str | None = None
+    number: int, steps: int, kind: type[Program] = Program, num_ctas: int = 1, vendors_target: str | None = None,
+    shared: list[int] | None = None,
 ) -> int:
     """Run program `number` both ways; the number of its operations. Raises what went wrong, or Meaningless.
 
-    Several CTAs share what one tile depends on more often than what six do.
+    `shared` gets the numbers of programs whose tiles CTAs share, which they do with what one tile depends on more often
+    than with what six do.
     """
     program = kind(number)
     for _ in range(steps):
@@ -445,6 +454,8 @@ def run(
         from vendor_ptx import vendor_ptx
 
         options = {"code": lambda text, target: (vendor_ptx(text, target), None)}
+    elif num_ctas > 1 and shared is not None:
+        options["code"] = partial(_code_noting_shares, number, shared)
     # Where few of the values that an undefined element may have make a difference, it takes many runs to find one.
     for random_runs in (1, 60):
         try:
@@ -464,20 +475,32 @@ def run(
     return len(program.lines)
 
 
+def _code_noting_shares(number: int, shared: list[int], text: str, target: str, **options: Any) -> tuple[str, Any]:
+    artifact = tileiras.compile(text, gpu_name=target, source_name="kernel.mlir", **options)
+    if number not in shared and any(" CTAs share the " in each.message for each in artifact.diagnostics):
+        shared.append(number)
+    return artifact.text, json.loads(artifact.kernels[0].artifacts[".json"])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="random_programs.py")
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0, help="the first program's number")
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--steps", type=int, help="operations of a program, about")
     parser.add_argument("--formats", action="store_true", help="more of narrow formats, and every rounding mode")
     parser.add_argument("--vendor", metavar="TARGET", help="the vendor's code for this target")
     parser.add_argument("--num-ctas", type=int, default=1, help="CTAs of a tile block, on targets with clusters")
     options = parser.parse_args()
-    begin, figures = time.monotonic(), Counter()
+    begin, figures, shared = time.monotonic(), Counter(), []
+    kind = Formats if options.formats else Program
+    if options.num_ctas > 1 and not options.formats:
+        from shared_programs import Shared
+
+        kind = Shared
     for number in range(options.seed, options.seed + options.count):
         try:
             figures["operations"] += run(
-                number, options.steps, Formats if options.formats else Program, options.num_ctas, options.vendor
+                number, options.steps or kind.STEPS, kind, options.num_ctas, options.vendor, shared
             )
             figures["programs"] += 1
         except Meaningless:
@@ -490,6 +513,7 @@ def main() -> int:
     print(
         f"{options.count} programs from {options.seed}: {figures['programs']} equal, {figures['failed']} failed,"
         f" {figures['meaningless']} without a meaning,"
+        f"{f' {len(shared)} shared by CTAs,' if options.num_ctas > 1 else ''}"
         f" {figures['operations']} operations, {time.monotonic() - begin:.0f} s"
     )
     return bool(figures["failed"])

@@ -12,6 +12,7 @@ import random_programs
 from case_kernels import modules, pairwise_kernels
 from case_modules import TARGETS, module_text, run_module
 from operation_table import ROWS
+from shared_programs import Shared
 
 from tileiras.codegen import toolkit
 from tileiras.dialects import cuda_tile
@@ -70,6 +71,14 @@ def _operations() -> set[str]:
         named = {cls.name for cls in vars(module).values() if is_operation(cls)}
         found |= {name.removeprefix("cuda_tile.") for name in named if name.startswith("cuda_tile.")}
     return found
+
+
+@pytest.mark.parametrize("num_ctas", [2, 4])
+def test_random_programs_of_several_ctas(num_ctas):
+    shared = []
+    for number in range(12):
+        random_programs.run(number, Shared.STEPS, Shared, num_ctas, shared=shared)
+    assert shared
 
 
 @pytest.mark.parametrize("kind", [random_programs.Program, random_programs.Formats])

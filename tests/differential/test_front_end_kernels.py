@@ -51,6 +51,13 @@ def test_kernel(name, version, target):
     case.check(*case.compile(target))
 
 
+@pytest.mark.parametrize("name", ["combiners", "matmul_f32", "promises"])
+def test_kernel_of_two_ctas(name):
+    """The exporter makes the views of a loop in the loop."""
+    case = HARNESS.Case(CORPUS, name, CORPUS.EXPORTS[name][1])
+    case.check(*case.compile("sm_90", 2))
+
+
 def test_every_kernel_is_launched():
     assert set(CORPUS.EXPORTS) == set(HARNESS.LAUNCHES) | set(HARNESS.NOT_RUN)
 

@@ -75,3 +75,21 @@ def test_warps_and_occupancy_are_as_the_hints_say():
     # An option is stronger than the source.
     _, metadata = compiled_with("sm_90 = {num_worker_warps_per_cta = 2}", "sm_90", num_warps=8)
     assert metadata["kernels"][0]["block"] == [256, 1, 1]
+
+
+@pytest.mark.parametrize("occupancy", [1, 2, 16])
+@pytest.mark.parametrize("gpu_name", ["sm_75", "sm_80", "sm_90", "sm_120"])
+def test_occupancy_of_a_kernel_without_shared_memory(gpu_name, occupancy):
+    text = f"""cuda_tile.module @m {{
+      entry @k(%p: tile<ptr<f32>>) optimization_hints=<default = {{occupancy = {occupancy}}}> {{
+        %one = constant <f32: 1.0> : tile<f32>
+        %t = store_ptr_tko weak %p, %one : tile<ptr<f32>>, tile<f32> -> token
+        return
+      }}
+    }}
+    """
+    artifact, metadata = compiled(text, gpu_name)
+    assert f"\n.minnctapersm {occupancy}\n" in artifact.text
+    output = np.zeros(1, np.float32)
+    emulate(artifact.text, "k", 1, [output], metadata=metadata["k"])
+    assert output[0] == 1

@@ -22,6 +22,19 @@ def test_elements(shape):
     check(body, inputs, [result(shape)])
 
 
+@pytest.mark.parametrize("distance", [1, 3, N // 2, N // 2 + 96, N + 32])
+def test_tiles_that_overlap_or_lie_apart(distance):
+    """Distances between tiles that are no multiples of their slices."""
+    tensor = f"tensor_view<{4 * N}xf32, strides=[1]>"
+    view = f"strided_view<tile=({N}), traversal_strides=[{distance}], {tensor}>"
+    body = f"""%t = make_tensor_view %p_a, shape = [{4 * N}], strides = [1] : {tensor}
+               %v = make_strided_view %t : {view}
+               %two = constant <i32: 2> : tile<i32>
+               %b, %k = load_view_tko weak %v[%two] : {view}, tile<i32> -> tile<{N}xf32>, token
+               %r = mulf %b, %b rounding<nearest_even> : tile<{N}xf32>"""
+    check(body, [Tile("a", "f32", whole_numbers((4 * N,)))], [result((N,))])
+
+
 def test_ranges_constants_and_broadcasts_are_made_again():
     body = f"""%i = iota : tile<{N}xi32>
                %k = constant <i32: 3> : tile<{N}xi32>

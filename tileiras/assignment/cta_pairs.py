@@ -282,17 +282,16 @@ def _cut(value: Value, dim: int, half: Value, halves: dict[Value, Value]) -> Val
 
 def _load(load: Any, dim: int, half: Value, builder: Builder) -> Any:
     """The load of half of its tile."""
-    type = load.view.type
-    shape, strides = list(type.shape), list(type.traversal_strides)
-    shape[dim] //= PAIR
-    scale, strides[dim] = strides[dim] // shape[dim], shape[dim]
+    cut = load.view.type.cut(dim, PAIR)
     beside = Builder.after(load.view.defining_op)
     beside.location = load.view.defining_op.location
-    view = aa.TiledViewType(shape, type.source, type.dim_map, type.padding, strides, type.sparse_dim)
-    tiling = beside.insert(tileas.BlockTileOp(load.view.defining_op.source, result=view)).results[0]
+    tiling = beside.insert(tileas.BlockTileOp(load.view.defining_op.source, result=cut.type)).results[0]
     coords = list(load.coords)
-    first = binary(builder, arith.MulIOp, _wide(coords[dim], builder), integer(builder, scale, i64))
-    coords[dim] = binary(builder, arith.AddIOp, first, _wide(half, builder))
+    first = binary(builder, arith.MulIOp, _wide(coords[dim], builder), integer(builder, cut.steps_of_tile, i64))
+    offset = _wide(half, builder)
+    if cut.steps_of_slice != 1:
+        offset = binary(builder, arith.MulIOp, offset, integer(builder, cut.steps_of_slice, i64))
+    coords[dim] = binary(builder, arith.AddIOp, first, offset)
     types = [_halved(load.data.type, dim), load.result_token.type]
     tokens = [] if load.token is None else [load.token]
     return builder.insert(tileas.TiledLoadOp.create((tiling, *coords, *tokens), types, dict(load.attributes)))

@@ -39,7 +39,8 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
     if asked:
         threads = threads_of(func)
         fit, why = min(
-            (target.shared_per_sm // (shared_bytes + target.shared_reserved), f"{shared_bytes} bytes"),
+            # sm_75 reserves nothing, so that a CTA may take no shared memory at all.
+            (target.shared_per_sm // max(1, shared_bytes + target.shared_reserved), f"{shared_bytes} bytes"),
             (target.threads // threads, f"{threads} threads"),
         )
         least = min(asked, max(1, fit))

@@ -133,6 +133,11 @@ class Group:
         """Whether an operation is a reduction along the dimension that is cut, or a dot along K."""
         return op in self.roots and isinstance(op, (aa.ReduceOp, *DOTS))
 
+    @property
+    def crosses_slices(self) -> bool:
+        """Whether a slice needs elements of another one: of a reduction's tile, or of a scan's before it."""
+        return bool(self.scans) or any(map(self.is_reduced, self.roots))
+
     # -- what belongs to the group -------------------------------------------------------------------------------------
 
     def _unit(self, op: Operation) -> Operation:

@@ -217,11 +217,11 @@ class _SplitLoop(SlicedOperations):
         new = self.inner.insert(type(op).create(operands, (op.result.type,), dict(op.attributes)))
         self.values[op.result] = new.results[0]
 
-    def _coordinate(self, coordinate: Value, scale: int) -> Value:
+    def _coordinate(self, coordinate: Value, cut: aa.CutView) -> Value:
         """The step itself where tiles follow each other with the old counter."""
-        if coordinate is self.whole and scale == self.group.parts:
+        if coordinate is self.whole and (cut.steps_of_tile, cut.steps_of_slice) == (self.group.parts, 1):
             return self.step
-        return super()._coordinate(coordinate, scale)
+        return super()._coordinate(coordinate, cut)
 
     def _tiling(self, whole: aa.BlockTileOp, type: aa.TiledViewType) -> Value:
         return tiling_beside(whole, type)

@@ -146,32 +146,30 @@ class SlicedOperations:
         if hasattr(op, "view"):
             old = list(op.operands)
             at = old.index(op.view)
-            operands[at], scale = self._view(op.view, dim)
-            operands[at + 1 + dim] = self._coordinate(op.coords[dim], scale)
+            cut = op.view.type.cut(dim, self.group.parts)
+            operands[at] = self._view(op.view, cut.type)
+            operands[at + 1 + dim] = self._coordinate(op.coords[dim], cut)
         return operands
 
-    def _view(self, view: Value, dim: int) -> tuple[Value, int]:
-        """The tiling by slices, and how many of these a step of the whole tiles is."""
-        type = view.type
+    def _view(self, view: Value, type: aa.TiledViewType) -> Value:
+        """The tiling by slices."""
         op: Any = view.defining_op
-        shape, strides = list(type.shape), list(type.traversal_strides)
-        shape[dim] //= self.group.parts
-        scale, strides[dim] = strides[dim] // shape[dim], shape[dim]
-        new = aa.TiledViewType(shape, type.source, type.dim_map, type.padding, strides, type.sparse_dim)
         source = self.values.get(op.source)
         if source is None:
-            return self._tiling(op, new), scale
-        return self.inner.insert(aa.BlockTileOp(source, result=new)).results[0], scale
+            return self._tiling(op, type)
+        return self.inner.insert(aa.BlockTileOp(source, result=type)).results[0]
 
     def _tiling(self, whole: aa.BlockTileOp, type: aa.TiledViewType) -> Value:
         """The tiling by slices of a tensor that is not sliced itself."""
         return self.outer.insert(aa.BlockTileOp(whole.source, result=type)).results[0]
 
-    def _coordinate(self, coordinate: Value, scale: int) -> Value:
+    def _coordinate(self, coordinate: Value, cut: aa.CutView) -> Value:
         """Where the slice is: in 64 bits, since slices are more than tiles."""
         insert = self.inner.insert
         wide, counter = (self._wide(v) for v in (self.values.get(coordinate, coordinate), self.counter))
-        first = insert(arith.MulIOp(wide, integer(self.inner, scale, i64))).results[0]
+        first = insert(arith.MulIOp(wide, integer(self.inner, cut.steps_of_tile, i64))).results[0]
+        if cut.steps_of_slice != 1:
+            counter = insert(arith.MulIOp(counter, integer(self.inner, cut.steps_of_slice, i64))).results[0]
         return insert(arith.AddIOp(first, counter)).results[0]
 
     def _wide(self, value: Value) -> Value:

@@ -88,6 +88,9 @@ class _Share(SlicedOperations):
             op.erase()
 
     def _tiling(self, whole: aa.BlockTileOp, type: aa.TiledViewType) -> Value:
+        if self.group.block.find_ancestor_op(whole) in self.group.ops:
+            # A tiling in a loop of the group is erased with that loop; its source is outside.
+            return super()._tiling(whole, type)
         return tiling_beside(whole, type)
 
 
@@ -121,7 +124,7 @@ def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
 def _group(
     store: aa.StoreOp | aa.TiledStoreOp, parts: int, aliases: AliasAnalysis, rematerialized: RematerializedValues
 ) -> Group:
-    """The group of what is stored, cut along its slowest dimension where that can be."""
+    """The group of what is stored, cut along the slowest dimension whose slices need nothing of each other."""
     data = data_of(store)
     if not isinstance(data.type, TensorType):
         raise Indivisible(store, "a scalar is stored once")
@@ -131,7 +134,7 @@ def _group(
                 group = Group(data, dim, parts, aliases, rematerialized, consumer=store)
             except Unsliceable:
                 continue
-            if group.phase_count == 1 and not any(map(group.is_reduced, group.roots)):
+            if group.phase_count == 1 and not group.crosses_slices:
                 return group
     raise Indivisible(store, f"what is stored here does not come in {parts} independent slices")
 

@@ -78,6 +78,30 @@ entry @yielded_values() {
 
 // -----
 
+entry @yielded_rank() {
+  %a = iota : tile<8xi32>
+  %w = constant <i32: 0> : tile<4x1xi32>
+  // expected-error @below {{expect 0-rank tile type for terminator argument at index: 0 but got: '!cuda_tile.tile<4x1xi32>'}}
+  %0 = reduce %a dim=0 identities=[0 : i32] : tile<8xi32> -> tile<i32>
+  (%x: tile<i32>, %y: tile<i32>) {
+    yield %w : tile<4x1xi32>
+  }
+}
+
+// -----
+
+entry @second_yielded_rank() {
+  %a = iota : tile<8xi32>
+  // expected-error @below {{expect 0-rank tile type for terminator argument at index: 1 but got: '!cuda_tile.tile<2xi32>'}}
+  %0, %1 = scan %a, %a dim=0 reverse=false identities=[0 : i32, 0 : i32] : tile<8xi32>, tile<8xi32> -> tile<8xi32>, tile<8xi32>
+  (%x: tile<i32>, %y: tile<i32>, %z: tile<i32>, %u: tile<i32>) {
+    %w = constant <i32: 0> : tile<2xi32>
+    yield %x, %w : tile<i32>, tile<2xi32>
+  }
+}
+
+// -----
+
 entry @effects() {
   %a = iota : tile<8xi32>
   %0 = reduce %a dim=0 identities=[0 : i32] : tile<8xi32> -> tile<i32>

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from tests.kernels.dots import Matmul
 from tests.kernels.tensor_memory import GPU, ORDERS, TENSOR_ORDERS, check, fails, survivors
 from tests.kernels.tile_rounds import rounds
-from tests.kernels.views import Kernel, of_rows, reduced, tile_type
+from tests.kernels.views import Kernel, of_rows, reduced, tile_type, whole_numbers
 from tileiras.remarks import remarks_of
 
 CLUSTER = r"|barrier\.cluster\.(?:arrive|wait)[^;]*;"
@@ -55,6 +56,27 @@ def test_kinds(operand, k, kind, b_by_columns):
 @pytest.mark.parametrize("columns", [32, 128, 256])
 def test_columns(columns):
     check(matmul((256, columns, 64)), f"f16 256x{columns}", **BOXES)
+
+
+@pytest.mark.parametrize("distance", [16, 80])
+def test_tiles_of_b_that_overlap_or_lie_apart(distance):
+    """Half of a tile's columns is no step from tile to tile."""
+    kernel = matmul((256, 64, 64))
+    narrow, wide = ("tensor_view<192x64xf16,strides=[64,1]>", "tensor_view<192x256xf16,strides=[256,1]>")
+    partition = f"partition_view<tile=(64x64), padding_value = zero, {narrow}>"
+    strided = f"strided_view<tile=(64x64), traversal_strides=[64,{distance}], padding_value = zero, {wide}>"
+    changes = {
+        "shape = [192, 64], strides = [64, 1]": "shape = [192, 256], strides = [256, 1]", partition: strided,
+        narrow: wide, "%v_b = make_partition_view": "%v_b = make_strided_view", "%v_b[%i, %zero]": "%v_b[%i, %one]",
+    }  # fmt: skip
+    text = kernel.text
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    a, b = kernel.inputs[0], whole_numbers((192, 256), "f16", seed=3)
+    columns = b[:, distance : distance + 64]
+    expected = a.astype(np.float32) @ columns.astype(np.float32)
+    check(kernel._replace(text=text, inputs=[a, b], expected=(expected,)), "f16 256x64", **BOXES)
 
 
 def test_rows_beyond_an_instruction():

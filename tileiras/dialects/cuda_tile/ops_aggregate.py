@@ -107,6 +107,11 @@ class _Aggregate(TileOp):
                     f"expect same type for operand at index: {number} and terminator argument at index: {number} but"
                     f" got: '{tile.element_type}' and '{type.element_type}'"
                 )
+            # NVIDIA's verifier stops at element types; its compiler then fails with code 5.
+            if type.rank:
+                raise VerifyError(
+                    f"expect 0-rank tile type for terminator argument at index: {number} but got: '{type}'"
+                )
         for inner in block.operations:
             # Since 13.4 what may be undefined, as a division is, counts as pure as well.
             if inner is not block.last and not has_no_effect(inner):

@@ -80,7 +80,7 @@ from .tensor import (
     ViewOp,
     YieldOp,
 )
-from .types import MemRefType, MemTokenType, PtrType, TiledViewType
+from .types import CutView, MemRefType, MemTokenType, PtrType, TiledViewType
 
 __all__ = [
     "FAST_ACCUMULATION",

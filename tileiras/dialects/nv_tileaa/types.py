@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING, Any, Iterable
 
 from tileiras.ir import DYNAMIC, Attribute, FloatType, IntegerType, Type, VerifyError
+from tileiras.named_tuple import NamedTuple
 
 from .attributes import PaddingValueAttr
 
@@ -91,6 +93,16 @@ class MemRefType(Type):
         return cls(shape, element_type, strides, space)
 
 
+class CutView(NamedTuple):
+    """Slices of a view's tiles, as tiles of a view of their own."""
+
+    type: "TiledViewType"
+    steps_of_tile: int
+    """Coordinates between tiles."""
+    steps_of_slice: int
+    """Coordinates between slices of a tile."""
+
+
 class TiledViewType(Type):
     """How a memref is cut into tiles.
 
@@ -155,6 +167,19 @@ class TiledViewType(Type):
     @property
     def element_type(self) -> Any:
         return self.source.element_type
+
+    def cut(self, dim: int, parts: int) -> CutView:
+        """Tiles cut along a dimension.
+
+        The step is the longest that leads to each tile and to each slice: tiles may overlap, or be apart by a distance
+        that is no multiple of a slice.
+        """
+        shape, strides = list(self.shape), list(self.traversal_strides)
+        extent, stride = shape[dim] // parts, strides[dim]
+        step = gcd(stride, extent)
+        shape[dim], strides[dim] = extent, step
+        type = TiledViewType(shape, self.source, self.dim_map, self.padding, strides, self.sparse_dim)
+        return CutView(type, stride // step, extent // step)
 
     def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<[{', '.join(map(str, self.shape))}], ")
