@@ -65,3 +65,21 @@ module {
     nv_tileaa.return
   }
 }
+
+// -----
+
+// Vectors of 16 bytes in stages of 8.
+#two = #nv_tileas.linear<register = [[1]], lane = [[0], [0], [0], [0], [0]], warp = [[0], [0]]>
+!pointers = tensor<2x!nv_tileaa.ptr<f32>, #two>
+!small = !nv_tileas.buffer<2, tensor<2xf32, #nv_tileas.shared<offset = [[1]]>>>
+module {
+  nv_tileaa.func @h(%p: !nv_tileaa.ptr<f32>, %i: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"} {
+    %a = nv_tileas.splat %p : !nv_tileaa.ptr<f32> -> !pointers
+    %b = nv_tileas.alloc_tensor {offset = 256 : i32} : !small
+    // expected-error @below {{'nv_tileas.async.load' op finds stage 1 at byte 264 of shared memory, its vectors begin at multiples of 16}}
+    nv_tileas.async.load %a into %b[%i : i32] {atom = #nv_tileas.copy_atom<cp_async, 4>} : !pointers, !small
+    nv_tileas.async.load %a into %b[%i : i32] {atom = #nv_tileas.copy_atom<cp_async, 2>} : !pointers, !small
+    nv_tileas.dealloc_tensor %b : !small
+    nv_tileaa.return
+  }
+}
