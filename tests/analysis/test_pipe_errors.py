@@ -22,6 +22,14 @@ def swapped(text: str, old: str, new: str, count: int = 1) -> str:
     return text.replace(old, new, count)
 
 
+def _of_two_elements(text: str) -> str:
+    """A kernel whose tiles have 256 elements with the first two of each."""
+    text = text.replace("256x", "2x").replace("[256]", "[2]").replace("st_global, 4", "st_global, 2")
+    text = text.replace("offset = [[1], [2], [4], [8], [16], [32], [64], [128]]", "offset = [[1]]")
+    old = "register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [0]]"
+    return swapped(text, old, "register = [[1]], lane = [[0], [0], [0], [0], [0]], warp = [[0], [0]]", -1)
+
+
 def wgmma(first: int, warps: int = 4) -> str:
     """A consumer for warpgroups from a warp on, which need not read anything here."""
     reads = rounds("%c", "consumer_wait", "", "consumer_release")
@@ -40,6 +48,11 @@ WRONG = {
     "boxes that the stage does not have": (BOXES.replace("box = [64, 16], order = [1, 0], swizzle = 32",
         "box = [64, 16], order = [1, 0], swizzle = 128"),
         r"tma_load.* expects a descriptor of box = .64, 16., order = .1, 0., swizzle = 32 for tensor<64x16xf16"),
+    "a stage inside of a repetition of the swizzle": (swapped(BOXES, "%ra = nv_tileas.alloc_tensor :",
+        "%ra = nv_tileas.alloc_tensor {offset = 1536 : i32} :"),
+        "tma_load' op finds stage 0 at byte 1536 of shared memory, its boxes begin at multiples of 1024"),
+    "stages that bulk copies do not begin at": (_of_two_elements(BULK),
+        "bulk_load' op finds stage 1 at byte 8 of its buffer, bulk copies begin at multiples of 16"),
     "boxes of another buffer": (swapped(BOXES, "into %q buffer = 1", "into %q buffer = 0"),
         "tma_load' op expects a tile like tensor<64x64xf16|expects one bulk copy"),
     "boxes before the stage is acquired": (swapped(BOXES, "into %q buffer = 1", "into %p buffer = 1"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import gf2
-from tileiras.analysis.places import PLACED, Places, launch_error
+from tileiras.analysis.places import PLACED, Places, launch_error, stage_error
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, SharedLayoutAttr, names
 from tileiras.ir import Operation, TensorType, Value, element_type_of
@@ -229,7 +229,18 @@ def _movement_error(op: Operation) -> str:
     if size % 8 or size // 8 not in atom.widths and op.atom.vector_size > 1:
         moved = f"{op.atom.vector_size} elements of {element.width} bits"
         return f"moves {moved} at once; '{name}' moves {atom.widths} bytes"
-    return ""
+    return stage_error(op.buffer, size // 8, "its vectors begin") if wanted is _COPY else ""
+
+
+def _in_place_error(op: Any) -> str:
+    """Whether a tile that dots read in shared memory lies where matrix descriptors find its rows, in every stage."""
+    type = op.result.type
+    if not isinstance(type.encoding, SharedLayoutAttr):
+        return ""
+    from tileiras.layout.matrix_descriptor import swizzle_period  # for kernels with such dots only
+
+    period = swizzle_period(layout_of(type), type.element_type.width)
+    return stage_error(op.buffer, period, "the swizzle of its layout begins")
 
 
 def _moved_element(op: Operation) -> Any:
@@ -369,13 +380,14 @@ _RULES: Mapping[type[Operation], Callable[[Any], str]] = {
     tileas.DotOp: _product_error,
     tileas.BlockScaledMmaOp: _product_error,
     tileas.ReduceOp: _reduction_error,
+    tileas.CopyOp: _in_place_error,
 }
 
 
 def _boxes_error(op: Any) -> str:
-    from .pipe_errors import boxes_error
+    from .pipe_errors import stages_of_boxes_error
 
-    return boxes_error(op.desc.type, op.buffer.type.tile)
+    return stages_of_boxes_error(op.desc.type, op.buffer)
 
 
 _BY_NAME: Mapping[str, Callable[[Any], str]] = {

@@ -45,12 +45,13 @@ from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
 from tileiras.dialects.nv_tileas.tensor_memory import allocation_of
 from tileiras.ir import Operation, Region, TensorType, Terminator, Type, Value
 from tileiras.layout.encoding import is_in_shared, layout_of
-from tileiras.layout.tensor_box import tensor_boxes
+from tileiras.layout.tensor_box import UNIT, alignment_of, tensor_boxes
 from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import MOST_TRANSACTION_BYTES, PAIR, TENSOR_MEMORY, WARPGROUPS
 from tileiras.targets.requirements import spelled
 from tileiras.targets.sm import WARPGROUP
 
+from .places import stage_error
 from .pipes import FILLS, ON_TOKENS, Finding, PipeUses, agent_of, pipe_of, protocol_of, sources
 
 _WRITES = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
@@ -287,9 +288,13 @@ def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
             return f"names buffer {number}, on a pipe of {len(pipe.buffers)}"
         if isinstance(op, TmaLoadOp):
             parts = 1 if op.multicast is None else pipe.num_ctas
-            return boxes_error(op.desc.type, pipe.buffers[number].type.tile, parts)
+            return stages_of_boxes_error(op.desc.type, pipe.buffers[number], parts)
         if isinstance(op, TmaStoreStageOp):
-            return boxes_error(op.desc.type, pipe.buffers[number].type.tile)
+            return stages_of_boxes_error(op.desc.type, pipe.buffers[number])
+        if isinstance(op, (BulkLoadOp, BulkStoreOp)):
+            wrong = stage_error(pipe.buffers[number], UNIT, "bulk copies begin")
+            if wrong:
+                return wrong
         pairs = [(_moved(op), pipe.buffers[number])]
     else:
         return ""
@@ -322,6 +327,12 @@ def boxes_error(desc: TmaDescType, tile: TensorType, parts: int = 1) -> str:
         boxes += f", atom = {found.atom}" if found.atom != desc.atom else ""
         return f"expects a descriptor of {boxes} for {tile}, got {desc}"
     return ""
+
+
+def stages_of_boxes_error(desc: TmaDescType, buffer: Value, parts: int = 1) -> str:
+    """Likewise for the tiles of a buffer, of which every stage begins where boxes of the swizzle do."""
+    wrong = boxes_error(desc, buffer.type.tile, parts)
+    return wrong or stage_error(buffer, alignment_of(desc.swizzle), "its boxes begin")
 
 
 def _outside_error(op: StageAccess, uses: PipeUses) -> str:

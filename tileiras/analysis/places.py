@@ -105,6 +105,21 @@ class Places:
         return ""
 
 
+def stage_error(buffer: Value, alignment: int, user: str) -> str:
+    """Whether every stage of a buffer begins at a multiple of the bytes that the hardware asks for; of a buffer that
+    has no place yet, whether they lie such multiples apart.  `user`: what asks for them, behind the operation's name.
+    """
+    op, type = buffer.defining_op, buffer.type
+    placed = isinstance(op, tileas.AllocTensorOp) and op.offset is not None
+    start = op.offset.value if placed else 0  # type: ignore[union-attr]
+    for stage in range(type.stages):
+        at = start + stage * type.stage_bytes
+        if at % alignment:
+            where = "of shared memory" if placed else "of its buffer"
+            return f"finds stage {stage} at byte {at} {where}, {user} at multiples of {alignment}"
+    return ""
+
+
 def _size_error(exchange: Exchange, area: tileas.ScratchAttr) -> str:
     size, rounds = exchange.within(area.bytes, area.bytes)
     if (size, rounds) == (area.bytes, area.rounds):

@@ -158,6 +158,17 @@ def describe(layout: LinearLayout, k_axis: int, element_bits: int, spread: bool 
     return None
 
 
+@functools.lru_cache(maxsize=256)
+def swizzle_period(layout: LinearLayout, element_bits: int) -> int:
+    """Bytes behind which the swizzle of a layout begins again, 16 for one without: what descriptors of the layout need
+    of the tile's address, whose bits the hardware exchanges."""
+    rows, period = layout.bases("offset"), SPANS[-1]
+    for bit, vector in enumerate(rows):
+        if vector & gf2.support(rows[:bit]):
+            period = element_bits // 8 << bit + 1
+    return period
+
+
 def byte_offset(layout: LinearLayout, place: Sequence[int], element_bits: int) -> int:
     """The byte of an element of a tile in shared memory."""
     inverse = gf2.right_inverse(list(layout.bases("offset")), layout.out_bits)

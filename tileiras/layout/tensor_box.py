@@ -4,6 +4,12 @@ A box lies row by row, its innermost dimension first; the hardware's swizzle the
 rows of 32, 64 or 128 bytes, by the bits of their shared address (PTX ISA, "Swizzling Modes"), or units of 32 bytes
 within rows of 128.  Rows are no wider than the swizzle, and no dimension is longer than 256, so a tile may take several
 boxes, which differ in their place alone.
+
+The address decides what the hardware exchanges, so a box begins where its swizzle does: at a multiple of eight rows as
+wide as the swizzle.  Several swizzles may place a tile of fewer bytes alike: it takes the narrowest, whose stages need
+the fewest bytes.  A tile of fewer than eight rows of its swizzle is padded to these, fewer than 1,024 bytes a stage.
+Narrower rows would save nothing: eight of them in each of their boxes take the same bytes, in more boxes, and more of
+them lie in the same banks.
 """
 
 from __future__ import annotations
@@ -11,8 +17,9 @@ from __future__ import annotations
 import functools
 from math import prod
 
+from tileiras.layout.arena import aligned_to
 from tileiras.layout.constructors import swizzled_shared
-from tileiras.layout.linear_layout import LinearLayout
+from tileiras.layout.linear_layout import LinearLayout, log2_exact
 from tileiras.layout.matrix_descriptor import WIDE_ATOM
 from tileiras.named_tuple import NamedTuple
 
@@ -91,14 +98,29 @@ def box_layout(shape: tuple[int, ...], contiguous: int, element_bits: int) -> Li
 @functools.lru_cache(maxsize=256)
 def tensor_boxes(layout: LinearLayout, contiguous: int, element_bits: int, parts: int = 1) -> TensorBoxes | None:
     """The boxes of a tile in a layout of shared memory, of whose tensor the tile's dimension `contiguous` is the
-    innermost; None where no boxes have that layout.  There are a multiple of `parts`, a power of two."""
+    innermost; None where no boxes have that layout.  There are a multiple of `parts`, a power of two.
+
+    Of the swizzles that place the tile so, the one whose stages take the fewest bytes, the widest of these.
+    """
     if element_bits % 8 or not 1 <= len(layout.shape) <= MOST_DIMENSIONS:
         return None
-    for swizzle, atom in _MIXED_BITS:
-        found = _with_swizzle(layout, contiguous, element_bits // 8, (swizzle, atom), parts.bit_length() - 1)
-        if found is not None:
-            return found
-    return None
+    left = parts.bit_length() - 1
+    every = (_with_swizzle(layout, contiguous, element_bits // 8, mode, left) for mode in _MIXED_BITS)
+    size = element_bits // 8 << len(layout.bases("offset"))
+    return min(filter(None, every), key=lambda boxes: aligned_to(size, boxes.alignment), default=None)
+
+
+@functools.lru_cache(maxsize=256)
+def stage_of_boxes(
+    offsets: tuple[int, ...], shape: tuple[int, ...], contiguous: int, element_bits: int
+) -> tuple[int, ...]:
+    """The layout of stages that boxes fill with tiles of a layout: padded behind the tile, so that stages one behind
+    the other begin where boxes may."""
+    boxes = tensor_boxes(LinearLayout({"offset": offsets}, shape), contiguous, element_bits)
+    if boxes is None:
+        return offsets
+    size = element_bits // 8 << len(offsets)
+    return (*offsets, *[0] * log2_exact(aligned_to(size, boxes.alignment) // size))
 
 
 def _with_swizzle(
@@ -125,7 +147,7 @@ def _with_swizzle(
         count += 1
     order += [dim for dim in reversed(range(len(box))) if dim not in order]
     first = size << count
-    if box[contiguous] * size % UNIT or len(steps) > count and first % alignment_of(swizzle):
+    if box[contiguous] * size % UNIT:
         return None
     pieces = [Piece(0, (0,) * len(box))]
     for bit, moved_by in enumerate(steps[count:]):
@@ -136,7 +158,8 @@ def _with_swizzle(
         for corner in moved:
             corner[dim] += step
         pieces += [Piece(piece.offset + (first << bit), tuple(corner)) for piece, corner in zip(pieces, moved)]
-    return TensorBoxes(tuple(order), tuple(box), swizzle, tuple(pieces), atom)
+    boxes = TensorBoxes(tuple(order), tuple(box), swizzle, tuple(pieces), atom)
+    return None if any(piece.offset % boxes.alignment for piece in pieces) else boxes
 
 
 def _steps(layout: LinearLayout, size_bits: int, mixed: int, atom: int) -> list[tuple[int, int] | None] | None:

@@ -358,16 +358,19 @@ def _set_areas(op: Operation, areas: list[ScratchAttr]) -> None:
 
 
 def _alignment(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:
-    """Of a buffer: warpgroup instructions and copies of boxes find the rows of a swizzle by bits of the address."""
-    if isinstance(op, tileas.AllocTensorOp):
-        for user in op.result.users:
-            if isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type):
-                return ARENA_ALIGNMENT
-            if user.name == names.TMA_STORE:
-                return ARENA_ALIGNMENT
-            if user.name == names.CREATE_PIPELINE and (user.kinds[0] == "bulk_load" or user.kinds[1] == "bulk_store"):
-                return ARENA_ALIGNMENT
-    return AREA_ALIGNMENT
+    """Of a buffer: matrix descriptors and copies of boxes find the rows of a swizzle by bits of the address, threads
+    from the start of the buffer.  Each further stage is aligned as the buffer's type says."""
+    by_address = isinstance(op, tileas.AllocTensorOp) and any(map(_goes_by_address, op.result.users))
+    return ARENA_ALIGNMENT if by_address else AREA_ALIGNMENT
+
+
+def _goes_by_address(user: Any) -> bool:
+    """Whether an operation on a buffer has the hardware find elements by their address."""
+    if isinstance(user, tileas.CopyOp):
+        return is_in_shared(user.result.type)
+    if user.name == names.CREATE_PIPELINE:
+        return user.kinds[0] == "bulk_load" or user.kinds[1] == "bulk_store"
+    return user.name == names.TMA_STORE
 
 
 def shared_bytes(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:

@@ -41,7 +41,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
 from tileiras.layout.shared import INSTRUCTION_COST
 from tileiras.layout.staging import buffer_offsets, reading_cost
-from tileiras.layout.tensor_box import box_layout
+from tileiras.layout.tensor_box import box_layout, stage_of_boxes
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
@@ -60,7 +60,7 @@ memory."""
 
 
 class StagedLoad(NamedTuple):
-    """`offsets` is the layout of a stage of the buffer, `tokens` are those that order the load, all from outside the
+    """`offsets` is the layout of a tile in a stage of the buffer, `tokens` are those that order the load, all from outside the
     loop; `cluster`: the number of CTAs of the cluster."""
 
     load: Any
@@ -71,7 +71,10 @@ class StagedLoad(NamedTuple):
     cluster: int = 1
 
     def buffer_type(self, stages: int) -> tileas.BufferType:
-        return buffer_type(self.load, self.offsets, stages)
+        offsets, type = self.offsets, self.load.data.type
+        if tileas.AHEAD_ATOM in self.load.attributes and (inner := contiguous_dim(self.load.view.type)) is not None:
+            offsets = stage_of_boxes(offsets, type.shape, inner, type.element_type.width)
+        return buffer_type(self.load, offsets, stages)
 
     @property
     def stage_bytes(self) -> int:

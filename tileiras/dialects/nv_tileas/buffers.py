@@ -156,6 +156,12 @@ class BufferType(Type):
         return self.tile.element_type.width << len(self.tile.encoding.offset) >> 3
 
     @property
+    def alignment(self) -> int:
+        """What the address of every stage is a multiple of where the buffer's is: stages lie `stage_bytes` apart.  A
+        layout whose tile is smaller than what its copies or its readers need has padding behind it."""
+        return self.stage_bytes & -self.stage_bytes
+
+    @property
     def tile_bytes(self) -> int:
         """Bytes of the elements of a stage, without padding: what a copy transfers."""
         return self.tile.num_elements * self.tile.element_type.width // 8

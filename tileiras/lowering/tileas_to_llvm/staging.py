@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import gcd
 from typing import TYPE_CHECKING, Any
 
 from tileiras import gf2
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Buffer(NamedTuple):
-    """Where a buffer is in the arena."""
+    """Where a buffer is in the arena; `alignment`: of every stage."""
 
     pointer: Value
     alignment: int
@@ -46,7 +45,8 @@ class Buffer(NamedTuple):
 
 def alloc_tensor(op: tileas.AllocTensorOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Buffer]:
     type = op.result.type
-    return [Buffer(lowering.buffer(op), alignment_of(op.offset.value), type.stage_bytes)]
+    alignment = min(alignment_of(op.offset.value), type.alignment)
+    return [Buffer(lowering.buffer(op), alignment, type.stage_bytes)]
 
 
 def dealloc_tensor(op: tileas.DeallocTensorOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
@@ -55,8 +55,7 @@ def dealloc_tensor(op: tileas.DeallocTensorOp, args: Sequence[Any], lowering: Fu
 
 def stage_place(buffer: Buffer, stage: Value, lowering: FunctionLowering) -> Place:
     """Where a stage of a buffer is."""
-    alignment = gcd(buffer.alignment, buffer.stage_bytes)
-    return Place(buffer.pointer, alignment, lowering.emit.mul(stage, buffer.stage_bytes))
+    return Place(buffer.pointer, buffer.alignment, lowering.emit.mul(stage, buffer.stage_bytes))
 
 
 def _targets(
