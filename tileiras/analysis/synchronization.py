@@ -7,10 +7,11 @@ a barrier, `analysis/memory_conflicts.py` says.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from tileiras.analysis.barrier_needs import is_followed, is_of_cluster, is_of_pair
 from tileiras.analysis.barrier_times import Barriers, Loop, Place
+from tileiras.analysis.dots_in_flight import buffers_read
 from tileiras.analysis.memory_conflicts import reaches_memory
 from tileiras.analysis.operation_barriers import OperationBarriers
 from tileiras.dialects import nv_tileaa as aa
@@ -191,6 +192,9 @@ class Synchronization(OperationBarriers):
                 self.before_loads(Place(op), buffer, is_of_pair(dot))
             if is_of_pair(dot) and dot.buffer in self.buffers:  # type: ignore[attr-defined]
                 self.before_loads(Place(op), self.buffers[dot.buffer], True)  # type: ignore[attr-defined]
+            # A dot of an earlier iteration may be under way: a wait of this one stands before the next stores.
+            stored = (user for value in buffers_read(dot) for user in value.users if _is_stored_by(user, op))
+            self.under_way.update((self.buffers[user.buffer], None) for user in stored if user.buffer in self.buffers)
         self.time += 1
         for inner in inside:
             if reaches_memory(inner):
@@ -202,6 +206,10 @@ class Synchronization(OperationBarriers):
             if store.buffer in self.buffers:  # type: ignore[attr-defined]
                 self.buffers[store.buffer].last_written = self.time  # type: ignore[attr-defined]
         self.loops.append(Loop(op, self.time, self.barriers, self.reads()))
+
+
+def _is_stored_by(user: Operation, loop: Operation) -> TypeGuard[tileas.StoreTensorOp]:
+    return isinstance(user, tileas.StoreTensorOp) and loop.is_ancestor_of(user)
 
 
 _RULES: dict[type[Operation], Callable[[Synchronization, Any], None]] = {

@@ -72,6 +72,35 @@ def test_what_threads_wrote_is_overwritten_after_a_fence(kernel):
     emulate(kernel(fenced, (".u64", ".u64")), "k", 1, list(np.zeros((2, 16), np.uint32)))
 
 
+# All lanes of a warp use each word of a tile together, and half of them at a time run the fence; then one thread copies
+# over it.
+USE_AND_OVERWRITE = """
+    .shared .align 16 .b8 tile[128]; .shared .align 8 .b8 full[8]; mov.u32 %r2, tile; mov.u32 %r3, full;
+    mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; setp.lt.u32 %p3, %r1, 16; @%p1 bra READY;
+    mbarrier.init.shared.b64 [%r3], 1; fence.mbarrier_init.release.cluster; READY:
+    shl.b32 %r5, %r1, 2; add.u32 %r5, %r5, %r2; st.shared.u32 [%r5], %r1; fence.proxy.async.shared::cta; bar.sync 0;
+    USE
+    @%p3 bra HALF; REST bra.uni MET; HALF: fence.proxy.async.shared::cta; MET: bar.warp.sync -1;
+    @%p1 bra DONE;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 64;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%a0], 64, [%r3];
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0; @!%p2 bra WAIT;
+    DONE:
+"""
+
+
+@pytest.mark.parametrize("use", [
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r4}, [%r2];", "ld.shared.u32 %r4, [%r2];",
+    "shl.b32 %r5, %r1, 1; add.u32 %r5, %r5, %r2; cvt.u16.u32 %h1, %r1; st.shared.u16 [%r5], %h1;",
+])  # fmt: skip
+def test_lanes_of_a_warp_fence_one_after_the_other(kernel, use):
+    body = USE_AND_OVERWRITE.replace("USE", use)
+    whole = kernel(body.replace("REST", "fence.proxy.async.shared::cta;"), (".u64",))
+    emulate(whole, "k", 1, [np.zeros(16, np.uint32)])
+    with pytest.raises(EmulationError, match="no fence.proxy.async between"):
+        emulate(kernel(body.replace("REST", ""), (".u64",)), "k", 1, [np.zeros(16, np.uint32)])
+
+
 def test_rules_are_waived_by_name(kernel):
     ptx = kernel(".shared .align 8 .b8 full[8]; mov.u32 %r3, full; mbarrier.inval.shared.b64 [%r3];")
     with pytest.raises(EmulationError, match="a transaction barrier that is not initialised"):

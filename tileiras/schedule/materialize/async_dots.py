@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileiras.analysis.copied_loads import is_zero
-from tileiras.analysis.dots_in_flight import carried_in_flight, chain_of, is_of_warpgroups
+from tileiras.analysis.dots_in_flight import buffers_read, carried_in_flight, chain_of, is_of_warpgroups
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -71,6 +71,8 @@ class _Rewriting:
             if found:
                 self._carried[loop] = found
                 _carry(loop, sorted(found))
+                for dot in found.values():
+                    _keep_buffers(loop, dot)
         for dot in self._dots:
             self._start(dot)
         for loop, found in self._carried.items():
@@ -181,6 +183,19 @@ def _to_async(builder: Builder, tiles: list[Value], unused: UnitAttr | None = No
     types = [v.type if isinstance(v.type, tileas.InFlightType) else tileas.InFlightType(v.type) for v in tiles]
     attributes = {} if unused is None else {"unused": unused}
     return list(builder.insert(tileas.ToAsyncOp.create(tiles, types, attributes)).results)
+
+
+def _keep_buffers(loop: scf.ForOp, dot: tileas.DotOp) -> None:
+    """Has buffers of a loop that a dot reads, or one that it adds to, live as long as the dot may be under way: into the
+    next iteration, and up to the wait behind the loop."""
+    for buffer in (buffer for each in chain_of(dot) for buffer in buffers_read(each)):
+        alloc = buffer.defining_op
+        if alloc is None or alloc.parent is not loop.body.block:
+            continue
+        Builder.before(loop).insert(alloc.detach())
+        for user in list(buffer.users):
+            if isinstance(user, tileas.DeallocTensorOp):
+                Builder.after(loop).insert(user.detach())
 
 
 def _carry(loop: scf.ForOp, numbers: list[int]) -> None:

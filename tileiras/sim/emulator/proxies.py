@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .warps import WarpGroup
 
 _SEVERAL = 32  # instead of a lane, see `races.SharedCells`
+_ALL_LANES = np.uint32(0xFFFFFFFF)
 _MISSING = "no fence.proxy.async between"
 
 
@@ -39,6 +40,11 @@ class Fencing:
         self.leaders = group.numbers[self.warps * 32 + active[self.warps].argmax(1)]
         whole = -2 - (self.leaders[active[self.warps].all(1)] >> 5)
         self.own = np.concatenate([group.numbers[group.active()], whole])
+        self.lanes = {
+            -2 - int(leader >> 5): np.uint32((active[warp] << np.arange(32)).sum())
+            for warp, leader in zip(self.warps, self.leaders) if not active[warp].all()
+        }  # fmt: skip
+        """Of warps whose lanes run it apart, as accesses name them: those that run it now, as bits."""
 
     def covers(self, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
         """Whether accesses by ``others`` at their ``times`` are of these threads or before them; ``blocks``: positions
@@ -53,6 +59,18 @@ class Fencing:
                     leaders = np.full(at.size, leader, np.int64)
                     done[at] = ~self.clocks.unordered(leaders, others[at].astype(np.int64), times[at])
         return done
+
+    def complete(self, others: np.ndarray, done: np.ndarray, fenced: np.ndarray | None) -> np.ndarray | None:
+        """Adds the lanes that run it now to those that have run it since accesses by all of their warps, ``fenced`` or
+        None for no lane yet, and notes in ``done`` where all lanes have; the lanes then, None where nothing is to be
+        kept."""
+        for warp, lanes in self.lanes.items():
+            at = np.flatnonzero(~done & (others == warp))
+            if at.size:
+                fenced = np.zeros(done.size, np.uint32) if fenced is None else fenced
+                fenced[at] |= lanes
+                done[at] = fenced[at] == _ALL_LANES
+        return fenced
 
 
 def fence(races: RaceChecker, group: WarpGroup, shared: bool, everywhere: bool) -> None:
@@ -75,14 +93,27 @@ def _fence_shared(races: RaceChecker, group: WarpGroup, fencing: Fencing) -> Non
     cells = np.flatnonzero(state.unfenced)
     if cells.size:
         blocks = cells * races.granule // stride
-        state.unfenced[cells[fencing.covers(state.writer[cells], state.clock[cells], blocks)]] = False
+        covered = fencing.covers(state.writer[cells], state.clock[cells], blocks)
+        before = None if state.fenced_lanes is None else state.fenced_lanes[cells]
+        lanes = fencing.complete(state.writer[cells], covered, before)
+        if lanes is not None:
+            if state.fenced_lanes is None:
+                state.fenced_lanes = np.zeros(state.unfenced.size, np.uint32)
+            state.fenced_lanes[cells] = lanes
+        state.unfenced[cells[covered]] = False
     if state.unfenced_reads is None:
         return
     flat = np.flatnonzero(state.unfenced_reads)
     if flat.size:
         cells, columns = np.divmod(flat, state.width)
-        covered = fencing.covers(readers(races, group.batch, cells, columns), state.read_clock.reshape(-1)[flat],
-                                 cells * races.granule // stride)  # fmt: skip
+        others = readers(races, group.batch, cells, columns)
+        covered = fencing.covers(others, state.read_clock.reshape(-1)[flat], cells * races.granule // stride)
+        before = None if state.read_fenced_lanes is None else state.read_fenced_lanes.reshape(-1)[flat]
+        lanes = fencing.complete(others, covered, before)
+        if lanes is not None:
+            if state.read_fenced_lanes is None:
+                state.read_fenced_lanes = np.zeros(state.unfenced_reads.shape, np.uint32)
+            state.read_fenced_lanes.reshape(-1)[flat] = lanes
         state.unfenced_reads.reshape(-1)[flat[covered]] = False
 
 

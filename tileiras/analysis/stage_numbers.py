@@ -1,0 +1,306 @@
+"""Numbers of stages, iterators of pipes and counts of groups as sums: a value whose number is not known, and a constant.
+
+Loops carry several numbers that advance together, and branches yield several: each is written as one of them and a
+distance, so that two stages of a ring can be told apart although no iteration is known.
+
+    scf.for ... iter_args(%read = %c0, %write = %c2) {
+      copy %ring[%read]                       %read
+      async.tiled_load ... into %ring[%write] %read + 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import gcd
+from typing import Any
+
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.arith import constant_integer
+from tileiras.dialects.nv_tileas import names
+from tileiras.ir import BlockArgument, IntegerType, Operation, Value
+from tileiras.named_tuple import NamedTuple
+
+
+class Number(NamedTuple):
+    """`root` plus `offset`, known up to multiples of `modulus`, which is 0 where it is known exactly; the root of a
+    constant is None."""
+
+    root: Value | None
+    offset: int
+    modulus: int = 0
+
+    def plus(self, distance: int, modulus: int = 0) -> Number:
+        return Number(self.root, self.offset + distance, gcd(self.modulus, modulus))
+
+    def is_apart(self, other: Number, stages: int) -> bool:
+        """Whether both are known to be of different stages of a ring."""
+        if self.root is not other.root or gcd(self.modulus, other.modulus) % stages:
+            return False
+        return (self.offset - other.offset) % stages != 0
+
+    def is_same(self, other: Number, stages: int) -> bool:
+        """Whether both are known to be of one stage of a ring."""
+        if stages == 1:
+            return True
+        if self.root is not other.root or gcd(self.modulus, other.modulus) % stages:
+            return False
+        return (self.offset - other.offset) % stages == 0
+
+
+_ITERATORS_OF = (names.CONSUMER_WAIT, names.PRODUCER_ACQUIRE)
+_CARRIES = (names.CONSUMER_TOKEN, names.PRODUCER_TOKEN, names.PIPE_ITERATOR)
+"""Types, beside integers, of values that stand for numbers."""
+
+
+def has_number(value: Value) -> bool:
+    return isinstance(value.type, IntegerType) or value.type.name in _CARRIES
+
+
+class StageNumbers:
+    """The numbers of a function's values, found when they are asked for."""
+
+    def __init__(self) -> None:
+        self._found: dict[Value, Number | None] = {}
+        self._steps: dict[Value, int] = {}
+        """Arguments of loops that are roots -> by how much each iteration advances them."""
+        self._loops: set[Operation] = set()
+
+    def of(self, value: Value) -> Number | None:
+        """None for what a token is before a stage is waited for, which fits any number."""
+        if value not in self._found:
+            self._found[value] = Number(value, 0)  # of itself, meanwhile
+            self._found[value] = self._number(value)
+        return self._found[value]
+
+    def known(self, value: Value) -> Number:
+        """The number of a value that has one."""
+        return self.of(value) or Number(value, 0)
+
+    def _number(self, value: Value) -> Number | None:
+        if isinstance(value, BlockArgument):
+            loop: Any = value.block.parent_op
+            if isinstance(loop, scf.ForOp) and loop not in self._loops:
+                self._enter(loop)
+                return self._found[value]
+            return Number(value, 0)
+        op: Any = value.defining_op
+        rule = _RULES.get(type(op))
+        if rule is not None:
+            return rule(self, op)
+        if op.name == names.CREATE_PIPELINE:
+            return None
+        if op.name in _ITERATORS_OF or op.name == names.GET_STAGE:
+            return self.of(op.iterator)
+        if op.name == names.INC_ITER:
+            by = 1 if op.by is None else constant_integer(op.by)
+            return Number(value, 0) if by is None else self.known(op.iterator).plus(by)
+        if op.name == f"{names.PIPELINE}create_iterator":
+            return Number(None, 0)
+        if op.name == f"{names.TENSOR_MEMORY}commit":
+            return self.known(op.count).plus(1)
+        if isinstance(op, scf.IfOp):
+            self._related(op.results, [region.blocks[0].last.operands for region in op.regions])
+            return self._found[value]
+        if isinstance(op, scf.ForOp):
+            self._leave(op)
+            return self._found[value]
+        return Number(value, 0)
+
+    # -- loops and branches --------------------------------------------------------------------------------------------
+
+    def _enter(self, loop: scf.ForOp) -> None:
+        """The numbers of a loop's arguments: those that advance alike are one and a distance."""
+        self._loops.add(loop)
+        for argument in loop.body.block.arguments:
+            self._found[argument] = Number(argument, 0)
+        step = constant_integer(loop.step)
+        counters: list[tuple[Value, int, Number | None]] = []
+        if step is not None:
+            counters.append((loop.induction_variable, step, self.of(loop.lower_bound)))
+        carried = [
+            (argument, init, end)
+            for argument, init, end in zip(loop.iter_args, loop.init_args, loop.yield_op.operands)
+            if has_number(argument)
+        ]
+        later = []
+        for argument, init, end in carried:
+            number = self.of(end)
+            if number is None or number.root is not argument:
+                later.append((argument, init, end))
+                continue
+            first = self.of(init)
+            for other, advance, begin in counters:
+                apart = _distance(begin, first)
+                if advance == number.offset and apart is not None:
+                    modulus = gcd(number.modulus, apart.modulus)
+                    self._found[argument] = Number(other, apart.offset, modulus)
+                    break
+            else:
+                counters.append((argument, number.offset, first))
+                self._found[argument] = Number(argument, 0, number.modulus)
+        self._steps.update((argument, advance) for argument, advance, _ in counters)
+        self._forget_inside(loop)
+        self._follow(later)
+
+    def _leave(self, loop: scf.ForOp) -> None:
+        """The numbers of a loop's results, which lie as far apart as those of its arguments."""
+        first: dict[Value | None, tuple[Value, Number]] = {}
+        for argument, result in zip(loop.iter_args, loop.results):
+            self._found[result] = Number(result, 0)
+            number = self.of(argument) if has_number(argument) else None
+            if number is not None:
+                other, theirs = first.setdefault(number.root, (result, number))
+                modulus = gcd(number.modulus, theirs.modulus)
+                self._found[result] = Number(other, number.offset - theirs.offset, modulus)
+
+    def _follow(self, carried: list[tuple[Value, Value, Value]]) -> None:
+        """Arguments that hold what another one was an iteration ago."""
+        for _ in carried:
+            for argument, init, end in carried:
+                number = self.of(end)
+                if number is None or number.root not in self._steps or self._found[argument].root is not argument:  # type: ignore[union-attr]
+                    continue
+                first = self.of(init)
+                behind = number.plus(-self._steps[number.root])  # type: ignore[index]
+                root: Any = number.root
+                begin = self.of(_incoming(root))
+                if first is None or (apart := _distance(begin, first)) and apart.offset == behind.offset:
+                    self._found[argument] = behind
+
+    def _forget_inside(self, loop: scf.ForOp) -> None:
+        """Numbers of values in the loop were found while its arguments had none."""
+        self._loops = {each for each in self._loops if each is loop or not loop.is_ancestor_of(each)}
+        kept = set(loop.body.block.arguments)
+        for value in list(self._found):
+            if value not in kept and is_inside(value, loop):
+                del self._found[value]
+
+    def _related(self, results: Iterable[Value], ways: Sequence[Sequence[Value]]) -> None:
+        """The numbers of what a branch yields, each `ways` operands of one way."""
+        roots: list[tuple[Value, list[Number | None]]] = []
+        for n, result in enumerate(results):
+            if not has_number(result):
+                continue
+            numbers = [self.of(way[n]) for way in ways]
+            some = [number for number in numbers if number is not None]
+            if len(some) == len(numbers) and len(set(some)) == 1:
+                self._found[result] = some[0]
+                continue
+            for other, theirs in roots:
+                apart = {_distance(a, b) for a, b in zip(theirs, numbers) if a is not None and b is not None}
+                if len(apart) == 1 and (distance := apart.pop()) is not None:
+                    self._found[result] = Number(other, distance.offset, distance.modulus)
+                    break
+            else:
+                self._found[result] = Number(result, 0)
+                roots.append((result, numbers))
+
+    def moved(self, number: Number, sources: Sequence[Value], targets: Sequence[Value], scope: Operation) -> Number:
+        """What a number of `scope` is where its values `sources` have become `targets`: in the next iteration, or behind
+        the operation.  A root of its own where nothing says it any longer."""
+        root: Any = number.root
+        if number is LOST or root is None or not is_inside(root, scope):
+            return number
+        if isinstance(scope, scf.ForOp) and root is scope.induction_variable and targets[-1:] == scope.body.block.arguments[-1:]:
+            step = self._steps.get(root)
+            return LOST if step is None else number.plus(-step)
+        for source, target in zip(sources, targets):
+            if has_number(source) and (end := self.of(source)) is not None and end.root is root:
+                return self.known(target).plus(number.offset - end.offset, gcd(number.modulus, end.modulus))
+        return LOST
+
+    def entered(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number:
+        """What a number is inside of a loop whose arguments `targets` begin as `sources`."""
+        for source, target in zip(sources, targets):
+            there = self.of(target) if has_number(target) else None
+            if there is not None and there.root is target and target in self._steps:
+                begin = self.of(source)
+                if begin is not None and begin.root is number.root:
+                    return there.plus(number.offset - begin.offset, gcd(number.modulus, begin.modulus))
+        return number
+
+
+LOST: Any = Number(object(), 0, 1)  # type: ignore[arg-type]
+"""A number of which nothing is known any longer."""
+
+
+def _distance(one: Number | None, other: Number | None) -> Number | None:
+    """How much larger the other number is, with the modulus up to which that is known; None where nothing says it."""
+    if one is None or other is None or one.root is not other.root:
+        return None
+    return Number(None, other.offset - one.offset, gcd(one.modulus, other.modulus))
+
+
+def _incoming(argument: Any) -> Value:
+    """What an argument of a loop begins as."""
+    loop = argument.block.parent_op
+    return loop.lower_bound if argument is loop.induction_variable else loop.init_args[argument.index - 1]
+
+
+def is_inside(value: Value, scope: Operation) -> bool:
+    """Whether a value belongs to an operation's regions."""
+    if isinstance(value, BlockArgument):
+        owner = value.block.parent_op
+        return owner is not None and scope.is_ancestor_of(owner)
+    op = value.defining_op
+    return op is not None and op is not scope and scope.is_ancestor_of(op)
+
+
+# ---- integers -------------------------------------------------------------------------------------------------------
+
+
+def _constant(numbers: StageNumbers, op: arith.ConstantOp) -> Number:
+    value = constant_integer(op.result)
+    return Number(op.result, 0) if value is None else Number(None, value)
+
+
+def _add(numbers: StageNumbers, op: arith.AddIOp) -> Number:
+    for one, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        if (distance := constant_integer(other)) is not None:
+            return numbers.known(one).plus(distance)
+    return Number(op.result, 0)
+
+
+def _subtract(numbers: StageNumbers, op: arith.SubIOp) -> Number:
+    if (distance := constant_integer(op.rhs)) is not None:
+        return numbers.known(op.lhs).plus(-distance)
+    if (whole := constant_integer(op.lhs)) is not None:
+        return numbers.known(op.rhs).plus(whole, 2)  # of a ring of two the other stage: up to a sign that is the same
+    return Number(op.result, 0)
+
+
+def _remainder(numbers: StageNumbers, op: Any) -> Number:
+    divisor = constant_integer(op.rhs)
+    if divisor is not None and isinstance(op, arith.AndIOp):
+        divisor = divisor + 1 if divisor > 0 and not divisor & divisor + 1 else None
+    return numbers.known(op.lhs).plus(0, divisor) if divisor else Number(op.result, 0)
+
+
+def _select(numbers: StageNumbers, op: arith.SelectOp) -> Number:
+    """A number that starts again at the end of a ring: either way is the same up to its stages."""
+    if not isinstance(op.result.type, IntegerType):
+        return Number(op.result, 0)
+    one, other = numbers.known(op.true_value), numbers.known(op.false_value)
+    apart = _distance(one, other)
+    if apart is not None:
+        return one.plus(0, gcd(apart.offset, apart.modulus)) if apart != (None, 0, 0) else one
+    test = op.condition.defining_op
+    if isinstance(test, arith.CmpIOp) and test.predicate.value == "eq" and one.root is None:
+        whole, at = constant_integer(test.rhs), numbers.known(test.lhs)
+        since = _distance(at, other)
+        if whole is not None and since is not None:
+            # Where the other number would be `whole` further on, it is the constant.
+            return other.plus(0, abs(whole + since.offset - one.offset))
+    return Number(op.result, 0)
+
+
+def _passed_on(numbers: StageNumbers, op: Any) -> Number:
+    return numbers.known(op.operands[0])
+
+
+_RULES: dict[type[Operation], Callable[[StageNumbers, Any], Number]] = {
+    arith.ConstantOp: _constant, arith.AddIOp: _add, arith.SubIOp: _subtract, arith.AndIOp: _remainder,
+    arith.RemUIOp: _remainder, arith.RemSIOp: _remainder, arith.SelectOp: _select, arith.ExtSIOp: _passed_on,
+    arith.ExtUIOp: _passed_on, arith.TruncIOp: _passed_on, tileas.AssumeOp: _passed_on,
+}  # fmt: skip
