@@ -376,7 +376,7 @@ class _Rewriting:
                 start = places[op] + 1 + whole
                 if dots[-1] in self._continued:
                     # The loop that goes on with it counts its own groups only.
-                    yield Future(None, None, start, tail, (places[self._continued[dots[-1]]], last))
+                    yield Future(None, None, start, tail, (*ends, places[self._continued[dots[-1]]], last))
                     continue
                 yield Future(self._buffers[dots[-1]], op.results[number], start, tail, (*ends, last))
 
