@@ -37,13 +37,33 @@ class Fencing:
         active = group.active_lanes()
         self.warps = np.flatnonzero(active.any(1))
         self.leaders = group.numbers[self.warps * 32 + active[self.warps].argmax(1)]
-        whole = -2 - (self.leaders[active[self.warps].all(1)] >> 5)
+        together = active[self.warps].all(1)
+        whole = -2 - (self.leaders[together] >> 5)
         self.own = np.concatenate([group.numbers[group.active()], whole])
+        self.parted = self._note_parts(races, active) if not together.all() else {}
+        """Warps whose lanes have each run a fence, not all together -> the clock up to which all of them have."""
+
+    def _note_parts(self, races: RaceChecker, active: np.ndarray) -> dict[int, int]:
+        """Notes the fences of warps that run them lane by lane, as behind a branch of one lane."""
+        found = {}
+        for position in self.warps.tolist():
+            lanes = active[position]
+            if lanes.all():
+                continue
+            warp = int(self.group.numbers[position * 32]) >> 5
+            times = races.proxy_fences.setdefault(warp, np.zeros(32, np.int64))
+            times[lanes] = self.clocks.own[warp - self.clocks.first]
+            found[warp] = int(times.min())
+        # What these lanes read from here on, before the others have come, is not before their fence.
+        self.clocks.advance(self.clocks.rows(self.group))
+        return found
 
     def covers(self, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
         """Whether accesses by ``others`` at their ``times`` are of these threads or before them; ``blocks``: positions
         in the batch of the blocks whose fences count, or -1 for any block's."""
         done = np.isin(others, self.own)
+        for warp, time in self.parted.items():
+            done |= (others == -2 - warp) & (times <= time)
         if not done.all():
             # Where one lane alone runs the fence, it speaks for what it knows of its own warp as well.
             for leader, cta in zip(self.leaders.tolist(), self.group.warp_cta[self.warps].tolist()):
