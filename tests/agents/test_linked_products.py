@@ -8,6 +8,7 @@ import pytest
 from tests.agents.linked_attention import GPU, ORDERS, agents, attention, rounds, two_loops, with_unknown_steps
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
 from tests.kernels.dots import attention_like
+from tests.kernels.gradients import of_keys, of_queries, repeated
 
 KERNELS = {
     "64 rows": lambda: attention(),
@@ -52,6 +53,30 @@ def test_loops_over_tiles_fill_an_operand_again(maps, warps):
     kernel = rounds(attention(1, steps=5, columns=32, depth=32), 2)
     assert agents(kernel, tensor_maps=maps) == warps
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
+    for seed in SEEDS[:2]:
+        kernel.emulated(artifact, seed)
+
+
+GRADIENTS = {
+    "queries": (lambda: of_queries(5), "host", "4, 1, 1"),
+    "queries, copies": (lambda: of_queries(3, 128, 64, 64, "bf16"), "none", "4, 4, 1"),
+    "queries, device": (lambda: of_queries(2, 64, 32, 32), "device", "4, 1, 1"),
+    "queries, one step": (lambda: repeated(of_queries(1, 64, 32, 32), 1), "host", "4, 1, 1"),
+    "queries, no step": (lambda: repeated(of_queries(1, 64, 32, 32), 0), "host", "4, 1, 1"),
+    "keys": (lambda: of_keys(5), "host", "4, 1, 1"),
+    "keys, copies": (lambda: of_keys(3, 64, 64, 64, "bf16"), "none", "4, 4, 1"),
+    "keys, no step": (lambda: repeated(of_keys(1, 64, 64, 32), 0), "host", "4, 1, 1"),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_products_of_both_parts_read_one_tile(name, assemble):
+    """The next iteration's first products need its stage before this one's last product has given its own back."""
+    make, maps, warps = GRADIENTS[name]
+    kernel = make()
+    assert agents(kernel, tensor_maps=maps, num_warps=4) == warps
+    artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, num_warps=4, **SPECIALIZED)
+    assemble(artifact.text, GPU)
     for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 

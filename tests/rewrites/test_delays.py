@@ -9,6 +9,7 @@ import pytest
 
 from tests.agents.running import SEEDS
 from tests.kernels.dots import attention_like, matmul
+from tests.kernels.gradients import of_queries, repeated
 from tests.kernels.rows import centered_rows
 from tests.kernels.tile_rounds import rounds
 from tests.kernels.views import Kernel, operations
@@ -20,6 +21,7 @@ from tileiras.sim import emulate, estimate
 
 DELAYED_BY_OPTION = {"enable_random_delay": True}
 SPECIALIZED = {**DELAYED_BY_OPTION, "pipeline_strategy": "warp-specialize"}
+NO_PIPELINE, LEAST = {"pipeline_strategy": "none"}, {"opt_level": 0}
 RING = {**DELAYED_BY_OPTION, "pipeline_strategy": "unspecialize"}
 
 KERNELS = {
@@ -28,6 +30,9 @@ KERNELS = {
     "tiles in rounds": (rounds, "sm_90", SPECIALIZED),
     "attention": (lambda: attention_like(1, rows=64, columns=64, depth=32, steps=3), "sm_90", SPECIALIZED),
     "ring": (lambda: matmul((64, 32, 64), steps=4), "sm_90", RING),
+    "conversions that join": (lambda: matmul((64, 32, 64), steps=4), "sm_80", {**DELAYED_BY_OPTION, **NO_PIPELINE}),
+    "conversions that join, sm_75": (lambda: matmul((64, 32, 64), steps=2), "sm_75", DELAYED_BY_OPTION),
+    "conversions that join, -O0": (lambda: matmul((64, 32, 64), steps=2), "sm_90", {**DELAYED_BY_OPTION, **LEAST}),
     "ring of warps": (lambda: matmul((32, 32, 32), steps=4), "sm_80", RING),
     "tensor memory": (lambda: matmul((128, 64, 64), steps=3), "sm_100", SPECIALIZED),
     "reductions": (centered_rows, "sm_120", {**DELAYED_BY_OPTION, "num_warps": 4}),
@@ -51,6 +56,17 @@ def test_every_wait_and_arrival_has_a_seed_of_its_own():
     assert len(delays) > 8 and len({op.seed.value for op in delays}) == len(delays)
     delayed = [op for op in module.walk() if op.name in DELAYED]
     assert delayed and all(isinstance(op.prev, DelayOp) for op in delayed)
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("options", [SPECIALIZED, {**DELAYED_BY_OPTION, **NO_PIPELINE}], ids=["agents", "none"])
+def test_two_ctas_of_a_tile_are_launched_as_tiles(gpu, options, ptxas):
+    """Delays go by the number of the CTA, the tile block's own is the cluster's, which a tile launch has for both."""
+    kernel = repeated(of_queries(2, 64, 32, 32), 2)  # reads the number of its tile block
+    artifact = kernel.compiled(gpu, emit="ptx", num_ctas=2, tile_launch=True, **options)
+    assert "nanosleep.u32" in artifact.text and "clusterid" in artifact.text
+    assert not assembler.assemble(artifact.text, gpu, ptxas=ptxas).messages
+    kernel.emulated(artifact)
 
 
 def test_nothing_sleeps_unless_asked():

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
-from tests.kernels.dots import attention_like
+from tests.kernels.dots import attention_like, dot
 from tests.kernels.dots import with_steps_at_run_time as at_run_time
-from tests.kernels.views import Kernel
+from tests.kernels.views import ONE, Kernel, View, entry, whole_numbers, zeros
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -112,3 +113,34 @@ def test_nothing_waits_in_vain():
         with pytest.raises((SimulationError, AssertionError)):
             for seed in range(4):
                 kernel.emulated(artifact, seed=seed, ptx=without)
+
+
+def multiply_adds(steps: int = 3, size: int = 32) -> Kernel:
+    """Two sums of products of f32, which no matrix instruction multiplies, of one A that is computed; in 8 CTAs."""
+    whole = steps * size, size
+    x = View("x", (size, size), "i8", whole, aligned=None)  # too little at a time to be copied ahead
+    y, z = (View(name, (size, size), "f32", whole) for name in "yz")
+    c, d = (View(name, (size, size), "f32") for name in "cd")
+    tile = c.tile
+    body = [
+        ONE, f"%steps = constant <i32: {steps}> : tile<i32>", zeros("none", tile),
+        f"%c, %d = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%c_1 = %none, %d_1 = %none)"
+        f" -> ({tile}, {tile}) {{",
+        x.load("x", "%i, %zero"), f"%x_f = itof %x signed : {x.tile} -> {tile}",
+        f"%a = permute %x_f [1, 0] : {tile} -> {tile}",
+        y.load("y", "%i, %zero"), dot("c_2", "a", "y", "c_1", (tile, tile, tile)),
+        z.load("z", "%i, %zero"), dot("d_2", "a", "z", "d_1", (tile, tile, tile)),
+        f"continue %c_2, %d_2 : {tile}, {tile}", "}",
+        c.store("c"), d.store("d"),
+    ]  # fmt: skip
+    inputs = tuple(whole_numbers(v.shape, v.element, seed) for seed, v in enumerate((x, y, z)))
+    left = inputs[0].astype(np.float32).T
+    wanted = left @ inputs[1], left @ inputs[2]
+    hints = "default = {occupancy = 8, num_worker_warps_per_cta = 8}"
+    return Kernel(entry([x, y, z, c, d], body, hints), inputs, tuple(map(np.zeros_like, wanted)), wanted)
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_multiply_adds_beside_other_ctas(gpu):
+    kernel = multiply_adds()
+    kernel.emulated(kernel.compiled(gpu))

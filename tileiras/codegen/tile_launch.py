@@ -30,13 +30,25 @@ CLUSTERS_SINCE = 90
 # Compiled when they are used: launches are of blocks unless somebody asks for tiles.
 _DYNAMIC_SHARED = r"@([\w$]+) = external addrspace\(3\) global \[0 x i8\]"
 _BLOCK_ID = r"@llvm\.nvvm\.read\.ptx\.sreg\.(n?)ctaid\."
+_CLUSTER_ID_DECLARATION = r"declare i32 @llvm\.nvvm\.read\.ptx\.sreg\.(n?clusterid\.[xyz])\(\).*\n?"
 
 
 def prepare(ir: str, shared_memory: int, code: int) -> str:
     """LLVM IR of a kernel for `sm_<code>`: its shared memory of a fixed size in bytes, and the tile block's id read
     from the cluster where there are clusters, since the launch may make several blocks of one."""
     ir = re.sub(_DYNAMIC_SHARED, rf"@\1 = internal addrspace(3) global [{shared_memory} x i8] undef", ir)
-    return re.sub(_BLOCK_ID, r"@llvm.nvvm.read.ptx.sreg.\1clusterid.", ir) if code >= CLUSTERS_SINCE else ir
+    if code < CLUSTERS_SINCE:
+        return ir
+    seen: set[str] = set()
+
+    def first(declaration: re.Match[str]) -> str:
+        # A kernel of several CTAs that reads the number of its own block may read the cluster's as well.
+        again = declaration[1] in seen
+        seen.add(declaration[1])
+        return "" if again else declaration[0]
+
+    ir = re.sub(_BLOCK_ID, r"@llvm.nvvm.read.ptx.sreg.\1clusterid.", ir)
+    return re.sub(_CLUSTER_ID_DECLARATION, first, ir)
 
 
 def mark(module: PtxModule, kernels: Mapping[str, KernelInfo]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation, Value, f32
-from tileiras.targets import mma_atom
+from tileiras.targets.atoms.choice import known_mma_atom
 from tileiras.targets.atoms.rows import TensorTile
 
 
@@ -80,8 +80,10 @@ def scaling_of(dot: Any) -> tuple[tileas.MulFOp, Value] | None:
 
 
 def reads_a_in_tensor_memory(dot: Any) -> bool:
-    """Whether a dot's instruction reads A in tensor memory."""
-    return isinstance(mma_atom(dot.atom.atom).a, TensorTile)
+    """Whether a dot's instruction reads A in tensor memory: no multiply-add does, nor what a warp executes with scales.
+    """
+    atom = known_mma_atom(dot.atom.atom)
+    return atom is not None and isinstance(atom.a, TensorTile)
 
 
 def accumulator_of(value: Value) -> Any:

@@ -71,17 +71,35 @@ def bytes_in_use(block: Block, budget: int) -> int:
     return most
 
 
-def ring_bytes(loop: scf.ForOp) -> int:
-    """What the buffers take that live where a loop is."""
+def ring_bytes(place: Operation) -> int:
+    """What the buffers take that live where an operation is: those of pipes between agents are allocated outside of the
+    agent that ends them."""
     total = 0
-    current = loop
+    current: Operation | None = place
     while current is not None and current.parent is not None:
         for op in current.parent.operations:
-            if isinstance(op, tileas.DeallocTensorOp) and current.is_before_in_block(op):
-                if op.buffer.defining_op.is_before_in_block(current):
-                    total += op.buffer.type.bytes
+            if op is current:
+                break
+            if isinstance(op, tileas.AllocTensorOp) and _lives(op, place):
+                total += op.result.type.bytes
         current = current.parent_op
     return total
+
+
+def _lives(buffer: tileas.AllocTensorOp, op: Operation) -> bool:
+    """Whether a buffer that is allocated before an operation has not ended there."""
+    return not any(_precedes(user, op) for user in buffer.result.users if isinstance(user, tileas.DeallocTensorOp))
+
+
+def _precedes(first: Operation, op: Operation) -> bool:
+    """Whether an operation, or what it is in, comes before another one in the block that both are in."""
+    around: Operation | None = first
+    while around is not None and around.parent is not None:
+        place = around.parent.find_ancestor_op(op)
+        if place is not None:
+            return around is not place and around.is_before_in_block(place)
+        around = around.parent_op
+    return False
 
 
 def scratch_beside(loop: scf.ForOp, gone: Collection[Operation]) -> int:

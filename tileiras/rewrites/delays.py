@@ -50,7 +50,9 @@ def _places(func: aa.FuncOp) -> list[Operation]:
     """The operations before which delays stand."""
     found = []
     for op in func.walk():
-        if op.name in DELAYED or tileas.scratch_areas(op):
+        areas = tileas.scratch_areas(op)
+        # Conversions that join stand behind each other: all of them store before one barrier.
+        if op.name in DELAYED or areas and not areas[0].joins:
             found.append(op)
         if op.name in _WITH_REGION:
             found.append(op.regions[0].block.last)

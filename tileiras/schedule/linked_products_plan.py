@@ -8,7 +8,7 @@ before it waits for the exponentials of the current one, so that the threads tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from tileiras.analysis.copied_loads import is_zero
@@ -229,8 +229,20 @@ class _Loop:
             end = self._block.last.operands[number]  # type: ignore[union-attr]
             if end.defining_op not in self._moved and is_inside(end, self._loop):
                 raise NotSeparable(self._loop, "what it carries for them is computed by threads")
+        self._check_stages(dots)
         moved = sorted(self._moved, key=lambda op: self._places[op])
         return LinkedLoop(self._loop, dots, moved, sorted(self._carried), list(self._fixed))
+
+    def _check_stages(self, dots: list[LinkedDot]) -> None:
+        """Raises NotSeparable where the next iteration's products that come first would wait for a stage which this
+        one's last product still reads."""
+        for wait in self._moved:
+            if not isinstance(wait, ConsumerWaitOp):
+                continue
+            pipe: Any = pipe_of(wait.token)
+            readers = {each.is_ahead for each in dots if reads_of(each.dot, pipe.buffers)}
+            if len(readers) > 1 and pipe.num_stages.value < 2:
+                raise NotSeparable(wait, "two of an iteration read an operand of which there is one stage")
 
     def _dot(self, dot: Any) -> LinkedDot:
         if dot.atom.is_of_pair or dot.scales:
@@ -318,6 +330,19 @@ class _Loop:
         self._moved[op] = None
         if isinstance(op, ConsumerWaitOp):
             self._need(op.iterator)
+
+
+def reads_of(dot: Operation, buffers: Collection[Value]) -> bool:
+    """Whether a product reads a tile of a ring with these buffers."""
+    pending = list(dot.operands)
+    while pending:
+        op = pending.pop().defining_op
+        if isinstance(op, tileas.CopyOp):
+            if op.buffer in buffers:
+                return True
+        elif isinstance(op, tileas.VIEW_LIKE):
+            pending += op.operands
+    return False
 
 
 def _is_filled_before(copy: tileas.CopyOp, loop: scf.ForOp) -> bool:

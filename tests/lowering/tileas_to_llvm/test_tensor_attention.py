@@ -98,6 +98,28 @@ def test_loops_of_a_lone_cta_hand_their_accumulator_on(warps):
     assert SINGLE not in schedules(kernel, num_warps=warps)
 
 
+def at_run_time(kernel: Kernel, first: int, second: int) -> Kernel:
+    """A kernel of two loops, whose trip counts only a launch tells."""
+    text, block = kernel.text, "%{0}_b, %{0}_y, %{0}_z = get_tile_block_id : tile<i32>"
+    for name, count in (("middle", first), ("steps", first + second)):
+        known = f"%{name} = constant <i32: {count}> : tile<i32>"
+        assert text.count(known) == 1
+        parts = known.replace(name, f"{name}_n"), block.format(name), f"%{name} = addi %{name}_n, %{name}_b : tile<i32>"
+        text = text.replace(known, "\n".join(parts))
+    return kernel._replace(text=text)
+
+
+@pytest.mark.parametrize("maps", ["none", "host"])
+@pytest.mark.parametrize(("first", "second"), [(0, 2), (1, 1), (2, 0), (2, 3)])
+def test_copies_of_a_loop_wait_for_products_of_the_last(first, second, maps):
+    """Rings of both loops lie in the same place: the last product of the first one still reads its stage."""
+    kernel = attention_in_two_loops(first, second, 1, rows=64, columns=32, depth=64, gpu_name=GPU)
+    kernel = at_run_time(kernel, first, second)
+    artifact = kernel.compiled(GPU, tensor_maps=maps, num_warps=4)
+    for seed in (None, 0, 1):
+        kernel.emulated(artifact, seed)
+
+
 def test_an_accumulator_that_is_used_between_loops_is_not_handed_on():
     kernel = attention_in_two_loops(1, 2, 1, gpu_name=GPU, **SMALL)
     lines = kernel.text.split("\n")

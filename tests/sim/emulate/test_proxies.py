@@ -221,3 +221,37 @@ def test_each_block_has_memory_of_its_own(kernel):
 def test_the_layout_of_a_map_has_nothing_behind_its_fields():
     raw, _ = described(TENSOR, (32, 16))
     assert tensor_map.decode(raw[:64].tobytes() + bytes(range(64))) == tensor_map.decode(raw.tobytes())
+
+
+# A warp reads a word together, runs a fence in two parts, and one thread has the word overwritten.
+READ_AND_OVERWRITE = """
+    .shared .align 16 .b8 tile[64]; .shared .align 8 .b8 full[8]; mov.u32 %r2, tile; mov.u32 %r3, full;
+    mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra READY;
+    mbarrier.init.shared.b64 [%r3], 1; fence.mbarrier_init.release.cluster; st.shared.u32 [%r2], 1; READY: bar.sync 0;
+    ld.shared.u32 %r4, [%r2];
+    @%p1 bra OTHERS;
+    FIRST bra JOIN;
+    OTHERS: fence.proxy.async.shared::cta; AGAIN
+    JOIN: bar.warp.sync -1;
+    @%p1 bra DONE;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 64;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%a0], 64, [%r3];
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0; @!%p2 bra WAIT;
+    ld.shared.u32 %r5, [%r2]; add.u32 %r4, %r4, %r5; st.global.u32 [%a1], %r4;
+    DONE:
+"""
+
+
+def test_lanes_run_a_fence_at_different_times(kernel):
+    out = np.zeros(1, np.uint32)
+    body = READ_AND_OVERWRITE.replace("FIRST", "fence.proxy.async.shared::cta;").replace("AGAIN", "")
+    emulate(kernel(body, (".u64", ".u64")), "k", 1, [np.full(16, 5, np.uint32), out])
+    assert out[0] == 6
+
+
+@pytest.mark.parametrize("first", ["", "fence.proxy.async.shared::cta;"])
+def test_lanes_that_read_behind_their_fence_need_another(kernel, first):
+    """Without one of its own, the first lane's read counts as well."""
+    body = READ_AND_OVERWRITE.replace("FIRST", first).replace("AGAIN", "ld.shared.u32 %r4, [%r2];" if first else "")
+    with pytest.raises(EmulationError, match=r"read by .*ld.shared.u32.*no fence.proxy.async between"):
+        emulate(kernel(body, (".u64", ".u64")), "k", 1, [np.zeros(16, np.uint32), np.zeros(1, np.uint32)])

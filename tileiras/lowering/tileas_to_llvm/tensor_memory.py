@@ -14,6 +14,7 @@ from typing import Any
 from tileiras.analysis.one_thread import is_done_by_one_thread
 from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.delays import DelayOp
 from tileiras.ir import (
     Attribute,
     IntegerAttr,
@@ -248,6 +249,8 @@ def commit(op: tileas.TensorCommitOp, args: Sequence[Value], lowering: FunctionL
     mbarrier = _mbarrier(op, args[0], args[1], lowering)
     # It tracks what its own thread has issued (PTX ISA, "tcgen05.commit").
     before, pair = op.prev, _reservation(op).pair is not None
+    while isinstance(before, DelayOp):
+        before = before.prev
     meeting = isinstance(before, scf.ForOp) and is_done_by_one_thread(before)
     with by_thread_of_pair(lowering, pair, meeting):
         arrive_behind_dots(mbarrier, pair, lowering)

@@ -32,7 +32,7 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, UnitAttr, Value, i32
 from tileiras.schedule.induction_variable import trip_count
-from tileiras.schedule.linked_products_plan import FixedOperand, LinkedDot, LinkedLoop, LinkedPlan
+from tileiras.schedule.linked_products_plan import FixedOperand, LinkedDot, LinkedLoop, LinkedPlan, reads_of
 from tileiras.targets.pipe_protocol import OPERAND_STORES, PRODUCTS
 
 from .agent_program import AgentProgram
@@ -176,28 +176,17 @@ def _stages(each: LinkedLoop) -> dict[Operation, int]:
     stages = dict(found)
     moving_on = [op for op in each.moved if isinstance(op, tileas.IncIterOp)]
     for op in reversed([op for op in each.moved if op not in found and op not in moving_on]):
-        if isinstance(op, tileas.ConsumerReleaseOp):
-            buffers = op.token.defining_op.token.defining_op.buffers  # type: ignore[union-attr]
-            stages[op] = max(found[dot] for dot in found if _reads(dot, buffers))
+        if isinstance(op, (tileas.ConsumerWaitOp, tileas.ConsumerReleaseOp)):
+            # A stage is held from its first reader to its last one, which need not be of one part.
+            buffers = pipe_of(op.token).buffers  # type: ignore[union-attr]
+            readers = [found[dot] for dot in found if reads_of(dot, buffers)]
+            stages[op] = min(readers) if isinstance(op, tileas.ConsumerWaitOp) else max(readers)
         else:
             users = (user for result in op.results for user in result.users)
             stages[op] = min((stages[user] for user in users if user in stages), default=0)
     for op in moving_on:  # beside the wait that goes by the iterator
         stages[op] = min((stages[user] for user in op.iterator.users if user in stages), default=0)
     return stages
-
-
-def _reads(dot: Operation, buffers: Any) -> bool:
-    """Whether a product reads a tile of a ring with these buffers."""
-    pending = list(dot.operands)
-    while pending:
-        op = pending.pop().defining_op
-        if isinstance(op, tileas.CopyOp):
-            if op.buffer in buffers:
-                return True
-        elif isinstance(op, tileas.VIEW_LIKE):
-            pending += op.operands
-    return False
 
 
 def _issue(

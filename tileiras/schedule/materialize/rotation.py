@@ -6,7 +6,8 @@
                                                    second(i, a);  a = first(i + step)
                                                  second(last, a)
 
-What the second part uses of the first is loop-carried; what was loop-carried remains so.  Inside of the new loop
+What the second part uses of the first is loop-carried, but for tiles in shared memory, whose place it computes again;
+what was loop-carried remains so.  Inside of the new loop
 operations stand in the order of the schedule, which may put the next iteration's first.  Of several stages the last is
 parted from those before it first: each step leaves a loop that does what the one before did, for any trip count.
 """
@@ -19,6 +20,7 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects.arith import constant_integer
 from tileiras.dialects.arith.build import binary, integer
 from tileiras.ir import Block, Builder, Operation, Region, Value
+from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
 from tileiras.schedule.dependence_graph import Wait
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
@@ -34,6 +36,7 @@ def rotate(loop: scf.ForOp, slots: Slots, waits_of: WaitsOf) -> scf.ForOp:
     """Rewrites a loop, in place, whose operations have slots that keep all that `waits_of` finds; the loop that there
     is then."""
     while (last := max((slots[op][0] for op in _body(loop)), default=0)) > 0:
+        slots = _read_in_place(loop, slots, last)
         waits = waits_of(loop)
         assert waits is not None, "the waits of the loop were looked at"
         rotation = _Rotation(loop, slots, last, waits)
@@ -44,6 +47,35 @@ def rotate(loop: scf.ForOp, slots: Slots, waits_of: WaitsOf) -> scf.ForOp:
 
 def _body(loop: scf.ForOp) -> list[Operation]:
     return list(loop.body.block.operations)[:-1]
+
+
+def _read_in_place(loop: scf.ForOp, slots: Slots, last: int) -> Slots:
+    """Gives operations of the last stage names of their own of tiles in shared memory, where those that they use are of
+    a stage before: such a tile lies in memory, and no loop carries it.  The slots of all operations then."""
+    found = dict(slots)
+    for op in reversed(_body(loop)):  # views of a tile before the tile
+        if found[op][0] == last or not any(is_in_shared(result.type) for result in op.results):
+            continue
+        later = [user for user in _users(op, loop) if found[user][0] == last]
+        if not later:
+            continue
+        again = op.clone({})
+        loop.body.block.insert_before(again, op.next)
+        found[again] = (last, min(found[user][1] for user in later))
+        for mine, other in zip(op.results, again.results):
+            inside = [user for user in mine.users if loop.body.block.find_ancestor_op(user) in later]
+            mine.replace_uses_in(other, inside)
+        if not any(result.has_uses for result in op.results):
+            del found[op]
+            op.erase()
+    return found
+
+
+def _users(op: Operation, loop: scf.ForOp) -> list[Operation]:
+    """The operations of a loop's body that use a result of another one, themselves or inside."""
+    block = loop.body.block
+    around = (block.find_ancestor_op(user) for result in op.results for user in result.users)
+    return [user for user in dict.fromkeys(around) if user is not None and user is not block.last]
 
 
 class _Parts(NamedTuple):

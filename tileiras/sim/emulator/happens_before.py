@@ -88,7 +88,7 @@ class Clocks(Knowledge):
         """The launch's number of each of the group's threads."""
         return ((self.first + group.cta * self.per_block) * 32 + group.thread).astype(np.int32)
 
-    def _advance(self, rows: np.ndarray) -> None:
+    def advance(self, rows: np.ndarray) -> None:
         self.own[rows] += 1
         self.known[rows, rows % self.width] = self.own[rows]
         self.version += 1
@@ -113,7 +113,7 @@ class Clocks(Knowledge):
         if self.seen or self.lanes:
             for row, block, number in zip(rows.tolist(), blocks.tolist(), numbers.tolist()):
                 self.join(self.joined_beyond.setdefault((block, number), Vector()), self._beyond(row))
-        self._advance(rows)
+        self.advance(rows)
 
     def leave(self, group: WarpGroup, lanes: np.ndarray, number: int) -> None:
         """The warps of ``lanes`` go on after a barrier."""
@@ -141,7 +141,7 @@ class Clocks(Knowledge):
         """Barriers do not wait for threads that have ended."""
         rows = self.rows(group)
         np.maximum.at(self.exited, rows // self.per_block, self.known[rows])
-        self._advance(rows)
+        self.advance(rows)
 
     @staticmethod
     def _fenced(warp: int, fence: Fence) -> Vector:
@@ -153,7 +153,7 @@ class Clocks(Knowledge):
 
     def meet(self, rows: np.ndarray) -> None:
         """The lanes of warps meet: what one has done or learnt, all of them know."""
-        self._advance(rows)
+        self.advance(rows)
         self.met[rows] = self.own[rows]
         if self.lanes:
             for row in rows.tolist():
@@ -175,7 +175,7 @@ class Clocks(Knowledge):
         if self.seen or self.lanes:
             for row, cluster in zip(rows.tolist(), clusters.tolist()):
                 self.join(self.arriving_beyond.setdefault(cluster, Vector()), self._beyond(row))
-        self._advance(rows)
+        self.advance(rows)
 
     def complete_cluster(self, full: np.ndarray) -> None:
         self.passed[full] = self.arriving[full]
@@ -256,7 +256,7 @@ class Clocks(Knowledge):
                 vector.clocks[~thread] = fence.clock
                 self._publish(key, min(fence.scope, order.scope), block, vector)
         if advanced:
-            self._advance(np.array(sorted(advanced)))
+            self.advance(np.array(sorted(advanced)))
 
     def _visible(self, found: list[Published], scope: int, block: int) -> list[Published]:
         """What a read sees of the releases to its location."""
@@ -331,7 +331,7 @@ class Clocks(Knowledge):
         vector = known.copy() if known is not None else Vector()
         vector.clocks[~thread] = int(self.own[row])
         self._publish(key, CLUSTER, block, vector)
-        self._advance(np.array([row]))
+        self.advance(np.array([row]))
 
     def knowledge(self, thread: int) -> Vector:
         """What a thread has seen by now."""
@@ -356,4 +356,4 @@ class Clocks(Knowledge):
             vector = self._row_vector(row)
             self.join(vector, self._beyond(row))
             self.fences[warp] = Fence(lanes, scope, int(self.own[row]), vector)
-        self._advance(rows)
+        self.advance(rows)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .warps import WarpGroup
 
 _SEVERAL = 32  # instead of a lane, see `races.SharedCells`
-_ALL_LANES = np.uint32(0xFFFFFFFF)
 _MISSING = "no fence.proxy.async between"
 
 
@@ -38,18 +37,33 @@ class Fencing:
         active = group.active_lanes()
         self.warps = np.flatnonzero(active.any(1))
         self.leaders = group.numbers[self.warps * 32 + active[self.warps].argmax(1)]
-        whole = -2 - (self.leaders[active[self.warps].all(1)] >> 5)
+        together = active[self.warps].all(1)
+        whole = -2 - (self.leaders[together] >> 5)
         self.own = np.concatenate([group.numbers[group.active()], whole])
-        self.lanes = {
-            -2 - int(leader >> 5): np.uint32((active[warp] << np.arange(32)).sum())
-            for warp, leader in zip(self.warps, self.leaders) if not active[warp].all()
-        }  # fmt: skip
-        """Of warps whose lanes run it apart, as accesses name them: those that run it now, as bits."""
+        self.parted = self._note_parts(races, active) if not together.all() else {}
+        """Warps whose lanes have each run a fence, not all together -> the clock up to which all of them have."""
+
+    def _note_parts(self, races: RaceChecker, active: np.ndarray) -> dict[int, int]:
+        """Notes the fences of warps that run them lane by lane, as behind a branch of one lane."""
+        found = {}
+        for position in self.warps.tolist():
+            lanes = active[position]
+            if lanes.all():
+                continue
+            warp = int(self.group.numbers[position * 32]) >> 5
+            times = races.proxy_fences.setdefault(warp, np.zeros(32, np.int64))
+            times[lanes] = self.clocks.own[warp - self.clocks.first]
+            found[warp] = int(times.min())
+        # What these lanes read from here on, before the others have come, is not before their fence.
+        self.clocks.advance(self.clocks.rows(self.group))
+        return found
 
     def covers(self, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
         """Whether accesses by ``others`` at their ``times`` are of these threads or before them; ``blocks``: positions
         in the batch of the blocks whose fences count, or -1 for any block's."""
         done = np.isin(others, self.own)
+        for warp, time in self.parted.items():
+            done |= (others == -2 - warp) & (times <= time)
         if not done.all():
             # Where one lane alone runs the fence, it speaks for what it knows of its own warp as well.
             for leader, cta in zip(self.leaders.tolist(), self.group.warp_cta[self.warps].tolist()):
@@ -59,18 +73,6 @@ class Fencing:
                     leaders = np.full(at.size, leader, np.int64)
                     done[at] = ~self.clocks.unordered(leaders, others[at].astype(np.int64), times[at])
         return done
-
-    def complete(self, others: np.ndarray, done: np.ndarray, fenced: np.ndarray | None) -> np.ndarray | None:
-        """Adds the lanes that run it now to those that have run it since accesses by all of their warps, ``fenced`` or
-        None for no lane yet, and notes in ``done`` where all lanes have; the lanes then, None where nothing is to be
-        kept."""
-        for warp, lanes in self.lanes.items():
-            at = np.flatnonzero(~done & (others == warp))
-            if at.size:
-                fenced = np.zeros(done.size, np.uint32) if fenced is None else fenced
-                fenced[at] |= lanes
-                done[at] = fenced[at] == _ALL_LANES
-        return fenced
 
 
 def fence(races: RaceChecker, group: WarpGroup, shared: bool, everywhere: bool) -> None:
@@ -93,27 +95,14 @@ def _fence_shared(races: RaceChecker, group: WarpGroup, fencing: Fencing) -> Non
     cells = np.flatnonzero(state.unfenced)
     if cells.size:
         blocks = cells * races.granule // stride
-        covered = fencing.covers(state.writer[cells], state.clock[cells], blocks)
-        before = None if state.fenced_lanes is None else state.fenced_lanes[cells]
-        lanes = fencing.complete(state.writer[cells], covered, before)
-        if lanes is not None:
-            if state.fenced_lanes is None:
-                state.fenced_lanes = np.zeros(state.unfenced.size, np.uint32)
-            state.fenced_lanes[cells] = lanes
-        state.unfenced[cells[covered]] = False
+        state.unfenced[cells[fencing.covers(state.writer[cells], state.clock[cells], blocks)]] = False
     if state.unfenced_reads is None:
         return
     flat = np.flatnonzero(state.unfenced_reads)
     if flat.size:
         cells, columns = np.divmod(flat, state.width)
-        others = readers(races, group.batch, cells, columns)
-        covered = fencing.covers(others, state.read_clock.reshape(-1)[flat], cells * races.granule // stride)
-        before = None if state.read_fenced_lanes is None else state.read_fenced_lanes.reshape(-1)[flat]
-        lanes = fencing.complete(others, covered, before)
-        if lanes is not None:
-            if state.read_fenced_lanes is None:
-                state.read_fenced_lanes = np.zeros(state.unfenced_reads.shape, np.uint32)
-            state.read_fenced_lanes.reshape(-1)[flat] = lanes
+        covered = fencing.covers(readers(races, group.batch, cells, columns), state.read_clock.reshape(-1)[flat],
+                                 cells * races.granule // stride)  # fmt: skip
         state.unfenced_reads.reshape(-1)[flat[covered]] = False
 
 

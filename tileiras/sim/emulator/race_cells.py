@@ -19,14 +19,11 @@ class Cells:
     generic proxy, and by no fence shown to the asynchronous one; None where that one does not come.
     """
 
-    __slots__ = ("clock", "code", "fenced_lanes", "unfenced", "writer")
+    __slots__ = ("clock", "code", "unfenced", "writer")
 
     def __init__(self, count: int, asynchronous: bool = False) -> None:
         self.writer = np.full(count, -1, np.int32)
         self.unfenced = np.zeros(count, bool) if asynchronous else None
-        self.fenced_lanes: np.ndarray | None = None
-        """Of what a whole warp wrote, the lanes that have run the fence since, as bits; None before lanes of a warp run
-        one apart."""
         self.clock = np.zeros(count, np.int32)
         self.code = np.zeros(count, np.int32)
 
@@ -34,8 +31,6 @@ class Cells:
         self.writer[cells] = threads
         self.clock[cells] = clocks
         self.code[cells] = code
-        if self.fenced_lanes is not None:
-            self.fenced_lanes[cells] = 0
 
 
 class SharedCells(Cells):
@@ -47,8 +42,8 @@ class SharedCells(Cells):
     """
 
     __slots__ = (
-        "pending", "pending_reads", "per_block", "read", "read_clock", "read_code", "read_fenced_lanes", "read_lane",
-        "unfenced_reads", "width", "written",
+        "pending", "pending_reads", "per_block", "read", "read_clock", "read_code", "read_lane", "unfenced_reads",
+        "width", "written",
     )  # fmt: skip
 
     #: Bytes per granule, besides those per warp.
@@ -64,8 +59,6 @@ class SharedCells(Cells):
         self.pending: list[tuple] = []
         self.pending_reads = 0
         self.unfenced_reads = np.zeros((count, width), bool) if copies else None
-        self.read_fenced_lanes: np.ndarray | None = None
-        """As `fenced_lanes`, of reads."""
         self.read_clock = np.zeros((count, width), np.int32)
         self.read_code = np.zeros((count, width), np.int32)
         self.read_lane = np.zeros((count, width), np.int8)
@@ -116,8 +109,6 @@ class SharedCells(Cells):
         self.read_code.reshape(-1)[at] = code
         if generic and self.unfenced_reads is not None:
             self.unfenced_reads.reshape(-1)[at] = True
-            if self.read_fenced_lanes is not None:
-                self.read_fenced_lanes.reshape(-1)[at] = 0
 
     def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
         """(position, thread that read, code) of reads of ``cells`` that are not before writes by ``threads`` now."""

@@ -41,6 +41,8 @@ class RaceChecker:
         self.numbers: dict[int, int] = {}
         self.allocations: dict[int, tuple[object, GlobalCells]] = {}
         self.shared: SharedCells | None = None
+        self.proxy_fences: dict[int, np.ndarray] = {}
+        """Warp -> when each of its lanes last ran a `fence.proxy.async` without all the others."""
 
     def begin(self, batch: Batch, first_block: int) -> None:
         self.clocks.begin(batch, first_block)
