@@ -22,7 +22,11 @@ class Shared(Program):
                 return shape
 
     def step(self) -> None:
-        if self.random.random() < 0.4:
+        kind = self.random.random()
+        if kind < 0.1:
+            super().step()  # conditions, other loops, memory written and read again
+            return
+        if kind < 0.45:
             self.random.choice([self.binary, self.scan, self.reduce, self.permute, self.beside])()
             return
         self.random.choice(
