@@ -1,10 +1,12 @@
 """Feeds damaged bytecode and text to the commands, in process, and reports everything that is no answer.
 
     python tests/property/fuzz.py --bytecode 200000 --text 50000 --to-ptx 2000 --seed 1
+    python tests/property/fuzz.py --odd 100000 --seed 1
 
 An answer is an exit code of 0, 1 (usage), 2, 3 or 5 within 10 s of processor time and 1 GiB of memory, with no Python
 exception leaving `main` and no "internal error".  Of the mutants that verify, `--to-ptx` takes a sample to PTX, where
-LLVM giving up counts as a failure too.
+LLVM giving up counts as a failure too.  `--odd` takes mutants to PTX for any target under options drawn by number:
+strategies, tensor maps, warps, CTAs, delays, tile launch.
 
 Mutants run in forked workers, some hundreds a worker: what dies or hangs is noticed and the run goes on after it.  Each
 kind of failure (exception and place) is shown once with its count and the number of its first mutant; `--save DIR`
@@ -19,6 +21,7 @@ import contextlib
 import io
 import json
 import os
+import random
 import re
 import resource
 import select
@@ -179,6 +182,42 @@ def _lowered_command(data: bytes, number: int) -> tuple[str, ...]:
                  for n, w in enumerate(words))  # fmt: skip
 
 
+ODD_OPTIONS: dict[str, tuple[str, ...]] = {
+    "--pipeline-strategy": ("auto", "none", "unspecialize", "warp-specialize"),
+    "--tensor-maps": ("none", "host", "device"), "--num-warps": ("1", "2", "4", "8", "16", "32"),
+    "--num-ctas": ("1", "2", "4", "8", "16"),
+    "--unspecialized-pipeline-num-stages": ("1", "2", "3", "7"), "--v2-opt-level": ("0", "1"),
+    "--rrt-size-threshold": ("0",),
+    "--enable-random-delay": ("true",), "--tile-launch": ("true", "false"), "--lineinfo": ("true",),
+    "--sanitize": ("memcheck",),
+}  # fmt: skip
+"""Options of a compilation and their values; each is given to one mutant in three."""
+ODD_TARGETS = ("sm_75", *TARGETS, "sm_103")
+
+
+def odd_words(number: int) -> tuple[str, ...]:
+    """The command that compiles the mutant of a number: its target and options are the number's."""
+    choose = random.Random(number)
+    words = ["tileiras", "-", "--emit", "ptx", "--gpu-name", choose.choice(ODD_TARGETS), "-o", "-"]
+    words.append(f"-O{choose.choice((0, 1, 2, 3, 3, 3))}")
+    for name, values in ODD_OPTIONS.items():
+        value = choose.choice(values)
+        if choose.random() < 1 / 3:
+            words.append(f"{name}={value}")
+    return tuple(words)
+
+
+def compile_oddly(kind: str, seed: int, number: int) -> Outcome:
+    """A mutant to PTX, under options that people rarely combine."""
+    data = mutations.mutant(kind, seed, number)
+    signal.setitimer(signal.ITIMER_REAL, PTX_SECONDS)
+    try:
+        outcome = run_command(odd_words(number), data)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return _with_llvm(outcome)
+
+
 def compile_mutant(kind: str, seed: int, number: int) -> Outcome:
     """A mutant that verifies to PTX; code -2 for one that does not verify or compiles to what any seed compiles to."""
     data = mutations.mutant(kind, seed, number)
@@ -192,6 +231,11 @@ def compile_mutant(kind: str, seed: int, number: int) -> Outcome:
         outcome = run_command(("tileiras", "-", "--emit", "ptx", "--gpu-name", gpu_name, "-o", "-"), data)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+    return _with_llvm(outcome)
+
+
+def _with_llvm(outcome: Outcome) -> Outcome:
+    """The outcome of a compilation; a failure where LLVM refuses the module."""
     if not outcome.failure and "LLVM" in outcome.detail and "error: " in outcome.detail:
         line = next(line for line in outcome.detail.split("\n") if "LLVM" in line)
         return Outcome(outcome.code, line[line.find("error: ") + 7 :][:160], outcome.detail)
@@ -310,18 +354,20 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--text", type=int, default=0, metavar="N", help="text mutants through the commands")
     parser.add_argument("--lowered", type=int, default=0, metavar="N", help="text mutants of the levels below")
     parser.add_argument("--to-ptx", type=int, default=0, metavar="M", help="mutants that verify to PTX")
+    parser.add_argument("--odd", type=int, default=0, metavar="N", help="mutants to PTX under random options")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--start", type=int, default=0, help="number of the first mutant")
     parser.add_argument("--seconds", type=float, default=0.0, help="stop each part after this time")
     parser.add_argument("--save", type=Path, help="folder for the first input of every kind of failure")
     parser.add_argument("--kind", choices=("bytecode", "text", "lowered"), default="bytecode")
-    parser.add_argument("--only", type=int, help="run one mutant of --kind (with --to-ptx: to PTX) and show everything")
+    parser.add_argument("--only", type=int,
+                        help="run one mutant of --kind (--to-ptx, --odd: as these do) and show everything")  # fmt: skip
     options = parser.parse_args(argv)
     if options.only is not None:
         os.environ["TILEIRAS_TRACEBACK"] = "1"
         signal.signal(signal.SIGPROF, _hang)
         signal.signal(signal.SIGALRM, _hang)
-        work = compile_mutant if options.to_ptx else answer
+        work = compile_oddly if options.odd else compile_mutant if options.to_ptx else answer
         outcome = work(options.kind, options.seed, options.only)
         sys.stdout.write(mutations.mutant(options.kind, options.seed, options.only).decode("utf-8", "backslashreplace"))
         print(f"\nexit code {outcome.code} {outcome.failure}\n{outcome.detail}")
@@ -332,6 +378,8 @@ def main(argv: list[str] | None = None) -> int:
         ("lowered", answer, "lowered", options.lowered, sys.maxsize),
         ("bytecode to PTX", compile_mutant, "bytecode", 100 * options.to_ptx, (options.to_ptx + 1) // 2),
         ("text to PTX", compile_mutant, "text", 100 * options.to_ptx, options.to_ptx // 2),
+        ("bytecode, odd options", compile_oddly, "bytecode", (options.odd + 1) // 2, sys.maxsize),
+        ("text, odd options", compile_oddly, "text", options.odd // 2, sys.maxsize),
     ]
     failed = False
     for title, work, kind, count, enough in parts:

@@ -33,6 +33,13 @@ def test_damaged_input_that_verifies_compiles_or_is_refused(kind, tmp_path, monk
     assert report.codes[0] > 3
 
 
+def test_mutants_compile_under_odd_options(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEIRAS_CACHE_DIR", str(tmp_path))
+    report = fuzz.run_many(fuzz.compile_oddly, "bytecode", 13, range(150))
+    assert report.failures == {}, report.details
+    assert report.codes[0] > 3
+
+
 def test_a_mutant_is_a_function_of_its_number():
     for kind in ("bytecode", "text"):
         assert fuzz.mutations.mutant(kind, 5, 77) == fuzz.mutations.mutant(kind, 5, 77)
