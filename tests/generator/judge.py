@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from tests.generator import attention, products, rows, scaled
 from tests.generator.kernel import Generated
 from tests.generator.options import TARGETS, Build, build, sm_number
 from tileiras.codegen import ptxas, toolkit
-from tileiras.diagnostics import CompileError
+from tileiras.diagnostics import CompileError, Severity
 from tileiras.sim import emulate, interpret
 from tileiras.sim.errors import SimulationError
 
@@ -29,13 +30,15 @@ FORMS: dict[str, tuple[int, Callable[[random.Random], Generated]]] = {
     "gather": (1, rows.gathered),
 }
 """Weight and generator of each form."""
+_TOO_LARGE = re.compile(r"needs \d+ bytes of shared memory")
+"""A refusal for want of memory: the drawn tiles are larger than the target's SM."""
 SECONDS = 120
 """Processor time after which a case counts as slow."""
 
 
 class Verdict(NamedTuple):
     """`status`: right; wrong: a result differs; fault: the emulator refuses the code; refused: the compiler or ptxas
-    does; internal: an exception; slow."""
+    does; too large: the target has too little shared memory; internal: an exception; slow."""
 
     seed: int
     form: str
@@ -85,8 +88,10 @@ def _judged(seed: int, kernel: Generated, given: Build) -> tuple[str, str]:
         if toolkit.find_program("ptxas") is not None:
             ptxas.assemble(artifact.text, given.gpu_name)
     except CompileError as error:
-        message = str(error)
-        return ("internal" if "internal error" in message else "refused"), message.splitlines()[0]
+        failure = next(each for each in error.diagnostics if each.severity is Severity.ERROR)
+        if _TOO_LARGE.search(failure.message):
+            return "too large", failure.message
+        return ("internal" if "internal error" in failure.message else "refused"), failure.message
     except Exception as error:  # noqa: BLE001  An unexpected exception is a finding.
         return "internal", f"{type(error).__name__}: {error}"
     compiled = next(each for each in artifact.kernels if each.name == "kernel")
