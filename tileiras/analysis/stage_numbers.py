@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import gcd
+from operator import itemgetter
 from typing import Any
 
 from tileiras.dialects import arith, scf
@@ -38,14 +39,6 @@ class Number(NamedTuple):
         if self.root is not other.root or gcd(self.modulus, other.modulus) % stages:
             return False
         return (self.offset - other.offset) % stages != 0
-
-    def is_same(self, other: Number, stages: int) -> bool:
-        """Whether both are known to be of one stage of a ring."""
-        if stages == 1:
-            return True
-        if self.root is not other.root or gcd(self.modulus, other.modulus) % stages:
-            return False
-        return (self.offset - other.offset) % stages == 0
 
 
 _ITERATORS_OF = (names.CONSUMER_WAIT, names.PRODUCER_ACQUIRE)
@@ -205,20 +198,25 @@ class StageNumbers:
         if isinstance(scope, scf.ForOp) and root is scope.induction_variable and targets[-1:] == scope.body.block.arguments[-1:]:
             step = self._steps.get(root)
             return LOST if step is None else number.plus(-step)
-        for source, target in zip(sources, targets):
-            if has_number(source) and (end := self.of(source)) is not None and end.root is root:
-                return self.known(target).plus(number.offset - end.offset, gcd(number.modulus, end.modulus))
-        return LOST
+        return self._by(number, sources, targets) or LOST
 
     def entered(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number:
-        """What a number is inside of a loop whose arguments `targets` begin as `sources`."""
+        """What a number is inside of a loop whose arguments `targets` begin as `sources`, or behind one that does not
+        run, whose results are these."""
+        return number if number is LOST else self._by(number, sources, targets) or number
+
+    def _by(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number | None:
+        """A number by one of `targets`, which are what `sources` have been: by one that counts the stages of the same
+        ring, if there is any, and goes on counting."""
+        found: list[tuple[tuple[bool, ...], Number]] = []
         for source, target in zip(sources, targets):
-            there = self.of(target) if has_number(target) else None
-            if there is not None and there.root is target and target in self._steps:
-                begin = self.of(source)
-                if begin is not None and begin.root is number.root:
-                    return there.plus(number.offset - begin.offset, gcd(number.modulus, begin.modulus))
-        return number
+            if not has_number(source) or (was := self.of(source)) is None or was.root is not number.root:
+                continue
+            to = self.known(target)
+            there = to.plus(number.offset - was.offset, gcd(number.modulus, was.modulus))
+            fits = there.modulus == number.modulus, number.modulus in (to.modulus, was.modulus), to.root in self._steps
+            found.append((fits, there))
+        return max(found, key=itemgetter(0))[1] if found else None
 
 
 LOST: Any = Number(object(), 0, 1)  # type: ignore[arg-type]
@@ -282,17 +280,14 @@ def _select(numbers: StageNumbers, op: arith.SelectOp) -> Number:
     if not isinstance(op.result.type, IntegerType):
         return Number(op.result, 0)
     one, other = numbers.known(op.true_value), numbers.known(op.false_value)
-    apart = _distance(one, other)
-    if apart is not None:
-        return one.plus(0, gcd(apart.offset, apart.modulus)) if apart != (None, 0, 0) else one
     test = op.condition.defining_op
     if isinstance(test, arith.CmpIOp) and test.predicate.value == "eq" and one.root is None:
-        whole, at = constant_integer(test.rhs), numbers.known(test.lhs)
-        since = _distance(at, other)
+        whole, since = constant_integer(test.rhs), _distance(numbers.known(test.lhs), other)
         if whole is not None and since is not None:
             # Where the other number would be `whole` further on, it is the constant.
             return other.plus(0, abs(whole + since.offset - one.offset))
-    return Number(op.result, 0)
+    apart = _distance(one, other)
+    return Number(op.result, 0) if apart is None else one.plus(0, gcd(apart.offset, apart.modulus))
 
 
 def _passed_on(numbers: StageNumbers, op: Any) -> Number:
