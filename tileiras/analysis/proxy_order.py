@@ -188,12 +188,12 @@ class _Walk:
 
     def _exchange(self, op: Any) -> None:
         """Stores to scratch areas, a barrier, and the loads; areas that join another have the same barrier."""
-        areas = tileas.scratch_areas(op)
+        areas = list(tileas.scratch_areas(op))
         conversion = isinstance(op, tileas.ConvertLayoutOp)
         if conversion and areas and areas[0].joins:
             return  # with the first of them
         if conversion:
-            areas = [*areas, *(tileas.scratch_areas(each)[0] for each in joined_conversions(op))]
+            areas += [tileas.scratch_areas(each)[0] for each in joined_conversions(op)]
         group: list[Any] = []
         for number, area in enumerate(areas):
             if area.waits:
@@ -392,7 +392,7 @@ class _Walk:
             self.uses = dict(entered)
             self.block(op.body.block)
             _join(left, self._moved(op, op.yield_op.operands, op.results))
-            if not _join(entered, self._moved(op, op.yield_op.operands, arguments[1:])):
+            if not _join(entered, self._renumbered(self.uses, lambda number: self._numbers.advanced(number, op))):
                 break
         self.uses = left
 
@@ -412,7 +412,8 @@ class _Walk:
         self.uses = left
 
     def _if(self, op: Any) -> None:
-        entered, left = self.uses, {}
+        entered: Uses = self.uses
+        left: Uses = {}
         for region in (op.then_region, op.else_region):
             self.uses = dict(entered)
             if region.blocks:

@@ -1,4 +1,4 @@
-"""Numbers of stages, iterators of pipes and counts of groups as sums: a value whose number is not known, and a constant.
+"""Numbers of stages, iterators of pipes and counts of groups as sums of a value that is not known and a constant.
 
 Loops carry several numbers that advance together, and branches yield several: each is written as one of them and a
 distance, so that two stages of a ring can be told apart although no iteration is known.
@@ -73,10 +73,12 @@ class StageNumbers:
     def _number(self, value: Value) -> Number | None:
         if isinstance(value, BlockArgument):
             loop: Any = value.block.parent_op
-            if isinstance(loop, scf.ForOp) and loop not in self._loops:
-                self._enter(loop)
-                return self._found[value]
-            return Number(value, 0)
+            if not isinstance(loop, scf.ForOp):
+                return Number(value, 0)
+            for each in (*reversed(list(scf.loops_around(loop))), loop):
+                if isinstance(each, scf.ForOp) and each not in self._loops:
+                    self._enter(each)
+            return self._found[value]
         op: Any = value.defining_op
         rule = _RULES.get(type(op))
         if rule is not None:
@@ -111,7 +113,7 @@ class StageNumbers:
         counters: list[tuple[Value, int, Number | None]] = []
         if step is not None:
             counters.append((loop.induction_variable, step, self.of(loop.lower_bound)))
-        carried = [
+        carried: list[tuple[Any, Any, Any]] = [
             (argument, init, end)
             for argument, init, end in zip(loop.iter_args, loop.init_args, loop.yield_op.operands)
             if has_number(argument)
@@ -134,7 +136,7 @@ class StageNumbers:
                 self._found[argument] = Number(argument, 0, number.modulus)
         self._steps.update((argument, advance) for argument, advance, _ in counters)
         self._forget_inside(loop)
-        self._follow(later)
+        self._follow(loop, later)
 
     def _leave(self, loop: scf.ForOp) -> None:
         """The numbers of a loop's results, which lie as far apart as those of its arguments."""
@@ -147,19 +149,19 @@ class StageNumbers:
                 modulus = gcd(number.modulus, theirs.modulus)
                 self._found[result] = Number(other, number.offset - theirs.offset, modulus)
 
-    def _follow(self, carried: list[tuple[Value, Value, Value]]) -> None:
-        """Arguments that hold what another one was an iteration ago."""
+    def _follow(self, loop: scf.ForOp, carried: list[tuple[Value, Value, Value]]) -> None:
+        """Arguments that hold what another one was an iteration ago; a token that was none before the first fits."""
         for _ in carried:
             for argument, init, end in carried:
                 number = self.of(end)
-                if number is None or number.root not in self._steps or self._found[argument].root is not argument:  # type: ignore[union-attr]
+                root: Any = None if number is None else number.root
+                if number is None or root not in self._steps or root.parent_block is not loop.body.block:
                     continue
-                first = self.of(init)
-                behind = number.plus(-self._steps[number.root])  # type: ignore[index]
-                root: Any = number.root
-                begin = self.of(_incoming(root))
-                if first is None or (apart := _distance(begin, first)) and apart.offset == behind.offset:
-                    self._found[argument] = behind
+                behind = number.plus(-self._steps[root])
+                first, begin = self.of(init), self.of(_incoming(root))
+                apart = Number(None, behind.offset) if first is None else _distance(begin, first)
+                if apart is not None and apart.offset == behind.offset:
+                    self._found[argument] = behind.plus(0, apart.modulus)
 
     def _forget_inside(self, loop: scf.ForOp) -> None:
         """Numbers of values in the loop were found while its arguments had none."""
@@ -190,15 +192,19 @@ class StageNumbers:
                 roots.append((result, numbers))
 
     def moved(self, number: Number, sources: Sequence[Value], targets: Sequence[Value], scope: Operation) -> Number:
-        """What a number of `scope` is where its values `sources` have become `targets`: in the next iteration, or behind
-        the operation.  A root of its own where nothing says it any longer."""
+        """What a number of `scope` is where its values `sources` have become `targets`, in the next iteration or behind
+        the operation; LOST where nothing says it any longer."""
         root: Any = number.root
         if number is LOST or root is None or not is_inside(root, scope):
             return number
-        if isinstance(scope, scf.ForOp) and root is scope.induction_variable and targets[-1:] == scope.body.block.arguments[-1:]:
-            step = self._steps.get(root)
-            return LOST if step is None else number.plus(-step)
         return self._by(number, sources, targets) or LOST
+
+    def advanced(self, number: Number, loop: scf.ForOp) -> Number:
+        """What a number of an iteration is in the next one."""
+        if number.root is loop.induction_variable:
+            step = constant_integer(loop.step)
+            return LOST if step is None else number.plus(-step)
+        return self.moved(number, loop.yield_op.operands, loop.iter_args, loop)
 
     def entered(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number:
         """What a number is inside of a loop whose arguments `targets` begin as `sources`, or behind one that does not
