@@ -2,7 +2,8 @@
 
 Every function is for the GPU of the compilation; every tensor has a layout, for as many warps as the function has; an
 atom is one of the GPU's, moves what the operation moves, and finds its fragments in the registers of the right threads;
-places in shared memory and barriers fit together (`places.py`).
+places in shared memory and barriers fit together (`places.py`), and what the asynchronous proxy does in shared memory
+is in order with what threads do (`proxy_order.py`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
     # Types and attributes are interned: most operations ask again for what has been looked at.
     accepted: set[Any] = set()
     accepted_of: dict[int, set[Any]] = {warps: accepted}
-    specialized = piped = elsewhere = False
+    specialized = piped = elsewhere = asynchronous = False
     wrong = launch_error(func, gpu)
     if wrong:
         yield func, wrong
@@ -73,7 +74,9 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
 
             specialized = True
         elif op.name == names.CREATE_PIPELINE:
-            piped = True
+            piped = asynchronous = True
+        elif op.name in names.OF_ASYNCHRONOUS_PROXY:
+            asynchronous = True
         elif op.name == names.CONSUMER_TAIL:
             places.give_back(op.consumer.defining_op.buffers)  # type: ignore[attr-defined]
         elsewhere = elsewhere or any(residence_of(result.type) != "register" for result in op.results)
@@ -105,6 +108,10 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
         from .agents import agent_errors
 
         yield from agent_errors(func, gpu, unchecked)
+    if asynchronous and tileas.number_of(func, tileas.NAMED_BARRIERS) is not None:
+        from .proxy_order import order_errors
+
+        yield from order_errors(func)
 
 
 # ---- layouts ---------------------------------------------------------------------------------------------------------

@@ -39,9 +39,6 @@ FLIGHT, OWN, FENCED, SEEN = 0, 1, 2, 3
 """How much is behind a use: nothing; it is complete for the threads that are to know it; they have run a fence; a
 barrier stood between, but no fence.  A use with both is gone."""
 
-ASYNCHRONOUS = (names.ASYNC_DOT, names.TENSOR_DOT, names.TMA_STORE, names.CREATE_PIPELINE)
-"""Operations without which nothing but threads uses shared memory."""
-
 _MOST = 16
 """Groups that are told apart."""
 
@@ -82,10 +79,8 @@ class Progress(NamedTuple):
 Uses = dict[Use, Progress]
 
 
-def order_of_proxies(func: Any) -> Iterator[Finding]:
+def order_errors(func: Any) -> Iterator[Finding]:
     """What is wrong with the order of proxies in a function of nv_tileas whose barriers are in place."""
-    if not any(op.name in ASYNCHRONOUS for op in func.walk()):
-        return
     walk = _Walk(func)
     walk.block(func.body.blocks[0])
     yield from walk.found.items()
@@ -174,6 +169,16 @@ class _Walk:
         else:
             self._look("copy", op, place)  # it arrives before consumers go on
 
+    def _dealloc(self, op: Any) -> None:
+        """Copies that run ahead are of iterations that there are, which have waited for them."""
+
+        def ended(use: Use, progress: Progress) -> Progress:
+            runs_ahead = use.kind == "copy" and isinstance(use.op.parent_op, scf.IfOp)
+            ends = runs_ahead and use.place.buffer is op.buffer and progress.state == FLIGHT
+            return Progress(OWN) if ends else progress
+
+        self._each(ended)
+
     def _copy(self, op: Any) -> None:
         if is_in_shared(op.result.type):
             return
@@ -183,12 +188,12 @@ class _Walk:
 
     def _exchange(self, op: Any) -> None:
         """Stores to scratch areas, a barrier, and the loads; areas that join another have the same barrier."""
-        areas = tileas.scratch_areas(op)
+        areas = list(tileas.scratch_areas(op))
         conversion = isinstance(op, tileas.ConvertLayoutOp)
         if conversion and areas and areas[0].joins:
             return  # with the first of them
         if conversion:
-            areas = [*areas, *(tileas.scratch_areas(each)[0] for each in joined_conversions(op))]
+            areas += [tileas.scratch_areas(each)[0] for each in joined_conversions(op)]
         group: list[Any] = []
         for number, area in enumerate(areas):
             if area.waits:
@@ -373,19 +378,21 @@ class _Walk:
     def _moved(self, op: Operation, sources: Sequence[Value], targets: Sequence[Value]) -> Uses:
         return self._renumbered(self.uses, lambda number: self._numbers.moved(number, sources, targets, op))
 
+    def _entered(self, sources: Sequence[Value], targets: Sequence[Value]) -> Uses:
+        return self._renumbered(self.uses, lambda number: self._numbers.entered(number, sources, targets))
+
     def _for(self, op: Any) -> None:
         arguments = op.body.block.arguments
         begins = [op.lower_bound, *op.init_args]
         self._numbers.of(arguments[0])
-        outside = self.uses
-        entered = self._renumbered(outside, lambda number: self._numbers.entered(number, begins, arguments))
+        entered = self._entered(begins, arguments)
         trips = op.trip_count
-        left: Uses = {} if trips else self._moved(op, op.init_args, op.results)
+        left: Uses = {} if trips else self._entered(op.init_args, op.results)
         for _ in count() if trips is None else range(trips):
             self.uses = dict(entered)
             self.block(op.body.block)
             _join(left, self._moved(op, op.yield_op.operands, op.results))
-            if not _join(entered, self._moved(op, op.yield_op.operands, arguments[1:])):
+            if not _join(entered, self._renumbered(self.uses, lambda number: self._numbers.advanced(number, op))):
                 break
         self.uses = left
 
@@ -405,7 +412,8 @@ class _Walk:
         self.uses = left
 
     def _if(self, op: Any) -> None:
-        entered, left = self.uses, {}
+        entered: Uses = self.uses
+        left: Uses = {}
         for region in (op.then_region, op.else_region):
             self.uses = dict(entered)
             if region.blocks:
@@ -505,6 +513,7 @@ def _protocol(op: Any) -> PipeProtocol | None:
 _RULES: dict[str, Callable[[_Walk, Any], None]] = {
     tileas.StoreTensorOp.name: _Walk._store,
     tileas.CopyOp.name: _Walk._copy,
+    tileas.DeallocTensorOp.name: _Walk._dealloc,
     tileas.AsyncTiledLoadOp.name: _Walk._copy_in,
     tileas.AsyncLoadOp.name: _Walk._copy_in,
     tileas.AsyncCommitGroupOp.name: _Walk._commit_copies,

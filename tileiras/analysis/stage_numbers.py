@@ -1,4 +1,4 @@
-"""Numbers of stages, iterators of pipes and counts of groups as sums: a value whose number is not known, and a constant.
+"""Numbers of stages, iterators of pipes and counts of groups as sums of a value that is not known and a constant.
 
 Loops carry several numbers that advance together, and branches yield several: each is written as one of them and a
 distance, so that two stages of a ring can be told apart although no iteration is known.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import gcd
+from operator import itemgetter
 from typing import Any
 
 from tileiras.dialects import arith, scf
@@ -38,14 +39,6 @@ class Number(NamedTuple):
         if self.root is not other.root or gcd(self.modulus, other.modulus) % stages:
             return False
         return (self.offset - other.offset) % stages != 0
-
-    def is_same(self, other: Number, stages: int) -> bool:
-        """Whether both are known to be of one stage of a ring."""
-        if stages == 1:
-            return True
-        if self.root is not other.root or gcd(self.modulus, other.modulus) % stages:
-            return False
-        return (self.offset - other.offset) % stages == 0
 
 
 _ITERATORS_OF = (names.CONSUMER_WAIT, names.PRODUCER_ACQUIRE)
@@ -80,10 +73,12 @@ class StageNumbers:
     def _number(self, value: Value) -> Number | None:
         if isinstance(value, BlockArgument):
             loop: Any = value.block.parent_op
-            if isinstance(loop, scf.ForOp) and loop not in self._loops:
-                self._enter(loop)
-                return self._found[value]
-            return Number(value, 0)
+            if not isinstance(loop, scf.ForOp):
+                return Number(value, 0)
+            for each in (*reversed(list(scf.loops_around(loop))), loop):
+                if isinstance(each, scf.ForOp) and each not in self._loops:
+                    self._enter(each)
+            return self._found[value]
         op: Any = value.defining_op
         rule = _RULES.get(type(op))
         if rule is not None:
@@ -118,7 +113,7 @@ class StageNumbers:
         counters: list[tuple[Value, int, Number | None]] = []
         if step is not None:
             counters.append((loop.induction_variable, step, self.of(loop.lower_bound)))
-        carried = [
+        carried: list[tuple[Any, Any, Any]] = [
             (argument, init, end)
             for argument, init, end in zip(loop.iter_args, loop.init_args, loop.yield_op.operands)
             if has_number(argument)
@@ -141,7 +136,7 @@ class StageNumbers:
                 self._found[argument] = Number(argument, 0, number.modulus)
         self._steps.update((argument, advance) for argument, advance, _ in counters)
         self._forget_inside(loop)
-        self._follow(later)
+        self._follow(loop, later)
 
     def _leave(self, loop: scf.ForOp) -> None:
         """The numbers of a loop's results, which lie as far apart as those of its arguments."""
@@ -154,19 +149,19 @@ class StageNumbers:
                 modulus = gcd(number.modulus, theirs.modulus)
                 self._found[result] = Number(other, number.offset - theirs.offset, modulus)
 
-    def _follow(self, carried: list[tuple[Value, Value, Value]]) -> None:
-        """Arguments that hold what another one was an iteration ago."""
+    def _follow(self, loop: scf.ForOp, carried: list[tuple[Value, Value, Value]]) -> None:
+        """Arguments that hold what another one was an iteration ago; a token that was none before the first fits."""
         for _ in carried:
             for argument, init, end in carried:
                 number = self.of(end)
-                if number is None or number.root not in self._steps or self._found[argument].root is not argument:  # type: ignore[union-attr]
+                root: Any = None if number is None else number.root
+                if number is None or root not in self._steps or root.parent_block is not loop.body.block:
                     continue
-                first = self.of(init)
-                behind = number.plus(-self._steps[number.root])  # type: ignore[index]
-                root: Any = number.root
-                begin = self.of(_incoming(root))
-                if first is None or (apart := _distance(begin, first)) and apart.offset == behind.offset:
-                    self._found[argument] = behind
+                behind = number.plus(-self._steps[root])
+                first, begin = self.of(init), self.of(_incoming(root))
+                apart = Number(None, behind.offset) if first is None else _distance(begin, first)
+                if apart is not None and apart.offset == behind.offset:
+                    self._found[argument] = behind.plus(0, apart.modulus)
 
     def _forget_inside(self, loop: scf.ForOp) -> None:
         """Numbers of values in the loop were found while its arguments had none."""
@@ -197,28 +192,37 @@ class StageNumbers:
                 roots.append((result, numbers))
 
     def moved(self, number: Number, sources: Sequence[Value], targets: Sequence[Value], scope: Operation) -> Number:
-        """What a number of `scope` is where its values `sources` have become `targets`: in the next iteration, or behind
-        the operation.  A root of its own where nothing says it any longer."""
+        """What a number of `scope` is where its values `sources` have become `targets`, in the next iteration or behind
+        the operation; LOST where nothing says it any longer."""
         root: Any = number.root
         if number is LOST or root is None or not is_inside(root, scope):
             return number
-        if isinstance(scope, scf.ForOp) and root is scope.induction_variable and targets[-1:] == scope.body.block.arguments[-1:]:
-            step = self._steps.get(root)
+        return self._by(number, sources, targets) or LOST
+
+    def advanced(self, number: Number, loop: scf.ForOp) -> Number:
+        """What a number of an iteration is in the next one."""
+        if number.root is loop.induction_variable:
+            step = constant_integer(loop.step)
             return LOST if step is None else number.plus(-step)
-        for source, target in zip(sources, targets):
-            if has_number(source) and (end := self.of(source)) is not None and end.root is root:
-                return self.known(target).plus(number.offset - end.offset, gcd(number.modulus, end.modulus))
-        return LOST
+        return self.moved(number, loop.yield_op.operands, loop.iter_args, loop)
 
     def entered(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number:
-        """What a number is inside of a loop whose arguments `targets` begin as `sources`."""
+        """What a number is inside of a loop whose arguments `targets` begin as `sources`, or behind one that does not
+        run, whose results are these."""
+        return number if number is LOST else self._by(number, sources, targets) or number
+
+    def _by(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number | None:
+        """A number by one of `targets`, which are what `sources` have been: by one that counts the stages of the same
+        ring, if there is any, and goes on counting."""
+        found: list[tuple[tuple[bool, ...], Number]] = []
         for source, target in zip(sources, targets):
-            there = self.of(target) if has_number(target) else None
-            if there is not None and there.root is target and target in self._steps:
-                begin = self.of(source)
-                if begin is not None and begin.root is number.root:
-                    return there.plus(number.offset - begin.offset, gcd(number.modulus, begin.modulus))
-        return number
+            if not has_number(source) or (was := self.of(source)) is None or was.root is not number.root:
+                continue
+            to = self.known(target)
+            there = to.plus(number.offset - was.offset, gcd(number.modulus, was.modulus))
+            fits = there.modulus == number.modulus, number.modulus in (to.modulus, was.modulus), to.root in self._steps
+            found.append((fits, there))
+        return max(found, key=itemgetter(0))[1] if found else None
 
 
 LOST: Any = Number(object(), 0, 1)  # type: ignore[arg-type]
@@ -282,17 +286,14 @@ def _select(numbers: StageNumbers, op: arith.SelectOp) -> Number:
     if not isinstance(op.result.type, IntegerType):
         return Number(op.result, 0)
     one, other = numbers.known(op.true_value), numbers.known(op.false_value)
-    apart = _distance(one, other)
-    if apart is not None:
-        return one.plus(0, gcd(apart.offset, apart.modulus)) if apart != (None, 0, 0) else one
     test = op.condition.defining_op
     if isinstance(test, arith.CmpIOp) and test.predicate.value == "eq" and one.root is None:
-        whole, at = constant_integer(test.rhs), numbers.known(test.lhs)
-        since = _distance(at, other)
+        whole, since = constant_integer(test.rhs), _distance(numbers.known(test.lhs), other)
         if whole is not None and since is not None:
             # Where the other number would be `whole` further on, it is the constant.
             return other.plus(0, abs(whole + since.offset - one.offset))
-    return Number(op.result, 0)
+    apart = _distance(one, other)
+    return Number(op.result, 0) if apart is None else one.plus(0, gcd(apart.offset, apart.modulus))
 
 
 def _passed_on(numbers: StageNumbers, op: Any) -> Number:

@@ -17,7 +17,10 @@ class VerifyOpsAnalysis(Pass):
     name = "tileir-verify-ops-analysis"
     anchor = "builtin.module"
     needs = "`nv_tileas`"
-    establishes = "that functions are for the GPU, layouts have their warps, atoms are the target's and fit"
+    establishes = (
+        "that functions are for the GPU, layouts have their warps, atoms are the target's and fit, and fences, barriers and "
+        "waits stand between threads and the asynchronous proxy"
+    )
     keeps = "the module"
 
     compute_capability: str = "sm_90"
