@@ -71,9 +71,7 @@ def of_keys(steps: int, rows: int = 64, columns: int = 64, depth: int = 64, elem
     inputs = tuple(whole_numbers(shape, element, seed, 1) for seed, shape in enumerate(shapes))
     queries, others, keys, values = (each.astype(np.float64) for each in inputs)
     scores = queries @ keys.T
-    wanted = tuple(
-        array.astype(np.float32) for array in ((scores - others @ values.T).T @ queries, scores.T @ others)
-    )
+    wanted = tuple(array.astype(np.float32) for array in ((scores - others @ values.T).T @ queries, scores.T @ others))
     return Kernel(entry([q, d, k, v, o, w], body), inputs, tuple(map(np.zeros_like, wanted)), wanted)
 
 

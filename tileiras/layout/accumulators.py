@@ -80,8 +80,7 @@ def scaling_of(dot: Any) -> tuple[tileas.MulFOp, Value] | None:
 
 
 def reads_a_in_tensor_memory(dot: Any) -> bool:
-    """Whether a dot's instruction reads A in tensor memory: no multiply-add does, nor what a warp executes with scales.
-    """
+    """Whether a dot's instruction reads A in tensor memory: no multiply-add does."""
     atom = known_mma_atom(dot.atom.atom)
     return atom is not None and isinstance(atom.a, TensorTile)
 
