@@ -22,7 +22,7 @@ import numpy as np
 from tileiras.ir import Block, Operation
 
 from ..errors import sizes_of
-from ..memory import Memory
+from ..memory import Journal, Memory
 
 # Importing a family registers the meanings of its operations.
 from . import arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views
@@ -162,29 +162,33 @@ def interpret(
     bound = bind_arguments(memory, [argument.type for argument in block.arguments], args, names)
     called = dict(zip(block.arguments, parameter_names(len(args), names)))
     globals_ = _load_globals(module, memory)
-    before = memory.contents()
     first = Run(0)
     place = memory.cursor
     machine = Machine(memory, sizes, globals_, output if output is not None else sys.stdout)
     machine.names = called
-    _run(first, machine, block, bound)
+    stores = memory.journal = Journal()
+    try:
+        _run(first, machine, block, bound)
+    finally:
+        memory.journal = None
     if not first.used:
         return {}
-    after = memory.contents()
     results = [np.array(arg) if isinstance(arg, np.ndarray) else None for arg in args]
     undefined: dict[int, np.ndarray] = {}
+    stores.exchange()
     try:
         for number in range(1, len(STAND_INS) + random_runs):
-            memory.restore(before)
-            memory.cursor = place
-            again = Machine(memory, sizes, globals_, io.StringIO())
-            again.names = called
-            _run(Run(number, first.seen), again, block, bound)
-            for position, (result, arg) in enumerate(zip(results, args)):
-                if result is not None and (differs := (_bits(result) != _bits(arg)).any(-1)).any():
-                    undefined[position] = undefined.get(position, False) | differs
+            with Journal() as memory.journal:
+                memory.cursor = place
+                again = Machine(memory, sizes, globals_, io.StringIO())
+                again.names = called
+                _run(Run(number, first.seen), again, block, bound)
+                for position, (result, arg) in enumerate(zip(results, args)):
+                    if result is not None and (differs := (_bits(result) != _bits(arg)).any(-1)).any():
+                        undefined[position] = undefined.get(position, False) | differs
     finally:
-        memory.restore(after)
+        memory.journal = None
+        stores.exchange()
     return undefined
 
 
