@@ -9,10 +9,11 @@ import pytest
 
 pytest.importorskip("cuda.tile")
 
-from tileiras.bytecode import entry_names  # noqa: E402
+from tileiras.bytecode import entry_names, read_module  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 from tileiras.pipeline import stage  # noqa: E402
+from tileiras.report.alignment import positions_of  # noqa: E402
 from tileiras.stages import StageContext, export  # noqa: E402
 
 KERNELS = """\
@@ -35,6 +36,23 @@ TILEIRAS_EXPORT = {
     "fill": (fill, "i32[?, 8*?]", "i32", 64),
     "add_f64": (vector_add, "f64[?]", "float64[?]", "f64[4096]", 512),
 }
+"""
+
+
+METHODS = """\
+import cuda.tile as ct
+
+def scale(x):
+    return ct.exp(x)
+
+@ct.kernel
+def k(a, b, N: ct.Constant[int]):
+    x = ct.load(a, index=(0,), shape=(N,))
+    y = x.astype(ct.float32).reshape((N // 4, 4))
+    z = scale(y)
+    ct.store(b, index=(0, 0), tile=z)
+
+TILEIRAS_EXPORT = {"k": (k, "f16[?]", "f32[?, 4*?]", 64)}
 """
 
 
@@ -194,3 +212,14 @@ def test_constant_shapes_divisibility_and_scalars_reach_the_bytecode(tree):
     fill = text[text.index("@fill") :]
     assert "div_by<8>" in fill and "div_by<16>, %arg0" in fill
     assert "strides=[?,1]" in fill
+
+
+def test_methods_of_the_front_end_are_placed_at_their_call(tmp_path):
+    """They are functions of its package, which the kernel's operations would else be from."""
+    result, _ = run_export(tmp_path, METHODS)
+    module = read_module(result.output)
+    places = {op.name: list(positions_of(op.location)) for op in module.walk() if op.name.startswith("cuda_tile.")}
+    assert [each.line for each in places["cuda_tile.reshape"]] == [9]
+    assert [each.line for each in places["cuda_tile.ftof"]] == [9]
+    assert [each.line for each in places["cuda_tile.exp"]] == [4, 10]  # a function of the user stays one
+    assert not any("_stub" in each.filename for found in places.values() for each in found)

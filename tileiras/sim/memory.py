@@ -228,6 +228,11 @@ class Memory:
     def allocations(self) -> tuple[Allocation, ...]:
         return tuple(self._allocations)
 
+    def reachable(self) -> list[Allocation]:
+        """All allocations that pointers of this memory can reach, by address."""
+        memories = (self, *(Memory._others() if self._private_cursor is not None else ()))
+        return sorted((each for memory in memories for each in memory._allocations), key=lambda each: each.address)
+
     # -- looking up ------------------------------------------------------------------------------------------------
 
     def find(self, address: int, size: int = 1) -> Allocation | None:

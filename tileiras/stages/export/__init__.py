@@ -279,7 +279,8 @@ def export_requests(
 
     output = io.BytesIO()
     functions = sum(len(signatures) for _, signatures, _ in requests)
-    with _shared_writer(functions) if len(requests) > 1 else contextlib.nullcontext() as shared:
+    writer = _shared_writer(functions) if len(requests) > 1 else contextlib.nullcontext()
+    with _lines_of_callers(), writer as shared:
         for kernel, signatures, name in requests:
             output.seek(0)
             output.truncate()
@@ -325,6 +326,32 @@ def _shared_writer(functions: int) -> Iterator[Callable[[], bytearray]]:
         stack.close()
     finally:
         front_end.write_bytecode = original
+
+
+@contextlib.contextmanager
+def _lines_of_callers() -> Iterator[None]:
+    """Places operations that the front end's own functions make, such as methods of tiles, at the user's call: reports
+    and profiles would have lines of a package that the user neither wrote nor can change."""
+    import cuda.tile
+    import cuda.tile._ir2bytecode as front_end
+
+    debug_info = getattr(front_end, "DebugAttrMap", None)
+    original = getattr(debug_info, "get_debugattr", None)
+    if original is None:
+        yield
+        return
+    package = os.path.join(os.path.dirname(os.path.abspath(cuda.tile.__file__)), "")
+
+    def of_caller(self: Any, location: Any) -> Any:
+        while location.call_site is not None and location.filename.startswith(package):
+            location = location.call_site
+        return original(self, location)
+
+    debug_info.get_debugattr = of_caller
+    try:
+        yield
+    finally:
+        debug_info.get_debugattr = original
 
 
 def _located(error: BaseException, place: Place, fallback: tuple[int, int] | None = None) -> CompileError:
