@@ -288,10 +288,10 @@ def _kernels_and_product(steps: Steps, inputs: KernelInputs) -> tuple[list[Kerne
     return kernels, product
 
 
-def _bytecode(module: Operation, version: str) -> bytes:
+def _bytecode(module: Operation, version: str | None) -> bytes:
     from tileiras import bytecode
 
-    return bytecode.write_module(module, bytecode.Version.parse(version))
+    return bytecode.write_module(module, bytecode.CURRENT if version is None else bytecode.Version.parse(version))
 
 
 def join(products: list[bytes], suffix: str) -> bytes:

@@ -223,3 +223,57 @@ def test_methods_of_the_front_end_are_placed_at_their_call(tmp_path):
     assert [each.line for each in places["cuda_tile.ftof"]] == [9]
     assert [each.line for each in places["cuda_tile.exp"]] == [4, 10]  # a function of the user stays one
     assert not any("_stub" in each.filename for found in places.values() for each in found)
+
+
+NEW = """\
+import cuda.tile as ct
+
+@ct.kernel
+def k(a, b):
+    ct.grid_dependency_control_wait()
+    ct.store(b, index=(0,), tile=ct.load(a, index=(0,), shape=(64,), check_bounds=False))
+
+TILEIRAS_EXPORT = {"k": (k, "f32[64]", "f32[64]")}
+"""
+
+
+def test_operations_of_the_newest_version_need_no_option(tmp_path):
+    result, _ = run_export(tmp_path, NEW)
+    names = {op.name for op in read_module(result.output).walk()}
+    assert "cuda_tile.gdc_wait_tko" in names
+    with pytest.raises(CompileError, match="13.4"):
+        run_export(tmp_path, NEW, **{"bytecode-version": "13.3"})
+
+
+def test_the_version_is_one_that_an_older_front_end_knows(tmp_path, monkeypatch):
+    from cuda.tile import _bytecode
+
+    older = types.SimpleNamespace(as_string=lambda: "13.2"), types.SimpleNamespace(as_string=lambda: "13.1")
+    monkeypatch.setattr(_bytecode, "BytecodeVersion", older)
+    assert export._newest_version() == "13.2"
+
+
+QUOTING = """\
+import cuda.tile as ct
+
+@ct.kernel
+def k(x, o):
+    CALL
+
+TILEIRAS_EXPORT = {"k": (k, "f32[?]", "f16[?]")}
+"""
+
+
+@pytest.mark.parametrize("call", [
+    "ct.store(o, index=(0,), tile=ct.load(x, index=(0,), shape=(64,)))",
+    "ct.scatter(o, ct.arange(64, dtype=ct.int32), ct.gather(x, ct.arange(64, dtype=ct.int32)))",
+    "ct.store(o, index=(0,), tile=ct.load(x, index=(0,), shape=(64,)) + 'a')",
+    "ct.static_assert(False, 'no')",
+    "ct.static_eval(1 // 0)",
+])  # fmt: skip
+def test_an_error_that_quotes_another_one_has_one_place(tmp_path, call):
+    with pytest.raises(CompileError) as caught:
+        run_export(tmp_path, QUOTING.replace("CALL", call))
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.location.line == 5
+    assert "nknown" not in diagnostic.message and "\n" not in diagnostic.message

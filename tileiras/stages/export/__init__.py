@@ -280,7 +280,7 @@ def export_requests(
     output = io.BytesIO()
     functions = sum(len(signatures) for _, signatures, _ in requests)
     writer = _shared_writer(functions) if len(requests) > 1 else contextlib.nullcontext()
-    with _lines_of_callers(), writer as shared:
+    with _lines_of_callers(), _messages_alone(), writer as shared:
         for kernel, signatures, name in requests:
             output.seek(0)
             output.truncate()
@@ -292,13 +292,26 @@ def export_requests(
                     output,
                     gpu_code=options.gpu_name,
                     output_format="tileir_bytecode",
-                    bytecode_version=options.bytecode_version,
+                    bytecode_version=options.bytecode_version or _newest_version(),
                 )
             except Exception as error:
                 raise _located(error, place, lines.get(name)) from None
     from tileiras.bytecode.relative_paths import make_paths_relative
 
     return make_paths_relative(bytes(shared()) if shared is not None else output.getvalue(), place.root)
+
+
+def _newest_version() -> str | None:
+    """The newest version of the format that the front end writes and the compiler reads: operations and options of
+    kernels need their version or a newer one.  None leaves the choice to a front end that has other names for them."""
+    from tileiras.bytecode.versions import SUPPORTED
+
+    try:
+        from cuda.tile._bytecode import BytecodeVersion
+    except ImportError:
+        return None
+    known = {member.as_string() for member in BytecodeVersion}
+    return next((str(version) for version in reversed(SUPPORTED) if str(version) in known), None)
 
 
 @contextlib.contextmanager
@@ -352,6 +365,23 @@ def _lines_of_callers() -> Iterator[None]:
         yield
     finally:
         debug_info.get_debugattr = original
+
+
+@contextlib.contextmanager
+def _messages_alone() -> Iterator[None]:
+    """Errors of the front end as text are their message: one that is quoted in another would bring its place along,
+    or `Unknown location` where it has none yet, and a diagnostic has a place of its own."""
+    try:
+        from cuda.tile._exception import TileError
+    except ImportError:
+        yield
+        return
+    original = TileError.__str__
+    TileError.__str__ = lambda self: str(self.message)
+    try:
+        yield
+    finally:
+        TileError.__str__ = original
 
 
 def _located(error: BaseException, place: Place, fallback: tuple[int, int] | None = None) -> CompileError:
