@@ -89,7 +89,7 @@ class Program:
         if configuration.input is None:
             raise _refused("input buffer is null")
         given = configuration.input
-        data = given.encode() if isinstance(given, str) else bytes(given)
+        data = units.encoded(given, "<input>") if isinstance(given, str) else bytes(given)
         source = units.Source(data, "<input>", None, units.kind_of(data))
         version = units.bytecode_version(data) if source.kind == units.BYTECODE else ""
         name = gpu_name or f"sm_{configuration.gpu}"

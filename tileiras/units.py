@@ -89,10 +89,9 @@ class Source(NamedTuple):
         try:
             with open(path, "rb") as file:
                 data = file.read()
-        except OSError as error:
-            raise CompileError.at(
-                None, f"unable to read input file '{path}': {error.strerror}", ExitCode.USAGE
-            ) from None
+        except (OSError, ValueError) as error:  # ValueError: no name that a file can have
+            reason = error.strerror if isinstance(error, OSError) else "no such name"
+            raise CompileError.at(None, f"unable to read input file '{path}': {reason}", ExitCode.USAGE) from None
         name = name or path.replace(os.sep, "/")
         return cls(data, name, path, kind_of(data, path))
 
@@ -109,11 +108,13 @@ def kind_of(data: bytes, path: str = "") -> str:
     if kind == PYTHON:
         return PYTHON
     made = next((suffix for suffix in ARTIFACTS if path.endswith(suffix)), None)
-    if made is not None and (made == ".cubin" or _is_utf8(data)):
-        return made
     mlir = looks_like_mlir(data)
+    if made is not None and not mlir:
+        if made != ".cubin":
+            check_encoding(data, path)
+        return made
     if kind == TEXT and not mlir:
-        _check_encoding(data, path)
+        check_encoding(data, path)
     cut = kind is None and MAGIC.startswith(data)
     if kind == BYTECODE or cut or b"\x00" in data[:4096] or not _is_utf8(data):
         message = "input does not correspond to Tile IR bytecode"
@@ -123,7 +124,23 @@ def kind_of(data: bytes, path: str = "") -> str:
     return TEXT
 
 
-def _check_encoding(data: bytes, path: str) -> None:
+def encoded(text: str, name: str) -> bytes:
+    """A text that a program gives instead of a file's bytes; ``name`` is what messages call it.
+
+    Raises CompileError (code 3) where it has half of a surrogate pair, which is no character.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        from tileiras.ir.location import FileLineColLoc
+
+        before = text[: error.start]
+        place = FileLineColLoc(name, before.count("\n") + 1, len(before) - before.rfind("\n"))
+        message = f"text is read as UTF-8, which has no character {ord(text[error.start]):#06x}"
+        raise CompileError.at(place, message, ExitCode.INVALID_INPUT) from None
+
+
+def check_encoding(data: bytes, path: str) -> None:
     """Raises CompileError (code 3) at the first byte that UTF-8 has not, where a file that is named as text is none."""
     try:
         data.decode()

@@ -18,6 +18,7 @@ from tileiras import extras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.ir import FileLineColLoc
 from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.units import check_encoding
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -92,10 +93,8 @@ class Place:
         # The tree is what the name in messages is relative to.
         self.root = path[: -len(relative)].rstrip(os.sep) if path.endswith(os.sep + relative) else self.directory
         self.root = self.root or os.sep
-        try:
-            self.text = source.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise self.error(1, 1, f"the file is not UTF-8: {error.reason} at byte {error.start}") from None
+        check_encoding(source, self.name)
+        self.text = source.decode("utf-8")
 
     def location(self, filename: str, line: int, column: int) -> FileLineColLoc:
         if os.path.realpath(filename) == self.path:
