@@ -97,8 +97,10 @@ def test_llvm_ir_and_ptx_that_do_not_parse_are_inputs_that_do_not(tmp_path, caps
 
 
 def test_the_emulator_takes_the_bytes_of_an_artifact():
-    source = "cuda_tile.module @m {\n  entry @k(%p: tile<ptr<i32>>) {\n    %c = constant <i32: 7> : tile<i32>\n" \
-             "    %t = store_ptr_tko weak %p, %c : tile<ptr<i32>>, tile<i32> -> token\n    return\n  }\n}\n"  # fmt: skip
+    source = (
+        "cuda_tile.module @m {\n  entry @k(%p: tile<ptr<i32>>) {\n    %c = constant <i32: 7> : tile<i32>\n"
+        "    %t = store_ptr_tko weak %p, %c : tile<ptr<i32>>, tile<i32> -> token\n    return\n  }\n}\n"
+    )
     kernel = tileiras.compile(source, gpu_name="sm_90", emit="ptx").kernels[0]
     for ptx in (kernel.artifacts[".ptx"], memoryview(kernel.artifacts[".ptx"])):
         found = np.zeros(1, np.int32)

@@ -87,7 +87,8 @@ def random_step(random: Random) -> tuple:
     lanes, keys = random.choice([ACTIVE, ACTIVE[:1], ACTIVE[1:]]), random.choices(range(3), k=2)
     choices = [
         ("access", warp, random.choice(ACTIVE)), ("update", warp, lanes, keys, order, random.random() < 0.9),
-        ("barrier", warp // WARPS, (warp, lanes, keys, order, True)), ("meet", warp), ("fence", warp, order.scope), ("overwrite", keys[:1]),
+        ("barrier", warp // WARPS, (warp, lanes, keys, order, True)), ("meet", warp), ("fence", warp, order.scope),
+        ("overwrite", keys[:1]),
     ]  # fmt: skip
     return random.choices(choices, [6, 12, 1, 1, 2, 0.2])[0]
 

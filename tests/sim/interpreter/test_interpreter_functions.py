@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tileiras.sim import interpret
 from tileiras.sim.interpreter.functions import PLAIN, evaluate
 from tileiras.sim.interpreter.rounding import round_fraction
 
