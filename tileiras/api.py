@@ -200,8 +200,10 @@ def open_source(source: str | bytes | os.PathLike, name: str | None = None) -> u
         data = bytes(source)
         return units.Source(data, name or "<input>", None, units.kind_of(data))
     if isinstance(source, str) and units.is_text(source):
+        from tileiras.ir.encoding import encoded
+
         name = name or "<input>"
-        return units.Source(units.encoded(source, name), name, None, units.TEXT)
+        return units.Source(encoded(source, name), name, None, units.TEXT)
     return units.Source.read(source, name)
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from collections.abc import Sequence
@@ -111,10 +110,10 @@ def kind_of(data: bytes, path: str = "") -> str:
     mlir = looks_like_mlir(data)
     if made is not None and not mlir:
         if made != ".cubin":
-            check_encoding(data, path)
+            _check_encoding(data, path)
         return made
     if kind == TEXT and not mlir:
-        check_encoding(data, path)
+        _check_encoding(data, path)
     cut = kind is None and MAGIC.startswith(data)
     if kind == BYTECODE or cut or b"\x00" in data[:4096] or not _is_utf8(data):
         message = "input does not correspond to Tile IR bytecode"
@@ -124,35 +123,11 @@ def kind_of(data: bytes, path: str = "") -> str:
     return TEXT
 
 
-def encoded(text: str, name: str) -> bytes:
-    """A text that a program gives instead of a file's bytes; ``name`` is what messages call it.
+def _check_encoding(data: bytes, path: str) -> None:
+    if not _is_utf8(data):
+        from tileiras.ir.encoding import check_encoding
 
-    Raises CompileError (code 3) where it has half of a surrogate pair, which is no character.
-    """
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        from tileiras.ir.location import FileLineColLoc
-
-        before = text[: error.start]
-        place = FileLineColLoc(name, before.count("\n") + 1, len(before) - before.rfind("\n"))
-        message = f"text is read as UTF-8, which has no character {ord(text[error.start]):#06x}"
-        raise CompileError.at(place, message, ExitCode.INVALID_INPUT) from None
-
-
-def check_encoding(data: bytes, path: str) -> None:
-    """Raises CompileError (code 3) at the first byte that UTF-8 has not, where a file that is named as text is none."""
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        from tileiras.ir.location import FileLineColLoc
-
-        message = f"text is read as UTF-8, which has no byte {data[error.start]:#04x} here"
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            message = "text is read as UTF-8, not as UTF-16"
-        line = data[: error.start].rpartition(b"\n")[2].decode()
-        place = FileLineColLoc(path, data.count(b"\n", 0, error.start) + 1, len(line) + 1)
-        raise CompileError.at(place, message, ExitCode.INVALID_INPUT) from None
+        check_encoding(data, path)
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -204,7 +204,7 @@ def _version(text: str) -> Version:
 
 
 def _decode(data: bytes, name: str) -> str:
-    from tileiras.units import check_encoding
+    from tileiras.ir.encoding import check_encoding
 
     check_encoding(data, name)
     return data.decode()

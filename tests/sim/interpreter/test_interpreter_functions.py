@@ -5,6 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tileiras.api import parse
+from tileiras.diagnostics import CompileError
 from tileiras.sim import interpret
 from tileiras.sim.interpreter.functions import PLAIN, evaluate
 from tileiras.sim.interpreter.rounding import round_fraction
@@ -76,7 +78,7 @@ def test_infinities_zeros_and_nans_are_numpys(name):
     assert (np.signbit(ours) == np.signbit(expected))[~np.isnan(expected)].all()
 
 
-def test_a_file_of_cutile_python_is_a_source(tmp_path):
+def test_a_file_of_cutile_python_is_parsed_first(tmp_path):
     pytest.importorskip("cuda.tile")
     path = tmp_path / "mine.py"
     path.write_text(
@@ -85,5 +87,7 @@ def test_a_file_of_cutile_python_is_a_source(tmp_path):
         'TILEIRAS_EXPORT = {"k": (k, "f32[?]", 64)}\n'
     )
     array = np.zeros(64, np.float32)
-    interpret(str(path), "k", 1, [array, 64, 1])
+    with pytest.raises(CompileError, match=r"tileiras\.parse"):
+        interpret(str(path), "k", 1, [array, 64, 1])
+    interpret(parse(path), "k", 1, [array, 64, 1])
     assert (array == 3).all()

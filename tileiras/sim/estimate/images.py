@@ -17,11 +17,11 @@ from tileiras.codegen.kernel_resources import DYNAMIC_SHARED
 from tileiras.codegen.machine_code import MachineCode, read
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
+from tileiras.ir.encoding import encoded
 from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch import launched_kernel
 from tileiras.targets.rates import Gpu
 from tileiras.targets.requirements import split
-from tileiras.units import encoded
 
 if TYPE_CHECKING:
     from tileiras.api import Artifact

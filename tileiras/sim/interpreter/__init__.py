@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Block, Operation
+from tileiras.ir.encoding import check_encoding, encoded
 
 from ..errors import sizes_of
 from ..memory import Journal, Memory
@@ -50,15 +52,14 @@ def load_module(source: Source, filename: str | None = None) -> Operation:
 
     Raises CompileError (code 3) when it does not parse or verify, OSError when a path cannot be read.
     """
-    from tileiras.units import check_encoding, encoded
-
     if isinstance(source, Operation):
         return source
     if isinstance(source, os.PathLike) or isinstance(source, str) and not _is_text(source):
         if os.fsdecode(source).endswith(".py"):
-            from tileiras.api import parse
-
-            return parse(source, source_name=filename)
+            # The front end stands above the simulators, which go by the specification alone.
+            name = os.fsdecode(source)
+            message = f"{name} is cuTile Python: interpret what tileiras.parse({name!r}) gives"
+            raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
         filename = filename or os.fspath(source)
         with open(source, "rb") as file:
             source = file.read()
@@ -148,12 +149,12 @@ def interpret(
 ) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
 
-    ``source`` is a path (of a cuTile Python file as well), bytecode, MLIR text or a module; ``args`` are the entry's
-    parameters in order.  A NumPy array is a pointer to its first element (views of one base array point into one
-    allocation); bf16 and f8 data may come as unsigned integers of the same size.  An integer for a pointer is an
-    address that a :class:`tileiras.sim.Memory` gave out.  Python and NumPy numbers are scalars.  ``output`` is where
-    the kernel prints, standard output by default.  ``names`` is what messages call the arguments, instead of their
-    numbers.
+    ``source`` is a path, bytecode, MLIR text or a module (of a cuTile Python file that which `tileiras.parse` gives);
+    ``args`` are the entry's parameters in order.  A NumPy array is a pointer to its first element (views of one base
+    array point into one allocation); bf16 and f8 data may come as unsigned integers of the same size.  An integer for
+    a pointer is an address that a :class:`tileiras.sim.Memory` gave out.  Python and NumPy numbers are scalars.
+    ``output`` is where the kernel prints, standard output by default.  ``names`` is what messages call the arguments,
+    instead of their numbers.
 
     Returns where the kernel left undefined elements: position of an argument -> array of bool of its shape, only for
     arguments that have some.  These are elements that came out differently in runs with other values in place of what

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 from tileiras import extras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.ir import FileLineColLoc
+from tileiras.ir.encoding import check_encoding
 from tileiras.stages import StageContext, StageOptions, StageResult
-from tileiras.units import check_encoding
 
 if TYPE_CHECKING:
     from types import ModuleType
