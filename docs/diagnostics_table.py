@@ -326,7 +326,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
     ),
     "LLVM": (
         Row("LLVM could not generate code for <gpu>", "LLVM ends its process", 5),
-        Row("LLVM refused the module", "LLVM IR that is not well formed", 5),
+        Row("LLVM refused the module", "LLVM IR that is not well formed", 3),
         Row("Unresolved extern function '<name>'", "a function that nothing defines", 5),
         Row("blobLinkedLib: bitcode path does not exist or is not a file", "a blob that is not there", 5),
         Row("blobLinkedLib: failed to parse embedded bitcode", "a blob that is no bitcode", 5),

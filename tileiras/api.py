@@ -200,7 +200,10 @@ def open_source(source: str | bytes | os.PathLike, name: str | None = None) -> u
         data = bytes(source)
         return units.Source(data, name or "<input>", None, units.kind_of(data))
     if isinstance(source, str) and units.is_text(source):
-        return units.Source(source.encode(), name or "<input>", None, units.TEXT)
+        from tileiras.ir.encoding import encoded
+
+        name = name or "<input>"
+        return units.Source(encoded(source, name), name, None, units.TEXT)
     return units.Source.read(source, name)
 
 
@@ -288,10 +291,10 @@ def _kernels_and_product(steps: Steps, inputs: KernelInputs) -> tuple[list[Kerne
     return kernels, product
 
 
-def _bytecode(module: Operation, version: str) -> bytes:
+def _bytecode(module: Operation, version: str | None) -> bytes:
     from tileiras import bytecode
 
-    return bytecode.write_module(module, bytecode.Version.parse(version))
+    return bytecode.write_module(module, bytecode.CURRENT if version is None else bytecode.Version.parse(version))
 
 
 def join(products: list[bytes], suffix: str) -> bytes:

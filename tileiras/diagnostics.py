@@ -260,7 +260,11 @@ class CompileError(Exception):
     def __init__(self, diagnostics: Sequence[Diagnostic], code: int = ExitCode.COMPILE_FAILURE) -> None:
         self.diagnostics = list(diagnostics)
         self.code = int(code)
-        super().__init__("\n".join(str(d) for d in self.diagnostics) or "failed to compile Tile IR program")
+        super().__init__(self.diagnostics, self.code)
+
+    def __str__(self) -> str:
+        """Each diagnostic with the line that it is about, as notebooks and tracebacks show an exception."""
+        return self.render() or "failed to compile Tile IR program"
 
     @classmethod
     def at(

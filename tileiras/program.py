@@ -78,6 +78,7 @@ class Program:
         `tile-launch` says otherwise.  Raises CompileError with code 2 or 3.
         """
         from tileiras import units
+        from tileiras.ir.encoding import encoded
         from tileiras.options import GPU_NAMES, CompileOptions, unsupported_gpu
 
         if configuration is None and not gpu_name and not fields:
@@ -89,7 +90,7 @@ class Program:
         if configuration.input is None:
             raise _refused("input buffer is null")
         given = configuration.input
-        data = given.encode() if isinstance(given, str) else bytes(given)
+        data = encoded(given, "<input>") if isinstance(given, str) else bytes(given)
         source = units.Source(data, "<input>", None, units.kind_of(data))
         version = units.bytecode_version(data) if source.kind == units.BYTECODE else ""
         name = gpu_name or f"sm_{configuration.gpu}"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from collections.abc import Sequence
@@ -89,10 +88,9 @@ class Source(NamedTuple):
         try:
             with open(path, "rb") as file:
                 data = file.read()
-        except OSError as error:
-            raise CompileError.at(
-                None, f"unable to read input file '{path}': {error.strerror}", ExitCode.USAGE
-            ) from None
+        except (OSError, ValueError) as error:  # ValueError: no name that a file can have
+            reason = error.strerror if isinstance(error, OSError) else "no such name"
+            raise CompileError.at(None, f"unable to read input file '{path}': {reason}", ExitCode.USAGE) from None
         name = name or path.replace(os.sep, "/")
         return cls(data, name, path, kind_of(data, path))
 
@@ -109,9 +107,11 @@ def kind_of(data: bytes, path: str = "") -> str:
     if kind == PYTHON:
         return PYTHON
     made = next((suffix for suffix in ARTIFACTS if path.endswith(suffix)), None)
-    if made is not None and (made == ".cubin" or _is_utf8(data)):
-        return made
     mlir = looks_like_mlir(data)
+    if made is not None and not mlir:
+        if made != ".cubin":
+            _check_encoding(data, path)
+        return made
     if kind == TEXT and not mlir:
         _check_encoding(data, path)
     cut = kind is None and MAGIC.startswith(data)
@@ -124,18 +124,10 @@ def kind_of(data: bytes, path: str = "") -> str:
 
 
 def _check_encoding(data: bytes, path: str) -> None:
-    """Raises CompileError (code 3) at the first byte that UTF-8 has not, where a file that is named as text is none."""
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        from tileiras.ir.location import FileLineColLoc
+    if not _is_utf8(data):
+        from tileiras.ir.encoding import check_encoding
 
-        message = f"text is read as UTF-8, which has no byte {data[error.start]:#04x} here"
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            message = "text is read as UTF-8, not as UTF-16"
-        line = data[: error.start].rpartition(b"\n")[2].decode()
-        place = FileLineColLoc(path, data.count(b"\n", 0, error.start) + 1, len(line) + 1)
-        raise CompileError.at(place, message, ExitCode.INVALID_INPUT) from None
+        check_encoding(data, path)
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -232,3 +232,40 @@ def test_text_is_utf_8(kernel, tmp_path, capsys, change, message):
     (tmp_path / kernel).write_bytes(change(F32.encode()))
     assert compile(kernel) == (3 if message else 0)
     assert capsys.readouterr().err.partition("\n")[0] == message
+
+
+PYTHON = """\
+import cuda.tile as ct
+
+@ct.kernel(num_ctas=ct.ByTarget(sm_80=2, default=1))
+def k(a, N: ct.Constant[int]):
+    ct.store(a, index=(0,), tile=ct.full((N,), 1, dtype=a.dtype))
+
+TILEIRAS_EXPORT = {"k": (k, "f32[?]", 64)}
+"""
+
+
+@pytest.mark.parametrize("emit, then", [("tileas", "ptx"), ("llvm", "ptx"), ("ptx", "cubin"), ("bytecode", "ptx")])
+def test_hints_are_checked_of_cuda_tile_alone(kernel, capsys, emit, then):
+    """What a later stage made goes on as without the option, with an unwritable file of remarks as well."""
+    suffix = {"tileas": ".tileas.mlir", "llvm": ".ll", "ptx": ".ptx", "bytecode": ".tileirbc"}[emit]
+    assert main([kernel, "--gpu-name=sm_90", f"--emit={emit}", "-o", f"k{suffix}"]) == 0
+    words = [f"k{suffix}", "--gpu-name=sm_90", f"--emit={then}", "-o", "out"]
+    assert main(words) == 0
+    assert main([*words, "--Wunsupported-hints", "--Werr-hints"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main([*words, "--remarks=all", "--remark-format=yaml", "--remarks-output-file=no/r"]) == 3
+    assert "remark output file" in capsys.readouterr().err
+
+
+def test_hints_of_what_a_python_file_exports_are_checked(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("cuda.tile")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.py").write_text(PYTHON)
+    words = ["k.py", "--gpu-name=sm_90", "--emit=ptx", "-o", "out"]
+    assert main(words) == 0
+    assert main([*words, "--Wunsupported-hints"]) == 0
+    assert "num_cta" in capsys.readouterr().err
+    assert main([*words, "--Wunsupported-hints", "--Werr-hints"]) == 3
+    (tmp_path / "k.py").write_text(PYTHON.replace("(num_ctas=ct.ByTarget(sm_80=2, default=1))", ""))
+    assert main([*words, "--Wunsupported-hints", "--Werr-hints"]) == 0

@@ -9,6 +9,7 @@ import pytest
 import tileiras
 from tests.kernels.dots import matmul
 from tests.machine_code import needs_tools
+from tileiras.cli import tileiras_report, tileiras_sweep
 from tileiras.cli.tileiras_run import main
 
 SAXPY = str(Path(__file__).resolve().parents[2] / "examples" / "saxpy.mlir")
@@ -29,12 +30,31 @@ def test_a_kernel_that_may_take_tensor_maps(capsys, tmp_path):
     path.write_text(matmul((64, 64, 64), "f16", steps=4).text)
     arguments = [str(path), "f16[64,256]=ones", "f16[256,64]=ones", "f32[64,64]=zeros"]
     times = []
-    for maps in ([], ["--tensor-maps", "host"], ["--tensor-maps", "none"]):
+    for maps in ([], ["--tensor-maps", "none"], ["--tensor-maps", "host"]):
         assert main([*arguments, *ESTIMATE, *maps]) == 0
         times.append(re.match(r"k on H200: ([\d.]+) us", capsys.readouterr().out).group(1))
     assert times[0] == times[1] != times[2]
-    assert main([*arguments, "--backend", "emulate", "--gpu-name", "sm_90", "--print", "2"]) == 0
+    emulated = ["--backend", "emulate", "--gpu-name", "sm_90", "--tensor-maps", "host", "--print", "2"]
+    assert main([*arguments, *emulated]) == 0
     assert "256." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("maps", [[], ["--tensor-maps", "host"]])
+def test_every_command_estimates_one_time(capsys, tmp_path, maps):
+    """Of a launch that reads more from DRAM than it computes: arrays have the same place in each command's memory."""
+    path, data = tmp_path / "product.mlir", tmp_path / "data.json"
+    path.write_text(matmul((64, 64, 64), "f16", steps=4).text)
+    arguments = [str(path), "f16[64,256]=ones", "f16[256,64]=ones", "f32[64,64]=zeros", "--gpu", "H200", *maps]
+    assert main([*arguments, *ESTIMATE, "--json", str(data)]) == 0
+    time = json.loads(data.read_text())["microseconds"]
+    assert main([*arguments, "--profile", "--json", str(data)]) == 0
+    assert json.loads(data.read_text())["estimate"]["microseconds"] == time
+    assert tileiras_sweep.main([*arguments, "-j", "1", "--json", str(data)]) == 0
+    assert json.loads(data.read_text())["candidates"][0]["microseconds"] == pytest.approx(time, abs=1e-3)
+    assert tileiras_report.main([*arguments, "--grid", "1", "-o", str(data)]) == 0
+    (kernel,) = json.loads(data.read_text())["kernels"]
+    assert kernel["timing"]["estimate"]["microseconds"] == time
+    capsys.readouterr()
 
 
 def microseconds(text: str, gpu: str) -> float:

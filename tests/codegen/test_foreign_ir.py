@@ -18,10 +18,10 @@ def compiled(tmp_path, text, **options):
     return api.compile(path, gpu_name=options.pop("gpu_name", "sm_90"), emit="ptx", **options).text
 
 
-def refused(tmp_path, text, **options):
+def refused(tmp_path, text, code=5, **options):
     with pytest.raises(CompileError) as error:
         compiled(tmp_path, text, **options)
-    assert error.value.code == 5
+    assert error.value.code == code
     (diagnostic,) = error.value.diagnostics
     assert diagnostic.position.filename.endswith("k.ll")
     return diagnostic.position.line, diagnostic.message
@@ -135,7 +135,7 @@ def test_processors_of_other_machines(tmp_path):
 
 
 def test_what_llvm_cannot_read_has_its_line(tmp_path):
-    assert refused(tmp_path, TRIPLE + KERNEL.format("") + "nonsense\n") == (
+    assert refused(tmp_path, TRIPLE + KERNEL.format("") + "nonsense\n", code=3) == (
         5, "LLVM refused the module: expected top-level entity",
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ import pytest
 from reports import EXAMPLES
 
 import tileiras
+from tests.kernels.dots import matmul
 from tileiras.cli import tileiras_run
 from tileiras.report.profile import MOST_CTAS, profile, table
 
@@ -84,6 +85,23 @@ def test_strides_cost_sectors_and_conflicts():
     assert lines[store].shared == (1, {4: 1}, 32, 1)
     text = table(found, 100, {"PTX": STRIDED.split("\n")})
     assert "32/4" in text and "32/1" in text and "st.shared.b32" in text
+
+
+@pytest.mark.parametrize("strategy", ["unspecialize", "warp-specialize"])
+def test_boxes_are_accesses_of_the_load_that_they_serve(strategy):
+    """Tiles of 64 x 64 f16 come in boxes of 8 KiB, of each of two loads and four steps of the loop, f32 in two."""
+    kernel = matmul((64, 64, 64), "f16", steps=4)
+    artifact = tileiras.compile(
+        kernel.text.encode(), gpu_name="sm_90", lineinfo=True, tensor_maps="host", pipeline_strategy=strategy,
+        source_name="product.mlir",
+    )  # fmt: skip
+    arrays = [np.ones((64, 256), np.float16), np.ones((256, 64), np.float16), np.zeros((64, 64), np.float32)]
+    found = profile(artifact.text, "k", 1, arrays, artifact.kernels[0].metadata)
+    source = kernel.text.split("\n")
+    boxes = {source[line.line - 1].split()[0]: line.memory for line in found.lines if 8192 in line.memory.widths}
+    assert {name: (memory.widths, memory.units) for name, memory in boxes.items()} == {
+        "%a,": ({8192: 4}, 1024), "%b,": ({8192: 4}, 1024), "%end_c": ({8192: 2}, 512),
+    }  # fmt: skip
 
 
 def test_of_a_large_grid_some_ctas_are_executed(saxpy):

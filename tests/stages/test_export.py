@@ -9,10 +9,11 @@ import pytest
 
 pytest.importorskip("cuda.tile")
 
-from tileiras.bytecode import entry_names  # noqa: E402
+from tileiras.bytecode import entry_names, read_module  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 from tileiras.pipeline import stage  # noqa: E402
+from tileiras.report.alignment import positions_of  # noqa: E402
 from tileiras.stages import StageContext, export  # noqa: E402
 
 KERNELS = """\
@@ -35,6 +36,23 @@ TILEIRAS_EXPORT = {
     "fill": (fill, "i32[?, 8*?]", "i32", 64),
     "add_f64": (vector_add, "f64[?]", "float64[?]", "f64[4096]", 512),
 }
+"""
+
+
+METHODS = """\
+import cuda.tile as ct
+
+def scale(x):
+    return ct.exp(x)
+
+@ct.kernel
+def k(a, b, N: ct.Constant[int]):
+    x = ct.load(a, index=(0,), shape=(N,))
+    y = x.astype(ct.float32).reshape((N // 4, 4))
+    z = scale(y)
+    ct.store(b, index=(0, 0), tile=z)
+
+TILEIRAS_EXPORT = {"k": (k, "f16[?]", "f32[?, 4*?]", 64)}
 """
 
 
@@ -194,3 +212,68 @@ def test_constant_shapes_divisibility_and_scalars_reach_the_bytecode(tree):
     fill = text[text.index("@fill") :]
     assert "div_by<8>" in fill and "div_by<16>, %arg0" in fill
     assert "strides=[?,1]" in fill
+
+
+def test_methods_of_the_front_end_are_placed_at_their_call(tmp_path):
+    """They are functions of its package, which the kernel's operations would else be from."""
+    result, _ = run_export(tmp_path, METHODS)
+    module = read_module(result.output)
+    places = {op.name: list(positions_of(op.location)) for op in module.walk() if op.name.startswith("cuda_tile.")}
+    assert [each.line for each in places["cuda_tile.reshape"]] == [9]
+    assert [each.line for each in places["cuda_tile.ftof"]] == [9]
+    assert [each.line for each in places["cuda_tile.exp"]] == [4, 10]  # a function of the user stays one
+    assert not any("_stub" in each.filename for found in places.values() for each in found)
+
+
+NEW = """\
+import cuda.tile as ct
+
+@ct.kernel
+def k(a, b):
+    ct.grid_dependency_control_wait()
+    ct.store(b, index=(0,), tile=ct.load(a, index=(0,), shape=(64,), check_bounds=False))
+
+TILEIRAS_EXPORT = {"k": (k, "f32[64]", "f32[64]")}
+"""
+
+
+def test_operations_of_the_newest_version_need_no_option(tmp_path):
+    result, _ = run_export(tmp_path, NEW)
+    names = {op.name for op in read_module(result.output).walk()}
+    assert "cuda_tile.gdc_wait_tko" in names
+    with pytest.raises(CompileError, match="13.4"):
+        run_export(tmp_path, NEW, **{"bytecode-version": "13.3"})
+
+
+def test_the_version_is_one_that_an_older_front_end_knows(tmp_path, monkeypatch):
+    from cuda.tile import _bytecode
+
+    older = types.SimpleNamespace(as_string=lambda: "13.2"), types.SimpleNamespace(as_string=lambda: "13.1")
+    monkeypatch.setattr(_bytecode, "BytecodeVersion", older)
+    assert export._newest_version() == "13.2"
+
+
+QUOTING = """\
+import cuda.tile as ct
+
+@ct.kernel
+def k(x, o):
+    CALL
+
+TILEIRAS_EXPORT = {"k": (k, "f32[?]", "f16[?]")}
+"""
+
+
+@pytest.mark.parametrize("call", [
+    "ct.store(o, index=(0,), tile=ct.load(x, index=(0,), shape=(64,)))",
+    "ct.scatter(o, ct.arange(64, dtype=ct.int32), ct.gather(x, ct.arange(64, dtype=ct.int32)))",
+    "ct.store(o, index=(0,), tile=ct.load(x, index=(0,), shape=(64,)) + 'a')",
+    "ct.static_assert(False, 'no')",
+    "ct.static_eval(1 // 0)",
+])  # fmt: skip
+def test_an_error_that_quotes_another_one_has_one_place(tmp_path, call):
+    with pytest.raises(CompileError) as caught:
+        run_export(tmp_path, QUOTING.replace("CALL", call))
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.location.line == 5
+    assert "nknown" not in diagnostic.message and "\n" not in diagnostic.message

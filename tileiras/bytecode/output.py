@@ -75,4 +75,5 @@ class Numbering:
 
 class StringNumbering(Numbering):
     def of(self, text: str) -> int:
-        return self[text.encode("utf-8")]
+        # Bytes that are no characters, which escapes in text may give, are what the parser has for them.
+        return self[text.encode("utf-8", "surrogateescape")]

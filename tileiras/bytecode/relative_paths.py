@@ -21,7 +21,7 @@ def make_paths_relative(data: bytes, root: str) -> bytes:
     rewritten = [_relative(text, root) for text in strings]
     if rewritten == strings:
         return data
-    payload = _encode_table([text.encode() for text in rewritten])
+    payload = _encode_table([text.encode("utf-8", "surrogateescape") for text in rewritten])
     before, after = data[:start], data[end:]
     if after != bytes([END]):
         raise ValueError("the string section is not the last one")
@@ -51,7 +51,7 @@ def _string_section(cursor: Cursor) -> tuple[int, int]:
 
 def _strings(cursor: Cursor) -> list[str]:
     table = StringTable(cursor).table
-    return [table.run(index).data.decode("utf-8") for index in range(len(table))]
+    return [table.run(index).data.decode("utf-8", "surrogateescape") for index in range(len(table))]
 
 
 def _encode_table(items: list[bytes]) -> bytes:

@@ -142,9 +142,6 @@ class StringTable:
             if index >= len(self.table):
                 cursor.fail(f"failed to read {what}: string index {index} out of bounds", start)
             run = self.table.run(index)
-            try:
-                found = run.data.decode("utf-8")
-            except UnicodeDecodeError as error:
-                run.fail(f"string {index} is not UTF-8", error.start)
+            found = run.data.decode("utf-8", "surrogateescape")
             self._cache[index] = found
         return found

@@ -115,7 +115,9 @@ def _filled(shape: tuple[int, ...], type_name: str, how: str) -> np.ndarray:
         raise UsageError(f"missing ')' in '{how}'")
     inner = rest[:-1]
     if name in ("zeros", "ones") and not opened:
-        return np.full(shape, dtype.type(float(name == "ones")), dtype)
+        number = dtype.type(float(name == "ones"))
+        # The system maps zeros when they are touched.
+        return np.full(shape, number, dtype) if number.tobytes().strip(b"\0") else np.zeros(shape, dtype)
     if name == "full":
         return np.full(shape, _scalar(_numbers(inner, "full", 1, 1)[0], dtype, type_name), dtype)
     if name == "arange":

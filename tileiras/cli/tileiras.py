@@ -138,8 +138,8 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     kept = Intermediates(outputs, product, suffix) if values.get("save-temps") else None
     try:
         _check_previews(source, values)
-        said = _hints(source, values)
-        if refused is not None or "l" in values:
+        said = _hints(source, options, values)
+        if (refused is not None or "l" in values) and source.kind not in units.ARTIFACTS:
             # What is wrong with the input comes first.
             library.compile_with(source, options, "cuda_tile")
         if refused is None and "l" in values:
@@ -267,15 +267,24 @@ def _of_compiler(name: str, value: int | str) -> Any:
     return parse_value(OPTIONS[name], value) if OPTIONS[name].kind is list else value
 
 
-def _hints(source: Source, values: Mapping[str, Any]) -> list[Diagnostic]:
-    """What is wrong with optimization hints, for those who ask; raises CompileError (code 3) where that is an error."""
-    if not values.get("Wunsupported-hints"):
+def _hints(source: Source, options: CompileOptions, values: Mapping[str, Any]) -> list[Diagnostic]:
+    """What is wrong with optimization hints, for those who ask; raises CompileError (code 3) where that is an error.
+
+    They are those of cuda_tile: of a Python file in what it exports, of none in what a later stage made.
+    """
+    from tileiras import units
+
+    if not values.get("Wunsupported-hints") or source.kind in units.ARTIFACTS:
         return []
     from tileiras import api
+    from tileiras.build import library
     from tileiras.dialects.cuda_tile.hints import check_hints
 
+    data = source.data
+    if source.kind == units.PYTHON:
+        data = library.compile_with(source, options, "bytecode").data
     engine = DiagnosticEngine()
-    check_hints(api.parse(source.data, source_name=source.name), engine, as_errors=bool(values.get("Werr-hints")))
+    check_hints(api.parse(data, source_name=source.name), engine, as_errors=bool(values.get("Werr-hints")))
     engine.raise_if_errors(ExitCode.INVALID_INPUT)
     return engine.diagnostics
 

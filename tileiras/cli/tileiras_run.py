@@ -157,7 +157,7 @@ def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
 
     artifact = tileiras.compile(
         options.input, gpu_name=options.gpu_name or gpu_name, opt_level=options.opt_level, entry=kernel.entry,
-        tensor_maps=options.tensor_maps or "host",
+        tensor_maps=options.tensor_maps,
         # Lines change no instruction, and tell where one that fails is from.
         lineinfo=options.backend in ("emulate", "estimate"),
     )  # fmt: skip
@@ -336,8 +336,9 @@ def build_parser():
     parser.add_argument("--gpu", default=None, metavar="NAME", help="which GPU to estimate for (default H200)")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
     parser.add_argument(
-        "--tensor-maps", choices=lookup("tensor-maps").choices,
-        help="whether tiles are copied by tensor maps, which are made for the launch (default host; estimate none)",
+        "--tensor-maps", choices=lookup("tensor-maps").choices, default=lookup("tensor-maps").default,
+        help="who makes the tensor maps that tiles are copied by; host: they are made for the launch (default "
+        "%(default)s, as in every command)",
     )
     parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N")
     parser.add_argument("--save", action="append", default=[], metavar="N=FILE")

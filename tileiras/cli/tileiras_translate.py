@@ -204,11 +204,10 @@ def _version(text: str) -> Version:
 
 
 def _decode(data: bytes, name: str) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        message = f"{name} is not text: byte {error.start} is not UTF-8"
-        raise CompileError.at(None, message, ExitCode.INVALID_INPUT) from None
+    from tileiras.ir.encoding import check_encoding
+
+    check_encoding(data, name)
+    return data.decode()
 
 
 def _parse(text: str, name: str, allow_unregistered: bool) -> Any:

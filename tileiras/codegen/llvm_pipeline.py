@@ -107,7 +107,7 @@ def compile_to_ptx(
     except RuntimeError as error:
         text = str(error)
         place, said = _place(first_line(text), location)
-        raise CompileError.at(place, f"LLVM refused the module: {said}", notes=_quoted(text)) from None
+        raise CompileError.at(place, f"LLVM refused the module: {said}", _refusal(location), _quoted(text)) from None
     ptx, milliseconds = result
     if stderr and engine is not None:
         engine.warning(location, f"LLVM: {stderr}")
@@ -124,8 +124,13 @@ def verify_module(ir: str, location: Locatable | None = None) -> None:
         ) from None
     except RuntimeError as error:
         raise CompileError.at(
-            location, f"LLVM refused the module: {first_line(str(error))}", notes=_quoted(str(error))
+            location, f"LLVM refused the module: {first_line(str(error))}", _refusal(location), _quoted(str(error))
         ) from None
+
+
+def _refusal(location: Locatable | None) -> ExitCode:
+    """What a module is that LLVM refuses: an input that is not well formed where it is one, else our failure."""
+    return ExitCode.COMPILE_FAILURE if line_of_file(location, 1, 1) is None else ExitCode.INVALID_INPUT
 
 
 # LLVM's assertion failures come with a stack dump; the line that says what happened starts with one of these.

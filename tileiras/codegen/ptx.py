@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tileiras.diagnostics import CompileError, Locatable
+from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
 
 # Order in which directives are printed. `.maxntid` and `.reqntid` exclude each other in ptxas; `.language` marks a
@@ -168,7 +168,7 @@ def parse(text: str, location: Locatable | None = None) -> PtxModule:
     """
     header = _HEADER.match(text)
     if header is None:
-        raise CompileError.at(location, "PTX text does not start with .version and .target")
+        raise CompileError.at(location, "PTX text does not start with .version and .target", ExitCode.INVALID_INPUT)
     target, *options = [word.strip() for word in header.group(3).split(",")]
     pieces: list[str | PtxEntry] = []
     position = header.end()

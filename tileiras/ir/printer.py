@@ -100,35 +100,40 @@ class Printer(AttributePrinter):
 
     # ---- operations --------------------------------------------------------------------------------------------------
 
-    def print_top_level(self, root: Operation) -> str:
+    def print_top_level(self, root: Operation, body: bool = False) -> str:
+        """The root, or with `body` the operations of its block without it."""
         # Values have the names that they have in the text of the whole function.
         scope = root
         while not scope.has_trait(IsolatedFromAbove) and scope.parent_op is not None:
             scope = scope.parent_op
         names = ValueNames(scope, suggest=not self.generic)
         self.names, self._blocks, self._groups = names.values, names.blocks, names.groups
-        aliases = self._aliases = self._find_aliases(root)
+        shown = list(root.regions[0].block.operations) if body else [root]
+        aliases = self._aliases = self._find_aliases(shown)
         self._alias_names = aliases.names
         self._print_alias_definitions(aliases.before)
-        self._print_operation(root)
-        self.write("\n")
+        for op in shown:
+            self._print_operation(op)
+            self.write("\n")
         self._print_alias_definitions(aliases.after)
         return "".join(self.out)
 
-    def _find_aliases(self, root: Operation) -> AliasNames:
+    def _find_aliases(self, roots: Sequence[Operation]) -> AliasNames:
         """The aliases that the text will use."""
         found = AliasNames()
         if not self._use_aliases:
             return found
         if not self.locations:
-            found.visit_operations(root)
+            for root in roots:
+                found.visit_operations(root)
             if found.is_empty:
                 return found
         # What is used, and where first, only printing tells: a hook may leave out a location or print an attribute
         # in a form of its own.  So everything is printed once to a list that is thrown away.
         rehearsal = _AliasCollector(self)
         rehearsal.default_dialect = self.default_dialect
-        rehearsal._print_operation(root)
+        for root in roots:
+            rehearsal._print_operation(root)
         rehearsal._found.assign()
         return rehearsal._found
 
@@ -303,6 +308,13 @@ def print_op(
         if generic or _is_valid(op):
             raise
         return Printer(generic=True, locations=locations, aliases=aliases).print_top_level(op)
+
+
+def print_body(module: Operation, *, locations: bool = False) -> str:
+    """The operations of a verified module without its own line and braces, in the module's dialect."""
+    printer = Printer(locations=locations)
+    printer.default_dialect = module.default_dialect
+    return printer.print_top_level(module, body=True)
 
 
 def _is_valid(op: Operation) -> bool:

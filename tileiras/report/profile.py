@@ -35,7 +35,7 @@ class Accesses(NamedTuple):
 
     count: int
     widths: dict[int, int]
-    """Bytes of a thread -> how many of the accesses."""
+    """Bytes of a thread -> how many of the accesses; a thread that has the TMA unit copy a box accesses all of it."""
     units: int
     """Sectors of 32 bytes of global memory, wavefronts of shared memory."""
     least: int
@@ -114,9 +114,8 @@ def profile(
     clusters = int(np.prod(shape)) // members
     chosen = _spread(clusters, max(1, MOST_CTAS // members))
     blocks = [each * members + member for each in chosen for member in range(members)]
-    known = {key: value for key, value in (metadata or {}).items() if key != "hidden_parameters"}
     with Journal() as journal:
-        recording = record(ptx, entry, axes, args, known or None, blocks=blocks, multiply=True, journal=journal)
+        recording = record(ptx, entry, axes, args, metadata, blocks=blocks, multiply=True, journal=journal)
     rows = _rows(recording, _source_of(ptx))
     waiting = {(row.file, row.line): row for row in estimate.by_source()} if estimate is not None else {}
     for place in waiting:
@@ -179,7 +178,9 @@ def _count(row: _Row, what: object) -> None:
     elif isinstance(what, Copy) and what.addresses is not None and what.addresses.size:
         addresses = what.addresses.view(np.int64)
         unique = np.unique(addresses).size * what.element
-        row.add("memory", what.element, sectors_of(addresses, what.element).size, -(-unique // SECTOR))
+        # A thread copies its element, the TMA unit all that one thread asks it for.
+        width = what.bytes if what.kind in ("bulk", "tensor") else what.element
+        row.add("memory", width, sectors_of(addresses, what.element).size, -(-unique // SECTOR))
 
 
 # ---- the table ---------------------------------------------------------------------------------------------------

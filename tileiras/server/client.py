@@ -46,6 +46,11 @@ def tileiras_sweep() -> int:
     return run("tileiras-sweep")
 
 
+def tileirdisasm() -> int:
+    """The command `tileirdisasm`."""
+    return run("tileirdisasm")
+
+
 def run(name: str) -> int:
     """A command on the command line of this process; its exit code.  The service answers `protocol.PROGRAMS`."""
     if name in protocol.PROGRAMS and wanted(name, sys.argv[1:]) and protocol.supported():

@@ -95,6 +95,18 @@ class Journal:
                 content = allocation.data[start : start + self._PAGE].copy()
                 self._pages[allocation.host + start] = allocation, start, content
 
+    def forget(self, allocation: Allocation) -> None:
+        """An allocation has ended: no need to undo what was stored there."""
+        for start in range(0, allocation.size, self._PAGE):
+            self._pages.pop(allocation.host + start, None)
+
+    def exchange(self) -> None:
+        """Undo what was stored, or do it again."""
+        for host, (allocation, start, content) in self._pages.items():
+            place = allocation.data[start : start + content.size]
+            self._pages[host] = allocation, start, place.copy()
+            place[:] = content
+
     def __enter__(self) -> Journal:
         return self
 
@@ -194,6 +206,8 @@ class Memory:
         at = bisect.bisect_left(self._bases, address)
         if at == len(self._bases) or self._bases[at] != address:
             raise ValueError(f"no allocation starts at {address:#x}")
+        if self.journal is not None:
+            self.journal.forget(self._allocations[at])
         del self._by_owner[id(self._allocations[at].owner)]
         del self._bases[at], self._allocations[at]
         self._base_array = None
@@ -210,19 +224,14 @@ class Memory:
         else:
             self._private_cursor = address
 
-    def contents(self) -> list[tuple[Allocation, bytes]]:
-        """Everything writable that pointers of this memory can reach, for `restore`."""
-        memories = (self, *(Memory._others() if self._private_cursor is not None else ()))
-        return [(each, each.data.tobytes()) for memory in memories for each in memory._allocations if each.writable]
-
-    @staticmethod
-    def restore(contents: list[tuple[Allocation, bytes]]) -> None:
-        for allocation, data in contents:
-            allocation.data[:] = np.frombuffer(data, np.uint8)
-
     @property
     def allocations(self) -> tuple[Allocation, ...]:
         return tuple(self._allocations)
+
+    def reachable(self) -> list[Allocation]:
+        """All allocations that pointers of this memory can reach, by address."""
+        memories = (self, *(Memory._others() if self._private_cursor is not None else ()))
+        return sorted((each for memory in memories for each in memory._allocations), key=lambda each: each.address)
 
     # -- looking up ------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tileiras.api import parse
+from tileiras.diagnostics import CompileError
+from tileiras.sim import interpret
 from tileiras.sim.interpreter.functions import PLAIN, evaluate
 from tileiras.sim.interpreter.rounding import round_fraction
 
@@ -73,3 +76,18 @@ def test_infinities_zeros_and_nans_are_numpys(name):
     ours = evaluate(name, *arrays)
     assert np.allclose(ours, expected, rtol=1e-15, atol=0, equal_nan=True)
     assert (np.signbit(ours) == np.signbit(expected))[~np.isnan(expected)].all()
+
+
+def test_a_file_of_cutile_python_is_parsed_first(tmp_path):
+    pytest.importorskip("cuda.tile")
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import cuda.tile as ct\n\n@ct.kernel\ndef k(a, N: ct.Constant[int]):\n"
+        "    ct.store(a, index=(0,), tile=ct.full((N,), 3, dtype=a.dtype))\n\n"
+        'TILEIRAS_EXPORT = {"k": (k, "f32[?]", 64)}\n'
+    )
+    array = np.zeros(64, np.float32)
+    with pytest.raises(CompileError, match=r"tileiras\.parse"):
+        interpret(str(path), "k", 1, [array, 64, 1])
+    interpret(parse(path), "k", 1, [array, 64, 1])
+    assert (array == 3).all()

@@ -72,9 +72,12 @@ class BoxRing:
         for the first time."""
         unused = UnitAttr() if fresh else None
         acquired = builder.insert(tileas.ProducerAcquireOp(self.producer, iterator, fresh=unused)).results[0]
+        of_loop = builder.location
         for number, (staged, desc) in enumerate(zip(self._staged, self._descriptors)):
+            builder.location = staged.load.location  # profiles attribute the copies to it
             coords = box_coordinates(builder, staged.load, again, self._ranges)
             copy_box(builder, desc, coords, acquired, number, is_multicast(staged))
+        builder.location = of_loop
         builder.insert(tileas.ProducerCommitOp(acquired))
 
     # -- draining ------------------------------------------------------------------------------------------------------

@@ -21,18 +21,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .knowledge import Chain, Knowledge, Vector
-from .memory_order import CLUSTER, GPU, Order
+from .memory_order import CLUSTER, CTA, GPU, Order
 
 if TYPE_CHECKING:
     from .scheduler import Batch, Launch
     from .warps import WarpGroup
 
+#: Instead of the number of a barrier of the block.
+_CLUSTER_BARRIER = -1
+
 
 class Published(NamedTuple):
-    """What threads of ``block`` released at ``scope``: so much of a chain."""
+    """What a read sees of releases for its block, its cluster or its GPU (``level``, a scope): so much of a chain."""
 
-    scope: int
-    block: int
+    level: int
     chain: Chain
     length: int
 
@@ -51,7 +53,9 @@ class Clocks(Knowledge):
 
     def __init__(self, launch: Launch) -> None:
         super().__init__(launch)
-        self.locations: dict[int, list[Published]] = {}
+        self.locations: dict[int, dict[tuple[int, int], Chain]] = {}
+        """What was released to each location, by level and number of the block, cluster or GPU that may acquire it."""
+        self.shared_locations: list[int] = []
         self.fences: dict[int, Fence] = {}
         self.observed: dict[int, dict[Chain, Published]] = {}  # thread -> releases that relaxed reads saw
         self.accesses = 0
@@ -69,7 +73,11 @@ class Clocks(Knowledge):
         self.first_arrival = np.zeros((batch.count, 16), np.int64)
         self.settled = np.zeros(batch.count, np.int64)
         """By block: what is `stamp`ed up to here is before all that its threads do now."""
-        self.locations = {key: value for key, value in self.locations.items() if key >= 0}
+        for key in self.shared_locations:
+            self.locations.pop(key, None)
+        self.shared_locations = []
+        self.handed: dict[tuple[int, int], Vector] = {}
+        """(row, barrier or `_CLUSTER_BARRIER`) -> what the warp handed over when it arrived there."""
 
     def stamp(self) -> int:
         """A number for an access that takes place now, greater than any before."""
@@ -112,8 +120,23 @@ class Clocks(Knowledge):
         self.first_arrival[blocks, numbers] = np.where(earlier == 0, self.accesses, earlier)
         if self.seen or self.lanes:
             for row, block, number in zip(rows.tolist(), blocks.tolist(), numbers.tolist()):
-                self.join(self.joined_beyond.setdefault((block, number), Vector()), self._beyond(row))
+                self._hand_over(row, number, self.joined_beyond.setdefault((block, number), Vector()))
         self.advance(rows)
+
+    def _hand_over(self, row: int, number: int, joined: Vector) -> None:
+        beyond = self.handed[row, number] = self._beyond(row)
+        self.join(joined, beyond)
+
+    def _take_over(self, row: int, number: int, joined: Vector) -> None:
+        """A warp goes on after a barrier that ``joined`` what all brought there: its own is among it."""
+        joined.shorten()
+        beyond = self._beyond(row)
+        if (handed := self.handed.pop((row, number), None)) is not None:
+            beyond.remove(handed)
+        self.join(beyond, joined)
+        beyond.shorten()
+        self.seen[self.first + row] = beyond
+        self.lanes.pop(self.first + row, None)
 
     def leave(self, group: WarpGroup, lanes: np.ndarray, number: int) -> None:
         """The warps of ``lanes`` go on after a barrier."""
@@ -122,9 +145,8 @@ class Clocks(Knowledge):
         seen = np.maximum(self.joined[blocks, number], self.exited[blocks])
         self.known[rows] = np.maximum(self.known[rows], seen)
         for row, block in zip(rows.tolist(), blocks.tolist()):
-            beyond = self.joined_beyond.get((block, number))
-            if beyond:
-                self.join(self.seen.setdefault(self.first + row, Vector()), beyond)
+            if beyond := self.joined_beyond.get((block, number)):
+                self._take_over(row, number, beyond)
         self.meet(rows)
 
     def reset(self, full: np.ndarray, everyone: np.ndarray) -> None:
@@ -158,7 +180,8 @@ class Clocks(Knowledge):
         if self.lanes:
             for row in rows.tolist():
                 if self.first + row in self.lanes:
-                    self.seen[self.first + row] = self._beyond(row)
+                    beyond = self.seen[self.first + row] = self._beyond(row)
+                    beyond.shorten()
                     del self.lanes[self.first + row]
 
     def arrive_cluster(self, group: WarpGroup, relaxed: bool) -> None:
@@ -174,7 +197,7 @@ class Clocks(Knowledge):
         np.maximum.at(self.arriving, clusters, self.known[rows])
         if self.seen or self.lanes:
             for row, cluster in zip(rows.tolist(), clusters.tolist()):
-                self.join(self.arriving_beyond.setdefault(cluster, Vector()), self._beyond(row))
+                self._hand_over(row, _CLUSTER_BARRIER, self.arriving_beyond.setdefault(cluster, Vector()))
         self.advance(rows)
 
     def complete_cluster(self, full: np.ndarray) -> None:
@@ -189,7 +212,7 @@ class Clocks(Knowledge):
         self.known[rows] = np.maximum(self.known[rows], self.passed[clusters])
         for row, cluster in zip(rows.tolist(), clusters.tolist()):
             if beyond := self.passed_beyond.get(cluster):
-                self.join(self.seen.setdefault(self.first + row, Vector()), beyond)
+                self._take_over(row, _CLUSTER_BARRIER, beyond)
         self.meet(rows)
 
     # -- locations -------------------------------------------------------------------------------------------------
@@ -204,13 +227,18 @@ class Clocks(Knowledge):
             self.join(vector, self.seen[warp])
         return vector
 
-    def _takes_in(self, published: Published, scope: int, block: int) -> bool:
-        """Whether the release's scope and the reader's each take in the other (PTX ISA, "Morally Strong")."""
-        if published.block == block:
-            return True
-        if published.block // self.members == block // self.members:
-            return min(published.scope, scope) >= CLUSTER
-        return min(published.scope, scope) >= GPU
+    def _levels(self, scope: int, block: int) -> list[tuple[int, int]]:
+        """Level and number of the block, the cluster and the GPU of a thread, as far as a scope takes them in.
+
+        Scopes of a release and an acquire take in each other's thread where both have one of these (PTX ISA, "Morally
+        Strong").
+        """
+        levels = [(CTA, block)]
+        if scope >= CLUSTER and self.members > 1:
+            levels.append((CLUSTER, block // self.members))
+        if scope >= GPU:
+            levels.append((GPU, 0))
+        return levels
 
     def synchronise(self, threads: list[int], keys: list[int], order: Order, reads: bool, writes: bool) -> None:
         """Accesses by ``threads`` of the locations ``keys`` take place, one after the other."""
@@ -258,9 +286,12 @@ class Clocks(Knowledge):
         if advanced:
             self.advance(np.array(sorted(advanced)))
 
-    def _visible(self, found: list[Published], scope: int, block: int) -> list[Published]:
+    def _visible(self, location: dict[tuple[int, int], Chain], scope: int, block: int) -> list[Published]:
         """What a read sees of the releases to its location."""
-        return [each._replace(length=each.chain.length) for each in found if self._takes_in(each, scope, block)]
+        return [
+            Published(level[0], chain, chain.length)
+            for level in self._levels(scope, block) if (chain := location.get(level)) is not None
+        ]  # fmt: skip
 
     def _synchronise_warps(
         self, places: list[tuple[int, int]], order: Order, writes: bool, advanced: set[int]
@@ -279,10 +310,12 @@ class Clocks(Knowledge):
                 continue
             self.work += 1
             row, block = warp - self.first, self.block_of(warp)
-            visible = self._visible(self.locations.get(key, []), order.scope, block)
+            visible = self._visible(self.locations.get(key, {}), order.scope, block)
             if visible and order.acquires:
                 acquired = Vector(chains={each.chain: each.length for each in visible})
-                self.join(self.seen.setdefault(warp, Vector()), acquired)
+                seen = self.seen.setdefault(warp, Vector())
+                self.join(seen, acquired)
+                seen.shorten()
             elif visible:
                 for thread in threads:
                     self.observed.setdefault(thread, {}).update((each.chain, each) for each in visible)
@@ -302,27 +335,33 @@ class Clocks(Knowledge):
         """Weak writes of locations: what was released there can no longer be acquired."""
         if not self.locations or not keys.size:
             return
-        low, high = int(keys.min()), int(keys.max())
-        near = [key for key in self.locations if low <= key <= high]
-        if near:
-            for key in np.array(near)[np.isin(near, keys)].tolist():
-                del self.locations[key]
+        if keys.size < len(self.locations):
+            for key in keys.tolist():
+                self.locations.pop(key, None)
+            return
+        near = np.fromiter(self.locations, np.int64, len(self.locations))
+        for key in near[np.isin(near, keys)].tolist():
+            del self.locations[key]
 
     def _publish(self, key: int, scope: int, block: int, vector: Vector) -> None:
-        """Releases of one block at one scope are kept as one chain."""
+        """Keep a release for all that may acquire it."""
         self.work += len(vector)
-        entries = self.locations.setdefault(key, [])
-        for each in entries:
-            if (each.scope, each.block) == (scope, block):
-                each.chain.append(vector)
-                return
-        entries.append(Published(scope, block, Chain(), 0))
-        entries[-1].chain.append(vector)
+        location = self.locations.get(key)
+        if location is None:
+            location = self.locations[key] = {}
+            if key < 0:
+                self.shared_locations.append(key)
+        for level in self._levels(scope, block):
+            chain = location.get(level)
+            if chain is None:
+                chain = location[level] = Chain()
+            chain.append(vector)
 
     def acquire(self, thread: int, published: list[Published]) -> None:
         if published:
             vector = self.lanes.setdefault(thread >> 5, {}).setdefault(thread, Vector())
             self.join(vector, Vector(chains={each.chain: each.length for each in published}))
+            vector.shorten()
 
     def complete(self, thread: int, block: int, key: int, known: Vector | None = None) -> None:
         """An asynchronous copy of ``thread`` completes on the transaction barrier of ``block`` at ``key``; ``known`` is
@@ -348,12 +387,12 @@ class Clocks(Knowledge):
         bits = bits[bits != 0]
         if self.observed:
             for thread in self.numbers(group)[group.active()].tolist():
-                block = self.block_of(thread >> 5)
                 seen = self.observed.pop(thread, {}).values()
-                self.acquire(thread, [each for each in seen if self._takes_in(each, scope, block)])
+                self.acquire(thread, [each for each in seen if each.level <= scope])
         for row, lanes in zip(rows.tolist(), bits.tolist()) if releases else ():
             warp = self.first + row
             vector = self._row_vector(row)
             self.join(vector, self._beyond(row))
+            vector.shorten()
             self.fences[warp] = Fence(lanes, scope, int(self.own[row]), vector)
         self.advance(rows)

@@ -5,8 +5,10 @@ of warps elsewhere, or of single lanes, is in vectors.  Their keys are the numbe
 for thread n.  Where threads are meant, -2-w stands for all lanes of warp w.
 
 What was released to one place is kept as a chain, of which an acquire takes the length over and not the content, so
-that thousands of threads may update one counter.  Still, releases and acquires are followed as long as that is cheap;
-past a budget, everything counts as ordered, and `exhausted` says so.
+that thousands of threads may update one counter.  A vector that has grown long becomes a chain of its own, shared by
+all that take it over, so that a release costs the same however many locations its thread has acquired from.  Still,
+releases and acquires are followed as long as that is cheap; past a budget, everything counts as ordered, and
+`exhausted` says so.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ _BUDGET = 1 << 23
 _REACHES = 4096
 #: Questions that are answered one by one rather than sorted.
 _FEW = 64
+#: Entries of a vector that are copied rather than shared.
+_SHORT = 16
 
 
 class Vector:
@@ -40,9 +44,23 @@ class Vector:
     def __len__(self) -> int:
         return len(self.clocks) + len(self.chains)
 
+    def shorten(self) -> None:
+        """Say the same in one entry if there are many, so that copies and joins need not repeat them."""
+        if len(self) > _SHORT:
+            chain = Chain()
+            chain.append(self)
+            self.clocks, self.chains, self.reach = {}, {chain: 1}, None
+
+    def remove(self, other: Vector) -> None:
+        """Remove the entries that ``other`` has as well."""
+        self.reach = None
+        self.clocks = {key: value for key, value in self.clocks.items() if other.clocks.get(key, 0) < value}
+        self.chains = {chain: length for chain, length in self.chains.items() if other.chains.get(chain, 0) < length}
+
 
 class Chain:
-    """What the threads of a block released to one place at one scope, one after the other."""
+    """What was released to one place, for the threads of one block, cluster or GPU, one after the other; or what a
+    vector said that has been shortened."""
 
     __slots__ = ("chains", "clocks", "length")
 
@@ -76,13 +94,12 @@ class Reach:
         self.limits: dict[int, int] = {}  # thread or -2-w for all of warp w -> how far it has been seen
         self.lengths: dict[Chain, int] = {}
         self.known: dict[int, int] = {}
+        # Breadth first: chains are mostly met at their greatest length first.
         waiting = list(chains.items())
-        while waiting:
-            chain, length = waiting.pop()
-            if self.lengths.get(chain, 0) >= length:
-                continue
-            self.lengths[chain] = length
-            waiting += ((inner, _at(steps, length)) for inner, steps in chain.chains.items())
+        for chain, length in waiting:
+            if self.lengths.get(chain, 0) < length:
+                self.lengths[chain] = length
+                waiting += ((inner, _at(steps, length)) for inner, steps in chain.chains.items())
 
     def clock(self, key: int) -> int:
         """How far the owner of ``key`` has been seen."""

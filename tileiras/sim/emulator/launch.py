@@ -58,7 +58,7 @@ def _program(text: str, entry: str) -> Program:
 
 
 def emulate(
-    ptx: str,
+    ptx: str | bytes,
     entry: str,
     grid: int | Sequence[int],
     args: Sequence[Any],
@@ -80,7 +80,8 @@ def emulate(
     journal: Journal | None = None,
     leader: int = 0,
 ) -> EmulationResult:
-    """Run ``entry`` of the PTX text over ``grid`` (in thread blocks, x first) and update ``args``' arrays in place.
+    """Run ``entry`` of PTX, text or an artifact's bytes, over ``grid`` (in thread blocks, x first) and update ``args``'
+    arrays in place.
 
     ``args`` are the entry's parameters in order: NumPy arrays are pointers (views of one base array point into one
     allocation), integers are scalars or addresses that a `tileiras.sim.Memory` gave out, NumPy scalars and Python
@@ -112,6 +113,8 @@ def emulate(
     misaligned, a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid
     or arguments that do not fit the entry.
     """
+    if not isinstance(ptx, str):
+        ptx = bytes(ptx).decode("utf-8", "surrogateescape")
     kernel = _kernel(metadata, entry)
     if cluster is None:
         entry, kernel = launched_kernel(kernel, entry, grid, args)

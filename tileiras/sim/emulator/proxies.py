@@ -142,12 +142,13 @@ def _check_writes(races: RaceChecker, group: WarpGroup, item: Instruction, acces
     writes = state if access.shared or state is None else state.writes
     if writes is None or writes.unfenced is None:
         return
-    bad = np.flatnonzero(writes.unfenced[cells])
+    places = writes.places(cells)
+    bad = np.flatnonzero(writes.unfenced[places])
     if not bad.size:
         return
-    place = int(cells[bad[0]])
+    place = int(places[bad[0]])
     code = int(writes.code[place])
     if "async-proxy" in group.launch.waived and races.items[code >> 3].opcode == "cp":
         return
-    races.report(group, item, access, place, int(threads[bad[0]]), int(writes.writer[place]), code, "written",
-                 missing=_MISSING)  # fmt: skip
+    cell, thread = int(cells[bad[0]]), int(threads[bad[0]])
+    races.report(group, item, access, cell, thread, int(writes.writer[place]), code, "written", missing=_MISSING)

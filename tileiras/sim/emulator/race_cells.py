@@ -1,4 +1,7 @@
-"""What the race checker remembers of memory: the last write of each granule, and the reads since."""
+"""What the race checker remembers of memory: the last write of each granule, and the reads since.
+
+Of global memory it remembers pages that a launch touches, since arrays may be larger than what is left of the memory.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from .knowledge import warp_of
 #: Reads of one allocation that are remembered; the oldest of more are forgotten.
 _LOG_READS = 1 << 22
 _SEVERAL = 32  # instead of a lane
+_PAGE_BITS = 8  # granules of a page of global memory, as a power of two
 
 
 class Cells:
@@ -26,6 +30,10 @@ class Cells:
         self.unfenced = np.zeros(count, bool) if asynchronous else None
         self.clock = np.zeros(count, np.int32)
         self.code = np.zeros(count, np.int32)
+
+    def places(self, cells: np.ndarray) -> np.ndarray:
+        """Where granules are in the arrays."""
+        return cells
 
     def record(self, cells: np.ndarray, threads: np.ndarray, clocks: np.ndarray, code: int) -> None:
         self.writer[cells] = threads
@@ -137,15 +145,57 @@ class SharedCells(Cells):
         return chosen[positions[bad]], others[bad], self.read_code[cells[positions[bad]], columns[bad]]
 
 
-class GlobalCells:
-    """One allocation.  ``pending`` are reads that no write has had to be compared with yet, ``log`` the others."""
+class PagedCells(Cells):
+    """Granules of an allocation, of those pages alone that have been written, or read before a write.
 
-    __slots__ = ("code", "copies", "last", "log", "pending", "pending_reads", "several", "size", "time", "writes")
+    ``last``, ``time``, ``read_code``: the last read since the last write; ``several``: by several threads.  The first
+    page of the arrays stands for all that are not there yet: nothing was written or read.
+    """
+
+    __slots__ = ("last", "pages", "read_code", "several", "table", "time")
+
+    def __init__(self, count: int, asynchronous: bool) -> None:
+        super().__init__(1 << _PAGE_BITS, asynchronous)
+        self.last = np.full(1 << _PAGE_BITS, -1, np.int32)
+        self.time = np.zeros(1 << _PAGE_BITS, np.int32)
+        self.read_code = np.zeros(1 << _PAGE_BITS, np.int32)
+        self.several = np.zeros(1 << _PAGE_BITS, bool)
+        self.pages = 1
+        self.table = np.zeros((count >> _PAGE_BITS) + 1, np.int32)  # the system maps what is touched of it
+
+    def places(self, cells: np.ndarray) -> np.ndarray:
+        pages = self.table[cells >> _PAGE_BITS].astype(np.int64)
+        return pages << _PAGE_BITS | cells & (1 << _PAGE_BITS) - 1
+
+    def add(self, cells: np.ndarray) -> np.ndarray:
+        """`places`, which exist from now on."""
+        numbers = cells >> _PAGE_BITS
+        absent = np.unique(numbers[self.table[numbers] == 0])
+        if absent.size:
+            self.table[absent] = np.arange(self.pages, self.pages + absent.size)
+            self.pages += absent.size
+            if self.pages << _PAGE_BITS > self.last.size:
+                self._grow(max(self.pages << _PAGE_BITS, 2 * self.last.size))
+        return self.places(cells)
+
+    def _grow(self, size: int) -> None:
+        for name in ("writer", "last", "clock", "code", "time", "read_code", "several", "unfenced"):
+            if (array := getattr(self, name)) is not None:
+                larger = np.full(size, -1 if name in ("writer", "last") else 0, array.dtype)
+                larger[: array.size] = array
+                setattr(self, name, larger)
+
+
+class GlobalCells:
+    """One allocation.  ``pending`` are reads that no write has had to be compared with yet, ``log`` the others, by
+    their places in ``writes``."""
+
+    __slots__ = ("copies", "log", "pending", "pending_reads", "size", "writes")
 
     def __init__(self, size: int, copies: bool) -> None:
         self.size = size
         self.copies = copies  # whether copies of the asynchronous proxy may read here
-        self.writes: Cells | None = None
+        self.writes: PagedCells | None = None
         self.pending: list[tuple] = []
         self.pending_reads = 0
         self.log: list[tuple[np.ndarray, ...]] = []
@@ -158,54 +208,56 @@ class GlobalCells:
             first = self.pending.pop(0)
             self.pending_reads -= first[0].size * first[1]
 
-    def begin_writes(self) -> Cells:
-        """Bring what is remembered of reads up to date, for a write that is about to come."""
+    def begin_writes(self, cells: np.ndarray) -> PagedCells:
+        """Bring what is remembered of reads up to date, for writes of ``cells`` that are about to come."""
         if self.writes is None:
-            self.writes = Cells(self.size, self.copies)
-            self.last = np.full(self.size, -1, np.int32)
-            self.time = np.zeros(self.size, np.int32)
-            self.code = np.zeros(self.size, np.int32)
-            self.several = np.zeros(self.size, bool)
-        for cells, count, threads, times, code in self.pending:
-            cells, threads, times = expand(cells, count, threads, times)
-            mixed = (self.last[cells] != -1) & (self.last[cells] != threads)
-            self.last[cells] = threads
-            mixed |= self.last[cells] != threads
-            self.several[cells[mixed]] = True
-            self.time[cells] = times
-            self.code[cells] = code
-            self.log.append((cells, threads, times, np.full(cells.size, code, np.int32)))
+            self.writes = PagedCells(self.size, self.copies)
+        writes = self.writes
+        for read, count, threads, times, code in self.pending:
+            read, threads, times = expand(read, count, threads, times)
+            at = writes.add(read)
+            mixed = (writes.last[at] != -1) & (writes.last[at] != threads)
+            writes.last[at] = threads
+            mixed |= writes.last[at] != threads
+            writes.several[at[mixed]] = True
+            writes.time[at] = times
+            writes.read_code[at] = code
+            self.log.append((at, threads, times, np.full(at.size, code, np.int32)))
         self.pending, self.pending_reads = [], 0
         if sum(entry[0].size for entry in self.log) > _LOG_READS:
-            self._compact(self.several)
-        return self.writes
+            self._compact(writes.several)
+        writes.add(cells)
+        return writes
 
     def _compact(self, wanted: np.ndarray) -> None:
-        """Keep the log of ``wanted`` granules alone: of others the last read says all."""
+        """Keep the log of ``wanted`` places alone: of others the last read says all."""
         columns = [np.concatenate(column) for column in zip(*self.log)]
         chosen = wanted[columns[0]]
         self.log = [tuple(column[chosen][-_LOG_READS:] for column in columns)]
 
     def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
         """As `SharedCells.unordered_reads`; the reads of ``cells`` are then forgotten."""
-        last, several = self.last[cells], self.several[cells]
+        writes = self.writes
+        places = writes.places(cells)
+        last, several = writes.last[places], writes.several[places]
         at = np.flatnonzero((last != -1) & (last != threads) & ~several)
-        bad = clocks.unordered(threads[at], last[at], self.time[cells[at]])
+        bad = clocks.unordered(threads[at], last[at], writes.time[places[at]])
         at = at[bad]
-        found = at, last[at], self.code[cells[at]]
+        found = at, last[at], writes.read_code[places[at]]
         if several.any() and not at.size:
-            found = self._logged(clocks, cells[several], threads[several], np.flatnonzero(several))
-        self.last[cells] = -1
-        self.several[cells] = False
+            found = self._logged(clocks, places[several], threads[several], np.flatnonzero(several))
+        writes.last[places] = -1
+        writes.several[places] = False
         return found
 
-    def _logged(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray, positions: np.ndarray):
-        self._compact(self.several)
-        place = np.full(self.size, -1, np.int64)
-        place[cells] = np.arange(cells.size)
+    def _logged(self, clocks: Clocks, places: np.ndarray, threads: np.ndarray, positions: np.ndarray):
+        self._compact(self.writes.several)
+        order = np.argsort(places, kind="stable")
+        ordered = places[order]
         logged, others, times, codes = self.log[0]
-        at = place[logged]
-        rival = (at >= 0) & (others != threads[at])
+        at = np.maximum(np.searchsorted(ordered, logged, side="right") - 1, 0)
+        written, at = ordered[at] == logged, order[at]
+        rival = written & (others != threads[at])
         at, others, times, codes = at[rival], others[rival], times[rival], codes[rival]
         bad = clocks.unordered(threads[at], others, times)
         return positions[at[bad]], others[bad], codes[bad]

@@ -165,14 +165,10 @@ class RaceChecker:
         writes = self.begin_write(group, item, access, cells, threads, order, missing)
         times = self.clocks.own[(threads >> 5) - self.clocks.first]
         code = self.code(item, order)
-        writes.record(cells, threads, times, code)
-        if access.shared:
-            writes.written[cells] = self.clocks.stamp()
-        if writes.unfenced is not None:
-            writes.unfenced[cells] = generic
-        together = writes.writer[cells] != threads
+        places = self._record(access, writes, cells, threads, times, code, generic)
+        together = writes.writer[places] != threads
         if together.any():
-            writes.writer[cells[together]] = -2 - (threads[together] >> 5)
+            writes.writer[places[together]] = -2 - (threads[together] >> 5)
         if lost.any():
             # Two threads of this very instruction wrote different values to one place.
             at = np.flatnonzero(lost)
@@ -194,21 +190,30 @@ class RaceChecker:
         writes = self.begin_write(group, item, access, cells, everyone, order)
         times = self.clocks.own[(everyone >> 5) - self.clocks.first]
         code = self.code(item, order)
-        writes.record(cells, everyone, times, code)
-        if access.shared:
-            writes.written[cells] = self.clocks.stamp()
-        if writes.unfenced is not None:
-            writes.unfenced[cells] = generic
+        places = self._record(access, writes, cells, everyone, times, code, generic)
         if order.scope < GPU:
             # Threads of this very instruction that are outside each other's scopes.
-            last = writes.writer[cells]
-            at = np.flatnonzero(~self._morally_strong(everyone, last, writes.code[cells], order))
+            last = writes.writer[places]
+            at = np.flatnonzero(~self._morally_strong(everyone, last, writes.code[places], order))
             if at.size:
                 place, rival = int(cells[at[0]]), int(last[at[0]])
                 self.report(group, item, access, place, int(everyone[at[0]]), rival, code, "written")
         if self.clocks.locations or self.clocks.fences or order.releases:
             keys = self._keys(access, first[turns]).tolist()
             self.clocks.synchronise(threads[turns].tolist(), keys, order, True, True)
+
+    def _record(
+        self, access: Access, writes: Cells, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, code: int,
+        generic: bool,
+    ) -> np.ndarray:  # fmt: skip
+        """Remember writes of ``cells``; gives their places."""
+        places = writes.places(cells)
+        writes.record(places, threads, times, code)
+        if access.shared:
+            writes.written[cells] = self.clocks.stamp()
+        if writes.unfenced is not None:
+            writes.unfenced[places] = generic
+        return places
 
     def begin_write(
         self, group: WarpGroup, item: Instruction, access: Access, cells: np.ndarray, threads: np.ndarray,
@@ -217,7 +222,7 @@ class RaceChecker:
         """Check that writes of ``cells`` may happen now; gives where they are to be recorded.  ``missing``: what is
         said of reads that are not before them, instead of what would order two threads."""
         state = self._cells(access)[0]
-        writes = state if access.shared else state.begin_writes()
+        writes = state if access.shared else state.begin_writes(cells)
         self._check(group, item, access, writes, cells, threads, order, threads)
         at, others, codes = state.unordered_reads(self.clocks, cells, threads)
         if at.size:
@@ -238,10 +243,11 @@ class RaceChecker:
         if state is None or state.writes is None:
             return None
         cells = np.unique(expand(first, count)[0])
-        cells = cells[state.writes.writer[cells] != -1]
-        if not cells.size:
+        places = state.writes.places(cells)
+        places = places[state.writes.writer[places] != -1]
+        if not places.size:
             return None
-        last = cells[state.writes.clock[cells].argmax()]
+        last = places[state.writes.clock[places].argmax()]
         return int(state.writes.writer[last]), int(state.writes.clock[last]), self.items[state.writes.code[last] >> 3]
 
     def granules(
@@ -267,7 +273,8 @@ class RaceChecker:
                 return
             if not recent.all():
                 cells, threads, actual = cells[recent], threads[recent], actual[recent]
-        last = writes.writer[cells]
+        places = writes.places(cells)
+        last = writes.writer[places]
         if order.semantics == "nc":
             at = np.flatnonzero(last != -1)  # this path need not see anything that is written while the kernel runs
         else:
@@ -275,14 +282,13 @@ class RaceChecker:
             if at.size and last.min() < -1:
                 at = at[(last[at] >= 0) | (warp_of(threads[at]) != -2 - last[at])]
         if at.size and order.strong:
-            at = at[~self._morally_strong(actual[at], last[at], writes.code[cells[at]], order)]
+            at = at[~self._morally_strong(actual[at], last[at], writes.code[places[at]], order)]
         # What the clocks say is asked last, of few: through many releases it takes long to find.
         if at.size and order.semantics != "nc":
-            at = at[self.clocks.unordered(threads[at], last[at], writes.clock[cells[at]])]
+            at = at[self.clocks.unordered(threads[at], last[at], writes.clock[places[at]])]
         if at.size:
-            place = cells[at[0]]
-            thread, other, code = int(actual[at[0]]), int(last[at[0]]), int(writes.code[place])
-            self.report(group, item, access, int(place), thread, other, code, "written", order)
+            thread, other, code = int(actual[at[0]]), int(last[at[0]]), int(writes.code[places[at[0]]])
+            self.report(group, item, access, int(cells[at[0]]), thread, other, code, "written", order)
 
     def _morally_strong(self, threads: np.ndarray, others: np.ndarray, codes: np.ndarray, order: Order) -> np.ndarray:
         """Whether writes that ``codes`` describe are strong, at scopes that fit each other."""

@@ -17,6 +17,7 @@ from tileiras.codegen.kernel_resources import DYNAMIC_SHARED
 from tileiras.codegen.machine_code import MachineCode, read
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
+from tileiras.ir.encoding import encoded
 from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch import launched_kernel
 from tileiras.targets.rates import Gpu
@@ -112,7 +113,7 @@ def _parts(image: Any, entry: str, metadata: Mapping[str, Any] | None) -> _Parts
         if metadata is None and os.path.isfile(stem + ".json"):
             metadata = _description(_bytes_of(stem + ".json"), stem + ".json")
     else:
-        data = image.encode() if isinstance(image, str) else bytes(image)
+        data = encoded(image, "<PTX>") if isinstance(image, str) else bytes(image)
     if metadata is not None and "kernels" in metadata:
         metadata = next((kernel for kernel in metadata["kernels"] if kernel["name"] == entry), None)
     if data.startswith(b"\x7fELF"):
@@ -151,7 +152,7 @@ def _assembled(text: str, entry: str, gpu: Gpu) -> MachineCode:
     """What ptxas makes of PTX for the GPU."""
     found = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
     if found is None:
-        raise CompileError.at(None, "neither PTX nor a cubin: PTX has a .target")
+        raise CompileError.at(None, "neither PTX nor a cubin: PTX has a .target", ExitCode.INVALID_INPUT)
     if re.search(rf"\.entry\s+{re.escape(entry)}\b", text) is None:
         _unknown_entry(entry, re.findall(r"\.entry\s+([\w$]+)", text))
     target = found.group(1)

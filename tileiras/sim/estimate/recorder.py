@@ -112,7 +112,7 @@ class TraceRecorder:
 
     def recording(self, steps: int) -> Recording:
         launch = self._launch
-        allocations = tuple(Allocation(each.name, each.address, each.size) for each in launch.memory.allocations)
+        allocations = tuple(Allocation(each.name, each.address, each.size) for each in launch.memory.reachable())
         others = (block for block in launch.program.blocks if block.index not in self.blocks)
         skipped = frozenset(item.line for block in others for item in block.instructions)
         return Recording(self.blocks, tuple(self.clusters), launch.members, launch.threads, launch.shared_bytes,

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Block, Operation
+from tileiras.ir.encoding import check_encoding, encoded
 
 from ..errors import sizes_of
-from ..memory import Memory
+from ..memory import Journal, Memory
 
 # Importing a family registers the meanings of its operations.
 from . import arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views
@@ -53,6 +55,11 @@ def load_module(source: Source, filename: str | None = None) -> Operation:
     if isinstance(source, Operation):
         return source
     if isinstance(source, os.PathLike) or isinstance(source, str) and not _is_text(source):
+        if os.fsdecode(source).endswith(".py"):
+            # The front end stands above the simulators, which go by the specification alone.
+            name = os.fsdecode(source)
+            message = f"{name} is cuTile Python: interpret what tileiras.parse({name!r}) gives"
+            raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
         filename = filename or os.fspath(source)
         with open(source, "rb") as file:
             source = file.read()
@@ -63,8 +70,10 @@ def load_module(source: Source, filename: str | None = None) -> Operation:
 
             module = read_module(source, filename or "<bytecode>")
         else:
-            module = _parse(source.decode("utf-8"), filename)
+            check_encoding(source, filename or "<string>")
+            module = _parse(source.decode(), filename)
     else:
+        encoded(source, filename or "<string>")
         module = _parse(source, filename)
     from tileiras.ir import verify
 
@@ -140,11 +149,12 @@ def interpret(
 ) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
 
-    ``source`` is a path, bytecode, MLIR text or a module; ``args`` are the entry's parameters in order.  A NumPy array
-    is a pointer to its first element (views of one base array point into one allocation); bf16 and f8 data may come as
-    unsigned integers of the same size.  An integer for a pointer is an address that a :class:`tileiras.sim.Memory`
-    gave out.  Python and NumPy numbers are scalars.  ``output`` is where the kernel prints, standard output by default.
-    ``names`` is what messages call the arguments, instead of their numbers.
+    ``source`` is a path, bytecode, MLIR text or a module (of a cuTile Python file that which `tileiras.parse` gives);
+    ``args`` are the entry's parameters in order.  A NumPy array is a pointer to its first element (views of one base
+    array point into one allocation); bf16 and f8 data may come as unsigned integers of the same size.  An integer for
+    a pointer is an address that a :class:`tileiras.sim.Memory` gave out.  Python and NumPy numbers are scalars.
+    ``output`` is where the kernel prints, standard output by default.  ``names`` is what messages call the arguments,
+    instead of their numbers.
 
     Returns where the kernel left undefined elements: position of an argument -> array of bool of its shape, only for
     arguments that have some.  These are elements that came out differently in runs with other values in place of what
@@ -162,29 +172,33 @@ def interpret(
     bound = bind_arguments(memory, [argument.type for argument in block.arguments], args, names)
     called = dict(zip(block.arguments, parameter_names(len(args), names)))
     globals_ = _load_globals(module, memory)
-    before = memory.contents()
     first = Run(0)
     place = memory.cursor
     machine = Machine(memory, sizes, globals_, output if output is not None else sys.stdout)
     machine.names = called
-    _run(first, machine, block, bound)
+    stores = memory.journal = Journal()
+    try:
+        _run(first, machine, block, bound)
+    finally:
+        memory.journal = None
     if not first.used:
         return {}
-    after = memory.contents()
     results = [np.array(arg) if isinstance(arg, np.ndarray) else None for arg in args]
     undefined: dict[int, np.ndarray] = {}
+    stores.exchange()
     try:
         for number in range(1, len(STAND_INS) + random_runs):
-            memory.restore(before)
-            memory.cursor = place
-            again = Machine(memory, sizes, globals_, io.StringIO())
-            again.names = called
-            _run(Run(number, first.seen), again, block, bound)
-            for position, (result, arg) in enumerate(zip(results, args)):
-                if result is not None and (differs := (_bits(result) != _bits(arg)).any(-1)).any():
-                    undefined[position] = undefined.get(position, False) | differs
+            with Journal() as memory.journal:
+                memory.cursor = place
+                again = Machine(memory, sizes, globals_, io.StringIO())
+                again.names = called
+                _run(Run(number, first.seen), again, block, bound)
+                for position, (result, arg) in enumerate(zip(results, args)):
+                    if result is not None and (differs := (_bits(result) != _bits(arg)).any(-1)).any():
+                        undefined[position] = undefined.get(position, False) | differs
     finally:
-        memory.restore(after)
+        memory.journal = None
+        stores.exchange()
     return undefined
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 from tileiras import extras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.ir import FileLineColLoc
+from tileiras.ir.encoding import check_encoding
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 if TYPE_CHECKING:
@@ -92,10 +93,8 @@ class Place:
         # The tree is what the name in messages is relative to.
         self.root = path[: -len(relative)].rstrip(os.sep) if path.endswith(os.sep + relative) else self.directory
         self.root = self.root or os.sep
-        try:
-            self.text = source.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise self.error(1, 1, f"the file is not UTF-8: {error.reason} at byte {error.start}") from None
+        check_encoding(source, self.name)
+        self.text = source.decode("utf-8")
 
     def location(self, filename: str, line: int, column: int) -> FileLineColLoc:
         if os.path.realpath(filename) == self.path:
@@ -279,7 +278,8 @@ def export_requests(
 
     output = io.BytesIO()
     functions = sum(len(signatures) for _, signatures, _ in requests)
-    with _shared_writer(functions) if len(requests) > 1 else contextlib.nullcontext() as shared:
+    writer = _shared_writer(functions) if len(requests) > 1 else contextlib.nullcontext()
+    with _lines_of_callers(), _messages_alone(), writer as shared:
         for kernel, signatures, name in requests:
             output.seek(0)
             output.truncate()
@@ -291,13 +291,26 @@ def export_requests(
                     output,
                     gpu_code=options.gpu_name,
                     output_format="tileir_bytecode",
-                    bytecode_version=options.bytecode_version,
+                    bytecode_version=options.bytecode_version or _newest_version(),
                 )
             except Exception as error:
                 raise _located(error, place, lines.get(name)) from None
     from tileiras.bytecode.relative_paths import make_paths_relative
 
     return make_paths_relative(bytes(shared()) if shared is not None else output.getvalue(), place.root)
+
+
+def _newest_version() -> str | None:
+    """The newest version of the format that the front end writes and the compiler reads: operations and options of
+    kernels need their version or a newer one.  None leaves the choice to a front end that has other names for them."""
+    from tileiras.bytecode.versions import SUPPORTED
+
+    try:
+        from cuda.tile._bytecode import BytecodeVersion
+    except ImportError:
+        return None
+    known = {member.as_string() for member in BytecodeVersion}
+    return next((str(version) for version in reversed(SUPPORTED) if str(version) in known), None)
 
 
 @contextlib.contextmanager
@@ -325,6 +338,49 @@ def _shared_writer(functions: int) -> Iterator[Callable[[], bytearray]]:
         stack.close()
     finally:
         front_end.write_bytecode = original
+
+
+@contextlib.contextmanager
+def _lines_of_callers() -> Iterator[None]:
+    """Places operations that the front end's own functions make, such as methods of tiles, at the user's call: reports
+    and profiles would have lines of a package that the user neither wrote nor can change."""
+    import cuda.tile
+    import cuda.tile._ir2bytecode as front_end
+
+    debug_info = getattr(front_end, "DebugAttrMap", None)
+    original = getattr(debug_info, "get_debugattr", None)
+    if original is None:
+        yield
+        return
+    package = os.path.join(os.path.dirname(os.path.abspath(cuda.tile.__file__)), "")
+
+    def of_caller(self: Any, location: Any) -> Any:
+        while location.call_site is not None and location.filename.startswith(package):
+            location = location.call_site
+        return original(self, location)
+
+    debug_info.get_debugattr = of_caller
+    try:
+        yield
+    finally:
+        debug_info.get_debugattr = original
+
+
+@contextlib.contextmanager
+def _messages_alone() -> Iterator[None]:
+    """Errors of the front end as text are their message: one that is quoted in another would bring its place along,
+    or `Unknown location` where it has none yet, and a diagnostic has a place of its own."""
+    try:
+        from cuda.tile._exception import TileError
+    except ImportError:
+        yield
+        return
+    original = TileError.__str__
+    TileError.__str__ = lambda self: str(self.message)
+    try:
+        yield
+    finally:
+        TileError.__str__ = original
 
 
 def _located(error: BaseException, place: Place, fallback: tuple[int, int] | None = None) -> CompileError:

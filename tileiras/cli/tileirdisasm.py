@@ -1,0 +1,105 @@
+"""tileirdisasm FILE: Tile IR bytecode as text, on standard output.
+
+Options, messages and exit codes are those of the vendor's disassembler (13.5), which front ends start beside `tileiras`
+to dump what they compile: 0 success, 1 a command line that cannot be read, 2 a file that cannot be, 3 a file that is no
+valid bytecode.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from tileiras.cli import process
+from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, Stop, help_lines
+from tileiras.cli.process import CommandLineError, UsageError
+from tileiras.diagnostics import CompileError, ExitCode
+
+PROGRAM = "tileirdisasm"
+ALIASES = {"g": "print-debug-info", "h": "help"}
+SPECS = (
+    Spec("print-debug-info", FLAG, "Annotate the text with debugging information, where there is any"),
+    Spec("preview", str, "Named preview features, which bytecode with them needs elsewhere", "feature[,feature...]",
+         features=("simt",), repeated=True),
+    Spec("help", STOP, "Display available options; --help-hidden for more"),
+    Spec("help-hidden", STOP, "Display all available options", hidden=True),
+    Spec("help-list", STOP, "As --help"),
+    Spec("help-list-hidden", STOP, "As --help-hidden", hidden=True),
+    Spec("version", STOP, "Display the version of this program"),
+)  # fmt: skip
+
+
+def help_text(hidden: bool = False) -> str:
+    shown = {spec.name: spec for spec in SPECS if hidden or not spec.hidden}
+    rows = []
+    for name, spec in {**shown, "g": Spec("g", FLAG, "Alias for --print-debug-info")}.items():
+        dashes = "-" if len(name) == 1 else "--"
+        rows.append((f"{dashes}{name}" + ("" if spec.kind in (FLAG, STOP) else f"=<{spec.value}>"), spec.doc))
+    return (
+        f"OVERVIEW: {PROGRAM}: disassembler for CUDA Tile IR\n\n"
+        f"USAGE: {PROGRAM} [options] <tile bytecode file>\n\nOPTIONS:\n" + help_lines(sorted(rows))
+    )
+
+
+def disassemble(path: str, locations: bool = False) -> str:
+    """The text of a file of bytecode.  Raises CompileError."""
+    from tileiras import bytecode
+    from tileiras.ir import verify
+    from tileiras.ir.printer import print_body
+
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        message = f"unable to read input file '{path}': {reason}"
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION) from None
+    if not bytecode.is_bytecode(data):
+        message = "input does not correspond to Tile IR bytecode"
+        raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
+    module = bytecode.read_module(data, path)
+    verify(module)
+    return print_body(module, locations=locations)
+
+
+def _stopped(name: str) -> str:
+    if name == "version":
+        from tileiras import __version__
+        from tileiras.bytecode.versions import OLDEST, PREVIEW
+
+        return f"{PROGRAM} {__version__}\nTile IR bytecode {OLDEST} to {PREVIEW}\n"
+    return help_text(hidden=name.endswith("hidden"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The program; returns its exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        inputs, values = CommandLine(PROGRAM, SPECS, ALIASES).parse(words)
+        if not inputs or not inputs[0]:
+            print(help_text(), end="")
+            process.complain("error: no input file provided")
+            return ExitCode.CONFIGURATION
+        text = disassemble(inputs[0], values.get("print-debug-info", False))
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        return ExitCode.SUCCESS
+    except Stop as stop:
+        if stop.errors:
+            process.tell(PROGRAM, CommandLineError(*stop.errors))
+        print(_stopped(stop.name), end="")
+        return ExitCode.SUCCESS
+    except UsageError as error:
+        process.tell(PROGRAM, error)
+        return ExitCode.USAGE
+    except CompileError as error:
+        process.complain(error.render())
+        return error.code
+
+
+def program() -> int:
+    """`main` as a process of its own."""
+    return process.run(main)
+
+
+if __name__ == "__main__":
+    sys.exit(program())
