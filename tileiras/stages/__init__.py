@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tileiras import inputs
 from tileiras.diagnostics import DiagnosticEngine, Locatable
 
 if TYPE_CHECKING:
@@ -121,12 +122,7 @@ class StageContext:
     @property
     def dependencies(self) -> list[str]:
         """The files and folders among the inputs."""
-        if not self.inputs:
-            return []
-        from tileiras.inputs import kinds
-
-        base = os.path.dirname(os.path.realpath(self.source_path or self.source_name))
-        return [path for row in self.inputs for path in kinds.files(row, base)]
+        return inputs.files(self.inputs, os.path.dirname(os.path.realpath(self.source_path or self.source_name)))
 
 
 class StageResult:

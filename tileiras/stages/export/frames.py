@@ -35,14 +35,16 @@ def origin_of(file: str) -> str:
     """Whose code a file of code has, by what frames call it."""
     if file.startswith("<"):
         return _FROZEN.get(file, PYTHON)
-    path = os.path.realpath(file)
+    return _of_path(file) or _of_path(os.path.realpath(file)) or USER
+
+
+def _of_path(path: str) -> str | None:
+    """The same of files whose path says so; links are followed for the others, which takes time."""
     if path.startswith(_HERE):
         return PYTHON if path.endswith(_WRAPPERS) else EXPORT
-    if path.startswith(_PACKAGE) or {"site-packages", "dist-packages"} & {*path.split(os.sep), *file.split(os.sep)}:
+    if path.startswith(_libraries()) or "/site-packages/" in path or "/dist-packages/" in path:
         return LIBRARY
-    if path.startswith(_libraries()):
-        return LIBRARY
-    return PYTHON if path.startswith(_standard()) else USER
+    return PYTHON if path.startswith(_standard()) else None
 
 
 _FROZEN = {"<frozen importlib._bootstrap>": IMPORT, "<frozen importlib._bootstrap_external>": LOADER}
@@ -51,15 +53,17 @@ _FROZEN = {"<frozen importlib._bootstrap>": IMPORT, "<frozen importlib._bootstra
 @functools.cache
 def _libraries() -> tuple[str, ...]:
     found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
-    if isinstance(site.getusersitepackages(), str):
-        found.append(site.getusersitepackages())
-    return tuple(os.path.realpath(folder) + os.sep for folder in found)
+    return _folders([_PACKAGE.rstrip(os.sep), *found, site.getusersitepackages()])
 
 
 @functools.cache
 def _standard() -> tuple[str, ...]:
-    found = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.dirname(os.__file__)]
-    return tuple({os.path.realpath(folder) + os.sep for folder in found})
+    return _folders([sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.dirname(os.__file__)])
+
+
+def _folders(paths: list[str]) -> tuple[str, ...]:
+    """What paths below some folders start with, whether or not links lead there."""
+    return tuple({found + os.sep for path in paths for found in (path, os.path.realpath(path))})
 
 
 def reader(frame: FrameType | None) -> FrameType | None:

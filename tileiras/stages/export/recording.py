@@ -71,6 +71,8 @@ class Recording:
         """By kind and path; paths are absolute, or start from the working directory where the program named it so."""
         self._modules: dict[str, tuple[Input, str | None]] = {}
         """Rows of modules by name, with the files that Python has found."""
+        self._origins: dict[str, str] = {}
+        """The files, or folders, of modules that were looked for."""
 
     # ---- what was read -----------------------------------------------------------------------------------------------
 
@@ -155,6 +157,8 @@ class Recording:
         if is_user:
             self.imported.add(name)
         origin = _origin(spec)
+        if origin is not None:
+            self._origins[name] = origin
         if name.partition(".")[0] in sys.stdlib_module_names or (origin is None and not (is_user and spec is None)):
             return
         if origin is None or frames.origin_of(origin) is frames.USER:
@@ -201,23 +205,40 @@ class Recording:
             elif file is not None:  # what another finder than Python's has found
                 yield kinds.observed(FILE, places.named(file, self.base), self.base)
         packages: dict[str, None] = {}
-        for name in sorted({name.partition(".")[0] for name in self.imported}):
-            for package in self._packages(name):
-                packages.update(dict.fromkeys(distributions.with_required(package)))
+        for name in sorted(self.imported):
+            yield from self._library_rows(name, packages)
         for package in packages:
             yield kinds.observed(DISTRIBUTION, package, self.base)
 
-    def _packages(self, name: str) -> list[str]:
-        """The installed packages that a module of the top level is of; the front end is part of the stage's key."""
+    def _library_rows(self, name: str, packages: dict[str, None]) -> Iterator[Input]:
+        """Adds the installed packages that a module is of; the row of a module that no package has installed.
+
+        The front end is part of the stage's key.
+        """
+        parts = name.split(".")
+        if parts[0] in sys.stdlib_module_names or parts[0] == "tileiras" or parts[:2] == ["cuda", "tile"]:
+            return
+        top = parts[0]
+        file = self._file_of(top)
+        if file is not None and os.path.isdir(file) and len(parts) > 1:  # a namespace, which several packages share
+            top = ".".join(parts[:2])
+            file = self._file_of(top)
+        if file is None or frames.origin_of(file) is not frames.LIBRARY or os.path.isdir(file):
+            return
+        folder = os.path.dirname(os.path.dirname(file) if _stem(file) == "__init__" else file)
+        for _ in top.split(".")[1:]:
+            folder = os.path.dirname(folder)
+        owner = distributions.owner(top.replace(".", "/"), folder)
+        if owner is not None:
+            packages.update(dict.fromkeys(distributions.with_required(owner)))
+        elif "." not in top:
+            yield kinds.observed(MODULE, top, self.base, (places.SEARCH_PATH,))
+
+    def _file_of(self, name: str) -> str | None:
+        """The file of a module that was imported or looked for, or the first folder of a namespace."""
         module = sys.modules.get(name)
-        if module is None or name in sys.stdlib_module_names or name in ("cuda", "tileiras"):
-            return []
         file = getattr(module, "__file__", None)
-        folders = [os.path.dirname(os.path.dirname(file) if _stem(file) == "__init__" else file)] if file else []
-        folders = folders or [os.path.dirname(folder) for folder in getattr(module, "__path__", ())]
-        if not any(frames.origin_of(os.path.join(folder, name)) is frames.LIBRARY for folder in folders):
-            return []
-        return [found for found in (distributions.owner(name, folder) for folder in folders) if found is not None]
+        return file or next(iter(getattr(module, "__path__", ())), None) or self._origins.get(name)
 
 
 _active: Recording | None = None
@@ -244,6 +265,8 @@ def told(tell: Callable[[Recording], None]) -> None:
     _busy.now = True
     try:
         tell(found)
+    except OSError:
+        pass  # the read itself says so
     finally:
         _busy.now = False
 

@@ -77,7 +77,7 @@ def _seeds_one(recording: Recording, args: tuple, frame: FrameType) -> None:
 def _imports(recording: Recording, args: tuple, frame: FrameType) -> None:
     name = args[0] if args else None
     level = args[4] if len(args) > 4 else 0
-    if not isinstance(name, str) or frames.origin_of(frame.f_code.co_filename) is not frames.USER:
+    if not isinstance(name, str):
         return
     if isinstance(level, int) and level:
         return  # of the module's own package
@@ -90,6 +90,10 @@ def _imports(recording: Recording, args: tuple, frame: FrameType) -> None:
 def _looks_up(recording: Recording, args: tuple, frame: FrameType) -> None:
     if args and isinstance(args[0], str) and frames.reader(frame) is not None:
         recording.imported.add(args[0])
+
+
+def _is_users(frame: FrameType) -> bool:
+    return frames.origin_of(frame.f_code.co_filename) is frames.USER
 
 
 _OF_MODULES: dict[ModuleType | type, dict[str, _Tell]] = {
@@ -167,8 +171,8 @@ def _wrapper(original: Callable[..., Any], tell: _Tell) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def wrapper(*args: Any, **keywords: Any) -> Any:
-        if "dir_fd" not in keywords:
-            frame = sys._getframe(1)
+        frame = sys._getframe(1)
+        if "dir_fd" not in keywords and (tell is not _imports or _is_users(frame)):
             told(lambda recording: tell(recording, args, frame))
         return original(*args, **keywords)
 
