@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tileiras import api, inputs, pipeline, units
+from tileiras import api, pipeline, units
 from tileiras.api import Artifact, Kernel
 from tileiras.build.execute import KEY_FORMAT, Session
 from tileiras.build.fingerprint import CodeBase
@@ -29,6 +29,7 @@ from tileiras.build.store import (
     size_limit,
 )
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, with_lines
+from tileiras.inputs import kinds
 from tileiras.named_tuple import NamedTuple
 from tileiras.of_a_command import forgotten_by
 from tileiras.options import CompileOptions
@@ -160,7 +161,7 @@ def exported(source: units.Source, options: CompileOptions) -> Exported:
     bytecode = source._replace(data=record.artifacts[row.suffix], kind=units.BYTECODE)
     (parameters,) = row.side_suffixes
     base = os.path.dirname(os.path.realpath(path))
-    dependencies = inputs.files(record.inputs, base)
+    dependencies = kinds.files(record.inputs, base)
     return Exported(bytecode, record.artifacts[parameters], dependencies, diagnostics)
 
 

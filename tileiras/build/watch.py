@@ -144,7 +144,7 @@ class Watch:
         base = os.path.dirname(_real(kernel.path))
         inputs = (*map(self._digest, paths), *kinds.changes(reads, base))
         self._kernels[key] = (kernel, inputs)
-        further = [path for row in reads for path in kinds.files(row, base)]
+        further = kinds.files(reads, base)
         self._heard.update(map(_real, further))
         paths = [*paths, *further]
         for path in paths:

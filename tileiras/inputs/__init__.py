@@ -110,16 +110,6 @@ def states(rows: Iterable[Input]) -> dict[str, str]:
     return {row.title: row.state for row in rows}
 
 
-def files(rows: Iterable[Input], base: str) -> list[str]:
-    """The files and folders that rows name and that are there; `base` is the source's folder."""
-    rows = list(rows)
-    if not rows:
-        return []
-    from tileiras.inputs import kinds
-
-    return [path for row in rows for path in kinds.files(row, base)]
-
-
 def _joined(where: tuple[str, ...]) -> str:
     return ":".join(place.replace("%", "%25").replace(":", "%3A") for place in where)
 

@@ -65,8 +65,12 @@ def changes(rows: Iterable[Input], base: str) -> list[str]:
     return [f"{row.title}: {is_now.state}" for row, is_now in found if is_now.state != row.state]
 
 
-def files(row: Input, base: str) -> list[str]:
-    """The files and folders that a row depends on and that are there: what a rule for make can name."""
+def files(rows: Iterable[Input], base: str) -> list[str]:
+    """The files and folders that rows depend on and that are there: what a rule for make can name."""
+    return [path for row in rows for path in _files(row, base)]
+
+
+def _files(row: Input, base: str) -> list[str]:
     if row.kind in OF_PATHS:
         found = places.path_of(row.name, base)
         return [found] if os.path.exists(found) else []

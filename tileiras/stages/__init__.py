@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tileiras import inputs
 from tileiras.diagnostics import DiagnosticEngine, Locatable
 
 if TYPE_CHECKING:
@@ -122,7 +121,11 @@ class StageContext:
     @property
     def dependencies(self) -> list[str]:
         """The files and folders among the inputs."""
-        return inputs.files(self.inputs, os.path.dirname(os.path.realpath(self.source_path or self.source_name)))
+        if not self.inputs:
+            return []
+        from tileiras.inputs import kinds
+
+        return kinds.files(self.inputs, os.path.dirname(os.path.realpath(self.source_path or self.source_name)))
 
 
 class StageResult:

@@ -8,7 +8,6 @@ as a script would be, and what it reads meanwhile counts as its inputs (see `rec
 from __future__ import annotations
 
 import contextlib
-import importlib.machinery
 import json
 import os
 import sys
@@ -21,7 +20,7 @@ from tileiras.inputs import FILE, FOLDER, UNSEEN, VARIABLE, Input, kinds, places
 from tileiras.ir import FileLineColLoc
 from tileiras.stages import StageContext, StageOptions, StageResult
 
-from . import frames
+from . import loaded
 from .events import recorded
 from .recording import Recording
 
@@ -121,8 +120,8 @@ class Place:
 def _imported(place: Place) -> Iterator[dict[str, Any]]:
     """The file's module namespace; whatever of the user's modules it imported is forgotten again afterwards.
 
-    A later export in the same process must see those files as they are then, and modules of the user's that the process
-    has loaded (of another tree, by the build's own scripts) are out of the way meanwhile.
+    A later export in the same process must see those files as they are then, and modules of the same names that the
+    process has loaded (of another tree, by the build's own scripts) are out of the way meanwhile.
     """
     import importlib.util
     import linecache
@@ -138,64 +137,34 @@ def _imported(place: Place) -> Iterator[dict[str, Any]]:
     module = types.ModuleType(name)
     module.__file__ = place.path
     module.__spec__ = importlib.util.spec_from_file_location(name, place.path)
-    hidden = {key: sys.modules.pop(key) for key in _in_the_way(place)}
+    hidden = {key: sys.modules.pop(key) for key in loaded.with_names_of(place.directory)}
     # Finders remember folders, and notice a new file there by the folder's time only.
     importlib.invalidate_caches()
-    before = set(sys.modules)
+    before, earlier = dict(sys.modules), loaded.Hidden()
+    reads = Recording(place.path, earlier)
     path, no_bytecode = list(sys.path), sys.dont_write_bytecode
     sys.modules[name] = module
     sys.dont_write_bytecode = True
     try:
-        with recorded(place.path, place.text.encode()) as reads:
-            sys.path.insert(0, place.directory)
-            # The user's code may raise anything; it is reported where it happened in their file.
-            try:
-                exec(code, module.__dict__)
-            except Exception as error:
-                raise _located(error, place) from None
-            yield module.__dict__
-        sys.path[:] = path
-        declared = _declared_inputs(module.__dict__, place)
-        _note(place, reads, declared)
+        try:
+            with recorded(reads, place.text.encode()):
+                sys.path.insert(0, place.directory)
+                # The user's code may raise anything; it is reported where it happened in their file.
+                try:
+                    exec(code, module.__dict__)
+                except Exception as error:
+                    raise _located(error, place) from None
+                yield module.__dict__
+        finally:
+            sys.path[:] = path
+            place.context.inputs = reads.rows()  # also of what fails, for a watch
+        _declare(place, reads, _declared_inputs(module.__dict__, place))
     finally:
         sys.path[:], sys.dont_write_bytecode = path, no_bytecode
-        for key in _users_modules(set(sys.modules) - before):
+        for key in loaded.users([key for key, own in sys.modules.items() if before.get(key) is not own]):
             del sys.modules[key]
         sys.modules.pop(name, None)
-        sys.modules.update(hidden)
-
-
-def _in_the_way(place: Place) -> list[str]:
-    """Loaded modules of the user's, and those with the names of modules beside the file; the standard library's and our
-    own stay."""
-    loaded = {key.partition(".")[0] for key in sys.modules}
-    loaded -= {"tileiras", "cuda", "__main__", *sys.stdlib_module_names}
-    beside = set()
-    for entry in os.listdir(place.directory) if os.path.isdir(place.directory) else ():
-        stem, suffix = os.path.splitext(entry)
-        package = os.path.join(place.directory, entry, "__init__.py")
-        if stem in loaded and (suffix == ".py" or (not suffix and os.path.isfile(package))):
-            beside.add(stem)
-    own = set(_users_modules(set(sys.modules)))
-    return [key for key in sys.modules if key in own or key.partition(".")[0] in beside]
-
-
-def _users_modules(names: set[str]) -> list[str]:
-    """Those of some loaded modules that are the user's.
-
-    A package with modules in machine code stays, since Python cannot load these a second time.
-    """
-    found, kept = [], {"__main__", "__mp_main__", "tileiras"}
-    for name in names:
-        module = sys.modules.get(name)
-        file = getattr(module, "__file__", None)
-        places = [file] if isinstance(file, str) else [str(folder) for folder in getattr(module, "__path__", ())]
-        if not places or any(frames.origin_of(each) is not frames.USER for each in places):
-            continue
-        found.append(name)
-        if places[0].endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
-            kept.add(name.partition(".")[0])
-    return [name for name in found if name.partition(".")[0] not in kept]
+        sys.modules.update({**hidden, **earlier.modules})
 
 
 def _declared_inputs(namespace: dict[str, Any], place: Place) -> list[Input] | None:
@@ -218,21 +187,20 @@ def _declared_inputs(namespace: dict[str, Any], place: Place) -> list[Input] | N
     return found
 
 
-def _note(place: Place, reads: Recording, declared: list[Input] | None) -> None:
-    """Tells the context what was read, and the user, once, what no later run can compare.
+def _declare(place: Place, reads: Recording, declared: list[Input] | None) -> None:
+    """Adds what the file declares, and tells the user, once, what no later run can compare.
 
     A file that declares its inputs vouches for what cannot be seen.
     """
-    rows = reads.rows()
     if declared is not None:
-        rows = [*(row for row in rows if row.kind != UNSEEN), *declared]
+        rows = [*(row for row in place.context.inputs if row.kind != UNSEEN), *declared]
+        place.context.inputs = list({row.title: row for row in rows}.values())
     else:
         for use in reads.unseen.values():
             message = f"{use.what} is no input that can be compared, so that the result is not stored"
             hint = Diagnostic.note(None, f"{INPUTS_NAME} in the file declares what the result depends on")
             at = place.location(use.file, use.line, use.column)
             place.context.engine.emit(Diagnostic(Severity.WARNING, at, message, [hint]))
-    place.context.inputs = list({row.title: row for row in rows}.values())
 
 
 def _requests(namespace: dict[str, Any], place: Place) -> list[tuple[Any, list[Any], str]]:

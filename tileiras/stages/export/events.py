@@ -19,12 +19,11 @@ from .recording import A_PROCESS, A_SOCKET, Recording, activate, is_active, path
 
 
 @contextlib.contextmanager
-def recorded(source: str, text: bytes) -> Iterator[Recording]:
-    """Records what the block, and the threads that it starts, read for a source; one at a time.
+def recorded(recording: Recording, text: bytes) -> Iterator[None]:
+    """Records what the block, and the threads that it starts, read for a source with a text; one at a time.
 
     At its end the working directory, and the variables that the user's modules have set, are as they were.
     """
-    made = Recording(source)
     folder, variables = os.getcwd(), dict(os.environ)
     _install_hook()
     finder = _Finder()
@@ -32,14 +31,14 @@ def recorded(source: str, text: bytes) -> Iterator[Recording]:
     try:
         with wrappers.installed():
             wrappers.watch_clock(text)
-            activate(made)
+            activate(recording)
             try:
-                yield made
+                yield
             finally:
                 activate(None)
     finally:
         sys.meta_path[:] = [each for each in sys.meta_path if each is not finder]
-        for name in made.own_variables:
+        for name in recording.own_variables:
             if name in variables:
                 os.environ[name] = variables[name]
             else:

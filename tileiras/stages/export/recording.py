@@ -36,6 +36,7 @@ from tileiras.inputs import (
 from tileiras.named_tuple import NamedTuple
 
 from . import frames
+from .loaded import Hidden
 
 A_PROCESS, A_SOCKET, THE_CLOCK, CHANCE = "a process", "a socket", "the clock", "unseeded randomness"
 
@@ -50,10 +51,14 @@ class Seen(NamedTuple):
 
 
 class Recording:
-    """The reads of one source; `source` is its real path."""
+    """The reads of one source; `source` is its real path.
 
-    def __init__(self, source: str) -> None:
+    `earlier` hides modules that the process has loaded before and that the user's modules import.
+    """
+
+    def __init__(self, source: str, earlier: Hidden) -> None:
         self.source = source
+        self._earlier = earlier
         self.base = os.path.dirname(source)
         self.unseen: dict[str, Seen] = {}
         self.is_seeded = False
@@ -147,6 +152,11 @@ class Recording:
             return found
         return found if threading.get_ident() not in self.threads else None
 
+    def imports(self, name: str) -> None:
+        """Notes that a module of the user's is about to import one."""
+        self.imported.add(name)
+        self._earlier.hide(name)
+
     # ---- modules -----------------------------------------------------------------------------------------------------
 
     def looks_for(
@@ -159,7 +169,7 @@ class Recording:
         origin = _origin(spec)
         if origin is not None:
             self._origins[name] = origin
-        if name.partition(".")[0] in sys.stdlib_module_names or (origin is None and not (is_user and spec is None)):
+        if origin is None and (spec is not None or not is_user or name.partition(".")[0] in sys.stdlib_module_names):
             return
         if origin is None or frames.origin_of(origin) is frames.USER:
             real = os.path.realpath(origin) if origin is not None else None
@@ -175,7 +185,7 @@ class Recording:
                 place = places.named(os.path.realpath(entry), self.base)
             if place not in found:
                 found.append(place)
-            if origin is not None and os.path.dirname(origin) in (entry, os.path.join(entry, _stem(origin))):
+            if origin is not None and _holder(origin) in (entry, os.path.abspath(entry)):
                 break
         return tuple(found)
 
@@ -225,7 +235,7 @@ class Recording:
             file = self._file_of(top)
         if file is None or frames.origin_of(file) is not frames.LIBRARY or os.path.isdir(file):
             return
-        folder = os.path.dirname(os.path.dirname(file) if _stem(file) == "__init__" else file)
+        folder = _holder(file)
         for _ in top.split(".")[1:]:
             folder = os.path.dirname(folder)
         owner = distributions.owner(top.replace(".", "/"), folder)
@@ -291,5 +301,7 @@ def _origin(spec: importlib.machinery.ModuleSpec | None) -> str | None:
     return next(iter(spec.submodule_search_locations or ()), None)
 
 
-def _stem(path: str) -> str:
-    return os.path.basename(path).partition(".")[0]
+def _holder(origin: str) -> str:
+    """The folder in which a module was found, by its file or the folder of a namespace."""
+    is_package = os.path.basename(origin).partition(".")[0] == "__init__"
+    return os.path.dirname(os.path.dirname(origin) if is_package else origin)

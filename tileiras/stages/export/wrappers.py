@@ -81,7 +81,7 @@ def _imports(recording: Recording, args: tuple, frame: FrameType) -> None:
         return
     if isinstance(level, int) and level:
         return  # of the module's own package
-    recording.imported.add(name)
+    recording.imports(name)
     for each in args[3] or () if len(args) > 3 and isinstance(args[3], (tuple, list)) else ():
         recording.imported.add(f"{name}.{each}")
     _wrapped.wrap_generators()
@@ -89,7 +89,7 @@ def _imports(recording: Recording, args: tuple, frame: FrameType) -> None:
 
 def _looks_up(recording: Recording, args: tuple, frame: FrameType) -> None:
     if args and isinstance(args[0], str) and frames.reader(frame) is not None:
-        recording.imported.add(args[0])
+        recording.imports(args[0])
 
 
 def _is_users(frame: FrameType) -> bool:
