@@ -200,8 +200,10 @@ class Recording:
             if kind not in (VARIABLE, VARIABLES, PROCESS):
                 name = places.named(path, self.base, from_home) if os.path.isabs(path) else places.relative_name(path)
             rows[kind, name] = row._replace(name=name)
-        for kind, name in [key for key in rows if key[0] == STATUS and (FILE, key[1]) in rows]:
-            del rows[kind, name]  # its content says that it is there
+        for kind, name in list(rows):
+            # The content of a file says that it is there, and all variables say each.
+            if (kind == STATUS and (FILE, name) in rows) or (kind == VARIABLE and (VARIABLES, "") in rows):
+                del rows[kind, name]
         for row in self._module_rows():
             rows[row.kind, row.name] = row
         for what in self.unseen:

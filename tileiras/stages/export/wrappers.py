@@ -84,7 +84,6 @@ def _imports(recording: Recording, args: tuple, frame: FrameType) -> None:
     recording.imports(name)
     for each in args[3] or () if len(args) > 3 and isinstance(args[3], (tuple, list)) else ():
         recording.imported.add(f"{name}.{each}")
-    _wrapped.wrap_generators()
 
 
 def _looks_up(recording: Recording, args: tuple, frame: FrameType) -> None:
@@ -129,6 +128,7 @@ class _Wrapped:
 
     def __init__(self) -> None:
         self._undone: list[tuple[Any, str, Any]] = []
+        self._generators: set[str] = set()
 
     def wrap(self, owner: Any, tells: dict[str, _Tell]) -> None:
         for name, tell in tells.items():
@@ -147,10 +147,11 @@ class _Wrapped:
             generator: Any = module
             for part in place.split("."):
                 generator = getattr(generator, part, None)
-            if module is None or generator is None:
+            if module is None or generator is None or name in self._generators:
                 continue
+            self._generators.add(name)
             own = [key for key, value in vars(module).items() if getattr(value, "__self__", None) is generator]
-            self.wrap(module, {key: _seeds if key in _SEEDS else _draws for key in own})
+            self.wrap(module, {**dict.fromkeys(own, _draws), **dict.fromkeys(_SEEDS, _seeds)})
 
     def undo(self) -> None:
         for owner, name, original in reversed(self._undone):
@@ -174,7 +175,10 @@ def _wrapper(original: Callable[..., Any], tell: _Tell) -> Callable[..., Any]:
         frame = sys._getframe(1)
         if "dir_fd" not in keywords and (tell is not _imports or _is_users(frame)):
             told(lambda recording: tell(recording, args, frame))
-        return original(*args, **keywords)
+        made = original(*args, **keywords)
+        if tell is _imports and args[0] in _GENERATORS:
+            _wrapped.wrap_generators()  # NumPy loads this one when a program asks for it
+        return made
 
     wrapper.tileiras_wraps = original  # type: ignore[attr-defined]
     return _wrappers.setdefault((original, tell), wrapper)
