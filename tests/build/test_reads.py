@@ -8,8 +8,9 @@ import sys
 
 import pytest
 from delaying_server import DelayingServer
-from project import CHECKOUT
-from reading_kernels import THINGS, World
+from project import CHECKOUT, Project
+
+from tests.kernels.reading import KERNEL, THINGS, World
 
 pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
 
@@ -51,7 +52,7 @@ def export(world, name):
     return library.exported(Source.read(path, f"{name}.py"), OPTIONS).source.data
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
 def test_the_library_runs_what_read_something_else(tmp_path, monkeypatch, exports, seed):
     choice = random.Random(seed)
     world = World(tmp_path / "world")
@@ -89,8 +90,12 @@ env.TileTree("kernels", sm="sm_90", emit="bytecode")
 """
 
 
-@pytest.mark.parametrize("seed, service", [(10, "off"), (11, "auto")])
-def test_scons_runs_what_read_something_else(tmp_path, seed, service):
+@pytest.mark.parametrize(
+    "seed, service, edits",
+    [(10, "off", 2), *(pytest.param(seed, word, 9, marks=pytest.mark.slow)
+                       for seed, word in ((11, "off"), (12, "auto"), (13, "auto")))],
+)  # fmt: skip
+def test_scons_runs_what_read_something_else(tmp_path, seed, service, edits):
     choice = random.Random(seed)
     world = World(tmp_path / "world")
     (world.top / "app" / "SConstruct").write_text(SCONSTRUCT)
@@ -99,7 +104,7 @@ def test_scons_runs_what_read_something_else(tmp_path, seed, service):
     os.chmod(tmp_path, 0o700)
     edited = set(reads)
     try:
-        for thing in [*choice.sample(sorted(THINGS), 5), None]:
+        for thing in [*choice.sample(sorted(THINGS), edits), None]:
             assert scons(world, "off", **environment) == edited, thing
             edited = set()
             if thing is not None:
@@ -135,7 +140,32 @@ def test_a_watch_runs_what_read_something_else(tmp_path, monkeypatch, exports):
             edited = {name for name, things in reads.items() if thing in things}
 
 
-def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch, exports):
+SEVERAL = pytest.mark.parametrize("edits", [2, pytest.param(len(THINGS), marks=pytest.mark.slow)])
+
+
+def test_a_watch_looks_at_files_that_a_module_reads_also_after_a_failure(tmp_path, monkeypatch, exports):
+    world = World(tmp_path / "world")
+    (world.kernels / "k.py").write_text("import json, pathlib\nSUM = json.load(open(pathlib.Path(__file__).with_name("
+                                        "'tiles.json')))['tile']\n" + KERNEL)  # fmt: skip
+    monkeypatch.chdir(world.top)
+    session = Session(ArtifactStore(OFF, pytest.fail), history=History("build"))
+    said = []
+    watch = Watch([Tree(str(world.kernels), "", [(OPTIONS, "bytecode")], "build")], session, out=said.append,
+                  error=said.append)  # fmt: skip
+    tiles = os.path.realpath(world.kernels / "tiles.json")
+    watch.build(watch.scan()[0])
+    watch.scan()
+    for text, builds in (("{", False), ('{"tile": 5}', True), ('{"tile":', False), ('{"tile": 6}', True)):
+        with open(tiles, "w") as file:
+            file.write(text)
+        (changed,), _ = watch.look({tiles})
+        assert watch.build([changed]) is builds
+        assert watch.look({tiles}) == ([], [])
+    assert len(exports) == 5
+
+
+@SEVERAL
+def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch, exports, edits):
     choice = random.Random(30)
     server = DelayingServer(0.0)
     here, there = World(tmp_path / "here"), World(tmp_path / "deeper" / "there")
@@ -156,7 +186,7 @@ def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch,
 
     made, ran = machine(here)
     assert ran == set(reads) and machine(there) == (made, set())
-    for thing in choice.sample(sorted(THINGS), len(THINGS)):
+    for thing in choice.sample(sorted(THINGS), edits):
         here.edit(thing)
         reading = {name for name, things in reads.items() if thing in things}
         made, ran = machine(here)
@@ -164,3 +194,50 @@ def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch,
         assert machine(there)[1] == set(), thing
         there.edit(thing)
         assert machine(there) == (made, set()), thing
+
+
+CLOCK = """\
+import time, cuda.tile as ct
+
+NOW = time.time()
+
+@ct.kernel
+def k(a, b):
+    ct.store(b, index=(ct.bid(0),), tile=ct.load(a, index=(ct.bid(0),), shape=(64,)))
+
+TILEIRAS_EXPORT = {"k": (k, "f32[?]", "f32[?]")}
+"""
+
+
+@pytest.fixture
+def clock(tmp_path):
+    """A project whose kernel reads the clock."""
+    made = Project(tmp_path)
+    made.write("kernels/k.py", CLOCK)
+    return made
+
+
+def test_what_cannot_be_compared_runs_in_every_build_and_is_told_once_in_each(clock):
+    for _ in range(2):
+        build = clock.scons("emit=bytecode")
+        assert build.stages == ["export"]
+        assert build.errors.count("kernels/k.py:3:7: warning: the clock") == build.errors.count("warning") == 1
+    clock.write("kernels/k.py", CLOCK + "TILEIRAS_INPUTS = ['sizes.txt', '$TILE']\n")
+    assert clock.scons("emit=bytecode").stages == ["export"]
+    assert clock.scons("emit=bytecode").stages == []
+    clock.write("kernels/sizes.txt", "1")
+    assert clock.scons("emit=bytecode").stages == ["export"]
+    build = clock.scons("emit=bytecode", TILE="2")
+    assert build.stages == ["export"] and build.errors == ""
+    assert clock.scons("emit=bytecode").cached == ["export"]
+
+
+def test_why_names_what_was_read(clock):
+    clock.write("kernels/k.py", CLOCK.replace("time.time()", "__import__('os').environ.get('TILE')"))
+    clock.scons("emit=bytecode")
+    clock.scons("emit=bytecode", TILE="2")
+    done = subprocess.run(
+        [sys.executable, "-m", "tileiras.cli.tileiras_cache", "why", "kernels/k.py"], cwd=clock.folder, check=True,
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": CHECKOUT},
+    )  # fmt: skip
+    assert "inputs: variable TILE: absent ->" in done.stdout

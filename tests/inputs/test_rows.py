@@ -29,7 +29,8 @@ def test_rows_are_read_as_they_were_written():
     "document",
     [
         None, 3, [], {}, {"format": 1}, {"format": 2, "rows": []}, {"format": 1, "rows": {}},
-        {"format": 1, "rows": [], "more": 1}, {"format": 1, "rows": ["file a"]}, {"format": 1, "rows": [["file a", "0"]]},
+        {"format": 1, "rows": [], "more": 1}, {"format": 1, "rows": ["file a"]},
+        {"format": 1, "rows": [["file a", "0"]]},
         *({"format": 1, "rows": [row]} for row in (
             ["file", "0", None], ["", "0", None], ["link a", "0", None], ["file a\0b", "0", None], ["file a", 0, None],
             ["file a", "0", -1], ["file a", "0", "1"], ["file a", "0", True], ["file a", "0", 1.5], [None, "0", None],

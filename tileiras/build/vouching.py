@@ -52,7 +52,8 @@ def read(manifest: Manifest) -> Token | None:
     found = read_json_object(manifest.path + SUFFIX)
     try:
         if found["format"] == FORMAT and manifest.digest and found["manifest"] == manifest.digest:
-            return Token(found["epoch"], int(found["number"]), dict(found["signatures"]), found["listed"], found["reads"])
+            signatures, reads = dict(found["signatures"]), dict(found["reads"])
+            return Token(found["epoch"], int(found["number"]), signatures, found["listed"], reads)
     except (KeyError, TypeError, ValueError):
         pass
     return None

@@ -20,8 +20,6 @@ from tileiras.inputs import (
     ABSENT,
     DISTRIBUTION,
     FILE,
-    FOLDER,
-    LIBRARY,
     MODULE,
     PROCESS,
     STATUS,
