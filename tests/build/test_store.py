@@ -5,8 +5,10 @@ import sqlite3
 import pytest
 
 from tileiras.build.store import OFF, ArtifactStore, Record
+from tileiras.inputs import Input
 
-RECORD = Record({".ptx": b"// text\n", ".json": b""}, {"files": [], "diagnostics": []}, ("helper.py",))
+RECORD = Record({".ptx": b"// text\n", ".json": b""}, {"files": [], "diagnostics": []},
+                (Input("module", "helper", "helper.py 12", (".", "*")),))  # fmt: skip
 
 
 @pytest.fixture

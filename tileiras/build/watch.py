@@ -317,6 +317,8 @@ class Watch:
     def _plan(self, kernel: Single) -> plan.Plan:
         stem = self._stem(kernel)
         digest = self._digest(kernel.path) + self._digest(tuned.path_of(kernel.path))
+        # The names of kernels may be computed from what the modules read.
+        digest += "".join(row.state for row in kinds.now(self._reads(kernel), os.path.dirname(_real(kernel.path))))
         known = self._plans.get((stem, kernel.emit))
         if known is not None and known[0] == digest:
             return known[1]

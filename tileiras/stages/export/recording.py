@@ -180,7 +180,8 @@ class Recording:
         for entry in sys.path if path is None else path:
             place = places.SEARCH_PATH
             if path is not None or entry not in self._path:
-                place = places.named(os.path.realpath(entry), self.base)
+                is_relative = not os.path.isabs(entry)
+                place = places.relative_name(entry) if is_relative else places.named(os.path.realpath(entry), self.base)
             if place not in found:
                 found.append(place)
             if origin is not None and _holder(origin) in (entry, os.path.abspath(entry)):
