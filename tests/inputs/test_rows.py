@@ -64,15 +64,15 @@ def test_what_is_no_document_is_refused(data):
 )
 def test_names_lead_back_to_their_files(monkeypatch, path, name):
     monkeypatch.setenv("HOME", "/home/somebody")
-    assert places.named(path, "/team/a/kernels") == name
+    assert places.name_of(path, "/team/a/kernels") == name
     assert places.path_of(name, "/team/a/kernels") == path
 
 
 def test_a_file_beside_the_sources_folder_in_the_home_is_of_the_checkout(monkeypatch):
     monkeypatch.setenv("HOME", "/home/somebody")
-    assert places.named("/home/somebody/common/x", "/home/somebody/app") == "../common/x"
-    assert places.named("/home/somebody/.x", "/home/somebody/app", from_home=True) == "<home>/.x"
-    assert places.named("/home/shared/x", "/home/somebody/app") == "/home/shared/x"
+    assert places.name_of("/home/somebody/common/x", "/home/somebody/app") == "../common/x"
+    assert places.name_of("/home/somebody/.x", "/home/somebody/app", from_home=True) == "<home>/.x"
+    assert places.name_of("/home/shared/x", "/home/somebody/app") == "/home/shared/x"
 
 
 def test_a_variable_with_a_path_has_one_state_in_two_checkouts(monkeypatch):
@@ -83,9 +83,9 @@ def test_a_variable_with_a_path_has_one_state_in_two_checkouts(monkeypatch):
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    assert kinds.observed("file", "pipe", str(tmp_path)).state == kinds.NOT_A_FILE
+    assert kinds.observe("file", "pipe", str(tmp_path)).state == kinds.NOT_A_FILE
 
 
 def test_what_is_no_input_never_holds():
-    row = kinds.observed("unseen", "the clock", "/")
+    row = kinds.observe("unseen", "the clock", "/")
     assert not kinds.holds(row, "/") and kinds.changes([row._replace(state="")], "/")

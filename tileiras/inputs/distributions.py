@@ -30,7 +30,7 @@ def normal(name: str) -> str:
 
 def state(name: str) -> str:
     """Version and digest of a package that is installed."""
-    folder = _installed().get(name)
+    folder = _folders().get(name)
     if folder is None:
         return ABSENT
     version = os.path.basename(folder).removesuffix(SUFFIX).partition("-")[2]
@@ -44,7 +44,7 @@ def state(name: str) -> str:
 
 def files(name: str) -> list[str]:
     """The file that is another one when the package is: what a rule for make can name."""
-    folder = _installed().get(name)
+    folder = _folders().get(name)
     record = os.path.join(folder, "RECORD") if folder is not None else ""
     return [record] if os.path.isfile(record) else []
 
@@ -59,20 +59,20 @@ def owner(module: str, folder: str) -> str | None:
 
 def with_required(name: str) -> list[str]:
     """A package, and those that are installed of what it requires, and so on."""
-    installed = _installed()
-    found = [name]
-    for each in found:
-        folder = installed.get(each)
+    folders = _folders()
+    names = [name]
+    for each in names:
+        folder = folders.get(each)
         text = read_if_there(os.path.join(folder, "METADATA")) if folder is not None else None
         head = (text or b"").partition(b"\n\n")[0]
         for required, marker in _REQUIRES.findall(head):
             own = normal(required.decode())
-            if own in installed and own not in found and b"extra" not in marker:
-                found.append(own)
-    return found
+            if own in folders and own not in names and b"extra" not in marker:
+                names.append(own)
+    return names
 
 
-def _installed() -> dict[str, str]:
+def _folders() -> dict[str, str]:
     """The `.dist-info` folders of the import path, by the names of their packages; the first one counts."""
     key = []
     for folder in dict.fromkeys(sys.path):
@@ -86,15 +86,15 @@ def _installed() -> dict[str, str]:
 @remembered
 @functools.lru_cache(4)
 def _listed(folders: tuple[tuple[str, int], ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    infos: dict[str, str] = {}
     for folder, _ in folders:
         try:
             names = sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(SUFFIX))
         except OSError:
             continue
         for name in names:
-            found.setdefault(normal(name.partition("-")[0]), os.path.join(folder, name))
-    return found
+            infos.setdefault(normal(name.partition("-")[0]), os.path.join(folder, name))
+    return infos
 
 
 @remembered

@@ -43,7 +43,7 @@ PROPERTIES: dict[str, Callable[[], object]] = {
 """Functions of the process whose value is compared, as they are before anything wraps them."""
 
 
-def observed(kind: str, name: str, base: str, where: tuple[str, ...] = ()) -> Input:
+def observe(kind: str, name: str, base: str, where: tuple[str, ...] = ()) -> Input:
     """A row with its state as it is now; `base` is the source's folder."""
     state, size = _STATES[kind](name, base, where)
     return Input(kind, name, state, where, size)
@@ -51,17 +51,17 @@ def observed(kind: str, name: str, base: str, where: tuple[str, ...] = ()) -> In
 
 def now(rows: Iterable[Input], base: str) -> list[Input]:
     """Rows with their states as they are now."""
-    return [observed(row.kind, row.name, base, row.where) for row in rows]
+    return [observe(row.kind, row.name, base, row.where) for row in rows]
 
 
 def holds(row: Input, base: str) -> bool:
     """Whether the state of a row is what it was."""
-    return row.kind != UNSEEN and observed(row.kind, row.name, base, row.where).state == row.state
+    return row.kind != UNSEEN and observe(row.kind, row.name, base, row.where).state == row.state
 
 
 def changes(rows: Iterable[Input], base: str) -> list[str]:
     """The titles and states of rows that are not as they were."""
-    found = [(row, observed(row.kind, row.name, base, row.where)) for row in rows]
+    found = [(row, observe(row.kind, row.name, base, row.where)) for row in rows]
     return [f"{row.title}: {is_now.state}" for row, is_now in found if is_now.state != row.state]
 
 
@@ -75,7 +75,7 @@ def _files(row: Input, base: str) -> list[str]:
         found = places.path_of(row.name, base)
         return [found] if os.path.exists(found) else []
     if row.kind == MODULE:
-        place = located(row.name, row.where, base)
+        place = locate(row.name, row.where, base)
         return [place] if place is not None else []
     if row.kind == DISTRIBUTION:
         from tileiras.inputs import distributions
@@ -109,7 +109,7 @@ def value(text: str, base: str) -> str:
     return digest(os.pathsep.join(parts).encode(errors="surrogateescape"))
 
 
-def located(name: str, where: Iterable[str], base: str) -> str | None:
+def locate(name: str, where: Iterable[str], base: str) -> str | None:
     """The file of a module, or the folder of a namespace, that the first of some folders has."""
     last = name.rpartition(".")[2]
     namespace = None
@@ -130,7 +130,7 @@ def module_state(path: str | None, base: str, content_state: str | None = None) 
     """The state of a module: where it is, and its content."""
     if path is None:
         return ABSENT
-    return f"{places.named(path, base)} {content_state or content(path)[0]}"
+    return f"{places.name_of(path, base)} {content_state or content(path)[0]}"
 
 
 # ---- states by kind --------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ _State = tuple[str, int | None]
 
 
 def _portable(part: str, base: str) -> str:
-    return "\0" + places.named(part, base, from_home=True) if os.path.isabs(part) else part
+    return "\0" + places.name_of(part, base, from_home=True) if os.path.isabs(part) else part
 
 
 def _file(name: str, base: str, where: tuple[str, ...]) -> _State:
@@ -166,15 +166,15 @@ def _status(*fields: str) -> Callable[[str, str, tuple[str, ...]], _State]:
         path = places.path_of(name, base)
         words: list[str] = []
         try:
-            found = os.lstat(path)
-            if stat.S_ISLNK(found.st_mode):
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
                 words.append(f"link to {os.readlink(path)}")
-                found = os.stat(path)
+                status = os.stat(path)
         except (OSError, ValueError):
             return " ".join([*words, ABSENT]), None
-        words.append(f"{stat.S_IFMT(found.st_mode):o}")
+        words.append(f"{stat.S_IFMT(status.st_mode):o}")
         for field in fields:
-            number = getattr(found, field)
+            number = getattr(status, field)
             words.append(f"{stat.S_IMODE(number):o}" if field == "st_mode" else str(number))
         return " ".join(words), None
 
@@ -182,8 +182,8 @@ def _status(*fields: str) -> Callable[[str, str, tuple[str, ...]], _State]:
 
 
 def _variable(name: str, base: str, where: tuple[str, ...]) -> _State:
-    found = os.environ.get(name)
-    return (ABSENT if found is None else value(found, base)), None
+    text = os.environ.get(name)
+    return (ABSENT if text is None else value(text, base)), None
 
 
 def _variables(name: str, base: str, where: tuple[str, ...]) -> _State:
@@ -200,7 +200,7 @@ def _process(name: str, base: str, where: tuple[str, ...]) -> _State:
 
 
 def _module(name: str, base: str, where: tuple[str, ...]) -> _State:
-    return module_state(located(name, where, base), base), None
+    return module_state(locate(name, where, base), base), None
 
 
 def _distribution(name: str, base: str, where: tuple[str, ...]) -> _State:

@@ -23,7 +23,7 @@ def home() -> str:
     return os.path.expanduser("~")
 
 
-def named(path: str, base: str, from_home: bool = False) -> str:
+def name_of(path: str, base: str, from_home: bool = False) -> str:
     """What a row calls an absolute path; `base` is the source's folder.
 
     A file that shares no folder but the home with the source is named from the home where the program has looked for

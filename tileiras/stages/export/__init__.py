@@ -21,7 +21,7 @@ from tileiras.ir import FileLineColLoc
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 from . import loaded
-from .events import recorded
+from .events import record
 from .recording import Recording
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
@@ -147,7 +147,7 @@ def _imported(place: Place) -> Iterator[dict[str, Any]]:
     sys.dont_write_bytecode = True
     try:
         try:
-            with recorded(reads, place.text.encode()):
+            with record(reads, place.text.encode()):
                 sys.path.insert(0, place.directory)
                 # The user's code may raise anything; it is reported where it happened in their file.
                 try:
@@ -178,12 +178,12 @@ def _declared_inputs(namespace: dict[str, Any], place: Place) -> list[Input] | N
     found = []
     for name in declared:
         kind = VARIABLE if name.startswith("$") else FOLDER if name.endswith("/") else FILE
-        named = name[1:] if kind == VARIABLE else places.named(os.path.join(place.directory, name), place.directory)
+        named = name[1:] if kind == VARIABLE else places.name_of(os.path.join(place.directory, name), place.directory)
         try:
             with_title(f"{kind} {named}")
         except ValueError:
             raise place.error(*at, f"{INPUTS_NAME}: '{name}' names no file, folder or variable") from None
-        found.append(kinds.observed(kind, named, place.directory))
+        found.append(kinds.observe(kind, named, place.directory))
     return found
 
 

@@ -15,11 +15,11 @@ from tileiras.files import read_if_there
 from tileiras.inputs import FILE, FOLDER, LIBRARY
 
 from . import frames, wrappers
-from .recording import A_PROCESS, A_SOCKET, Recording, activate, is_active, path_text, told
+from .recording import A_PROCESS, A_SOCKET, Recording, activate, is_active, notify, path_text
 
 
 @contextlib.contextmanager
-def recorded(recording: Recording, text: bytes) -> Iterator[None]:
+def record(recording: Recording, text: bytes) -> Iterator[None]:
     """Records what the block, and the threads that it starts, read for a source with a text; one at a time.
 
     At its end the working directory, and the variables that the user's modules have set, are as they were.
@@ -29,7 +29,7 @@ def recorded(recording: Recording, text: bytes) -> Iterator[None]:
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:
-        with wrappers.installed():
+        with wrappers.install():
             wrappers.watch_clock(text)
             activate(recording)
             try:
@@ -58,7 +58,7 @@ class _Finder:
             if spec is not None:
                 break
         frame = sys._getframe(1)
-        told(lambda recording: recording.looks_for(name, path, spec, frame))
+        notify(lambda recording: recording.looks_for(name, path, spec, frame))
         if is_active() and spec is not None and frames.origin_of(spec.origin or "<none>") is frames.USER:
             wrappers.watch_clock(read_if_there(spec.origin or "") or b"")
         return spec
@@ -135,7 +135,7 @@ def _hook(event: str, args: tuple) -> None:
     handle = _EVENTS.get(event)
     if handle is not None:
         frame = sys._getframe(1)
-        told(lambda recording: handle(recording, args, frame))
+        notify(lambda recording: handle(recording, args, frame))
 
 
 def _install_hook() -> None:

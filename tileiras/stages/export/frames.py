@@ -100,7 +100,7 @@ def importer(frame: FrameType | None) -> FrameType | None:
     return frame if frame is not None and _origin(frame) is USER else None
 
 
-def called(frame: FrameType | None) -> list[str]:
+def python_calls(frame: FrameType | None) -> list[str]:
     """The functions of Python between a read and whoever called the first of them, from within."""
     names = []
     while frame is not None and _origin(frame) is PYTHON:

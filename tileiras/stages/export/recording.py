@@ -92,7 +92,7 @@ class Recording:
         relative = not os.path.isabs(path) and os.getcwd() == self._folder
         key = (kind, path if relative else absolute)
         if key not in self._read:
-            self._read[key] = kinds.observed(kind, absolute, self.base)
+            self._read[key] = kinds.observe(kind, absolute, self.base)
 
     def opens(self, path: Any, flags: int, frame: FrameType | None) -> None:
         """Notes that a file is opened."""
@@ -121,7 +121,7 @@ class Recording:
             return
         kind = VARIABLE if name else VARIABLES
         if (kind, name or "") not in self._read:
-            row = kinds.observed(VARIABLES, "", self.base) if name is None else None
+            row = kinds.observe(VARIABLES, "", self.base) if name is None else None
             state = ABSENT if text is None else kinds.value(text, self.base)
             self._read[kind, name or ""] = row or Input(kind, name or "", state)
 
@@ -133,7 +133,7 @@ class Recording:
     def reads_property(self, name: str, frame: FrameType | None) -> None:
         """Notes a read of something that the process is or has."""
         if self._reader(frame) is not None and (PROCESS, name) not in self._read:
-            self._read[PROCESS, name] = kinds.observed(PROCESS, name, self.base)
+            self._read[PROCESS, name] = kinds.observe(PROCESS, name, self.base)
 
     def uses(self, what: str, frame: FrameType | None) -> None:
         """Notes a use of something that is no input, by the user's module that a frame is of."""
@@ -176,17 +176,17 @@ class Recording:
 
     def _where(self, path: Any, origin: str | None) -> tuple[str, ...]:
         """The folders that were searched until one had the module."""
-        found: list[str] = []
+        searched: dict[str, None] = {}
         for entry in sys.path if path is None else path:
-            place = places.SEARCH_PATH
-            if path is not None or entry not in self._path:
-                is_relative = not os.path.isabs(entry)
-                place = places.relative_name(entry) if is_relative else places.named(os.path.realpath(entry), self.base)
-            if place not in found:
-                found.append(place)
+            if path is None and entry in self._path:
+                searched[places.SEARCH_PATH] = None
+            elif os.path.isabs(entry):
+                searched[places.name_of(os.path.realpath(entry), self.base)] = None
+            else:
+                searched[places.relative_name(entry)] = None
             if origin is not None and _holder(origin) in (entry, os.path.abspath(entry)):
                 break
-        return tuple(found)
+        return tuple(searched)
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class Recording:
         for (kind, path), row in self._read.items():
             name = path
             if kind not in (VARIABLE, VARIABLES, PROCESS):
-                name = places.named(path, self.base, from_home) if os.path.isabs(path) else places.relative_name(path)
+                name = places.name_of(path, self.base, from_home) if os.path.isabs(path) else places.relative_name(path)
             rows[kind, name] = row._replace(name=name)
         for kind, name in list(rows):
             # The content of a file says that it is there, and all variables say each.
@@ -211,15 +211,15 @@ class Recording:
 
     def _module_rows(self) -> Iterator[Input]:
         for row, file in self._modules.values():
-            if kinds.located(row.name, row.where, self.base) == file:
+            if kinds.locate(row.name, row.where, self.base) == file:
                 yield row
             elif file is not None:  # what another finder than Python's has found
-                yield kinds.observed(FILE, places.named(file, self.base), self.base)
+                yield kinds.observe(FILE, places.name_of(file, self.base), self.base)
         packages: dict[str, None] = {}
         for name in sorted(self.imported):
             yield from self._library_rows(name, packages)
         for package in packages:
-            yield kinds.observed(DISTRIBUTION, package, self.base)
+            yield kinds.observe(DISTRIBUTION, package, self.base)
 
     def _library_rows(self, name: str, packages: dict[str, None]) -> Iterator[Input]:
         """Adds the installed packages that a module is of; the row of a module that no package has installed.
@@ -243,7 +243,7 @@ class Recording:
         if owner is not None:
             packages.update(dict.fromkeys(distributions.with_required(owner)))
         elif "." not in top:
-            yield kinds.observed(MODULE, top, self.base, (places.SEARCH_PATH,))
+            yield kinds.observe(MODULE, top, self.base, (places.SEARCH_PATH,))
 
     def _file_of(self, name: str) -> str | None:
         """The file of a module that was imported or looked for, or the first folder of a namespace."""
@@ -259,7 +259,7 @@ _busy = threading.local()
 
 
 def activate(recording: Recording | None) -> None:
-    """Has `told` reach a recording, or none."""
+    """Has `notify` reach a recording, or none."""
     global _active
     _active = recording
 
@@ -268,7 +268,7 @@ def is_active() -> bool:
     return _active is not None
 
 
-def told(tell: Callable[[Recording], None]) -> None:
+def notify(tell: Callable[[Recording], None]) -> None:
     """Calls `tell` with the recording, if there is one and it is not observing by itself."""
     found = _active
     if found is None or getattr(_busy, "now", False):

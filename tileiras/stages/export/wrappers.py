@@ -22,7 +22,7 @@ from typing import Any
 from tileiras.inputs import MODE, SIZE, STATUS, TIMES, kinds
 
 from . import frames
-from .recording import CHANCE, THE_CLOCK, Recording, told
+from .recording import CHANCE, THE_CLOCK, Recording, notify
 
 _FACETS = {
     **dict.fromkeys(
@@ -38,7 +38,7 @@ _Tell = Callable[[Recording, tuple, FrameType], None]
 
 def _status(kind: str | None) -> _Tell:
     def tell(recording: Recording, args: tuple, frame: FrameType) -> None:
-        found = next((_FACETS[name] for name in frames.called(frame) if name in _FACETS), TIMES)
+        found = next((_FACETS[name] for name in frames.python_calls(frame) if name in _FACETS), TIMES)
         recording.reads(kind or found, args[0] if args else None, frame)
 
     return tell
@@ -174,7 +174,7 @@ def _wrapper(original: Callable[..., Any], tell: _Tell) -> Callable[..., Any]:
     def wrapper(*args: Any, **keywords: Any) -> Any:
         frame = sys._getframe(1)
         if "dir_fd" not in keywords and (tell is not _imports or _is_users(frame)):
-            told(lambda recording: tell(recording, args, frame))
+            notify(lambda recording: tell(recording, args, frame))
         made = original(*args, **keywords)
         if tell is _imports and args[0] in _GENERATORS:
             _wrapped.wrap_generators()  # NumPy loads this one when a program asks for it
@@ -188,7 +188,7 @@ _wrappers: dict[tuple[Callable[..., Any], _Tell], Callable[..., Any]] = {}
 
 
 @contextlib.contextmanager
-def installed() -> Iterator[None]:
+def install() -> Iterator[None]:
     """Wraps functions as long as the block lasts."""
     global _wrapped
     _wrapped = _Wrapped()
@@ -219,7 +219,7 @@ class _Environment(type(os.environ)):  # type: ignore[misc]
         frame = sys._getframe(1)
         found = self._data.get(_encoded(self, key))
         value = os.fsdecode(found) if found is not None else None
-        told(lambda recording: recording.reads_variable(os.fsdecode(key), value, frame))
+        notify(lambda recording: recording.reads_variable(os.fsdecode(key), value, frame))
         return super().__getitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -239,10 +239,10 @@ class _Environment(type(os.environ)):  # type: ignore[misc]
         return super().__len__()
 
     def _note(self, key: Any, frame: FrameType) -> None:
-        told(lambda recording: recording.sets_variable(os.fsdecode(key), frame))
+        notify(lambda recording: recording.sets_variable(os.fsdecode(key), frame))
 
     def _reads_all(self, frame: FrameType) -> None:
-        told(lambda recording: recording.reads_variable(None, None, frame))
+        notify(lambda recording: recording.reads_variable(None, None, frame))
 
 
 def _encoded(mapping: Any, key: Any) -> Any:
@@ -272,4 +272,4 @@ def _profile(frame: FrameType, event: str, arg: Any) -> None:
 
         owner = getattr(arg, "__self__", None)
         if isinstance(owner, type) and issubclass(owner, datetime.datetime):
-            told(lambda recording: recording.uses(THE_CLOCK, frames.user_of_value(frame)))
+            notify(lambda recording: recording.uses(THE_CLOCK, frames.user_of_value(frame)))
