@@ -192,8 +192,7 @@ def install() -> Iterator[None]:
     """Wraps functions as long as the block lasts."""
     global _wrapped
     _wrapped = _Wrapped()
-    mappings = [mapping for mapping in (os.environ, getattr(os, "environb", None)) if mapping is not None]
-    kept = [type(mapping) for mapping in mappings]
+    mappings = [each for each in (os.environ, getattr(os, "environb", None)) if type(each) is _PLAIN_ENVIRONMENT]
     for owner, tells in _OF_MODULES.items():
         _wrapped.wrap(owner, tells)
     _wrapped.wrap_generators()
@@ -204,15 +203,18 @@ def install() -> Iterator[None]:
     finally:
         if sys.getprofile() is _profile:
             sys.setprofile(None)
-        for mapping, own in zip(mappings, kept, strict=True):
-            mapping.__class__ = own
+        for mapping in mappings:
+            mapping.__class__ = _PLAIN_ENVIRONMENT
         _wrapped.undo()
 
 
 # ---- environment variables -------------------------------------------------------------------------------------------
 
 
-class _Environment(type(os.environ)):  # type: ignore[misc]
+_PLAIN_ENVIRONMENT: Any = type(os.environ)
+
+
+class _Environment(_PLAIN_ENVIRONMENT):
     """`os.environ` and `os.environb`, whose reads are noted; everything else is made of these methods."""
 
     def __getitem__(self, key: Any) -> Any:
