@@ -72,7 +72,7 @@ class Artifact:
         self.diagnostics = diagnostics
         """Warnings and remarks; errors are raised."""
         self.dependencies = list(dependencies)
-        """Files that were read besides the source: what cuTile Python imported from its own folder."""
+        """Files and folders that were read besides the source, by modules of cuTile Python."""
 
     @property
     def text(self) -> str:

@@ -50,6 +50,32 @@ TILEIRAS_EXPORT = {"twice": (twice, "f32[?]", "f32[?]")}
         assert (tmp_path / "d").read_text() == "o: k.py sizes.py\n"
 
 
+@pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
+def test_what_modules_read_is_in_the_rule_as_far_as_make_can_name_it(tmp_path):
+    (tmp_path / "shapes").mkdir()
+    (tmp_path / "tiles.json").write_text("128")
+    (tmp_path / "k.py").write_text("""\
+import json, os, pathlib
+import numpy
+import cuda.tile as ct
+
+HERE = pathlib.Path(__file__).parent
+TILE = json.loads((HERE / "tiles.json").read_text()) + len(os.listdir(HERE / "shapes"))
+MORE = os.environ.get("MORE_TILES"), (HERE / "absent.json").exists()
+
+@ct.kernel
+def twice(x, y):
+    ct.store(y, (ct.bid(0),), ct.load(x, (ct.bid(0),), (TILE,)) * 2.0)
+
+TILEIRAS_EXPORT = {"twice": (twice, "f32[?]", "f32[?]")}
+""")
+    assert main([str(tmp_path / "k.py"), "--gpu-name=sm_90", "--emit=bytecode", "-o", str(tmp_path / "o"),
+                 "--depfile", str(tmp_path / "d")]) == 0  # fmt: skip
+    names = [os.path.relpath(path, tmp_path) for path in (tmp_path / "d").read_text().split()[1:]]
+    record = next(name for name in names if name.endswith("RECORD"))
+    assert "numpy" in record and sorted(set(names) - {record}) == ["k.py", "shapes", "tiles.json"]
+
+
 @pytest.fixture
 def examples(tmp_path):
     """The example with its kernels, and a program `tileiras` to be found."""

@@ -10,8 +10,8 @@ from tileiras.build.fingerprint import CodeBase
 
 LAYERS = [
     {
-        "diagnostics", "extras", "files", "gf2", "html_table", "lazy", "local_lock", "local_socket", "named_tuple",
-        "of_a_command", "progress", "remarks", "",
+        "diagnostics", "extras", "files", "gf2", "html_table", "inputs", "lazy", "local_lock", "local_socket",
+        "named_tuple", "of_a_command", "progress", "remarks", "",
     },
     {"ir"},
     {"dialects"},

@@ -5,8 +5,10 @@ import sqlite3
 import pytest
 
 from tileiras.build.store import OFF, ArtifactStore, Record
+from tileiras.inputs import Input
 
-RECORD = Record({".ptx": b"// text\n", ".json": b""}, {"files": [], "diagnostics": []}, ("helper.py",))
+RECORD = Record({".ptx": b"// text\n", ".json": b""}, {"files": [], "diagnostics": []},
+                (Input("module", "helper", "helper.py 12", (".", "*")),))  # fmt: skip
 
 
 @pytest.fixture
@@ -27,8 +29,8 @@ def test_a_record_comes_back_as_it_was_put(open_store):
     store = open_store[0]()
     store.put_record("key", RECORD)
     found = store.get_record("key")
-    assert (dict(found.artifacts), found.diagnostics, found.dependencies) == (
-        dict(RECORD.artifacts), RECORD.diagnostics, RECORD.dependencies,
+    assert (dict(found.artifacts), found.diagnostics, found.inputs) == (
+        dict(RECORD.artifacts), RECORD.diagnostics, RECORD.inputs,
     )  # fmt: skip
     assert store.get_record("other key") is None
 

@@ -248,3 +248,33 @@ def test_vouched_and_full_graph_agree_under_random_edits(tmp_path, runtime, seed
         gated, full = pair.build()
         assert (gated.ran, gated.cached) == (full.ran, full.cached), edit.__name__
         assert pair.gated.artifacts() == pair.full.artifacts(), edit.__name__
+
+
+READING = """\
+import json, os, pathlib
+import cuda.tile as ct
+
+HERE = pathlib.Path(__file__).parent
+T = int(os.environ.get("NUMBER_OF_TILES", "64")) * json.loads((HERE.parent / "data.json").read_text())
+
+@ct.kernel
+def k(a, b):
+    ct.store(b, index=(ct.bid(0),), tile=ct.load(a, index=(ct.bid(0),), shape=(T,)))
+
+TILEIRAS_EXPORT = {"k": (k, "f32[?]", "f32[?]")}
+"""
+
+
+def test_what_a_module_reads_is_asked_for_though_no_file_of_the_tree_changed(project):
+    pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
+    project.write("data.json", "1")
+    project.write("kernels/k.py", READING)
+    assert "export" in scons(project)[0]
+    begin(project)
+    assert scons(project, NUMBER_OF_TILES="128")[0][:2] == ["export", "read"]
+    begin(project)
+    project.write("data.json", "2")
+    assert scons(project)[0][:2] == ["export", "read"]
+    begin(project)
+    project.write("data.json", "2")
+    assert scons(project)[0] == []

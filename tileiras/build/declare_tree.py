@@ -168,6 +168,8 @@ class TreeDeclaration:
                 return False
             if "export" in token.signatures and not discover.has_front_end():
                 return False
+            if not gate.still_reads():
+                return False
             for first, signature in token.signatures.items():
                 if gate.signature(variant.options, first, variant.emit, self._entries) != signature:
                     return False

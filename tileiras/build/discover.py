@@ -6,7 +6,6 @@ import ast
 import operator
 import os
 import re
-from collections.abc import Iterable
 
 from tileiras.build import NOTES
 from tileiras.units import BYTECODE, PYTHON, SUFFIXES, TEXT, Source, entries_of, entry_name
@@ -165,16 +164,6 @@ def imported_files(path: str) -> list[str]:
                         found[file] = None
                         stack.append(file)
     return sorted(found)
-
-
-def unseen_imports(path: str, dependencies: Iterable[str]) -> list[str]:
-    """Which of the files that a Python source turned out to import (relative to its folder) `imported_files` missed."""
-    base = os.path.dirname(os.path.realpath(path))
-    missed = [name for name in dependencies if os.path.isfile(os.path.join(base, name))]
-    if missed:
-        seen = {os.path.realpath(file) for file in imported_files(path)}
-        missed = [name for name in missed if os.path.realpath(os.path.join(base, name)) not in seen]
-    return missed
 
 
 def _imported_names(path: str, base: str) -> list[list[str]]:

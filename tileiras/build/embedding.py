@@ -22,7 +22,7 @@ class Images(NamedTuple):
     """By form, then target, then entry, which is the order that `env.TileObject` has."""
     diagnostics: list[Diagnostic]
     dependencies: list[str]
-    """Files that cuTile Python imported from its own folder."""
+    """Files and folders that modules of cuTile Python read."""
 
 
 def images(source: units.Source, targets: Sequence[CompileOptions], emits: Sequence[str]) -> Images:

@@ -12,14 +12,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tileiras import pipeline
+from tileiras import inputs, pipeline
 from tileiras.build import NOTES, overrides
 from tileiras.build.fingerprint import CodeBase
-from tileiras.build.history import History, key_of
+from tileiras.build.history import History, key_of, noted_inputs
 from tileiras.build.step import Outcome, Report, Standing, Step, lie_there, read_beside, report
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.files import digest_if_there, read_if_there, remove_left_over, write_atomically
+from tileiras.inputs import UNSEEN, Input
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
@@ -33,6 +34,9 @@ KEY_FORMAT = 3
 
 METADATA = ".json"
 """The artifact that says what a launch needs, and which stages' places overrides have taken."""
+
+INPUTS = ":inputs"
+"""What keys of rows end with that say what a step read besides its input."""
 
 NEAR_SECONDS = 0.02
 """A round trip to a server that is worth it where the stage before had to run."""
@@ -63,7 +67,7 @@ class _Found(NamedTuple):
     record: Record | None
 
 
-_OF_FILES = ("beside", "locations", "files", "override")
+_OF_FILES = ("beside", "locations", "inputs", "override")
 """Parts of a key that files besides the input decide about."""
 
 
@@ -141,7 +145,7 @@ class Session:
             return None
         parts = self.parts(step, data, read_beside(step))
         key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
-        return self._with_dependencies(step, key, parts) or key
+        return self._with_inputs(step, key, parts) or key
 
     def ran(self, paths: Iterable[str]) -> None:
         """Notes artifacts that a stage has made in this run, here or in another process."""
@@ -180,7 +184,7 @@ class Session:
         parts = self.parts(step, data, beside)
         key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
         ask = ask and self._asks(step)
-        full_key = self._with_dependencies(step, key, parts, ask=ask)
+        full_key = self._with_inputs(step, key, parts, ask=ask)
         record = self.store.get_record(full_key, ask) if full_key is not None else None
         if record is not None and any(suffix not in record.artifacts for suffix in step.wanted):
             record = None
@@ -202,11 +206,13 @@ class Session:
 
     def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], _Accepted]:
         """Runs the stage: what it made, what it said, and the key; raises CompileError with all that it said."""
-        from tileiras.build.produce import produce
+        from tileiras.build.produce import Failed, produce
 
         try:
             record, said = produce(step, found.data, self._table(step), found.beside, self.store)
-        except CompileError:
+        except CompileError as error:
+            if isinstance(error, Failed):
+                found.parts["inputs"] = inputs.states(error.inputs)
             self._remember(step, found.parts, "failed")
             raise
         return record, said, self._accept(step, found, record, said)
@@ -230,8 +236,9 @@ class Session:
         """Keeps what a stage made.  Raises CompileError when the store is to be verified and differs."""
         full_key = found.full_key
         if step.stage.reads_files:
-            self.store.publish(self.files_key(found.key), "\n".join(record.dependencies).encode())
-            full_key = self._with_dependencies(step, found.key, found.parts, record.dependencies)
+            full_key = self._with_inputs(step, found.key, found.parts, record.inputs)
+            if full_key is not None:
+                self.store.publish(self.inputs_key(found.key), inputs.write(record.inputs))
         made = self._remember(step, found.parts, "ran", record)
         self._ran.update(step.outputs)
         if found.record is not None:
@@ -288,7 +295,7 @@ class Session:
         except OSError as error:
             message = f"unable to write '{error.filename or path}': {error.strerror}"
             return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), said)
-        outcome = Outcome(cached, said, None, record.dependencies, record.seconds)
+        outcome = Outcome(cached, said, None, record.seconds)
         outcome.key = key
         outcome.made = made
         return outcome
@@ -330,8 +337,7 @@ class Session:
             return Standing(None)
         parts = self.parts(step, data, read_beside(step))
         if step.stage.reads_files:
-            known = entry.parts.get("files")
-            parts["files"] = _digests_of(step, known if isinstance(known, dict) else ())
+            parts["inputs"] = inputs.states(_as_now(step, noted_inputs(entry)))
         if parts != entry.parts:
             return Standing(None)
         whole = True
@@ -379,23 +385,23 @@ class Session:
     def step_key(
         self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there
     ) -> str:
-        """What a step is named by before the files are known that it reads besides its input; see `parts`."""
+        """What a step is named by before it is known what it reads besides its input; see `parts`."""
         return f"{step.stage.name}:{key_of(KEY_FORMAT, self.parts(step, data, beside, read))}"
 
     def full_key(
         self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there
     ) -> str | None:
-        """The key of a step's row; None where the files are not known that it reads besides its input.
+        """The key of a step's row; None where it is not known what it reads besides its input.
 
-        The store alone is asked for their names, no server.
+        The store alone is asked for that, no server.
         """
         parts = self.parts(step, data, beside, read)
-        return self._with_dependencies(step, f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}", parts, ask=False)
+        return self._with_inputs(step, f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}", parts, ask=False)
 
     @staticmethod
-    def files_key(key: str) -> str:
-        """What the names of the files are kept under that a step read besides its input."""
-        return key + ":files"
+    def inputs_key(key: str) -> str:
+        """What the rows are kept under of what a step read besides its input."""
+        return key + INPUTS
 
     def parts(
         self, step: Step, data: bytes, beside: Mapping[str, bytes],
@@ -403,8 +409,8 @@ class Session:
     ) -> dict[str, Any]:  # fmt: skip
         """What a step's result depends on, by name; `beside` is what `read_beside` says of the step.
 
-        `read` gives the content of location files, None where there is none.  Files that the stage finds for itself
-        (imports) are added later.
+        `read` gives the content of location files, None where there is none.  What the stage reads for itself is added
+        later.
         """
         import xxhash
 
@@ -436,21 +442,26 @@ class Session:
             parts["locations"] = digest.hexdigest()
         return parts
 
-    def _with_dependencies(
-        self, step: Step, key: str, parts: dict[str, Any], known: tuple[str, ...] | None = None, ask: bool = True
+    def _with_inputs(
+        self, step: Step, key: str, parts: dict[str, Any], known: tuple[Input, ...] | None = None, ask: bool = True
     ) -> str | None:
-        """The key with the content of the files that the stage read besides its input; None when they are not known."""
+        """The key with the states of what the stage reads besides its input: `known`, or as they are now.
+
+        None when it is not known what that is, and where something of it is never as it was.
+        """
         if not step.stage.reads_files:
             return key
         if known is None:
-            stored = self.store.fetch(self.files_key(key), ask)
+            stored = self.store.fetch(self.inputs_key(key), ask)
             if stored is None:
                 return None
             try:
-                known = tuple(stored.decode().split("\n")) if stored else ()
-            except UnicodeDecodeError:
+                known = _as_now(step, inputs.parse(stored))
+            except ValueError:
                 return None  # what another program has put there
-        parts["files"] = _digests_of(step, known)
+        parts["inputs"] = inputs.states(known)
+        if any(row.kind == UNSEEN for row in known):
+            return None
         return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
 
     def _table(self, step: Step) -> LocationTable | None:
@@ -460,10 +471,11 @@ class Session:
         return location_table([read_if_there(path) for path in step.locations], step.source_name)
 
 
-def _digests_of(step: Step, names: Iterable[str]) -> dict[str, str]:
-    """The content of files that a stage reads besides its input; `names` are relative to the source's folder."""
-    base = os.path.dirname(os.path.realpath(step.source_path))
-    return {name: digest_if_there(os.path.join(base, name)) or "absent" for name in names}
+def _as_now(step: Step, rows: Iterable[Input]) -> tuple[Input, ...]:
+    """What a stage reads besides its input, with the states as they are now."""
+    from tileiras.inputs import kinds
+
+    return tuple(kinds.now(rows, os.path.dirname(os.path.realpath(step.source_path))))
 
 
 def perform_here(session: Session, step: Step) -> Report:

@@ -18,8 +18,10 @@ import SCons.Util
 from tileiras import pipeline
 from tileiras.build import discover, vouching
 from tileiras.build.execute import Session
+from tileiras.build.history import noted_inputs
 from tileiras.build.manifest import FOLDER, FileState, Manifest, Row
 from tileiras.build.variables import FULL, flag
+from tileiras.inputs import UNSEEN, states
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 
@@ -133,6 +135,14 @@ class Gate:
             self.changed = set(map(self.manifest.relative, changed))
         return changed
 
+    def still_reads(self) -> bool:
+        """Whether what the modules of all kernels read is as the token has it."""
+        reads = self.token.reads if self.token is not None else {}
+        try:
+            return all(self.manifest.still_reads(source, rows) for source, rows in reads.items())
+        except (ValueError, TypeError):
+            return False
+
     def leave_listed(self) -> None:
         """Has the kernels of the tree be those that the token knows."""
         assert self.token is not None
@@ -188,11 +198,26 @@ class Gate:
         if not all(node.get_state() in DONE for node in item.nodes):
             return False
         known, kernel = self._session.known, item.kernel
+        reads = self._reads(kernel)
+        if reads is None:
+            self.manifest.drop(kernel.key)
+            return False
         made = {node.abspath: known.get(node.abspath) for node in item.nodes}
         products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in item.products]
         return self.manifest.set(
-            kernel.key, kernel.path, item.signature, item.before, made, products, item.entries
+            kernel.key, kernel.path, item.signature, item.before, made, products, item.entries, reads
         )  # fmt: skip
+
+    def _reads(self, kernel: Kernel) -> dict[str, str] | None:
+        """What a kernel's modules read, with its states; None where something of it is never as it was."""
+        if not kernel.path.endswith(".py"):
+            return {}
+        history = self._session.history
+        entry = history.entry(self.manifest.absolute(kernel.stem), "export") if history is not None else None
+        found = noted_inputs(entry) if entry is not None else None
+        if found is None or any(row.kind == UNSEEN for row in found):
+            return None
+        return states(found)
 
     def _vouch_for(self, vouching_: vouching.Vouching, whole: bool) -> None:
         """Notes the moment of the monitor's answer, after which every row has been compared."""
@@ -203,9 +228,20 @@ class Gate:
         if not whole:
             return
         signatures = self._row_signatures()
-        token = vouching.Token(answer.epoch, answer.number, signatures, self.listed if signatures else "")
+        reads = self._all_reads() if "export" in signatures else {}
+        token = vouching.Token(answer.epoch, answer.number, signatures, self.listed if signatures else "", reads)
         if token != self.token or self.manifest.digest != self._digest:
             vouching.write(self.manifest, token)
+
+    def _all_reads(self) -> dict[str, list[list[str]]]:
+        """What the modules of all kernels read, by source."""
+        if self.is_listed or self.token is None:
+            return {row.source: row.reads for row in self.manifest.rows() if row.reads}
+        found = dict(self.token.reads)
+        for item in self._declared:
+            reads = self._reads(item.kernel)
+            found[self.manifest.relative(item.kernel.path)] = [[*pair] for pair in (reads or {}).items()]
+        return {source: reads for source, reads in found.items() if reads}
 
     def _row_signatures(self) -> dict[str, str]:
         """The signature of all rows by first stage; none where they differ, or the manifest does not say all."""

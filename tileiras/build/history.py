@@ -16,6 +16,7 @@ from typing import Any
 
 from tileiras.build import NOTES
 from tileiras.files import read_json_object, write_atomically
+from tileiras.inputs import Input, with_title
 from tileiras.named_tuple import NamedTuple
 
 SAME_KEY = "the key was the same: an artifact was missing or had been changed"
@@ -56,6 +57,16 @@ class Entry(NamedTuple):
     """The digests of the artifacts by suffix; empty after a failure."""
     earlier: dict[str, list[str]]
     """Digests of what earlier runs gave, also under suffixes that this run has not."""
+
+
+def noted_inputs(entry: Entry) -> tuple[Input, ...]:
+    """What a stage read besides its input when it last ran, with the states of then."""
+    noted = entry.parts.get("inputs")
+    found = []
+    for title, state in noted.items() if isinstance(noted, dict) else ():
+        with contextlib.suppress(ValueError):
+            found.append(with_title(title, str(state)))
+    return tuple(found)
 
 
 class History:

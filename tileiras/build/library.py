@@ -29,6 +29,7 @@ from tileiras.build.store import (
     size_limit,
 )
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, with_lines
+from tileiras.inputs import kinds
 from tileiras.named_tuple import NamedTuple
 from tileiras.of_a_command import forgotten_by
 from tileiras.options import CompileOptions
@@ -147,7 +148,7 @@ class Exported(NamedTuple):
     parameters: bytes
     """NAME.parameters.json: the names of the entries' parameters."""
     dependencies: list[str]
-    """Files that the file imported from its own folder."""
+    """Files and folders that the file's modules read."""
     diagnostics: list[Diagnostic]
 
 
@@ -160,7 +161,7 @@ def exported(source: units.Source, options: CompileOptions) -> Exported:
     bytecode = source._replace(data=record.artifacts[row.suffix], kind=units.BYTECODE)
     (parameters,) = row.side_suffixes
     base = os.path.dirname(os.path.realpath(path))
-    dependencies = [os.path.join(base, name) for name in record.dependencies]
+    dependencies = kinds.files(record.inputs, base)
     return Exported(bytecode, record.artifacts[parameters], dependencies, diagnostics)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tileiras.build.execute import Session
+from tileiras.build.execute import INPUTS, Session
 from tileiras.build.step import Step
 from tileiras.build.store import REFRESH, VERIFY, Record
 from tileiras.files import read_if_there
@@ -49,7 +49,7 @@ class _Waves:
         self._contents: dict[str, bytes] = {}
         """Artifacts that the store has, by path, as a build would write them."""
         self._listed: set[int] = set()
-        """Steps of which the row that names the files they read has been asked for."""
+        """Steps of which the row that says what they read has been asked for."""
 
     def run(self, ready: list[Step]) -> None:
         while ready and self._session.store.remote is not None and self._session.store.remote.failure is None:
@@ -75,7 +75,7 @@ class _Waves:
         key = session.step_key(step, data, beside, self._read)
         if step.stage.reads_files and id(step) not in self._listed:
             self._listed.add(id(step))
-            keys.setdefault(session.files_key(key), []).append(step)
+            keys.setdefault(session.inputs_key(key), []).append(step)
             return ()
         full = session.full_key(step, data, beside, self._read)
         if full is not None:
@@ -90,7 +90,7 @@ class _Waves:
         """The steps that can be looked at now that a row has come."""
         if row is None:
             return ()
-        if step.stage.reads_files and key.endswith(":files"):
+        if step.stage.reads_files and key.endswith(INPUTS):
             return (step,)
         try:
             record = Record.from_bytes(row)

@@ -14,7 +14,7 @@ from tileiras.build.shards import SHARDS, open_cache, shard_folder
 from tileiras.build.store import OFF, Record, checked, folder_of
 
 OTHER = "other"
-"""What rows are counted under that no stage made: libdevice in parts, lists of imported files."""
+"""What rows are counted under that no stage made: libdevice in parts, rows of what sources read."""
 
 
 def exists(directory: str) -> bool:

@@ -51,6 +51,8 @@ class Row(NamedTuple):
     """
     digests: list[str]
     """Of each file's content, xxh3_128."""
+    reads: list[list[str]] = []
+    """What the source's modules read besides, as titles and states of rows of inputs."""
 
     def stated(self) -> Iterator[list[Any]]:
         """Products with what SCons notes of a file: path, signature, size, time in seconds."""
@@ -158,6 +160,8 @@ class Manifest:
         try:
             if inputs is not None and sorted(map(self.relative, inputs)) != row.inputs:
                 return None
+            if not self.still_reads(row.source, row.reads):
+                return None
             if changed is not None and changed.isdisjoint(row.files):
                 return row
             # Names that the system need not follow from the root are found in less time.
@@ -225,12 +229,13 @@ class Manifest:
         made: Mapping[str, str | None],
         products: Iterable[Sequence[str]],
         entries: Sequence[str] = (),
+        reads: Mapping[str, str] | None = None,
     ) -> bool:
         """Makes a row of what was built; whether it has one.
 
         `inputs` are as `observe` saw them before the build, `made` are the digests of what it made or verified, by
-        path.  Without a row when an input has changed since, for what was made may be of either content, and when an
-        artifact is another one, or None for it is known.
+        path, `reads` the states of what the source's modules read.  Without a row when an input has changed since, for
+        what was made may be of either content, and when an artifact is another one, or None for it is known.
         """
         made_states = self.observe(made)
         if (
@@ -246,6 +251,7 @@ class Manifest:
                 key, self.relative(source), signature, [list(product) for product in products], list(entries),
                 sorted(state[0] for state in inputs), [state[0] for state in files],
                 [number for state in files for number in state[1:5]], [state[5] for state in files],
+                [[*item] for item in (reads or {}).items()],
             )
         )  # fmt: skip
         self._changed = True
@@ -255,6 +261,19 @@ class Manifest:
         """The entries of a kernel as its row has them; None without one."""
         row = self._row(key)
         return row.entries if row is not None else None
+
+    def still_reads(self, source: str, reads: Iterable[Sequence[str]]) -> bool:
+        """Whether what the modules of a source read is as it was; raises ValueError for what is no row of inputs."""
+        if not reads:
+            return True
+        from tileiras.inputs import kinds, with_title
+
+        base = os.path.dirname(os.path.realpath(self.absolute(source)))
+        return all(kinds.holds(with_title(title, state), base) for title, state in reads)
+
+    def drop(self, key: str) -> None:
+        """Has a kernel have no row."""
+        self._drop(key)
 
     # ---- files -------------------------------------------------------------------------------------------------------
 

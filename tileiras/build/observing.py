@@ -45,7 +45,8 @@ def observed(
 ) -> Iterator[bool]:
     """Has every change below `trees` and in `folders` put into `events`; False where that is not to be had.
 
-    Files that by their names are neither sources nor one of `scripts` are left out: what editors keep beside a file.
+    Files that by their names are neither sources nor one of `scripts`, which may grow, are left out: what editors keep
+    beside a file.
 
     Folders, never files: what an editor renames over a file is another one.
     """

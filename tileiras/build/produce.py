@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import locations, pipeline, units
 from tileiras.build import overrides
 from tileiras.build.store import Record
 from tileiras.diagnostics import CompileError, Diagnostic, Severity
+from tileiras.inputs import Input
 from tileiras.remarks import Remark, remarks_json
 from tileiras.stages import ByteStore, StageContext
 
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 
 _compiling = threading.Lock()
 """Held while a stage works on IR: types and attributes are interned in tables that threads must not race for."""
+
+
+class Failed(CompileError):
+    """What a stage said that came to nothing, and what it had read until then."""
+
+    def __init__(self, error: CompileError, inputs: Iterable[Input]) -> None:
+        super().__init__(error.diagnostics, error.code)
+        self.inputs = tuple(inputs)
 
 
 def produce(
@@ -56,7 +65,8 @@ def produce(
                 artifacts[".json"] = overrides.noted(artifacts[".json"], step.overridden)
             seconds = time.perf_counter() - start
     except CompileError as error:
-        raise after(said, error) from None
+        whole = after(said, error)
+        raise Failed(whole, context.inputs) if step.stage.reads_files else whole from None
     if step.stage.says_remarks(step.options) and step.override is None:
         # What a stage says of its choices is an artifact of its own, for builds in which the stage does not run.
         remarks = [diagnostic for diagnostic in said if isinstance(diagnostic, Remark)]
@@ -66,10 +76,8 @@ def produce(
     if missing:
         message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"
         raise after(said, CompileError.at(None, message))
-    base = os.path.dirname(os.path.realpath(step.source_path))
-    dependencies = tuple(os.path.relpath(path, base).replace(os.sep, "/") for path in context.dependencies)
     diagnostics = locations.encode_diagnostics(said, step.source_name)
-    return Record(artifacts, diagnostics, dependencies, round(seconds, 4)), said
+    return Record(artifacts, diagnostics, tuple(context.inputs), round(seconds, 4)), said
 
 
 def _artifacts(

@@ -11,13 +11,13 @@ import SCons.Script
 import SCons.Util
 
 from tileiras import pipeline
-from tileiras.build import discover, dispatch, gating, standing
+from tileiras.build import dispatch, gating, standing
 from tileiras.build.display import Display
 from tileiras.build.execute import Session
 from tileiras.build.history import SAME_KEY
 from tileiras.build.places import source_name
 from tileiras.build.sessions import session
-from tileiras.build.step import Step, warn_on_stderr
+from tileiras.build.step import Step
 from tileiras.build.variables import OWN_NAMES, BadVariable, words
 from tileiras.diagnostics import ExitCode
 from tileiras.files import digest_if_there
@@ -85,11 +85,6 @@ class StageAction(SCons.Action.FunctionAction):
         if "explain" in (SCons.Script.GetOption("debug") or ()):
             lines += [f"           {reason}" for reason in _reasons(session(env), step)]
         display.finished(step, done, "\n".join(lines))
-        for file in discover.unseen_imports(step.source_path, done.dependencies):
-            warn_on_stderr(
-                f"{step.source_name} imports {file} in a way that the build cannot see, so that an edit there would "
-                "not be noticed; use an import statement"
-            )
         return done.code
 
 

@@ -87,20 +87,18 @@ class Step:
 class Outcome:
     """How a step went: `error` is None when its artifacts were written."""
 
-    __slots__ = ("cached", "diagnostics", "error", "dependencies", "key", "made", "seconds")
+    __slots__ = ("cached", "diagnostics", "error", "key", "made", "seconds")
 
     def __init__(
         self,
         cached: bool,
         diagnostics: list[Diagnostic],
         error: CompileError | None = None,
-        dependencies: tuple[str, ...] = (),
         seconds: float = 0.0,
     ) -> None:
         self.cached = cached
         self.diagnostics = diagnostics
         self.error = error
-        self.dependencies = dependencies
         self.seconds = seconds
         """What running the stage took; of a cached one, when it ran."""
         self.key: str | None = None
@@ -118,7 +116,6 @@ class Report(NamedTuple):
     cached: bool
     code: int
     text: str
-    dependencies: tuple[str, ...]
     seconds: float
     made: Mapping[str, str] = {}
     """The digests of the artifacts that were written, by suffix."""
@@ -149,7 +146,7 @@ def report(outcome: Outcome, step: Step) -> Report:
     code = int(outcome.error.code) if outcome.error is not None else 0
     text = render(outcome.diagnostics, step) if outcome.diagnostics else ""
     return Report(
-        step.stem, step.stage.name, outcome.key, outcome.cached, code, text, outcome.dependencies, outcome.seconds,
+        step.stem, step.stage.name, outcome.key, outcome.cached, code, text, outcome.seconds,
         outcome.made,
     )  # fmt: skip
 

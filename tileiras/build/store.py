@@ -15,8 +15,10 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tileiras import inputs
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
 from tileiras.files import store_directory
+from tileiras.inputs import Input
 from tileiras.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -43,12 +45,12 @@ class Record(NamedTuple):
     """What one run of one stage made.
 
     `artifacts` by suffix; `diagnostics` as `tileiras.locations.encode_diagnostics` writes them, to be said again on a
-    hit; `dependencies` are files that the stage read besides its input.
+    hit; `inputs` are what the stage read besides its input.
     """
 
     artifacts: Mapping[str, bytes]
     diagnostics: Mapping[str, Any]
-    dependencies: tuple[str, ...] = ()
+    inputs: tuple[Input, ...] = ()
     seconds: float = 0.0
     """What making it took."""
 
@@ -56,7 +58,7 @@ class Record(NamedTuple):
         head = {
             "artifacts": [[suffix, len(data)] for suffix, data in self.artifacts.items()],
             "diagnostics": self.diagnostics,
-            "dependencies": self.dependencies,
+            **({"inputs": inputs.to_json(self.inputs)} if self.inputs else {}),
             "seconds": self.seconds,
         }
         text = json.dumps(head, sort_keys=True).encode()
@@ -75,7 +77,8 @@ class Record(NamedTuple):
                 position += size
             if position != len(data):
                 raise ValueError("record has the wrong length")
-            return cls(artifacts, head["diagnostics"], tuple(head["dependencies"]), float(head.get("seconds", 0)))
+            read = inputs.from_json(head["inputs"]) if "inputs" in head else ()
+            return cls(artifacts, head["diagnostics"], read, float(head.get("seconds", 0)))
         except (struct.error, KeyError, TypeError) as error:
             raise ValueError(f"not a record: {error}") from None
 

@@ -23,7 +23,7 @@ from tileiras.fsmonitor import client
 from tileiras.named_tuple import NamedTuple
 from tileiras.units import PYTHON, SUFFIXES
 
-FORMAT = 1
+FORMAT = 2
 
 SUFFIX = ".token"
 
@@ -43,6 +43,8 @@ class Token(NamedTuple):
     """By the first stage of its kernels, the signature of all rows; empty where the tree has to be listed anyway."""
     listed: str
     """A digest of the kernels."""
+    reads: dict[str, list[list[str]]] = {}
+    """What the modules of kernels read besides the tree, by source, as rows of the manifest have it."""
 
 
 def read(manifest: Manifest) -> Token | None:
@@ -50,7 +52,8 @@ def read(manifest: Manifest) -> Token | None:
     found = read_json_object(manifest.path + SUFFIX)
     try:
         if found["format"] == FORMAT and manifest.digest and found["manifest"] == manifest.digest:
-            return Token(found["epoch"], int(found["number"]), dict(found["signatures"]), found["listed"])
+            signatures, reads = dict(found["signatures"]), dict(found["reads"])
+            return Token(found["epoch"], int(found["number"]), signatures, found["listed"], reads)
     except (KeyError, TypeError, ValueError):
         pass
     return None

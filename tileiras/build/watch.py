@@ -20,6 +20,7 @@ from tileiras.build import discover, dispatch, plan, remark_files, tuned
 from tileiras.build.execute import Session, perform_here
 from tileiras.build.fingerprint import tree_state
 from tileiras.build.follow import Follower
+from tileiras.build.history import noted_inputs
 from tileiras.build.leftovers import Evaluated, Leftovers, Removed
 from tileiras.build.lock import turn
 from tileiras.build.noticing import Events, settled
@@ -28,6 +29,7 @@ from tileiras.build.step import Report, Step
 from tileiras.build.watched import Single, Tree
 from tileiras.diagnostics import CompileError, counted
 from tileiras.files import content_digest
+from tileiras.inputs import UNSEEN, Input, kinds
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import target as find_target
 from tileiras.units import Source
@@ -78,7 +80,8 @@ class Watch:
         self._files: dict[str, tuple[tuple[int, int, int], str]] = {}
         self._imports: dict[str, tuple[str, list[str]]] = {}
         self._kernels: dict[tuple[str, str], tuple[Single, tuple[str, ...]]] = {}
-        """By stem and product, a kernel and the digests of the files that it is read from."""
+        """By stem and product, a kernel, the digests of the files that it is read from, and what of the other inputs is
+        not as it was when it was built."""
         self._readers: dict[str, list[tuple[str, str]]] = {}
         """The kernels that are read from a file, by its real path."""
         self._saved: dict[str, float] = {}
@@ -88,6 +91,8 @@ class Watch:
         self._plans: dict[tuple[str, str], tuple[str, plan.Plan, Sequence[str]]] = {}
         """The digest of the source, the steps and the entries."""
         self._scripts = {path: self._digest(path) for path in scripts}
+        self._heard: set[str] = set()
+        """Files besides sources whose events count, by real path."""
         self._script_files = self._find_scripts()
         self._package = os.path.join(session.code.root, "tileiras")
         self._code = tree_state(self._package)
@@ -135,13 +140,33 @@ class Watch:
     def _note(self, key: tuple[str, str], kernel: Single) -> tuple[str, ...]:
         """Notes a kernel, and who reads what; the digests of what it is read from."""
         paths = self._inputs(kernel.path)
-        inputs = tuple(map(self._digest, paths))
+        reads = self._reads(kernel)
+        base = os.path.dirname(_real(kernel.path))
+        inputs = (*map(self._digest, paths), *kinds.changes(reads, base))
         self._kernels[key] = (kernel, inputs)
+        further = kinds.files(reads, base)
+        self._heard.update(map(_real, further))
+        paths = [*paths, *further]
         for path in paths:
             readers = self._readers.setdefault(_real(path), [])
             if key not in readers:
                 readers.append(key)
         return inputs
+
+    def _reads(self, kernel: Single) -> list[Input]:
+        """What the modules of a kernel read when it was last built, as far as that can be compared."""
+        history = self._session.history
+        if history is None or not kernel.path.endswith(".py"):
+            return []
+        entry = history.entry(self._stem(kernel), "export")
+        return [row for row in noted_inputs(entry) if row.kind != UNSEEN] if entry is not None else []
+
+    def _settle(self, kernel: Single) -> None:
+        """Notes that a kernel was built: of its other inputs, the build has noted the states that it read."""
+        key = (self._stem(kernel), kernel.emit)
+        if key in self._kernels and kernel.path.endswith(".py"):
+            count = len(self._inputs(kernel.path))
+            self._kernels[key] = (kernel, self._kernels[key][1][:count])
 
     def _in_order(self, kernels: Sequence[Single]) -> list[Single]:
         """Kernels with those first whose sources the user has saved last, and then the youngest sources."""
@@ -226,6 +251,7 @@ class Watch:
         failed = 0
         for kernel, done in self._all(self._in_order(kernels)):
             failed += any(report.code for report in done.reports)
+            self._settle(kernel)
             reports += done.reports
             for report in done.reports:
                 if report.text:
@@ -263,7 +289,7 @@ class Watch:
         try:
             return self._build(kernel, jobs)
         except CompileError as error:
-            failed = Report(self._stem(kernel), "read", None, False, error.code, error.render(), (), 0.0)
+            failed = Report(self._stem(kernel), "read", None, False, error.code, error.render(), 0.0)
             return Done([failed], None)
 
     def _build(self, kernel: Single, jobs: int) -> Done:
@@ -291,6 +317,8 @@ class Watch:
     def _plan(self, kernel: Single) -> plan.Plan:
         stem = self._stem(kernel)
         digest = self._digest(kernel.path) + self._digest(tuned.path_of(kernel.path))
+        # The names of kernels may be computed from what the modules read.
+        digest += "".join(row.state for row in kinds.now(self._reads(kernel), os.path.dirname(_real(kernel.path))))
         known = self._plans.get((stem, kernel.emit))
         if known is not None and known[0] == digest:
             return known[1]
@@ -321,7 +349,8 @@ class Watch:
         folders = outermost([*folders, self._package])
         scripts = set(map(os.path.realpath, self._scripts))
         around = sorted({os.path.dirname(path) for path in scripts})
-        with observed(folders, around, events, self._error, poll, scripts) as observing:
+        self._heard |= scripts
+        with observed(folders, around, events, self._error, poll, self._heard) as observing:
             with turn(self._builds, self._out):
                 changed, _ = self.scan()
                 self._expect_leftovers()

@@ -7,12 +7,12 @@ A stage is a module with one function:
 `source` is what the stage before made: a module operation, or bytes where the stage's input is bytes (`.py`,
 `.tileirbc`, `.mlir`, `.ll`, `.ptx`).  A stage may change the module that it is given.  It reports what it has to say to
 `context.engine`, and fails by raising CompileError.  It reads no global state: everything that its result depends on is
-in `source`, in the options it declares in the pipeline, in the tools it declares there, and in the files it reports to
-`context.depends_on`.
+in `source`, in the options it declares in the pipeline, in the tools it declares there, and in `context.inputs`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,6 +20,7 @@ from tileiras.diagnostics import DiagnosticEngine, Locatable
 
 if TYPE_CHECKING:
     from tileiras.codegen.child_process import WaitingProgram
+    from tileiras.inputs import Input
     from tileiras.ir import Operation
     from tileiras.ir.pass_instrumentation import PassInstrumentation
 
@@ -66,7 +67,7 @@ class StageContext:
     """What a stage is told besides its input and options."""
 
     __slots__ = (
-        "engine", "location", "source_name", "source_path", "store", "dependencies", "instrumentation",
+        "engine", "location", "source_name", "source_path", "store", "inputs", "instrumentation",
         "beside", "entry_locations", "meanwhile", "postpone", "kept_ptx", "program", "ptx_version",
     )  # fmt: skip
 
@@ -90,7 +91,8 @@ class StageContext:
         self.source_path = source_path
         """The user's file on disk, None when the source never was a file."""
         self.store = store
-        self.dependencies: list[str] = []
+        self.inputs: list[Input] = []
+        """What the result depends on besides the stage's input, options and tools, as it was read."""
         self.instrumentation = instrumentation
         """What watches the passes inside the stage."""
         self.beside = beside or {}
@@ -116,10 +118,14 @@ class StageContext:
         else:
             made()
 
-    def depends_on(self, path: str) -> None:
-        """Says that the result also depends on the content of `path` (an imported module)."""
-        if path not in self.dependencies:
-            self.dependencies.append(path)
+    @property
+    def dependencies(self) -> list[str]:
+        """The files and folders among the inputs."""
+        if not self.inputs:
+            return []
+        from tileiras.inputs import kinds
+
+        return kinds.files(self.inputs, os.path.dirname(os.path.realpath(self.source_path or self.source_name)))
 
 
 class StageResult:

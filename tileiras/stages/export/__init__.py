@@ -2,7 +2,7 @@
 
 Out: the bytes of NAME.tileirbc, and NAME.parameters.json, which has for each kernel the names of its parameters.
 What is compiled is named in the file (see `signatures`).  The file is imported with its own folder first on the path,
-as a script would be, and what it imports from its tree counts as its source.
+as a script would be, and what it reads meanwhile counts as its inputs (see `recording`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,23 @@ import json
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 from tileiras import extras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
+from tileiras.inputs import FILE, FOLDER, UNSEEN, VARIABLE, Input, kinds, places, with_title
 from tileiras.ir import FileLineColLoc
 from tileiras.ir.encoding import check_encoding
 from tileiras.stages import StageContext, StageOptions, StageResult
 
-if TYPE_CHECKING:
-    from types import ModuleType
+from . import loaded
+from .events import record
+from .recording import Recording
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
+
+INPUTS_NAME = "TILEIRAS_INPUTS"
+"""The list of what a file's result depends on, in files that do what nothing can compare."""
 
 PROCESS = threading.Lock()
 """Held while the front end works: the import path, the loaded modules and its writer belong to the process."""
@@ -31,17 +36,22 @@ PROCESS = threading.Lock()
 _OWN_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
 """Frames in here are ours and tell a user nothing, also where the compiler's own tree holds the kernel."""
 
+_FRONT_END_PLACES = ("_CACHE_DIR", "_CACHE_SIZE", "_TEMP_DIR", "_LOGS", "_TIMEOUT_SEC", "_CRASH_DUMP")
+"""Variables of the front end about its own cache, folders and messages (`cuda.tile._context`)."""
+
 MISSING_FRONT_END = f"cuTile Python is not installed: {extras.install('cuda-tile')}"
 
 
 def front_end_identity(options: StageOptions) -> str:
-    """The front end's version, which is part of this stage's key."""
+    """The front end's version and the variables that it reads, which are part of this stage's key."""
     from importlib import metadata
 
     try:
-        return f"cuda-tile {metadata.version('cuda-tile')}"
+        words = [f"cuda-tile {metadata.version('cuda-tile')}"]
     except metadata.PackageNotFoundError:
         return "cuda-tile missing"
+    names = sorted(name for name in os.environ if "CUDA_TILE_" in name and not name.endswith(_FRONT_END_PLACES))
+    return " ".join(words + [f"{name}={os.environ[name]}" for name in names])
 
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
@@ -107,10 +117,10 @@ class Place:
 
 @contextlib.contextmanager
 def _imported(place: Place) -> Iterator[dict[str, Any]]:
-    """The file's module namespace; whatever it imported from its own tree is forgotten again afterwards.
+    """The file's module namespace; whatever of the user's modules it imported is forgotten again afterwards.
 
     A later export in the same process must see those files as they are then, and modules of the same names that the
-    process has loaded from elsewhere (another tree, the build's own scripts) are out of the way meanwhile.
+    process has loaded (of another tree, by the build's own scripts) are out of the way meanwhile.
     """
     import importlib.util
     import linecache
@@ -126,73 +136,70 @@ def _imported(place: Place) -> Iterator[dict[str, Any]]:
     module = types.ModuleType(name)
     module.__file__ = place.path
     module.__spec__ = importlib.util.spec_from_file_location(name, place.path)
-    hidden = {key: sys.modules.pop(key) for key in _in_the_way(place)}
+    hidden = {key: sys.modules.pop(key) for key in loaded.with_names_of(place.directory)}
     # Finders remember folders, and notice a new file there by the folder's time only.
     importlib.invalidate_caches()
-    before = set(sys.modules)
+    before, earlier = dict(sys.modules), loaded.Hidden()
+    reads = Recording(place.path, earlier)
     path, no_bytecode = list(sys.path), sys.dont_write_bytecode
     sys.modules[name] = module
-    sys.path.insert(0, place.directory)
     sys.dont_write_bytecode = True
     try:
-        # The user's code may raise anything; it is reported where it happened in their file.
         try:
-            exec(code, module.__dict__)
-        except Exception as error:
-            raise _located(error, place) from None
-        yield module.__dict__
-        for imported in _own_modules(before, place):
-            place.context.depends_on(imported)
+            with record(reads, place.text.encode()):
+                sys.path.insert(0, place.directory)
+                # The user's code may raise anything; it is reported where it happened in their file.
+                try:
+                    exec(code, module.__dict__)
+                except Exception as error:
+                    raise _located(error, place) from None
+                yield module.__dict__
+        finally:
+            sys.path[:] = path
+            place.context.inputs = reads.rows()  # also of what fails, for a watch
+        _declare(place, reads, _declared_inputs(module.__dict__, place))
     finally:
         sys.path[:], sys.dont_write_bytecode = path, no_bytecode
-        own = set(_own_modules(before, place))
-        for key in [k for k in sys.modules if k not in before]:
-            if _file_of(sys.modules[key]) in own or _is_namespace_in(sys.modules[key], place):
-                del sys.modules[key]
+        for key in loaded.users([key for key, own in sys.modules.items() if before.get(key) is not own]):
+            del sys.modules[key]
         sys.modules.pop(name, None)
-        sys.modules.update(hidden)
+        sys.modules.update({**hidden, **earlier.modules})
 
 
-def _in_the_way(place: Place) -> list[str]:
-    """Loaded modules with the names of modules beside the file; the standard library's and our own stay."""
-    loaded = {key.partition(".")[0] for key in sys.modules}
-    loaded -= {"tileiras", "cuda", "__main__", *sys.stdlib_module_names}
-    beside = set()
-    for entry in os.listdir(place.directory) if os.path.isdir(place.directory) else ():
-        stem, suffix = os.path.splitext(entry)
-        package = os.path.join(place.directory, entry, "__init__.py")
-        if stem in loaded and (suffix == ".py" or (not suffix and os.path.isfile(package))):
-            beside.add(stem)
-    return [key for key in sys.modules if key.partition(".")[0] in beside]
+def _declared_inputs(namespace: dict[str, Any], place: Place) -> list[Input] | None:
+    """The rows of what the file declares in TILEIRAS_INPUTS; None without it."""
+    declared = namespace.get(INPUTS_NAME)
+    if declared is None:
+        return None
+    at = _assigned_at(place.text, INPUTS_NAME)
+    if not isinstance(declared, (list, tuple)) or not all(isinstance(name, str) and name for name in declared):
+        raise place.error(*at, f"{INPUTS_NAME} is a list of files, folders that end with / and $VARIABLES")
+    found = []
+    for name in declared:
+        kind = VARIABLE if name.startswith("$") else FOLDER if name.endswith("/") else FILE
+        named = name[1:] if kind == VARIABLE else places.name_of(os.path.join(place.directory, name), place.directory)
+        try:
+            with_title(f"{kind} {named}")
+        except ValueError:
+            raise place.error(*at, f"{INPUTS_NAME}: '{name}' names no file, folder or variable") from None
+        found.append(kinds.observe(kind, named, place.directory))
+    return found
 
 
-def _is_namespace_in(module: ModuleType, place: Place) -> bool:
-    """Whether a module is a folder of the user's tree without an `__init__.py`."""
-    if getattr(module, "__file__", None) is not None:
-        return False
-    folders = [os.path.realpath(str(folder)) for folder in getattr(module, "__path__", ())]
-    return any((folder + os.sep).startswith(place.root.rstrip(os.sep) + os.sep) for folder in folders)
+def _declare(place: Place, reads: Recording, declared: list[Input] | None) -> None:
+    """Adds what the file declares, and tells the user, once, what no later run can compare.
 
-
-def _file_of(module: ModuleType) -> str | None:
-    """The source file of a module, None for built-in ones and namespace packages."""
-    file = getattr(module, "__file__", None)
-    return os.path.realpath(file) if isinstance(file, str) else None
-
-
-def _own_modules(before: set[str], place: Place) -> list[str]:
-    """Files of the user's tree that were imported, sorted; installed packages, and the compiler where the user works in
-    its own tree, are not the user's."""
-    found = set()
-    for name, module in list(sys.modules.items()):
-        if name in before or name.partition(".")[0] == "tileiras":
-            continue
-        file = _file_of(module)
-        if file is None or file == place.path or not file.startswith(place.root.rstrip(os.sep) + os.sep):
-            continue
-        if "site-packages" not in file.split(os.sep) and file.endswith(".py"):
-            found.add(file)
-    return sorted(found)
+    A file that declares its inputs vouches for what cannot be seen.
+    """
+    if declared is not None:
+        rows = [*(row for row in place.context.inputs if row.kind != UNSEEN), *declared]
+        place.context.inputs = list({row.title: row for row in rows}.values())
+    else:
+        for use in reads.unseen.values():
+            message = f"{use.what} is no input that can be compared, so that the result is not stored"
+            hint = Diagnostic.note(None, f"{INPUTS_NAME} in the file declares what the result depends on")
+            at = place.location(use.file, use.line, use.column)
+            place.context.engine.emit(Diagnostic(Severity.WARNING, at, message, [hint]))
 
 
 def _requests(namespace: dict[str, Any], place: Place) -> list[tuple[Any, list[Any], str]]:
@@ -247,6 +254,17 @@ def _parameter_names(kernel: Any) -> list[str] | None:
     parameters = inspect.signature(function).parameters.values() if function is not None else ()
     named = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
     return [parameter.name for parameter in parameters] if function is not None and named else None
+
+
+def _assigned_at(text: str, name: str) -> tuple[int, int]:
+    """Line and column of the first assignment to a name in a module's text."""
+    import ast
+
+    for node in ast.parse(text).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return node.lineno, node.col_offset + 1
+    return 1, 1
 
 
 def _export_lines(text: str) -> dict[str | None, tuple[int, int]]:

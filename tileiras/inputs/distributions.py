@@ -1,0 +1,117 @@
+"""Installed packages as inputs: name, version and what RECORD says of their files (packaging.python.org, "Recording
+installed projects"), so that no file of theirs is looked at.
+
+Lines that differ between two installations of the same files do not count: scripts, whose first line has the path of
+the environment, compiled modules, and what installers note in the package's own `.dist-info`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+
+from tileiras.files import read_if_there
+from tileiras.inputs import ABSENT
+from tileiras.of_a_command import remembered
+
+SUFFIX = ".dist-info"
+
+_OF_INSTALLATION = re.compile(rb"^(?:\"?\.\.[^\n]*|[^\n,]*\.dist-info/[^\n]*|[^\n]*,,\r?)\n?", re.MULTILINE)
+
+_REQUIRES = re.compile(rb"^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)", re.MULTILINE)
+
+
+def normal(name: str) -> str:
+    """A package's name as it is compared."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def state(name: str) -> str:
+    """Version and digest of a package that is installed."""
+    folder = _folders().get(name)
+    if folder is None:
+        return ABSENT
+    version = os.path.basename(folder).removesuffix(SUFFIX).partition("-")[2]
+    record = os.path.join(folder, "RECORD")
+    try:
+        status = os.stat(record)
+    except OSError:
+        return version
+    return f"{version} {_record_digest(record, status.st_size, status.st_mtime_ns, status.st_ino)}"
+
+
+def files(name: str) -> list[str]:
+    """The file that is another one when the package is: what a rule for make can name."""
+    folder = _folders().get(name)
+    record = os.path.join(folder, "RECORD") if folder is not None else ""
+    return [record] if os.path.isfile(record) else []
+
+
+def owner(module: str, folder: str) -> str | None:
+    """The package that has installed a module of the top level in a folder of the import path."""
+    try:
+        return _owners(folder, os.stat(folder).st_mtime_ns, module)
+    except OSError:
+        return None
+
+
+def with_required(name: str) -> list[str]:
+    """A package, and those that are installed of what it requires, and so on."""
+    folders = _folders()
+    names = [name]
+    for each in names:
+        folder = folders.get(each)
+        text = read_if_there(os.path.join(folder, "METADATA")) if folder is not None else None
+        head = (text or b"").partition(b"\n\n")[0]
+        for required, marker in _REQUIRES.findall(head):
+            own = normal(required.decode())
+            if own in folders and own not in names and b"extra" not in marker:
+                names.append(own)
+    return names
+
+
+def _folders() -> dict[str, str]:
+    """The `.dist-info` folders of the import path, by the names of their packages; the first one counts."""
+    key = []
+    for folder in dict.fromkeys(sys.path):
+        try:
+            key.append((folder, os.stat(folder or os.curdir).st_mtime_ns))
+        except OSError:
+            continue
+    return _listed(tuple(key))
+
+
+@remembered
+@functools.lru_cache(4)
+def _listed(folders: tuple[tuple[str, int], ...]) -> dict[str, str]:
+    infos: dict[str, str] = {}
+    for folder, _ in folders:
+        try:
+            names = sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(SUFFIX))
+        except OSError:
+            continue
+        for name in names:
+            infos.setdefault(normal(name.partition("-")[0]), os.path.join(folder, name))
+    return infos
+
+
+@remembered
+@functools.lru_cache(256)
+def _owners(folder: str, changed: int, module: str) -> str | None:
+    own = [info for info in _listed(((folder, changed),)).items()]
+    lines = re.compile(rb"^" + re.escape(module.encode()) + rb"(?:/|\.[^,/\n]*,)", re.MULTILINE)
+    for name, info in sorted(own, key=lambda item: item[0] != normal(module)):
+        record = read_if_there(os.path.join(info, "RECORD"))
+        if record is not None and lines.search(record):
+            return name
+    return None
+
+
+@remembered
+@functools.lru_cache(256)
+def _record_digest(path: str, *state: int) -> str:
+    import xxhash
+
+    return xxhash.xxh3_128_hexdigest(_OF_INSTALLATION.sub(b"", read_if_there(path) or b""))
