@@ -425,7 +425,7 @@ at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where i
 | an operation is built | numbers and types of operands and results, attributes, traits on types: `VerifyError` |
 | an operation is read | types and attributes, by their constructors; `read` verifies the module |
 | between passes (`tileiras-opt`; `tileiras --verify-each`) | every operation, dominance, isolation |
-| before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms, fragments of dots; agents in every order; proxies |
+| before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms, fragments; agents in all orders; proxies |
 | behind the schedule of `warp-specialize` | `tileaa-agent-verifier`: warps, registers, pipes and barriers of agents |
 | before LLVM | `nvvm-ir-verifier`: parameters, launch attributes, clusters, printed formats, launches from the device |
 | on LLVM IR | intrinsics of the target, from our tables; LLVM's verifier |

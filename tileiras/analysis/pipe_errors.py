@@ -51,8 +51,8 @@ from tileiras.targets.pipe_protocol import MOST_TRANSACTION_BYTES, PAIR, TENSOR_
 from tileiras.targets.requirements import spelled
 from tileiras.targets.sm import WARPGROUP
 
-from .places import stage_error
 from .pipes import FILLS, ON_TOKENS, Finding, PipeUses, agent_of, pipe_of, protocol_of, sources
+from .places import stage_error
 
 _WRITES = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 _ON_BUFFERS = (*_WRITES, tileas.CopyOp)

@@ -18,8 +18,8 @@ class VerifyOpsAnalysis(Pass):
     anchor = "builtin.module"
     needs = "`nv_tileas`"
     establishes = (
-        "that functions are for the GPU, layouts have their warps, atoms are the target's and fit, and fences, barriers and "
-        "waits stand between threads and the asynchronous proxy"
+        "that functions are for the GPU, layouts have their warps, atoms are the target's and fit, and fences, "
+        "barriers and waits stand between threads and the asynchronous proxy"
     )
     keeps = "the module"
 

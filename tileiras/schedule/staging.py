@@ -60,8 +60,8 @@ memory."""
 
 
 class StagedLoad(NamedTuple):
-    """`offsets` is the layout of a tile in a stage of the buffer, `tokens` are those that order the load, all from outside the
-    loop; `cluster`: the number of CTAs of the cluster."""
+    """`offsets` is the layout of a tile in a stage of the buffer, `tokens` are those that order the load, all from
+    outside the loop; `cluster`: the number of CTAs of the cluster."""
 
     load: Any
     writer: LinearLayout
