@@ -17,8 +17,8 @@ RACY_NS = 2_000_000_000
 FileState = tuple[int, int, int]
 """Size, time of the last change and inode of a file."""
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-"""How the system says that there is no room for a file, on the disk or for this user."""
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""How the system says that there is no room for a file: on the disk, for this user, or for this process (`ulimit -f`)."""
 
 
 def write_atomically(path: str, data: bytes, temporary: str | None = None, checked: bool = False) -> None:
@@ -123,6 +123,30 @@ def content_digest(path: str) -> str:
 
     with open(path, "rb") as file:
         return xxhash.xxh3_128_hexdigest(file.read())
+
+
+def regular_digest(path: str, most: int) -> str | None:
+    """The same of a regular file; None where there is none or it cannot be read.
+
+    Nothing but regular files is read, and of them no more than is asked for: raises ValueError for one with more bytes.
+    """
+    import stat
+
+    import xxhash
+
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
+        # Of what has taken the file's place since, opening must not wait either.
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            data = file.read(most + 1)
+    except OSError:
+        return None
+    if len(data) > most:
+        raise ValueError(f"{path} has more than {most} bytes")
+    return xxhash.xxh3_128_hexdigest(data)
 
 
 def digest_if_there(path: str) -> str | None:
