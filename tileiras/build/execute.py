@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tileiras import pipeline
-from tileiras.build import NOTES, overrides
+from tileiras.build import NOTES, named_files, overrides
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
 from tileiras.build.step import Outcome, Report, Standing, Step, lie_there, read_beside, report
@@ -230,7 +230,8 @@ class Session:
         """Keeps what a stage made.  Raises CompileError when the store is to be verified and differs."""
         full_key = found.full_key
         if step.stage.reads_files:
-            self.store.publish(self.files_key(found.key), "\n".join(record.dependencies).encode())
+            row = named_files.write(named_files.observed(record.dependencies, _folder(step)))
+            self.store.publish(self.files_key(found.key), row)
             full_key = self._with_dependencies(step, found.key, found.parts, record.dependencies)
         made = self._remember(step, found.parts, "ran", record)
         self._ran.update(step.outputs)
@@ -331,7 +332,7 @@ class Session:
         parts = self.parts(step, data, read_beside(step))
         if step.stage.reads_files:
             known = entry.parts.get("files")
-            parts["files"] = _digests_of(step, known if isinstance(known, dict) else ())
+            parts["files"] = named_files.states(known if isinstance(known, dict) else (), _folder(step))
         if parts != entry.parts:
             return Standing(None)
         whole = True
@@ -395,7 +396,7 @@ class Session:
     @staticmethod
     def files_key(key: str) -> str:
         """What the names of the files are kept under that a step read besides its input."""
-        return key + ":files"
+        return key + named_files.ENDING
 
     def parts(
         self, step: Step, data: bytes, beside: Mapping[str, bytes],
@@ -442,15 +443,17 @@ class Session:
         """The key with the content of the files that the stage read besides its input; None when they are not known."""
         if not step.stage.reads_files:
             return key
-        if known is None:
+        if known is not None:
+            parts["files"] = named_files.states(known, _folder(step))
+        else:
             stored = self.store.fetch(self.files_key(key), ask)
-            if stored is None:
-                return None
             try:
-                known = tuple(stored.decode().split("\n")) if stored else ()
-            except UnicodeDecodeError:
+                digests = named_files.digests(named_files.parse(stored), _folder(step)) if stored is not None else None
+            except ValueError:
                 return None  # what another program has put there
-        parts["files"] = _digests_of(step, known)
+            if digests is None:
+                return None
+            parts["files"] = digests
         return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
 
     def _table(self, step: Step) -> LocationTable | None:
@@ -460,10 +463,9 @@ class Session:
         return location_table([read_if_there(path) for path in step.locations], step.source_name)
 
 
-def _digests_of(step: Step, names: Iterable[str]) -> dict[str, str]:
-    """The content of files that a stage reads besides its input; `names` are relative to the source's folder."""
-    base = os.path.dirname(os.path.realpath(step.source_path))
-    return {name: digest_if_there(os.path.join(base, name)) or "absent" for name in names}
+def _folder(step: Step) -> str:
+    """Where names of files that a stage reads besides its input start."""
+    return os.path.dirname(os.path.realpath(step.source_path))
 
 
 def perform_here(session: Session, step: Step) -> Report:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tileiras.build import named_files
 from tileiras.build.execute import Session
 from tileiras.build.step import Step
 from tileiras.build.store import REFRESH, VERIFY, Record
@@ -90,7 +91,7 @@ class _Waves:
         """The steps that can be looked at now that a row has come."""
         if row is None:
             return ()
-        if step.stage.reads_files and key.endswith(":files"):
+        if step.stage.reads_files and key.endswith(named_files.ENDING):
             return (step,)
         try:
             record = Record.from_bytes(row)

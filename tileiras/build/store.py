@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tileiras.build import record_schema
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
 from tileiras.files import store_directory
 from tileiras.named_tuple import NamedTuple
@@ -67,7 +68,7 @@ class Record(NamedTuple):
         """Raises ValueError for bytes that are no record."""
         try:
             (length,) = struct.unpack_from("<I", data)
-            head = json.loads(data[4 : 4 + length])
+            head = record_schema.head_of(data[4 : 4 + length])
             position = 4 + length
             artifacts = {}
             for suffix, size in head["artifacts"]:
@@ -76,7 +77,7 @@ class Record(NamedTuple):
             if position != len(data):
                 raise ValueError("record has the wrong length")
             return cls(artifacts, head["diagnostics"], tuple(head["dependencies"]), float(head.get("seconds", 0)))
-        except (struct.error, KeyError, TypeError) as error:
+        except (struct.error, ValueError) as error:
             raise ValueError(f"not a record: {error}") from None
 
 
@@ -166,6 +167,7 @@ class ArtifactStore:
             self.remote = remote.from_environment(warn, notes=notes)
             if self.remote is not None:
                 self.remote.tell_damage = self.warn_once
+                self.remote.check = record_schema.check_row
         self.mode = mode if self._usable or self.remote is not None else OFF
 
     def get(self, key: str) -> bytes | None:
@@ -209,7 +211,9 @@ class ArtifactStore:
         if value is None:
             return None
         try:
-            return Record.from_bytes(value)
+            record = Record.from_bytes(value)
+            record_schema.check_names(key, record.artifacts)
+            return record
         except ValueError as error:
             self._complain(error)
             return None
