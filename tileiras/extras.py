@@ -8,9 +8,10 @@ EXTRAS = {
     "dask": ("distributed",),
     "nvjitlink": ("nvidia-nvjitlink",),
     "report": ("jinja2", "pygments"),
+    "signing": ("cryptography",),
 }
 """As in pyproject.toml: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client; the assembler as
-a library; templates and highlighting of HTML reports."""
+a library; templates and highlighting of HTML reports; signatures of rows on a team's server."""
 
 
 def install(package: str) -> str:

@@ -17,8 +17,9 @@ RACY_NS = 2_000_000_000
 FileState = tuple[int, int, int]
 """Size, time of the last change and inode of a file."""
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-"""How the system says that there is no room for a file, on the disk or for this user."""
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""How the system says that there is no room for a file: on the disk, for this user, or for this process (`ulimit -f`).
+"""
 
 
 def write_atomically(path: str, data: bytes, temporary: str | None = None, checked: bool = False) -> None:

@@ -19,7 +19,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tileiras.diagnostics import Diagnostic, FilePosition, Severity
+from tileiras.diagnostics import CompileError, Diagnostic, FilePosition, Severity
 from tileiras.ir import (
     UNKNOWN_LOC,
     BytecodeLoc,
@@ -111,10 +111,13 @@ class LocationTable:
         return cls(lines[first:-1], names["file"], int(head[2]), parent, source_name, names["scope"])
 
     def location(self, number: int) -> Location:
-        """The user's location of operation `number`."""
+        """The user's location of operation `number`; unknown where the row is none, which a damaged file may have."""
         if not 0 <= number < len(self.rows):
             return UNKNOWN_LOC
-        return decode(self.rows[number], self.files, self.source_name, self.parent, self.scopes)
+        try:
+            return decode(self.rows[number], self.files, self.source_name, self.parent, self.scopes)
+        except (ValueError, IndexError, AssertionError, RecursionError, CompileError):
+            return UNKNOWN_LOC
 
     def attach(self, module: Operation) -> None:
         """Gives every operation of a freshly read artifact its place in this table."""

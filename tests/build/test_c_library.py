@@ -138,6 +138,73 @@ def test_null_pointers_are_refused_with_their_codes(library):
     ]  # fmt: skip
 
 
+RELEASED = r"""
+import ctypes, random, sys
+sys.path[:0] = sys.argv[1:3]
+from test_c_library import Library
+
+library = Library(sys.argv[3])
+functions = library.functions
+choice = random.Random(7)
+live, dead = [], [1, 2, 0x1234, 1 << 40, (1 << 64) - 1, id(library)]
+for _ in range(300):
+    handle = ctypes.c_void_p()
+    if choice.random() < 0.6 or not live:
+        assert library.create(handle) == 0 and handle.value not in (*live, *dead)
+        live.append(handle.value)
+    else:
+        dead.append(live.pop(choice.randrange(len(live))))
+        assert functions.tileirasProgramRelease(ctypes.c_void_p(dead[-1])) == 0
+    for number in choice.sample(dead, 3):
+        stale = ctypes.c_void_p(number)
+        assert functions.tileirasProgramRelease(stale) == functions.tileirasProgramCompile(stale) == 4
+        assert library.output(stale) == (4, b"")
+assert set(library.said) == {"error: program is null"}
+assert library.output(ctypes.c_void_p(live[0])) == (4, b"")
+assert library.said[-1] == "error: program has not been compiled"
+"""
+
+
+def run_alone(script: str, example) -> subprocess.CompletedProcess[str]:
+    """Runs a script in a process of its own, which may come to any end."""
+    words = [sys.executable, "-c", script, os.path.dirname(__file__), CHECKOUT, str(example / "libtileiras.so")]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_a_released_handle_and_a_number_that_is_none_are_refused(example):
+    done = run_alone(RELEASED, example)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+RACING = r"""
+import ctypes, sys, threading
+sys.path[:0] = sys.argv[1:3]
+from test_c_library import TEXT, Library
+
+library = Library(sys.argv[3])
+functions = library.functions
+codes = []
+text = TEXT + b"}"  # ends in the front end, so that no program is run
+for _ in range(20):
+    handle = ctypes.c_void_p()
+    assert library.create(handle, input=text, size=len(text)) == 0
+    calls = [functions.tileirasProgramCompile, functions.tileirasProgramRelease] * 4
+    threads = [threading.Thread(target=lambda call=call: codes.append((call.__name__, call(handle)))) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+releases = [code for name, code in codes if name == "tileirasProgramRelease"]
+assert releases.count(0) == 20 and releases.count(4) == 60
+assert {code for name, code in codes if name != "tileirasProgramRelease"} <= {3, 4, 5}
+"""
+
+
+def test_one_of_several_threads_releases_a_handle_in_use(example):
+    done = run_alone(RACING, example)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_refused_configuration_leaves_no_handle(library):
     handle = ctypes.c_void_p(1)
     assert library.create(handle, host_os=2) == 2

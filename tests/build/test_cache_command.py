@@ -8,6 +8,7 @@ import sqlite3
 import pytest
 from project import Project, axpy, module
 
+from tileiras.build.store import ArtifactStore, Record
 from tileiras.cli.tileiras_cache import main
 
 
@@ -51,6 +52,44 @@ def test_verify_finds_and_removes_what_is_damaged(project, capsys):
     project.delete_build()
     build = project.scons()
     assert (build.stages, build.errors) == (["tileas"], "")
+
+
+UNSOUND = [
+    ("ptx", b"\x02\0\0\0{}"),
+    ("ptx", Record({".ptx": b"\xff"}, {"diagnostics": []}).to_bytes()),
+    ("ptx", Record({".json": b"[" * 100_000}, {"diagnostics": []}).to_bytes()),
+    ("ptx", Record({"/../a.ptx": b""}, {"diagnostics": []}).to_bytes()),
+    ("llvm", Record({".ll": b""}, {"files": [], "diagnostics": [["warning", "f7:1:1", "said", []]]}).to_bytes()),
+    ("llvm", Record({".ll": b""}, {"files": [], "diagnostics": []}, seconds=float("nan")).to_bytes()),
+    ("compile", Record({"entry\0.ptx": b""}, {"diagnostics": []}).to_bytes()),
+    ("export", b"../../etc/passwd"),
+]
+
+
+def test_verify_finds_rows_that_are_whole_and_unsound(project, capsys):
+    store = ArtifactStore(project.store, pytest.fail)
+    ends = [":inputs" if stage == "export" else "" for stage, _ in UNSOUND]
+    keys = [f"{stage}:{number:032x}{end}" for number, ((stage, _), end) in enumerate(zip(UNSOUND, ends))]
+    store.put_record("ptx:sound", Record({".ptx": b"// text", ".json": b"{}"}, {"files": [], "diagnostics": []}))
+    store.put("export:sound:inputs", b'{"format": 1, "rows": [["file helper.py", "x", 12]]}')
+    store.put("export:sound:inputs:own", b'{"format": 1, "rows": []}')
+    store.put("bitcode/some/split", b"parts")
+    for key, (_, value) in zip(keys, UNSOUND):
+        store.put(key, value)
+    store.close()
+    assert sorted(ask(capsys, "verify", expect=3)["damaged"]) == sorted(keys)
+    assert ask(capsys, "verify")["checked"] == 4
+
+
+def test_keygen_writes_a_key_that_only_its_owner_reads_and_over_none(tmp_path, capsys):
+    pytest.importorskip("cryptography")
+    path = tmp_path / "key"
+    line = ask(capsys, "keygen", str(path), "--comment", "ci at\nteam")["line"]
+    assert line.startswith("ssh-ed25519 ") and line.endswith(" ci at team")
+    assert path.stat().st_mode & 0o077 == 0 and (tmp_path / "key.pub").read_text() == line + "\n"
+    before = path.read_bytes()
+    assert main(["keygen", str(path)]) == 1 and path.read_bytes() == before
+    assert capsys.readouterr().err.startswith("error: unable to write ")
 
 
 def test_trim_and_clear_remove(project, capsys):

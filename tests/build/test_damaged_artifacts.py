@@ -173,3 +173,31 @@ def test_a_watch_repairs_what_it_builds_on(project, monkeypatch):
     assert {name for name in whole if whole[name] != found[name]} == {
         f"sm_90/O3/kernels/k{name}.cuda_tile.loc" for name in ("", "/first", "/second")
     }
+
+
+@pytest.mark.parametrize("name", ["k.cuda_tile.mlir", "k.cuda_tile.loc", "k/first.tileaa.mlir", "k/second.json",
+                                  pytest.param("k/first.ll", marks=pytest.mark.slow), "k/first.ptx"])  # fmt: skip
+@pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
+def test_a_folder_in_an_artifacts_place_is_told_and_stays(project, name, jobs):
+    project.scons()
+    whole = project.artifacts()
+    path = project.path(f"build/sm_90/O3/kernels/{name}")
+    os.unlink(path)
+    project.write(os.path.join(path, "mine"), "kept")
+    for arguments in ((), ("-c",)):
+        said = project.scons(jobs, *arguments, expect=2)
+        assert f"build/sm_90/O3/kernels/{name} is a folder where a file" in said.errors
+        assert 'File "' in said.errors and "SConstruct" in said.errors
+    assert project.read(os.path.join(path, "mine")) == b"kept"
+    shutil.move(path, project.path("elsewhere"))
+    project.scons(jobs)
+    assert project.artifacts() == whole
+
+
+@pytest.mark.parametrize("name", ["build", "build/sm_90/O3/kernels/k"])
+def test_a_file_in_a_folders_place_is_told_and_stays(project, name):
+    project.write(name, "kept")
+    said = project.scons(expect=2)
+    assert name in said.errors and project.read(name) == b"kept"
+    os.unlink(project.path(name))
+    assert len(project.scons().stages) == 9

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 from mounts import mounted, needs_mounts
@@ -82,3 +84,22 @@ def test_other_errors_of_the_system_are_mistakes_of_the_compiler():
     with pytest.raises(CompileError, match="k.mlir:7:3: error: internal error in stage 'ptx': FileNotFoundError"):
         with pipeline.reported(pipeline.stage("ptx"), context):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", "x")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of a process are POSIX")
+@pytest.mark.parametrize("jobs, limit", [("-j2", 1), ("-j1", 3), ("-j2", 8)])
+def test_a_limit_on_the_size_of_files_is_told(project, jobs, limit):
+    """Of artifacts, and then of what SCons notes of them (KiB)."""
+    for number in range(8):
+        project.write(f"kernels/k{number}.mlir", module(axpy(f"k{number}")))
+    done = subprocess.run(
+        ["sh", "-c", f'ulimit -f {2 * limit} && exec "{sys.executable}" -m SCons -k {jobs}'], cwd=project.folder,
+        env={**os.environ, "PYTHONPATH": project.compiler, "TILEIRAS_CACHE_DIR": "off"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and "Traceback" not in done.stderr and "scons/" not in done.stderr.lower(), done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert said and all(line.startswith("error: unable to write ") for line in said)
+    assert not any(name.endswith(".tmp") for name in os.listdir(project.folder))
+    project.scons(jobs)
+    assert project.scons(jobs).stages == []

@@ -163,16 +163,19 @@ def declared_message():
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 300_000, 5 << 32])
 def test_a_message_is_what_the_published_protocol_says(size, message_class):
     digest = hashlib.sha256(b"value").hexdigest()
-    assert output_file(action_result(digest, size)) == (digest, size, None)
+    assert output_file(action_result(digest, size)) == (digest, size, None, None)
     message = message_class()
     read = message.FromString(action_result(digest, size))
     (file,) = read.output_files
     assert (file.path, file.digest.hash, file.digest.size_bytes, read.exit_code) == ("record", digest, size, 0)
     # What another client adds is passed over.
     read.stdout_raw, read.exit_code, file.is_executable, file.contents = b"said", 3, True, b"x" * 300
-    assert output_file(read.SerializeToString()) == (digest, size, b"x" * 300)
+    assert output_file(read.SerializeToString()) == (digest, size, b"x" * 300, None)
     whole = message.FromString(action_result(digest, 300, b"y" * 300))
     assert whole.output_files[0].contents == b"y" * 300 and whole.output_files[0].digest.hash == digest
+    signed = message.FromString(action_result(digest, 300, b"y" * 300, b"signature"))
+    assert [file.path for file in signed.output_files] == ["record", "signature"]
+    assert output_file(signed.SerializeToString()) == (digest, 300, b"y" * 300, b"signature")
 
 
 @pytest.mark.parametrize("message", [b"", b"\x12", b"\x12\x05ab", b"\xff" * 20, action_result("a" * 63, 1), b"<html>",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,6 +15,11 @@ import SCons.Node
 
 from tileiras.build.variables import BadVariable
 from tileiras.diagnostics import CompileError
+
+_MISPLACED = re.compile(r"(Directory|File) (.*) found where (?:file|directory) expected", re.DOTALL)
+"""What SCons raises a TypeError with when a node of the other kind is there."""
+
+_KINDS = {"Directory": ("folder", "file"), "File": ("file", "folder")}
 
 
 def located(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,6 +43,13 @@ def located(function: Callable[..., Any]) -> Callable[..., Any]:
             message, cause = error.render().removeprefix("error: "), error
         except OSError as error:
             message, cause = f"unable to read '{error.filename}': {error.strerror}", error
+        except TypeError as error:
+            misplaced = _MISPLACED.match(str(error))
+            if misplaced is None:
+                raise
+            # It may be somebody's: nothing of it is removed.
+            path, (there, due) = os.path.relpath(misplaced[2]), _KINDS[misplaced[1]]
+            message, cause = f"{path} is a {there} where a {due} of the build is to be; move it away", error
         raise SCons.Errors.UserError(message) from cause
 
     # SCons names the innermost frame whose file is not in its own folder, which must not be this one.

@@ -16,6 +16,7 @@ from tileiras import inputs, pipeline
 from tileiras.build import NOTES, overrides
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of, noted_inputs
+from tileiras.build.record_schema import INPUTS, OWN_INPUTS
 from tileiras.build.step import Outcome, Report, Standing, Step, lie_there, read_beside, report
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
@@ -34,9 +35,6 @@ KEY_FORMAT = 3
 
 METADATA = ".json"
 """The artifact that says what a launch needs, and which stages' places overrides have taken."""
-
-INPUTS = ":inputs"
-"""What keys of rows end with that say what a step read besides its input."""
 
 NEAR_SECONDS = 0.02
 """A round trip to a server that is worth it where the stage before had to run."""
@@ -238,7 +236,9 @@ class Session:
         if step.stage.reads_files:
             full_key = self._with_inputs(step, found.key, found.parts, record.inputs)
             if full_key is not None:
-                self.store.publish(self.inputs_key(found.key), inputs.write(record.inputs))
+                rows = inputs.write(record.inputs)
+                self.store.put(found.key + OWN_INPUTS, rows)
+                self.store.publish(self.inputs_key(found.key), rows)
         made = self._remember(step, found.parts, "ran", record)
         self._ran.update(step.outputs)
         if found.record is not None:
@@ -452,17 +452,29 @@ class Session:
         if not step.stage.reads_files:
             return key
         if known is None:
-            stored = self.store.fetch(self.inputs_key(key), ask)
-            if stored is None:
+            rows = self._stored_inputs(step, key, ask)
+            if rows is None:
                 return None
-            try:
-                known = _as_now(step, inputs.parse(stored))
-            except ValueError:
-                return None  # what another program has put there
+            known = _as_now(step, rows)
         parts["inputs"] = inputs.states(known)
         if any(row.kind == UNSEEN for row in known):
             return None
         return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
+
+    def _stored_inputs(self, step: Step, key: str, ask: bool) -> tuple[Input, ...] | None:
+        """The rows that the store has of a key's inputs; None where it has none, or none that may be looked up."""
+        own = self.store.get(key + OWN_INPUTS)
+        stored = own if own is not None else self.store.fetch(self.inputs_key(key), ask)
+        try:
+            rows = inputs.parse(stored) if stored is not None else None
+        except ValueError:
+            return None  # another program's
+        if rows is None or own is not None:
+            return rows
+        from tileiras.inputs.confinement import admits
+
+        source = read_if_there(step.source_path)
+        return rows if source is not None and admits(rows, _folder(step), source) else None
 
     def _table(self, step: Step) -> LocationTable | None:
         """The table of the step's input, leading to the source as it is now; None when it cannot be read."""
@@ -475,7 +487,12 @@ def _as_now(step: Step, rows: Iterable[Input]) -> tuple[Input, ...]:
     """What a stage reads besides its input, with the states as they are now."""
     from tileiras.inputs import kinds
 
-    return tuple(kinds.now(rows, os.path.dirname(os.path.realpath(step.source_path))))
+    return tuple(kinds.now(rows, _folder(step)))
+
+
+def _folder(step: Step) -> str:
+    """The folder from which rows of inputs name files."""
+    return os.path.dirname(os.path.realpath(step.source_path))
 
 
 def perform_here(session: Session, step: Step) -> Report:

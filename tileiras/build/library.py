@@ -156,7 +156,7 @@ def exported(source: units.Source, options: CompileOptions) -> Exported:
     """What a cuTile Python source exports; raises CompileError."""
     row = pipeline.stage("export")
     path = source.path or source.name
-    step = Step(row, path, "", [row.suffix], source.name, path, options)
+    step = Step(row, path, "", [row.suffix, *row.side_suffixes], source.name, path, options)
     record, diagnostics = default_session().obtain(step, source.data)
     bytecode = source._replace(data=record.artifacts[row.suffix], kind=units.BYTECODE)
     (parameters,) = row.side_suffixes

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tileiras.build.execute import INPUTS, Session
+from tileiras.build.execute import Session
+from tileiras.build.record_schema import INPUTS
 from tileiras.build.step import Step
 from tileiras.build.store import REFRESH, VERIFY, Record
 from tileiras.files import read_if_there

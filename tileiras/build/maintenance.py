@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from tileiras.build.record_schema import check_row
 from tileiras.build.shards import SHARDS, open_cache, shard_folder
-from tileiras.build.store import OFF, Record, checked, folder_of
+from tileiras.build.store import OFF, checked, folder_of
 
 OTHER = "other"
 """What rows are counted under that no stage made: libdevice in parts, rows of what sources read."""
@@ -66,7 +67,7 @@ def statistics(directory: str) -> dict[str, Any]:
 
 
 def verify(directory: str) -> dict[str, Any]:
-    """Reads every row and removes those that are damaged; raises sqlite3.DatabaseError.
+    """Reads every row and removes those that are damaged, or none of their key's kind; raises sqlite3.DatabaseError.
 
     Also takes away files that no row names (left by a process that was killed) and rows whose file is gone.
     """
@@ -80,10 +81,8 @@ def verify(directory: str) -> dict[str, Any]:
                 checked_rows += 1
                 try:
                     row = shard.get(key)
-                    if row is not None and _stage(key) != OTHER:
-                        Record.from_bytes(checked(row))
-                    elif row is not None:
-                        checked(row)
+                    if row is not None:
+                        check_row(key, checked(row))
                 except (ValueError, OSError):
                     damaged.append(key)
                     shard.delete(key)

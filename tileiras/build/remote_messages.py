@@ -4,7 +4,8 @@
     message OutputFile { string path = 1; Digest digest = 2; bytes contents = 5; ... }
     message Digest { string hash = 1; int64 size_bytes = 2; }
 
-of `build/bazel/remote/execution/v2/remote_execution.proto`, whose files may bring their contents along.
+of `build/bazel/remote/execution/v2/remote_execution.proto`, whose files may bring their contents along.  The first file
+is the row; one called `signature` may follow it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from typing import Any
 from tileiras.named_tuple import NamedTuple
 
 OUTPUT_NAME = "record"
-"""The path of the one output file of a record's action."""
+"""The path of the output file of a row's action."""
+
+SIGNATURE_NAME = "signature"
+
+MOST_FILES = 16
+"""Output files of a message that are looked at; ours have two."""
+
+_LONGEST_VARINT = 10
+"""Bytes of a number of 64 bits, seven in each."""
 
 
 class Damaged(Exception):
@@ -29,12 +38,22 @@ class OutputFile(NamedTuple):
     size: int
     contents: bytes | None
     """Its bytes, where they are part of the message; not checked against the digest."""
+    signature: bytes | None = None
+    """The bytes of the file `signature`; not checked."""
 
 
-def action_result(digest: str, size: int, contents: bytes | None = None) -> bytes:
-    """An ActionResult whose one output file has this sha256 (hexadecimal) and size, and perhaps its bytes."""
-    content = _field(1, digest.encode()) + b"\x10" + _varint(size)
-    file = _field(1, OUTPUT_NAME.encode()) + _field(2, content)
+def action_result(digest: str, size: int, contents: bytes | None = None, signature: bytes | None = None) -> bytes:
+    """An ActionResult whose output file has this sha256 (hexadecimal) and size, and perhaps its bytes."""
+    message = _file(OUTPUT_NAME, digest, size, contents)
+    if signature is not None:
+        import hashlib
+
+        message += _file(SIGNATURE_NAME, hashlib.sha256(signature).hexdigest(), len(signature), signature)
+    return message
+
+
+def _file(name: str, digest: str, size: int, contents: bytes | None) -> bytes:
+    file = _field(1, name.encode()) + _field(2, _field(1, digest.encode()) + b"\x10" + _varint(size))
     if contents is not None:
         file += _field(5, contents)
     return _field(2, file)
@@ -43,15 +62,21 @@ def action_result(digest: str, size: int, contents: bytes | None = None) -> byte
 def output_file(message: bytes) -> OutputFile:
     """An ActionResult's first output file; raises Damaged."""
     try:
-        file = _fields(_bytes(_fields(message)[2]))
-        digest = _fields(_bytes(file[2]))
-        name, size = _bytes(digest[1]).decode("ascii"), digest.get(2, 0)
-        contents = _bytes(file[5]) if 5 in file else None
+        files = [_bytes(value) for value in _fields(message).get(2, ())[:MOST_FILES]]
+        file = _fields(files[0])
+        digest = _fields(_bytes(file[2][0]))
+        name = _bytes(digest[1][0]).decode("ascii")
+        size = digest.get(2, [0])[0]
+        contents = _bytes(file[5][0]) if 5 in file else None
+        signature = None
+        for other in map(_fields, files[1:]):
+            if 5 in other and _bytes(other[1][0]) == SIGNATURE_NAME.encode():
+                signature = _bytes(other[5][0])
     except (KeyError, IndexError, UnicodeDecodeError) as error:
         raise Damaged(f"no ActionResult with an output file: {error}") from None
     if len(name) != 64 or set(name) - set("0123456789abcdef") or not isinstance(size, int):
         raise Damaged("an output file without a sha256")
-    return OutputFile(name, size, contents)
+    return OutputFile(name, size, contents, signature)
 
 
 def _bytes(value: Any) -> bytes:
@@ -73,21 +98,22 @@ def _varint(value: int) -> bytes:
     return bytes(found)
 
 
-def _fields(message: bytes) -> dict[int, bytes | int]:
-    """The first value of every field: bytes, or the number of a varint; raises IndexError for a message that is cut."""
-    found: dict[int, bytes | int] = {}
+def _fields(message: bytes) -> dict[int, list[bytes | int]]:
+    """The values of every field: bytes, or the number of a varint; raises IndexError for a message that is cut, and
+    KeyError for a kind of value that there is not."""
+    found: dict[int, list[bytes | int]] = {}
     at = 0
 
     def varint() -> int:
         nonlocal at
-        value = shift = 0
-        while True:
+        value = 0
+        for shift in range(0, 7 * _LONGEST_VARINT, 7):
             byte = message[at]
             at += 1
             value |= (byte & 0x7F) << shift
-            shift += 7
             if byte < 0x80:
                 return value
+        raise IndexError("a number of more than 64 bits")
 
     while at < len(message):
         tag = varint()
@@ -101,5 +127,5 @@ def _fields(message: bytes) -> dict[int, bytes | int]:
                 raise IndexError("cut off")
             value = message[at : at + size]
             at += size
-        found.setdefault(tag >> 3, value)
+        found.setdefault(tag >> 3, []).append(value)
     return found

@@ -25,13 +25,23 @@ import SCons.Script
 import SCons.Util
 
 from tileiras import pipeline
-from tileiras.build import arguments, compiler_library, cpp, discover, gating, products, reports, taskmaster, tidying
+from tileiras.build import (
+    arguments,
+    compiler_library,
+    cpp,
+    discover,
+    gating,
+    products,
+    reports,
+    signatures,
+    taskmaster,
+    tidying,
+)
 from tileiras.build.declare import asked_for, declare, entries_of, tidy
 from tileiras.build.declare_tree import TreeDeclaration, collector_off
 from tileiras.build.lock import turn
 from tileiras.build.places import absolute_path, build_folder, from_top, named_from_top, source_name, variant_folder
 from tileiras.build.sessions import locks, session, take_turns
-from tileiras.build.signatures import note_source
 from tileiras.build.stage_action import BUILDERS, StageAction, asked, checked_options, construction_variable, step_of
 from tileiras.build.store import default_directory
 from tileiras.build.variables import BadVariable, words
@@ -269,13 +279,14 @@ def _imported_modules(node: Any, env: Any, path: Any) -> list[Any]:
     """Scanner of cuTile Python sources: the modules of their own folder that they import, directly or not."""
     found = [env.File(file) for file in discover.imported_files(node.rfile().abspath)]
     for module in found:
-        note_source(module)
+        signatures.note_source(module)
     return found
 
 
 def generate(env: Any, **keywords: Any) -> None:
     """Sets an environment up; SCons calls it for a tool."""
     taskmaster.install(asked_for, asked.is_stale, asked.may_run)
+    signatures.install()
     env.SetDefault(
         TILE_SM="sm_90",
         TILE_OPT=3,

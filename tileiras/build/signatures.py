@@ -11,11 +11,15 @@ it holds is compared with what its step made (`standing`).
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import SCons.SConsign
+import SCons.Script.Main
 
 
 class _Place:
@@ -113,3 +117,29 @@ def note_source(node: Any) -> None:
     """Has SCons note nothing of a file that is read and not built; of a copy in a variant directory it does."""
     if node.srcnode() is node:
         FolderSignatures.of(node.dir).add_source(node)
+
+
+@functools.cache
+def install() -> None:
+    """Make a database that cannot be written an error of the build (code 2); SCons ends with a traceback."""
+    SCons.SConsign.write = _told(SCons.SConsign.write)
+
+
+def _told(write: Callable[[], None]) -> Callable[[], None]:
+    def told() -> None:
+        try:
+            write()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            names = {str(getattr(database, "_file_name", "")): database for database in SCons.SConsign.DB_sync_list}
+            for name, database in names.items():
+                # It would try again when the process ends, and what it has written so far is of no use.
+                database._needs_sync = False
+                with contextlib.suppress(OSError, AttributeError, TypeError):
+                    os.unlink(database._tmp_name)
+            name = error.filename or os.path.relpath(next(filter(None, names), ".sconsign.dblite"))
+            message = f"unable to write '{name}': {reason}; the next build looks at everything anew"
+            print(f"error: {message}", file=sys.stderr)
+            SCons.Script.Main.exit_status = 2
+
+    return told

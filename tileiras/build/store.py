@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tileiras import inputs
+from tileiras.build import record_schema
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
 from tileiras.files import store_directory
 from tileiras.inputs import Input
@@ -69,7 +70,7 @@ class Record(NamedTuple):
         """Raises ValueError for bytes that are no record."""
         try:
             (length,) = struct.unpack_from("<I", data)
-            head = json.loads(data[4 : 4 + length])
+            head = record_schema.head_of(data[4 : 4 + length])
             position = 4 + length
             artifacts = {}
             for suffix, size in head["artifacts"]:
@@ -169,6 +170,7 @@ class ArtifactStore:
             self.remote = remote.from_environment(warn, notes=notes)
             if self.remote is not None:
                 self.remote.tell_damage = self.warn_once
+                self.remote.check = record_schema.check_row
         self.mode = mode if self._usable or self.remote is not None else OFF
 
     def get(self, key: str) -> bytes | None:
@@ -212,7 +214,9 @@ class ArtifactStore:
         if value is None:
             return None
         try:
-            return Record.from_bytes(value)
+            record = Record.from_bytes(value)
+            record_schema.check_names(key, record.artifacts)
+            return record
         except ValueError as error:
             self._complain(error)
             return None

@@ -3,10 +3,14 @@
    Where the process has no Python yet, one is started: that of TILEIRAS_PYTHON in the environment, else the one that
    the library was built with (-DTILEIRAS_PYTHON="..."), whose packages it sees, and besides them the folder that the
    package was in then (-DTILEIRAS_PACKAGES="..."). It is never ended, since threads of the compiler's libraries may be
-   left. Every function takes the interpreter's lock for its time. */
+   left. Every function takes the interpreter's lock for its time.
+
+   A handle is a number, never an address: the place of its program in a table, and how many programs that place has
+   had before. One that was released, or is none, names nothing. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +19,128 @@
 
 #ifdef _WIN32
 #include <windows.h>
-static SRWLOCK starting = SRWLOCK_INIT;
-#define LOCK() AcquireSRWLockExclusive(&starting)
-#define UNLOCK() ReleaseSRWLockExclusive(&starting)
+typedef SRWLOCK lock_type;
+#define UNLOCKED SRWLOCK_INIT
+#define LOCK(name) AcquireSRWLockExclusive(&name)
+#define UNLOCK(name) ReleaseSRWLockExclusive(&name)
 #else
 #include <pthread.h>
-static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-#define LOCK() pthread_mutex_lock(&starting)
-#define UNLOCK() pthread_mutex_unlock(&starting)
+typedef pthread_mutex_t lock_type;
+#define UNLOCKED PTHREAD_MUTEX_INITIALIZER
+#define LOCK(name) pthread_mutex_lock(&name)
+#define UNLOCK(name) pthread_mutex_unlock(&name)
 #endif
 
-struct tileirasProgram_st {
+static lock_type starting = UNLOCKED;   /* held while Python is started */
+static lock_type naming = UNLOCKED;     /* held to look at the table; nothing is waited for meanwhile */
+
+struct program {
     PyObject *program;          /* tileiras.program.Program */
     PyObject *output;           /* bytes, or null */
+    size_t users;               /* its handle, and the calls that work on it */
 };
+
+struct place {
+    struct program *program;    /* null while the place is free */
+    uintptr_t generation;       /* number of the program there, or of the next; never 0 */
+    size_t next;                /* of a free place: one more than the next free one */
+};
+
+static struct place *places;
+static size_t place_count, first_free;  /* first_free as `next` */
+
+#define PLACE_BITS (sizeof(uintptr_t) * 3)          /* of a handle: 24 of 64, 12 of 32 */
+#define MOST_PLACES (((uintptr_t)1 << PLACE_BITS) - 1)
+#define MOST_GENERATIONS (UINTPTR_MAX >> PLACE_BITS)
+
+/* The place that a handle names, or null. `naming` is held. */
+static struct place *place_of(tileirasProgram handle) {
+    uintptr_t number = (uintptr_t)handle, at = number & MOST_PLACES;
+
+    if (at == 0 || at > place_count)
+        return NULL;
+    return places[at - 1].program != NULL && places[at - 1].generation == number >> PLACE_BITS ? &places[at - 1] : NULL;
+}
+
+/* A handle for a program; null when there is no memory, or no place left. */
+static tileirasProgram new_handle(struct program *program) {
+    uintptr_t handle = 0;
+
+    LOCK(naming);
+    if (first_free == 0 && place_count < MOST_PLACES) {
+        size_t count = place_count == 0 ? 16 : place_count * 2;
+        struct place *more;
+        if (count > MOST_PLACES)
+            count = MOST_PLACES;
+        more = realloc(places, count * sizeof *places);
+        if (more != NULL) {
+            places = more;
+            for (size_t at = count; at > place_count; at--) {
+                places[at - 1] = (struct place){NULL, 1, first_free};
+                first_free = at;
+            }
+            place_count = count;
+        }
+    }
+    if (first_free != 0) {
+        struct place *place = &places[first_free - 1];
+        handle = place->generation << PLACE_BITS | first_free;
+        first_free = place->next;
+        place->program = program;
+        program->users = 1;
+    }
+    UNLOCK(naming);
+    return (tileirasProgram)handle;
+}
+
+/* The program of a handle, which is there until `leave`; null for a handle that names none. */
+static struct program *enter(tileirasProgram handle) {
+    struct program *program = NULL;
+    struct place *place;
+
+    LOCK(naming);
+    place = place_of(handle);
+    if (place != NULL) {
+        program = place->program;
+        program->users++;
+    }
+    UNLOCK(naming);
+    return program;
+}
+
+/* As `enter`, and the handle names nothing from then on. A place whose numbers are used up stays empty. */
+static struct program *take(tileirasProgram handle) {
+    struct program *program = NULL;
+    struct place *place;
+
+    LOCK(naming);
+    place = place_of(handle);
+    if (place != NULL) {
+        program = place->program;
+        place->program = NULL;
+        if (place->generation < MOST_GENERATIONS) {
+            place->generation++;
+            place->next = first_free;
+            first_free = (size_t)(place - places) + 1;
+        }
+    }
+    UNLOCK(naming);
+    return program;
+}
+
+/* Ends what `enter` or `take` has begun. Python's lock is held. */
+static void leave(struct program *program) {
+    size_t users;
+
+    LOCK(naming);
+    users = --program->users;
+    UNLOCK(naming);
+    if (users == 0) {
+        Py_CLEAR(program->output);
+        Py_CLEAR(program->program);
+        free(program);
+    }
+}
 
 static tileirasMessageHandler message_handler;
 static void *message_user;
@@ -71,9 +183,9 @@ static int start(void) {
     PyConfig config;
     PyStatus status;
     const char *executable = getenv("TILEIRAS_PYTHON");
-    LOCK();
+    LOCK(starting);
     if (Py_IsInitialized()) {
-        UNLOCK();
+        UNLOCK(starting);
         return 0;
     }
 #ifdef TILEIRAS_PYTHON
@@ -90,7 +202,7 @@ static int start(void) {
         status = Py_InitializeFromConfig(&config);
     PyConfig_Clear(&config);
     if (PyStatus_Exception(status)) {
-        UNLOCK();
+        UNLOCK(starting);
         return fail(-1, status.err_msg != NULL ? status.err_msg : "Python cannot be started");
     }
 #ifdef TILEIRAS_PACKAGES
@@ -104,7 +216,7 @@ static int start(void) {
 #endif
     load_before_fork();
     PyEval_SaveThread();        /* gives up the lock that starting took */
-    UNLOCK();
+    UNLOCK(starting);
     return 0;
 }
 
@@ -162,7 +274,7 @@ static int call(const char *name, PyObject *arguments, PyObject **result) {
 }
 
 int tileirasProgramCreate(tileirasProgram *program, const tileirasProgramConfig *config) {
-    struct tileirasProgram_st *made;
+    struct program *made;
     PyGILState_STATE state;
     PyObject *arguments;
     int code;
@@ -185,16 +297,21 @@ int tileirasProgramCreate(tileirasProgram *program, const tileirasProgramConfig 
         config->deviceDebug, config->lineInfo, config->hostArch, config->hostOS, config->sanitize,
         config->outputFile != NULL ? config->outputFile : "elf.o", config->cudaRoot);
     code = call("c_create", arguments, &made->program);
-    PyGILState_Release(state);
-    if (code != TILEIRAS_SUCCESS) {
-        free(made);
-        return code;
+    if (code == TILEIRAS_SUCCESS) {
+        *program = new_handle(made);
+        if (*program == NULL)
+            code = fail(TILEIRAS_ERROR_OUT_OF_MEMORY, "failed to allocate memory for program");
     }
-    *program = made;
-    return TILEIRAS_SUCCESS;
+    if (code != TILEIRAS_SUCCESS) {
+        Py_CLEAR(made->program);
+        free(made);
+    }
+    PyGILState_Release(state);
+    return code;
 }
 
-int tileirasProgramCompile(tileirasProgram program) {
+int tileirasProgramCompile(tileirasProgram handle) {
+    struct program *program = enter(handle);
     PyGILState_STATE state;
     int code;
 
@@ -203,33 +320,39 @@ int tileirasProgramCompile(tileirasProgram program) {
     state = PyGILState_Ensure();
     Py_CLEAR(program->output);
     code = call("c_compile", Py_BuildValue("(O)", program->program), NULL);
+    leave(program);
     PyGILState_Release(state);
     return code;
 }
 
-int tileirasProgramGetOutput(tileirasProgram program, tileirasBuffer *output) {
+int tileirasProgramGetOutput(tileirasProgram handle, tileirasBuffer *output) {
+    struct program *program = enter(handle);
     PyGILState_STATE state;
     PyObject *data = NULL;
     int code;
 
     if (program == NULL)
         return fail(TILEIRAS_ERROR_INVALID_PROGRAM, "program is null");
-    if (output == NULL)
-        return fail(TILEIRAS_ERROR_INVALID_PROGRAM, "output pointer is null");
-    output->data = NULL;
-    output->size = 0;
     state = PyGILState_Ensure();
-    code = call("c_output", Py_BuildValue("(O)", program->program), &data);
+    if (output == NULL) {
+        code = fail(TILEIRAS_ERROR_INVALID_PROGRAM, "output pointer is null");
+    } else {
+        output->data = NULL;
+        output->size = 0;
+        code = call("c_output", Py_BuildValue("(O)", program->program), &data);
+    }
     if (code == TILEIRAS_SUCCESS) {
         Py_XSETREF(program->output, data);
         output->data = PyBytes_AsString(data);
         output->size = (size_t)PyBytes_Size(data);
     }
+    leave(program);
     PyGILState_Release(state);
     return code;
 }
 
-int tileirasProgramRelease(tileirasProgram program) {
+int tileirasProgramRelease(tileirasProgram handle) {
+    struct program *program = take(handle);
     PyGILState_STATE state;
     int code;
 
@@ -237,9 +360,7 @@ int tileirasProgramRelease(tileirasProgram program) {
         return fail(TILEIRAS_ERROR_INVALID_PROGRAM, "program is null");
     state = PyGILState_Ensure();
     code = call("c_release", Py_BuildValue("(O)", program->program), NULL);
-    Py_CLEAR(program->output);
-    Py_CLEAR(program->program);
+    leave(program);
     PyGILState_Release(state);
-    free(program);
     return code;
 }

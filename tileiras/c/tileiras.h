@@ -35,7 +35,7 @@ typedef enum tileirasResult {
     TILEIRAS_ERROR_OUT_OF_MEMORY = 1,         /* also: no Python with the package can be started */
     TILEIRAS_ERROR_INVALID_CONFIGURATION = 2,
     TILEIRAS_ERROR_INVALID_INPUT = 3,         /* the input is no Tile IR, or damaged */
-    TILEIRAS_ERROR_INVALID_PROGRAM = 4,       /* a null handle or pointer, or nothing compiled yet */
+    TILEIRAS_ERROR_INVALID_PROGRAM = 4,       /* a null or released handle, a null pointer, or nothing compiled yet */
     TILEIRAS_ERROR_COMPILATION = 5
 } tileirasResult;
 
@@ -77,6 +77,7 @@ TILEIRAS_API int tileirasProgramCompile(tileirasProgram program);
 /* The cubin, which belongs to the program until its next compilation or its release. */
 TILEIRAS_API int tileirasProgramGetOutput(tileirasProgram program, tileirasBuffer *output);
 
+/* Gives up the program. A call that works on it in another thread ends as it would have; later ones are refused. */
 TILEIRAS_API int tileirasProgramRelease(tileirasProgram program);
 
 /* Gives what is said to `handler` instead of standard error, for all threads; null restores standard error. */

@@ -1,9 +1,9 @@
-"""tileiras-cache stats|verify|trim|clear|path|why KERNEL|prepare: the artifact store as a user sees it.
+"""tileiras-cache stats|verify|trim|clear|path|why KERNEL|prepare|keygen FILE: the artifact store as a user sees it.
 
 Works on the store of the checkout that it is called in, TILEIRAS_CACHE_DIR, or the user's cache directory, as builds
 do.
 `prepare` is for who installs the compiler where no store is: it has the package's modules compiled, and libdevice taken
-apart beside them.
+apart beside them; `keygen` makes the key that a writer signs rows on a team's server with.
 Exit codes: 0, 1 for a command line that cannot be read, a kernel that is not known or a file that cannot be written, 3
 when damage was found.
 """
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     common.add_argument("--json", action="store_true", help="answer in JSON")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("stats", parents=[common], help="entries and bytes, by stage")
-    commands.add_parser("verify", parents=[common], help="read every entry, remove what is damaged")
+    commands.add_parser("verify", parents=[common], help="read every entry, remove what is damaged or unsound")
     trim = commands.add_parser("trim", parents=[common], help="remove what was used longest ago")
     trim.add_argument("--size", help="what may be left: bytes, or a number with K, M, G or T; default: the limit")
     commands.add_parser("clear", parents=[common], help="remove every entry")
@@ -44,6 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare = commands.add_parser("prepare", help="for processes without a store: modules and libdevice")
     prepare.add_argument("--libdevice", metavar="FILE", help="the library, or a toolkit root; default: the one found")
     prepare.add_argument("--json", action="store_true", help="answer in JSON")
+    keygen = commands.add_parser("keygen", help="a key that signs what a build uploads, and its public key in FILE.pub")
+    keygen.add_argument("file", metavar="FILE", help="the private key; what is there is not written over")
+    keygen.add_argument("--comment", default="", help="whose it is, for the line of the public key")
+    keygen.add_argument("--json", action="store_true", help="answer in JSON")
     why.add_argument("--build", metavar="DIR", default="build", help="the build directory; default build")
     try:
         given = parser.parse_args(arguments)
@@ -51,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE if stopped.code else 0
     if given.command == "prepare":
         return _prepare(given.libdevice, given.json)
+    if given.command == "keygen":
+        return _keygen(given.file, given.comment, given.json)
     directory = given.store or directory_for(os.getcwd())
     try:
         if given.command == "path":
@@ -117,6 +123,21 @@ def _prepare(option: str | None, json: bool) -> int:
         print(f"error: {library.path} is no bitcode: {error}", file=sys.stderr)
         return USAGE
     _print({"file": path, "modules": modules}, json, f"{modules} modules compiled\n{path}")
+    return 0
+
+
+def _keygen(path: str, comment: str, json: bool) -> int:
+    from tileiras.build import signing
+
+    try:
+        line = signing.make_key(path, " ".join(comment.split()))
+    except OSError as error:
+        print(f"error: unable to write '{error.filename}': {error.strerror}", file=sys.stderr)
+        return USAGE
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return USAGE
+    _print({"private": path, "public": path + ".pub", "line": line}, json, line)
     return 0
 
 

@@ -24,7 +24,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from tileiras.codegen import isolation
+from tileiras.codegen import isolation, toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
 from tileiras.files import DISK_FULL
 
@@ -185,6 +185,9 @@ def run(
         note = f"reproduce{keep}: {command}"
         return CompileError.at(location, f"{reason}\n{text}" if text else reason, notes=[Diagnostic.note(None, note)])
 
+    if timeout is not None and toolkit.silent.get(toolkit.state_of(path), 0.0) >= timeout:
+        # All of its time has gone to the question which release it is.
+        raise failed(f"Child timed out: {name} after {timeout:g} s")
     try:
         child = (waiting.give(arguments) if waiting is not None else None) or _started(path, arguments, folder)
     except OSError as error:

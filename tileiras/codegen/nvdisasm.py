@@ -43,7 +43,8 @@ def tool_identity(options: object) -> str:
 
     try:
         name = words_of(options["dump-sass-command"])[0]  # type: ignore[index]
-        return f"{os.path.basename(name)}-{version(find(name))}"
+        seconds = options["child-timeout"] or None  # type: ignore[index]
+        return f"{os.path.basename(name)}-{version(find(name), seconds)}"
     except CompileError:
         return "nvdisasm-missing"
 

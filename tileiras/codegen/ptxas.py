@@ -72,12 +72,21 @@ def find(override: str | None = None, location: Locatable | None = None) -> str:
 _versions: dict[str | None, str] = {}
 
 
-def version(path: str) -> str:
-    """The release that a ptxas says it is, `13.5.37`: part of the cubin stage's key."""
+def version(path: str, seconds: float | None = None) -> str:
+    """The release that a ptxas says it is, `13.5.37`: part of the cubin stage's key.
+
+    `seconds` is what the program may take where it is to be run, so that a question takes no longer.
+    """
     state = toolkit.state_of(path)
     known = _versions.get(state)
     if known is None:
-        known = toolkit.remembered(path, _ask_version)
+        limit = min(VERSION_SECONDS, seconds or VERSION_SECONDS)
+        try:
+            known = toolkit.remembered(path, lambda path: _ask_version(path, limit))
+        except TimeoutError:
+            # It is not asked again by this process, and by others, which may have more time.
+            known = UNKNOWN
+            toolkit.silent[state] = limit
         if state is not None and toolkit.state_of(path) == state:
             _versions[state] = known
     return known
@@ -87,16 +96,22 @@ VERSION_SECONDS = 10
 """What a program may take to say which it is."""
 
 
-def _ask_version(path: str) -> str:
+UNKNOWN = "unknown"
+
+
+def _ask_version(path: str, seconds: float) -> str:
+    """Raises TimeoutError."""
     import subprocess
 
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=VERSION_SECONDS)
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=seconds)
         text = done.stdout
-    except (OSError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+    except OSError:
         text = ""  # what is wrong with the program is said when it is to assemble
     match = re.search(r"\bV([\d.]+)", text)
-    return match.group(1) if match is not None else "unknown"
+    return match.group(1) if match is not None else UNKNOWN
 
 
 def tool_identity(options: StageOptions) -> str:
@@ -110,7 +125,7 @@ def tool_identity(options: StageOptions) -> str:
         more = f" controls-{file_identity(options.apply_controls)}"
     more += host_identity(options)
     try:
-        return f"ptxas-{version(find(options.ptxas))}{more}"
+        return f"ptxas-{version(find(options.ptxas), options.child_timeout or None)}{more}"
     except CompileError:
         return f"ptxas-missing{more}"
 

@@ -111,6 +111,10 @@ def state_of(path: str) -> str | None:
     return f"{os.path.realpath(path)}:{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
 
 
+silent: dict[str | None, float] = {}
+"""Programs, by `state_of`, that have not said in so many seconds what they are: running one takes them no more."""
+
+
 def remembered(path: str, ask: Callable[[str], str]) -> str:
     """What a program or a library says of itself, asked once for each state of its file: starting a program takes as
     long as a kernel.

@@ -17,6 +17,9 @@ from tileiras.named_tuple import NamedTuple
 FORMAT = 1
 """Of the rows as they are written; others are not read."""
 
+LIMIT = 4 << 20
+"""Bytes of rows."""
+
 FILE, FOLDER, STATUS, SIZE, MODE, TIMES = "file", "folder", "status", "size", "mode", "times"
 """Content of a file, names in a folder, and what `stat` says: the kind of file alone, or further numbers."""
 
@@ -77,6 +80,8 @@ def write(rows: Iterable[Input]) -> bytes:
 
 def parse(data: bytes) -> tuple[Input, ...]:
     """The rows that `write` wrote; raises ValueError for anything else."""
+    if len(data) > LIMIT:
+        raise ValueError(f"rows of inputs of {len(data)} bytes")
     try:
         return from_json(json.loads(data))
     except RecursionError:

@@ -1,0 +1,231 @@
+"""The forms of rows: what the bytes under a key must be before they are stored or believed.
+
+Rows come from a team's server, which anybody may have filled, and from a store that an older build has written.  A row
+that is none of its key's kind is a miss: `check_row` raises ValueError, and nothing that it has was used.
+
+    STAGE:DIGEST          a record: what one run of a stage made
+    compile:DIGEST        a record of a whole compilation
+    KEY:inputs            what a stage read besides its input (`tileiras.inputs`)
+
+A record's head is JSON with the fields of `FIELDS`; another field, another kind of row, and artifacts of another form
+are lines of tables.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tileiras import inputs
+from tileiras.pipeline import BY_NAME
+
+INPUTS = ":inputs"
+"""What follows a record's key in the key of the row of its inputs."""
+
+OWN_INPUTS = ":inputs:own"
+"""The same of inputs that a stage has read here: unlike a server's rows they are not confined."""
+
+HEAD_LIMIT = 4 << 20
+"""Bytes of a record's head; a list in JSON takes up to thirty times as many in memory."""
+
+NOTE_DEPTH = 16
+"""Notes of notes."""
+
+PLACE_LIMIT, PLACE_DEPTH = 16 << 10, 64
+"""Characters of a place in a diagnostic, and parentheses around its parts."""
+
+WHOLE = "compile"
+"""The stage of keys of whole compilations."""
+
+
+def check_row(key: str, value: bytes) -> None:
+    """Raises ValueError for bytes that are no row of the key's kind; a key of no kind has any bytes."""
+    kind, _, rest = key.partition(":")
+    check = next((check for ending, check in _BY_ENDING.items() if rest.endswith(ending)), None)
+    if check is not None:
+        check(value)
+    elif kind == WHOLE or kind in BY_NAME:
+        from tileiras.build.store import Record
+
+        record = Record.from_bytes(value)
+        check_names(key, record.artifacts)
+        for suffix, content in record.artifacts.items():
+            end = suffix.rpartition(".")[2]
+            if end in _CONTENTS:
+                _CONTENTS[end](suffix, content)
+
+
+_BY_ENDING: dict[str, Callable[[bytes], object]] = {INPUTS: inputs.parse, OWN_INPUTS: inputs.parse}
+"""Rows beside a record, by what follows its key."""
+
+
+# ---- records ---------------------------------------------------------------------------------------------------------
+
+
+def head_of(data: bytes) -> dict[str, Any]:
+    """The head of a record, each of its fields of its type; raises ValueError."""
+    if len(data) > HEAD_LIMIT:
+        raise ValueError(f"a head of {len(data)} bytes")
+    head = _json(data)
+    if not isinstance(head, dict):
+        raise ValueError("a head that is no object")
+    for name, (check, required) in FIELDS.items():
+        if name in head:
+            check(head[name])
+        elif required:
+            raise ValueError(f"a head without {name}")
+    return head
+
+
+def check_names(key: str, names: Iterable[str]) -> None:
+    """Raises ValueError for names of artifacts without a product, or of others than the key's kind has.
+
+    A stage's product has its suffix; that of a whole compilation an empty name, and what belongs to an entry is
+    `ENTRY NUL` and then `ENTRY NUL SUFFIX`.
+    """
+    kind, names = key.partition(":")[0], list(names)
+    product = "" if kind == WHOLE else BY_NAME[kind].suffix if kind in BY_NAME else None
+    if product is not None and product not in names:
+        raise ValueError("a record without a product")
+    if kind != WHOLE:
+        return
+    entries: set[str] = set()
+    for name in filter(None, names):
+        entry, separator, suffix = name.partition("\0")
+        if not separator or (suffix and (entry not in entries or "\0" in suffix or "/" in suffix)):
+            raise ValueError(f"an artifact of no entry: {name[:40]!r}")
+        entries.add(entry)
+
+
+def _json(data: bytes) -> Any:
+    """Raises ValueError for what is no JSON, or JSON that says a thing twice or nests without end."""
+    try:
+        return json.loads(data, parse_constant=_refuse, object_pairs_hook=_once)
+    except RecursionError:
+        raise ValueError("JSON that nests too deeply") from None
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"a number that is {word}")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object with a name twice")
+    return found
+
+
+def _check_lengths(value: Any) -> None:
+    """`[suffix, bytes]` of each artifact, in the order in which they follow the head."""
+    names: set[str] = set()
+    for row in _list(value, "artifacts"):
+        if not isinstance(row, list) or len(row) != 2:
+            raise ValueError("an artifact that is no pair")
+        suffix, size = _text(row[0], "an artifact's suffix"), row[1]
+        if type(size) is not int or size < 0:
+            raise ValueError(f"an artifact's size that is no number of bytes: {suffix!r}")
+        if suffix in names or ".." in suffix.split("/"):
+            raise ValueError(f"an artifact's suffix that is none: {suffix!r}")
+        names.add(suffix)
+
+
+def _check_diagnostics(value: Any) -> None:
+    """As `tileiras.locations.encode_diagnostics` writes them."""
+    if not isinstance(value, dict):
+        raise ValueError("diagnostics that are no object")
+    rows = _list(value.get("diagnostics"), "diagnostics")
+    if not rows and "files" not in value:
+        return
+    _texts(value.get("files"), "files of diagnostics")
+    for row in rows:
+        _check_diagnostic(row)
+    if rows:
+        from tileiras import locations
+
+        try:
+            locations.decode_diagnostics(value, "<input>", locations.LocationTable(()))
+        except (IndexError, AssertionError, RecursionError) as error:
+            raise ValueError(f"a diagnostic's place that is none: {error}") from None
+
+
+def _check_diagnostic(row: Any, depth: int = 0) -> None:
+    """`[severity, place, message, notes]`, and of a remark its own fields."""
+    if depth > NOTE_DEPTH or not isinstance(row, list) or len(row) not in (4, 5):
+        raise ValueError("a diagnostic that is no list of four or five")
+    _text(row[0], "a diagnostic's severity")
+    place = _text(row[1], "a diagnostic's place")
+    if len(place) > PLACE_LIMIT or place.count("(") > PLACE_DEPTH or not place:
+        raise ValueError("a diagnostic's place that is none")
+    _text(row[2], "a diagnostic's message")
+    for note in _list(row[3], "notes"):
+        _check_diagnostic(note, depth + 1)
+    if len(row) == 5:
+        _check_remark(row[4])
+
+
+def _check_remark(row: Any) -> None:
+    """Kind, name, text, arguments, reason, function."""
+    from tileiras.remarks import KINDS, NAMES
+
+    if not isinstance(row, list) or len(row) != 6 or not isinstance(row[3], dict):
+        raise ValueError("a remark that is no list of six")
+    kind, name, *words = _texts([*row[:3], *row[4:], *row[3], *row[3].values()], "a remark")
+    if kind not in KINDS or name not in NAMES:
+        raise ValueError(f"a remark that there is not: {kind} {name}")
+
+
+def _check_seconds(value: Any) -> None:
+    if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
+        raise ValueError("a time that is no number of seconds")
+
+
+FIELDS: dict[str, tuple[Callable[[Any], None], bool]] = {
+    "artifacts": (_check_lengths, True),
+    "diagnostics": (_check_diagnostics, True),
+    "inputs": (inputs.from_json, False),
+    "seconds": (_check_seconds, False),
+}
+"""What a record's head has: name -> the check of its value, and whether it must be there."""
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{what} that are no list")
+    return value
+
+
+def _text(value: Any, what: str) -> str:
+    """A string that UTF-8 can write, but for bytes of file names that are none (PEP 383)."""
+    if not isinstance(value, str):
+        raise ValueError(f"{what} that is no string")
+    value.encode("utf-8", "surrogateescape")
+    return value
+
+
+def _texts(value: Any, what: str) -> list[str]:
+    return [_text(item, what) for item in _list(value, what)]
+
+
+# ---- contents of artifacts -------------------------------------------------------------------------------------------
+
+
+def _check_utf8(suffix: str, content: bytes) -> None:
+    content.decode()
+
+
+def _check_object(suffix: str, content: bytes) -> None:
+    """Artifacts in JSON are small; their readers take an object."""
+    if len(content) > HEAD_LIMIT or not isinstance(_json(content), (dict, list)):
+        raise ValueError(f"{suffix[-40:]} is no JSON")
+
+
+_CONTENTS: dict[str, Callable[[str, bytes], None]] = {
+    "mlir": _check_utf8,
+    "ll": _check_utf8,
+    "ptx": _check_utf8,
+    "json": _check_object,
+}
+"""What readers of artifacts take for granted, by the end of the suffix."""

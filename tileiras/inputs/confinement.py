@@ -1,0 +1,86 @@
+"""Which rows of inputs from a team's server are looked up here.
+
+The key that is asked for next has the states of the rows, so that whoever writes a row learns from it about this
+machine.  A row is therefore looked up only where a stage of this source could have read it: files in the source's tree
+or where Python finds installed packages, regular ones no larger than the row says, since devices and pipes have no end;
+environment variables that a module of the tree names.  Rows that stages have written here are not confined.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable
+
+from tileiras.inputs import DISTRIBUTION, FILE, LIBRARY, MODULE, OF_PATHS, PROCESS, VARIABLE, Input, places
+from tileiras.inputs.kinds import locate
+
+SIZE_LIMIT = 256 << 20
+"""Bytes of a file: more is not read for a key."""
+
+TOPS = ("SConstruct", "sconstruct", "pyproject.toml", ".git", ".hg")
+"""Entries of a folder that mark the top of a source tree."""
+
+
+def admits(rows: Iterable[Input], base: str, source: bytes) -> bool:
+    """Whether all rows may be looked up; `base` is the folder of the source, `source` its content."""
+    rows = tuple(rows)
+    named = frozenset(name for row in rows if row.kind == VARIABLE for name in (row.name,))
+    return all(_is_confined(row, base) for row in rows) and (not named or named <= _names(rows, base, source))
+
+
+def _is_confined(row: Input, base: str) -> bool:
+    if row.kind in OF_PATHS:
+        path = places.path_of(row.name, base)
+        return is_in_reach(path, base) and (row.kind not in (FILE, LIBRARY) or _is_small(path, row.size))
+    if row.kind == MODULE:
+        return all(place == places.SEARCH_PATH or is_in_reach(places.path_of(place, base), base) for place in row.where)
+    return row.kind in (DISTRIBUTION, VARIABLE, PROCESS)
+
+
+def _is_small(path: str, size: int | None) -> bool:
+    """Whether reading a file ends after `size` bytes; one that is absent has none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return True
+    return not stat.S_ISREG(status.st_mode) or status.st_size <= min(size or 0, SIZE_LIMIT)
+
+
+def _names(rows: Iterable[Input], base: str, source: bytes) -> frozenset[str]:
+    """The words of the source and of the modules of its tree: an environment variable is read by its name."""
+    texts = [source]
+    for row in rows:
+        path = locate(row.name, row.where, base) if row.kind == MODULE else None
+        if path is not None and places.is_below(path, _top(base)) and os.path.isfile(path):
+            with open(path, "rb") as file:
+                texts.append(file.read(SIZE_LIMIT))
+    return frozenset(word.decode() for text in texts for word in re.findall(rb"[A-Za-z_][A-Za-z0-9_]*", text))
+
+
+def is_in_reach(path: str, base: str) -> bool:
+    """Whether an absolute path is in the source's tree, or where installed packages are.
+
+    By name: a link in the user's own tree may lead out of it.
+    """
+    return any(places.is_below(path, root) for root in (_top(base), *_installed()))
+
+
+@functools.lru_cache(64)
+def _top(base: str) -> str:
+    """The nearest folder that looks like the top of a source tree; the folder itself where none does."""
+    current = os.path.abspath(base)
+    while not any(os.path.exists(os.path.join(current, name)) for name in TOPS):
+        above = os.path.dirname(current)
+        if above == current:
+            return os.path.abspath(base)
+        current = above
+    return current
+
+
+def _installed() -> list[str]:
+    """Folders that Python imports from, but the working directory."""
+    return [os.path.abspath(folder) for folder in sys.path if folder]
