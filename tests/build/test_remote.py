@@ -470,6 +470,31 @@ def test_uploads_hold_nobody_up(monkeypatch):
         assert writer._uploads.unfinished_tasks and writer.failure is None and said == []
 
 
+def test_the_end_waits_as_long_as_uploads_end(monkeypatch):
+    monkeypatch.setattr(remote, "DRAIN_SECONDS", 1.5)
+    server = DelayingServer(0.3)
+    said: list[str] = []
+    for limit, whole in ((60.0, True), (1.0, False)):
+        monkeypatch.setattr(remote, "DRAIN_LIMIT", limit)
+        server.files.clear()
+        writer = Remote(server.url, said.append, writes=True)
+        for number in range(10):
+            writer.put(f"key {number}", b"value")
+        writer.close()
+        assert (len(server.files) == 10) == whole and said == []
+    server.close()
+
+
+def test_an_upload_that_is_cut_off_leaves_nothing(server):
+    port = int(server.url.split(":")[2].split("/")[0])
+    for kind in ("ac", "cas"):
+        with socket.create_connection(("127.0.0.1", port)) as writer:
+            writer.sendall(f"PUT /team/{kind}/{'a' * 64} HTTP/1.1\r\nHost: a\r\n".encode())
+            writer.sendall(b"Content-Length: 5000000\r\n\r\n" + b"x" * 4_000_000)
+    assert until(lambda: [line for line in server.requests() if " 400 " in line][1:], "both have ended")
+    assert server.files("ac") == server.files("cas") == {}
+
+
 def count_connections(listening: socket.socket) -> int:
     """How many have connected to a socket since it listens."""
     listening.setblocking(False)

@@ -55,8 +55,9 @@ PATIENCE = 2
 REST_SECONDS = 300.0
 """How long the processes of a machine do without a server that was slow or gone for one of them."""
 
-DRAIN_SECONDS = 5.0
-"""How long the end of a build waits for uploads."""
+DRAIN_SECONDS, DRAIN_LIMIT = 5.0, 20.0
+"""How long the end of a build waits for the next upload to end, and for all of them: one that is left out is a miss for
+the team, and where it was to replace a damaged row that stays."""
 
 WAITING = 256
 """Uploads in the queue; what comes beyond is left out."""
@@ -290,15 +291,21 @@ class Remote:
             return
 
     def close(self) -> None:
-        """Waits for what is being uploaded, for at most DRAIN_SECONDS."""
+        """Waits for what is being uploaded, as long as uploads end, for at most DRAIN_LIMIT."""
         import time
 
         uploads = self._uploads
         if uploads is None:
             return
-        deadline = time.monotonic() + DRAIN_SECONDS
+        start = since = time.monotonic()
+        left = uploads.unfinished_tasks
         with uploads.all_tasks_done:
-            while uploads.unfinished_tasks and self.failure is None and time.monotonic() < deadline:
+            while uploads.unfinished_tasks and self.failure is None:
+                now = time.monotonic()
+                if uploads.unfinished_tasks < left:
+                    left, since = uploads.unfinished_tasks, now
+                if now - since > DRAIN_SECONDS or now - start > DRAIN_LIMIT:
+                    return
                 uploads.all_tasks_done.wait(0.05)
 
     def _upload(self) -> None:

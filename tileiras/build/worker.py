@@ -18,7 +18,7 @@ from typing import Any
 from tileiras.build.execute import Session
 from tileiras.build.history import History
 from tileiras.build.lock import working
-from tileiras.build.remote import DRAIN_SECONDS
+from tileiras.build.remote import DRAIN_LIMIT
 from tileiras.build.step import Report, Step, report
 from tileiras.build.store import VERIFY, ArtifactStore
 from tileiras.codegen import isolation
@@ -133,7 +133,7 @@ def serve(connection: Any) -> None:
 # ---- in the build ----------------------------------------------------------------------------------------------------
 
 
-END_SECONDS = DRAIN_SECONDS + 2
+END_SECONDS = DRAIN_LIMIT + 2
 """How long the end of a process is waited for."""
 
 

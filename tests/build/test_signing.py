@@ -1,0 +1,141 @@
+"""Rows of a team's server that are signed by a key of the team, and those that only look like it."""
+
+import hashlib
+import os
+import sys
+
+import pytest
+from hostile_server import HostileServer
+from project import Project, axpy, module
+
+from tileiras.build import remote, signing
+from tileiras.build.remote import Remote, from_environment
+from tileiras.build.remote_messages import action_result, output_file
+
+pytest.importorskip("cryptography")
+
+
+@pytest.fixture
+def server():
+    made = HostileServer()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """Two keys; the paths of the private ones."""
+    for name in ("ci", "other"):
+        signing.make_key(str(tmp_path / name), name)
+    return [str(tmp_path / name) for name in ("ci", "other")]
+
+
+def opened(server: HostileServer, said: list[str], own: str = "", accepted: str = "") -> Remote:
+    made = from_environment(said.append, {
+        "TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write" if own else "",
+        signing.SIGNING_KEY: own, signing.PUBLIC_KEYS: accepted,
+    })  # fmt: skip
+    assert made is not None
+    return made
+
+
+def put(server: HostileServer, own: str, **rows: bytes) -> None:
+    said: list[str] = []
+    writer = opened(server, said, own) if own else Remote(server.url, said.append, writes=True)
+    for key, value in rows.items():
+        writer.put(key, value)
+    writer.close()
+    assert said == [] and len(server.files) >= len(rows)
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_reader_with_keys_believes_what_they_have_signed(server, keys, tmp_path, monkeypatch, inline):
+    if not inline:
+        monkeypatch.setattr(remote, "INLINE", 0)
+    put(server, keys[0], one=b"first", two=b"second")
+    (tmp_path / "team").write_text(f"# the team\n\n{(tmp_path / 'other.pub').read_text()}")
+    both = os.pathsep.join((f"{keys[0]}.pub", str(tmp_path / "team")))
+    for accepted in (f"{keys[0]}.pub", both, ""):
+        said: list[str] = []
+        found = opened(server, said, accepted=accepted).get_many(["one", "two", "three"])
+        assert found == {"one": b"first", "two": b"second"} and said == []
+
+
+def forged(message: bytes, change) -> bytes:
+    file = output_file(message)
+    return change(file.contents, file.signature)
+
+
+def message(value: bytes, signature: bytes | None) -> bytes:
+    return action_result(hashlib.sha256(value).hexdigest(), len(value), value, signature)
+
+
+FORGERIES = {
+    "no signature": lambda value, signature: message(value, None),
+    "an empty signature": lambda value, signature: message(value, b""),
+    "a signature of something else": lambda value, signature: message(b"evil", signature),
+    "a damaged signature": lambda value, signature: message(value, signature[:-1] + bytes([signature[-1] ^ 1])),
+    "a short signature": lambda value, signature: message(value, signature[:-1]),
+    "a long signature": lambda value, signature: message(value, signature + b"\0"),
+    "another key": lambda value, signature: message(value, b"\0" * 32 + signature[32:]),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forgery_is_a_miss_with_one_line(server, keys, name):
+    put(server, keys[0], one=b"first", two=b"second")
+    server.change = lambda path, message: forged(message, FORGERIES[name])
+    said: list[str] = []
+    assert opened(server, said, accepted=f"{keys[0]}.pub").get_many(["one", "two"]) == {}
+    assert len(said) == 1 and "is not believed" in said[0]
+
+
+@pytest.mark.parametrize("own", ["", "other"])
+def test_what_another_writer_puts_is_a_miss(server, keys, tmp_path, own):
+    put(server, own and str(tmp_path / own), one=b"first")
+    said: list[str] = []
+    assert opened(server, said, accepted=f"{keys[0]}.pub").get("one") is None and len(said) == 1
+    assert opened(server, said).get("one") == b"first"
+
+
+def test_a_signed_row_is_none_of_another_key(server, keys):
+    put(server, keys[0], one=b"first", two=b"second")
+    server.files = dict(zip(server.files, reversed(server.files.values())))
+    said: list[str] = []
+    assert opened(server, said, accepted=f"{keys[0]}.pub").get_many(["one", "two"]) == {} and len(said) == 1
+    assert opened(server, said).get_many(["one", "two"]) == {"one": b"second", "two": b"first"}
+
+
+def test_a_build_with_keys_takes_no_row_of_a_stranger(server, keys, tmp_path):
+    trees = {name: Project(tmp_path / name) for name in ("own", "writer", "stranger", "reader", "last")}
+    for tree in trees.values():
+        tree.write("kernels/k.mlir", module(axpy("first")))
+    trees["own"].scons()
+    address = {"TILEIRAS_REMOTE_CACHE": server.url}
+    reading = {**address, signing.PUBLIC_KEYS: f"{keys[0]}.pub"}
+    trees["stranger"].scons(**address, TILEIRAS_REMOTE_MODE="read-write")
+    build = trees["reader"].scons("-j2", **reading)
+    assert len(build.stages) == 5 and build.errors.count("warning: ") == 1 and "not signed" in build.errors
+    trees["writer"].scons(**address, TILEIRAS_REMOTE_MODE="read-write", TILEIRAS_CACHE_SIGNING_KEY=keys[0],
+                          TILEIRAS_CACHE_MODE="refresh")  # fmt: skip
+    build = trees["last"].scons("-j2", **reading)
+    assert (build.stages, build.errors) == ([], "")
+    assert len({tuple(tree.artifacts().items()) for tree in trees.values()}) == 1
+
+
+def test_files_that_hold_no_key_are_refused(server, keys, tmp_path):
+    (tmp_path / "none").write_text("# nothing\n")
+    (tmp_path / "rsa").write_text("ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQ==\n")
+    for path in ("none", "rsa", "missing", "ci"):
+        with pytest.raises(ValueError, match=signing.PUBLIC_KEYS):
+            opened(server, [], accepted=str(tmp_path / path))
+    for path in ("none", "missing", "ci.pub"):
+        with pytest.raises(ValueError, match=signing.SIGNING_KEY):
+            opened(server, [], own=str(tmp_path / path))
+
+
+def test_without_the_library_keys_are_refused_and_not_passed_over(server, keys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for own, accepted in (("", f"{keys[0]}.pub"), (keys[0], "")):
+        with pytest.raises(ValueError, match="'cryptography' \\(the 'signing' extra brings it\\)"):
+            opened(server, [], own, accepted)
