@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tileiras.codegen import ptxas, toolkit
+from tileiras import Artifact
+from tileiras.codegen import ptx, ptxas, toolkit
+from tileiras.codegen.ptxas import Resources
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.targets import TARGETS, occupancy
 
 needs_tools = pytest.mark.skipif(
     toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
@@ -17,3 +20,12 @@ def assemble(code: str, gpu: str) -> None:
     engine = DiagnosticEngine()
     ptxas.assemble(code, gpu, engine=engine)
     assert [d.message for d in engine.diagnostics] == []
+
+
+def on_an_sm(artifact: Artifact, gpu: str) -> tuple[int, Resources]:
+    """How many CTAs of the only kernel of some PTX an SM holds, and what ptxas says of it."""
+    (kernel,) = artifact.kernels
+    used = ptxas.assemble(artifact.text, gpu).resources[kernel.name]
+    (threads, *_) = ptx.parse(artifact.text).entry(kernel.name).dimensions("reqntid") or (1,)
+    shared = used.shared + (kernel.metadata or {}).get("shared_memory", 0)
+    return occupancy(TARGETS[gpu], threads, used.registers, shared).ctas, used

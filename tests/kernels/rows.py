@@ -276,3 +276,32 @@ KERNELS = {
     "sum_of_parts": sum_of_parts,
     "reduced_and_scaled": reduced_and_scaled,
 }
+
+
+def scaled_by_squares(rows: int = 16, columns: int = 512, steps: int = 8, hints: str = "") -> Kernel:
+    """Each row times the mean of its squares and a weight of each column, a tile after the other: a norm without its
+    root.  Loads run ahead, and the squares are there for their sum only."""
+    shape, whole = (rows, columns), (rows * steps, columns)
+    x, y = View("x", shape, "bf16", whole), View("y", shape, "f32", whole)
+    weights = View("w", (1, columns), "f32")
+    tile, narrow = y.tile, tile_type((rows,), "f32")
+    body = [
+        ONE, f"%steps = constant <i32: {steps}> : tile<i32>", weights.load("w"),
+        f"%share = constant <f32: {1 / columns}> : {narrow}",
+        f"%ws = broadcast %w : {weights.tile} -> {tile}",
+        "for %i in (%zero to %steps, step %one) : tile<i32> {",
+        x.load("narrow", "%i, %zero"),
+        f"%x = ftof %narrow : {x.tile} -> {tile}",
+        f"%squares = mulf %x, %x : {tile}",
+        reduced("sum", "squares", shape, 1),
+        f"%mean = mulf %sum, %share : {narrow}",
+        of_rows("means", "mean", shape),
+        f"%scaled = mulf %x, %means : {tile}",
+        f"%r = mulf %scaled, %ws : {tile}",
+        y.store("r", "%i, %zero"),
+        "continue", "}",
+    ]  # fmt: skip
+    a, w = whole_numbers(whole, "bf16", 1, 2), whole_numbers((1, columns), "f32", 2)
+    wide = a.astype(np.float32)
+    wanted = wide * (wide * wide).mean(1, keepdims=True) * w
+    return Kernel(entry([x, weights, y], body, hints), (a, w), (np.zeros(whole, np.float32),), (wanted,))

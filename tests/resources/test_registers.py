@@ -8,6 +8,7 @@ import pytest
 
 from tests.kernels.dots import matmul
 from tests.kernels.views import Kernel, buffers
+from tests.machine_code import on_an_sm
 from tileiras.dialects import nv_tileaa as aa
 
 
@@ -16,28 +17,21 @@ def repeated(depth: int, steps: int, ctas: int, rows: int = 64) -> Kernel:
     return matmul((rows, 64, depth), steps=steps, a_outside=True, hints=f"sm_80 = {{occupancy = {ctas}}}")
 
 
-def ctas_of(kernel: Kernel, **options) -> int:
-    """How many the PTX asks for."""
-    found = re.search(r"\.minnctapersm (\d+)", kernel.compiled("sm_80", **options).text)
-    return int(found[1]) if found else 1
-
-
-@pytest.mark.parametrize(("asked", "given"), [(2, 2), (8, 8), (16, 13), (32, 13)])
-def test_tiles_get_the_registers_that_they_need(asked, given):
-    # One warp holds 128 elements of C in each thread; 64 Ki registers are 2048 for each lane of a warp.
-    kernel = repeated(64, 1, asked)
-    module = kernel.tileas("sm_80", num_warps=1)
-    (func,) = (op for op in module.walk() if isinstance(op, aa.FuncOp))
-    assert func.kernel_spec.occupancy == given
-    # Three stages of B take 6 KiB of shared memory, of which an SM has 164.
-    assert ctas_of(kernel, num_warps=1) == given
+@pytest.mark.parametrize(("asked", "given"), [(2, 2), (8, 8), (16, 12), (32, 12)])
+def test_tiles_get_the_registers_that_they_need(asked, given, ptxas):
+    # One warp holds 128 elements of C in each thread; 64 Ki registers are 2048 for each lane of a warp.  With the 152
+    # that 13 CTAs leave, ptxas spills.
+    held, used = on_an_sm(repeated(64, 1, asked).compiled("sm_80", num_warps=1), "sm_80")
+    assert held >= given and not used.spill_stores
 
 
 def test_loads_that_run_ahead_get_the_shared_memory_that_they_need():
     # Two stages of B are 64 KiB; three CTAs leave 53 each.  A is small, and stays in registers.
     kernel = repeated(256, 3, 3, rows=16)
-    assert ctas_of(kernel, num_warps=4) == 2
-    assert ((256, 64), 2) in buffers(kernel.tileas("sm_80", num_warps=4))
+    module = kernel.tileas("sm_80", num_warps=4)
+    (func,) = (op for op in module.walk() if isinstance(op, aa.FuncOp))
+    assert func.kernel_spec.occupancy == 2
+    assert ((256, 64), 2) in buffers(module)
 
 
 def test_a_loop_that_rematerializes_its_addresses_computes_the_same():

@@ -13,6 +13,7 @@ from tests.kernels import tensor_maps
 from tests.kernels.dots import Matmul
 from tests.kernels.tensor_maps import Arrays
 from tests.kernels.views import buffers
+from tests.machine_code import on_an_sm
 from tileiras.targets import registers_per_thread
 
 GPU = "sm_90"
@@ -112,7 +113,7 @@ def test_each_loop_runs_ahead_as_far_as_its_own_loads_ask_for(plan):
     warps=[1, 2, 4, 8, 16, 32], occupancy=[None, 2, 32],
     plan=["none", "overlap", "boxes", "auto", "agents", "light-boxes"],
 )  # fmt: skip
-def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan):
+def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan, ptxas):
     """As many warps compute as the kernel says; an SM holds the CTAs that it says, with the registers that are left to
     each thread, or a remark says how many."""
     hints = f"num_worker_warps_per_cta = {warps}" + (f", occupancy = {occupancy}" if occupancy else "")
@@ -124,11 +125,11 @@ def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan):
         assert "the warps of this kernel are not specialized" in said
     computing = re.findall(r"(\d+) compute, (\d+) load", said)
     assert computing == ([] if threads == 32 * warps else [(str(warps), str(threads // 32 - warps))])
-    (held,) = map(int, re.findall(r"\.minnctapersm (\d+)", artifact.text) or [0])
+    (asked,) = map(int, re.findall(r"\.minnctapersm (\d+)", artifact.text) or [0])
     if occupancy:
         fewer = re.findall(r"(\d+) CTAs to an SM instead of", said)
-        assert held == (int(fewer[-1]) if fewer else occupancy)
-        assert held * threads <= 2048
+        assert on_an_sm(artifact, GPU)[0] >= (int(fewer[-1]) if fewer else occupancy)
+        assert asked * threads <= 2048
     kernel.emulated(artifact, 1)
 
 

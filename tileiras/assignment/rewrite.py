@@ -6,13 +6,15 @@ import sys
 from typing import Any
 
 from tileiras.analysis.alias import data_of
-from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine
 from tileiras.dialects import arith, math
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ConversionRewriter, ConversionTarget, Operation, TensorType, TypeConverter, apply_conversion
 from tileiras.ir.pass_manager import PassContext
-from tileiras.layout.encoding import with_layout
+from tileiras.layout.encoding import layout_of, with_layout
+from tileiras.resources.limits import MOST_ELEMENTS, threads_of
+from tileiras.resources.live_values import register_tile
 
 from . import control_flow, tensor
 from .layouts import Layouts, constant, plain
@@ -24,8 +26,8 @@ FAILURE = "failed to assign layouts"
 def put_into_layouts(func: aa.FuncOp, context: PassContext) -> None:
     """Puts every tile into the layout that follows from those of dots and accesses, in place.
 
-    Raises CompileError (code 5), located, for operations whose layouts nothing says, and for functions in part of which
-    tiles have encodings already.
+    Raises CompileError (code 5), located, for operations whose layouts nothing says, for functions in part of which
+    tiles have encodings already, and for tiles of which a thread has too many elements.
     """
     encoded = _encoded(func)
     if not encoded:
@@ -41,6 +43,23 @@ def put_into_layouts(func: aa.FuncOp, context: PassContext) -> None:
         failure=FAILURE,
         engine=context.engine,
     )
+    _check_shares(func)
+
+
+def _check_shares(func: aa.FuncOp) -> None:
+    """Raises CompileError for a tile that nothing has cut, and that no thread could hold a share of."""
+    for op in func.walk():
+        for value in op.results:
+            if register_tile(value) is None:
+                continue
+            elements = layout_of(value.type).registers
+            if elements > MOST_ELEMENTS:
+                shape = "x".join(map(str, value.type.shape))
+                text = f"the {shape} tile leaves each of {threads_of(func)} threads {elements} elements"
+                notes = [
+                    Diagnostic.note(None, f"at most {MOST_ELEMENTS} are compiled where a tile cannot be cut into slices")
+                ]
+                raise CompileError.at(op.location, text, notes=notes)
 
 
 def _encoded(func: aa.FuncOp) -> bool:

@@ -11,7 +11,7 @@ takes at least is `registers.tile_registers`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import fsum
 from typing import Any
 
@@ -125,12 +125,13 @@ class Place(NamedTuple):
         return fsum(WEIGHTS.get(name, 0) * amount for name, amount in self.terms.items())
 
 
-def expected_registers(func: Any) -> int:
-    """Registers of a thread that ptxas is likely to take for a function of nv_tileas, with layouts or later."""
+def expected_registers(func: Any, ctas: int | None = None) -> int:
+    """Registers of a thread that ptxas is likely to take for a function of nv_tileas, with layouts or later, where an
+    SM is to hold as many CTAs as the kernel asks for, or `ctas`."""
     found = round(max((place.registers for place in places(func)), default=0))
     if any(map(_calls, func.walk())):
         found = max(found, CALL_REGISTERS)
-    ctas = func.kernel_spec.occupancy or getattr(func.attributes.get(tileas.MIN_CTAS), "value", 1)
+    ctas = ctas or func.kernel_spec.occupancy or getattr(func.attributes.get(tileas.MIN_CTAS), "value", 1)
     return min(max(found, FEWEST), registers_per_thread(threads_of(func), ctas))
 
 
@@ -155,16 +156,15 @@ class _Places:
         last: dict[Value, Operation] = {}
         for op in operations:
             for inner in op.walk():
-                for value in inner.operands:
-                    last[value] = op
+                last.update(dict.fromkeys(self._operands(inner, op), op))
         live = {value for value in block.arguments if value in last}
         for run in _runs(operations):
             beside = _added(around, self._of_run(run))
             for op in run:
                 terms = _added(beside, own_terms(op, self._values))
-                ending = {v for v in _used(op) if last[v] is op and v.parent_block is block}
+                ending = {v for v in self._used(op) if last[v] is op and v.parent_block is block}
                 if op.regions and not isinstance(op, _COMBINERS):
-                    inside = {v for inner in op.walk() if inner is not op for v in inner.operands}
+                    inside = {v for inner in op.walk() if inner is not op for v in self._operands(inner, op)}
                     kept = _added(around, self._of_loop(op)) if isinstance(op, LOOPS) else around
                     for region in op.regions:
                         for inner_block in region.blocks:
@@ -172,6 +172,16 @@ class _Places:
                 yield self._place(op, through | live, terms)
                 live = live - ending | {v for v in op.results if v in last}
                 yield self._place(op, through | live | set(op.results), terms)
+
+    def _operands(self, op: Operation, around: Operation) -> Iterable[Value]:
+        """What an operation of a block uses, or one in it, `around` itself included.  Inside of a loop tiles are made
+        again in every iteration: what they are made of is there through all of them."""
+        if op is around or not isinstance(around, LOOPS):
+            return op.operands
+        return [part for value in op.operands for part in self._values.made_of(value)]
+
+    def _used(self, op: Operation) -> set[Value]:
+        return {value for inner in op.walk() for value in self._operands(inner, op)}
 
     def _place(self, op: Operation, live: set[Value], terms: Terms) -> Place:
         found = dict(terms)
@@ -228,10 +238,6 @@ def _added(terms: Terms, more: Terms) -> Terms:
     for name, amount in more.items():
         found[name] = found.get(name, 0) + amount
     return found
-
-
-def _used(op: Operation) -> set[Value]:
-    return {value for inner in op.walk() for value in inner.operands}
 
 
 def _runs(operations: list[Operation]) -> Iterator[list[Operation]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import DiagnosticEngine
@@ -10,7 +11,9 @@ from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import IntegerAttr, TensorType, UnitAttr, i32
-from tileiras.targets import Target, registers_per_thread
+from tileiras.layout.tensor_memory import COLUMNS
+from tileiras.targets import Occupancy, Target, occupancy, registers_per_thread
+from tileiras.targets.sm import WARP_SIZE
 
 from .limits import RESERVE, threads_of
 
@@ -31,49 +34,93 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
     if ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
         # What nobody has shared out is to happen once.
         func.attributes[tileas.FIRST_CTA] = UnitAttr()
-    shared_bytes = func.attributes[tileas.SHARED_MEMORY].value
-    asked = func.kernel_spec.occupancy
-    least = asked or least_ctas(func)
-    if least is None and fills_half(shared_bytes, target):
-        least = 1
-    if asked:
-        threads = threads_of(func)
-        fit, why = min(
-            # sm_75 reserves nothing, so that a CTA may take no shared memory at all.
-            (target.shared_per_sm // max(1, shared_bytes + target.shared_reserved), f"{shared_bytes} bytes"),
-            (target.threads // threads, f"{threads} threads"),
-        )
-        least = min(asked, max(1, fit))
-        if least < asked:
-            engine.remark(func.location, f"{least} CTAs to an SM instead of {asked}: each has {why}")
+    least = least_ctas(func, target, engine)
     if least is not None:
         func.attributes[tileas.MIN_CTAS] = IntegerAttr(least, i32)
 
 
-def least_ctas(func: aa.FuncOp) -> int | None:
-    """minBlocksPerSM: 1 where the tiles take all registers that a thread can have, or more than two CTAs have room for;
-    None to leave it open, as where the kernel itself asks for a number.
+def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int | None:
+    """minBlocksPerSM, which bounds the registers that ptxas gives a thread; None to leave these to ptxas.
 
-    Agents that set their registers need a number: ptxas 13.5 passes over `setmaxnreg` where `.reqntid` alone bounds the
-    registers that threads start with (its message C7508).
+    Left alone, ptxas weighs registers against CTAs, and keeps a kernel to few where it takes few.  Given a number, it
+    takes all registers that so many CTAs leave a thread, so that an SM holds no more of them.  Hence the number of
+    CTAs for which there is shared memory, of which ptxas does not see what the launch adds; and what the kernel asks
+    for only where ptxas may come to fewer by itself.
+    """
+    threads = WARP_SIZE * tileas.block_warps(func)
+    room = min(_rooms(func, target, threads))
+    asked = func.kernel_spec.occupancy or 1
+    wanted = min(asked, max(1, room.ctas))
+    if wanted < asked:
+        engine.remark(func.location, f"{wanted} CTAs to an SM instead of {asked}, limited by {room.limit}")
+    if _sets_registers(func):
+        # ptxas 13.5 passes over `setmaxnreg` where `.reqntid` alone bounds the registers that threads start with (its
+        # message C7508).
+        return wanted
+    bounded = room.ctas < occupancy(target, threads, 0, 0).ctas
+    if bounded and room.ctas <= 1:
+        return 1
+    if bounded:
+        # Several modules, for such kernels only.
+        from .register_bounds import enough_registers
+
+        if enough_registers(func) <= registers_per_thread(threads, room.ctas):
+            return room.ctas
+    least = _by_registers(func, threads, wanted, engine) if wanted > 1 else None
+    return least or (1 if _takes_all_registers(func) else None)
+
+
+def _by_registers(func: aa.FuncOp, threads: int, wanted: int, engine: DiagnosticEngine) -> int | None:
+    """The word for a kernel that should have several CTAs on an SM; None where ptxas is to choose."""
+    from .expected_registers import expected_registers
+    from .register_bounds import least_registers, registers_alone
+
+    if registers_alone(func) <= registers_per_thread(threads, wanted):
+        return None
+    needed, expected = least_registers(func), expected_registers(func, 1)
+    least = _held(needed, threads, wanted)
+    if least < wanted:
+        asked = func.kernel_spec.occupancy
+        engine.remark(func.location, f"{least} CTAs to an SM instead of {asked}: a thread needs {needed} registers")
+        if least <= _held(expected, threads, wanted):
+            return None
+    return least
+
+
+def _held(registers: int, threads: int, most: int) -> int:
+    """How many CTAs, at least one and at most so many, leave each thread its registers."""
+    return next(ctas for ctas in range(most, 0, -1) if ctas == 1 or registers_per_thread(threads, ctas) >= registers)
+
+
+def _rooms(func: aa.FuncOp, target: Target, threads: int) -> Iterator[Occupancy]:
+    """How many CTAs an SM has room for, whatever registers they take."""
+    yield occupancy(target, threads, 0, func.attributes[tileas.SHARED_MEMORY].value)
+    for op in func.walk():
+        if op.name == names.TENSOR_RESERVE:
+            columns = op.attributes["columns"].value
+            yield Occupancy(COLUMNS // columns, f"{columns} columns of tensor memory a CTA")
+
+
+def _sets_registers(func: aa.FuncOp) -> bool:
+    """Whether agents set their registers."""
+    return any(
+        op.name == names.AGENT_SWITCH and any(op.max_regs.elements if op.max_regs is not None else ())
+        for op in func.body.blocks[0].operations
+    )
+
+
+def _takes_all_registers(func: aa.FuncOp) -> bool:
+    """Whether tiles take all registers that a thread can have, or more than two CTAs have room for.
 
     Told nothing, ptxas 13.5 gives some kernels that no number of registers holds 32 or 40 of them, and spills all the
     rest: twelve tiles of 64x128 f32 made 2304 bytes of local memory, a block-scaled dot of 128x256 for sm_120 3248.
     Others it keeps to what two CTAs leave, and spills what is above.  Most would get more registers for this word than
     they need, so that fewer CTAs fit on an SM.
     """
-    spec = func.kernel_spec
-    if spec.occupancy:
-        return None
-    if any(
-        op.name == names.AGENT_SWITCH and any(op.max_regs.elements if op.max_regs is not None else ())
-        for op in func.body.blocks[0].operations
-    ):
-        return 1
     threads = threads_of(func)
     most, of_two = registers_per_thread(threads), registers_per_thread(threads, 2)
     if _elements(func) <= of_two * threads:
-        return None
+        return False
     # Several modules, for kernels with large tiles only.
     from .registers import LiveRegisters
     from .shared_memory import takes_rounds
@@ -87,20 +134,11 @@ def least_ctas(func: aa.FuncOp) -> int | None:
     live = LiveRegisters()
     tiles = live.of_block(func.body.blocks[0])
     if tiles > of_two * 9 // 8 or any(live.of_loop(loop) > of_two for loop in loops):
-        return 1
+        return True
     # An operand that goes through shared memory in rounds is all in registers before the dot reads it.
     in_rounds = (op.result for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and takes_rounds(op))
     needed = max(tiles, max(map(live.words, in_rounds), default=0))
-    return 1 if needed + RESERVE > most else None
-
-
-def fills_half(shared_bytes: int, target: Target) -> bool:
-    """Whether a second CTA finds no shared memory on an SM, so that registers left to one are of no use.
-
-    ptxas does not know how much the launch gives: it kept a split-K dot for sm_90 to 52 registers where it
-    takes 76 for 9 % fewer instructions.
-    """
-    return 2 * (shared_bytes + target.shared_reserved) > target.shared_per_sm
+    return needed + RESERVE > most
 
 
 def _elements(func: aa.FuncOp) -> int:

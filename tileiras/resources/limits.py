@@ -25,6 +25,11 @@ spills none and an SM still holds two CTAs of 256 threads.  A dot above it, as a
 instructions and of the registers, and loads while it multiplies."""
 
 
+MOST_ELEMENTS = 8192
+"""Of a tile that is not cut, in each thread: 32 times as many as it can have registers.  Code grows with them, by an
+instruction for each element and operation, and ptxas, which has to spill nearly all, takes minutes for a quarter."""
+
+
 def threads_of(func: aa.FuncOp) -> int:
     """Threads of a CTA that compute a tile together."""
     return 32 * func.kernel_spec.num_warps

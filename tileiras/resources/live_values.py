@@ -101,12 +101,25 @@ class LiveValues:
     def __init__(self) -> None:
         self._terms: dict[Value, tuple[str, int] | None] = {}
         self._at_use: dict[Value, bool] = {}
+        self._made_of: dict[Value, tuple[Value, ...]] = {}
 
     def term(self, value: Value) -> tuple[str, int] | None:
         """The term of the model that a live value counts for, and how much; None for what takes no register."""
         if value not in self._terms:
-            self._terms[value] = None if is_read_in_steps(value) else self._found(value)
+            self._terms[value] = None if is_read_in_steps(value) or goes_by_element(value) else self._found(value)
         return self._terms[value]
+
+    def made_of(self, value: Value) -> tuple[Value, ...]:
+        """A value, and the tiles that it is made of where it is used: they have their registers up to there."""
+        known = self._made_of.get(value)
+        if known is None:
+            known = (value,)
+            op = value.defining_op
+            if op is not None and isinstance(value.type, TensorType) and self.is_made_at_use(value):
+                tiles = (each for each in op.operands if isinstance(each.type, TensorType))
+                known += tuple(dict.fromkeys(part for tile in tiles for part in self.made_of(tile)))
+            self._made_of[value] = known
+        return known
 
     def words(self, value: Value) -> int:
         term = self.term(value)
@@ -170,6 +183,44 @@ def is_made_at_use(value: Value, depth: int = _DEPTH) -> bool:
     if not op.has_trait(Pure):
         return False
     return all(is_made_at_use(v, depth - 1) for v in op.operands if isinstance(v.type, TensorType))
+
+
+def goes_by_element(value: Value) -> bool:
+    """Whether a reduction takes a tile element by element as it is computed, of tiles that are there behind it as well:
+    then no more than a few of its elements are there at a time."""
+    user = _reduction_of(value)
+    return user is not None and not is_made_at_use(value) and _stays_computable(value, user, _DEPTH)
+
+
+def _reduction_of(value: Value) -> Operation | None:
+    """The one operation that uses an elementwise result, if it is a reduction of the same block."""
+    users = set(value.users)
+    if len(users) != 1 or not is_elementwise(value.defining_op):
+        return None
+    (user,) = users
+    return user if isinstance(user, tileas.ReduceOp) and user.parent is value.parent_block else None
+
+
+def _stays_computable(value: Value, end: Operation, depth: int) -> bool:
+    """Whether what an elementwise result is computed of is there behind an operation `end`."""
+    tiles = (operand for operand in value.defining_op.operands if isinstance(operand.type, TensorType))  # type: ignore[union-attr]
+    return depth > 0 and all(
+        is_made_at_use(tile)
+        or _is_used_behind(tile, end)
+        or is_elementwise(tile.defining_op) and _stays_computable(tile, end, depth - 1)
+        for tile in tiles
+    )
+
+
+def _is_used_behind(value: Value, end: Operation) -> bool:
+    block = value.parent_block
+    here = None if block is None else block.find_ancestor_op(end)
+    if here is None:
+        return False
+    if here is not end:
+        return True  # of a block around, which may be executed again
+    units = (block.find_ancestor_op(user) for user in value.users)  # type: ignore[union-attr]
+    return any(unit is not None and end.is_before_in_block(unit) for unit in units)
 
 
 def unfolded(value: Value) -> Value:

@@ -18,7 +18,7 @@ from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_memory import SCALED_AT_ONCE
 from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, Target, find_copy_atom, known_mma_atom, registers_per_thread
 
-from .limits import LEAST_RESERVE, registers_for_tiles, threads_of
+from .limits import registers_for_tiles, threads_of
 from .live_values import fragment_words, is_made_at_use, is_read_in_steps, register_tile, width_of
 
 if TYPE_CHECKING:
@@ -180,7 +180,9 @@ def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | 
             return words(value)
         return 0 if _goes_to_dots(source) else words(value)
 
-    needed = LiveRegisters(held).of_block(func.body.blocks[0]) + LEAST_RESERVE
+    from .register_bounds import least_beside_tiles
+
+    needed = least_beside_tiles(func, held)
     ctas = asked
     while ctas > 1 and registers_per_thread(threads, ctas) < needed:
         ctas -= 1

@@ -53,3 +53,16 @@ def test_scales_come_in_boxes_with_their_operands():
     """Where one tile of scales lay better for its readers as threads put it, it would take a pipe of its own."""
     ptx = checked(packed_matmul((128, 128, 128), steps=4, gpu=GPU), tensor_maps="host", num_warps=8)
     assert "cp.async.bulk.tensor" in ptx and "cp.async.ca" not in ptx and "ld.global" not in ptx
+
+
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize(
+    ("tiles", "scale", "block"),
+    [
+        ((128, 64, 64), "f8E4M3FN", 16), ((64, 64, 128), "f8E4M3FN", 16), ((64, 32, 256), "f8E8M0FNU", 32),
+    ],
+)  # fmt: skip
+def test_elements_of_four_bits_take_no_stack(tiles, scale, block, level):
+    """They are packed in registers; a slot of the stack stays reserved even where nothing accesses it."""
+    ptx = checked(scaled(tiles, "f4E2M1FN", scale=scale, block=block, from_bytes=True), opt_level=level)
+    assert ".local" not in ptx

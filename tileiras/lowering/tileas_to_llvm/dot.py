@@ -328,11 +328,21 @@ def _operands(
 
 def _word(part: Value, count: int, lowering: FunctionLowering) -> Value:
     """Elements in 32 bits, the first lowest; 4-bit ones, which travel as bytes, without their upper halves."""
-    emit = lowering.emit
-    bits = 32 // count
-    if bits < element_of(part.type).width and count > 1:
-        part = emit.insert(llvm.TruncOp(part, res=vector_of(IntegerType(bits), count)))
-    return emit.pack(part, IntegerType(32))
+    if 32 // count < element_of(part.type).width and count > 1:
+        part = _pairs(part, lowering)
+    return lowering.emit.pack(part, IntegerType(32))
+
+
+def _pairs(part: Value, lowering: FunctionLowering) -> Value:
+    """4-bit elements of a vector of bytes, two to a byte.
+
+    As arithmetic: LLVM reinterprets vectors of types that no register holds, such as <8 x i4>, through a slot of the
+    stack, which stays reserved when the accesses to it are gone.
+    """
+    emit, count = lowering.emit, count_of(part.type)
+    even, odd = (emit.shuffle(part, range(first, count, 2)) for first in (0, 1))
+    lower = emit.insert(llvm.AndOp(even, emit.integer(15, even.type)))
+    return emit.insert(llvm.OrOp(lower, emit.insert(llvm.ShlOp(odd, emit.integer(4, odd.type)))))
 
 
 def _gather(

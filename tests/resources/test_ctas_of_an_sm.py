@@ -1,0 +1,75 @@
+"""CTAs of an SM by what ptxas takes: hints never lower them, and launches that give shared memory cost no registers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.kernels.dots import matmul
+from tests.kernels.rows import centered_rows, row_sums_of_powers, scaled_by_squares
+from tests.kernels.views import Kernel
+from tests.machine_code import on_an_sm
+from tileiras.codegen import ptxas as assembler
+from tileiras.targets import TARGETS, occupancy
+
+GPUS = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
+HINTS = [1, 2, 4, 8, 16, 32]
+ROWS: dict[str, Callable[[str], Kernel]] = {
+    "norm": lambda hints: scaled_by_squares(hints=hints),
+    "wide norm": lambda hints: scaled_by_squares(8, 1024, hints=hints),
+    "narrow norm": lambda hints: scaled_by_squares(32, 128, hints=hints),
+}
+DOTS: dict[str, Callable[[str], Kernel]] = {
+    "f16": lambda hints: matmul((64, 64, 64), steps=4, hints=hints),
+    "f16, flat": lambda hints: matmul((128, 64, 32), steps=4, hints=hints),
+    "f32": lambda hints: matmul((64, 64, 32), "f32", steps=4, hints=hints),
+}
+SPILLED = 24
+"""Bytes that a hint may cost at most: the estimate of registers does not see the last few."""
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("name", [*ROWS, *DOTS])
+def test_a_hint_gives_no_fewer_ctas_than_none(name, gpu, ptxas):
+    make = {**ROWS, **DOTS}[name]
+    alone, used = on_an_sm(make("").compiled(gpu), gpu)
+    for hint in HINTS:
+        held, taken = on_an_sm(make(f"{gpu} = {{occupancy = {hint}}}").compiled(gpu), gpu)
+        assert held >= min(alone, max(2, hint)), f"{held} CTAs for {hint}, {alone} without a hint"
+        assert taken.spill_stores <= used.spill_stores + SPILLED, f"occupancy = {hint}"
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_a_hint_that_registers_allow_is_given(gpu, ptxas):
+    """Four CTAs leave 64 registers, of which squares that are there for their sum only take none."""
+    held, taken = on_an_sm(ROWS["norm"](f"{gpu} = {{occupancy = 4}}").compiled(gpu), gpu)
+    assert held >= 4 and taken.spill_stores <= 4
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
+@pytest.mark.parametrize("hint", [8, 16, 32])
+@pytest.mark.parametrize("operand", ["f16", "i8"])
+def test_no_hint_leaves_an_instruction_too_few_registers(operand, hint, gpu, ptxas):
+    """ptxas refuses products of warpgroups, and loads of tensor memory, whose fragments leave no registers beside."""
+    tiles = (64, 16, 64) if operand == "i8" else (128, 128, 64)
+    on_an_sm(matmul(tiles, operand, steps=4, hints=f"{gpu} = {{occupancy = {hint}}}").compiled(gpu), gpu)
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_86", "sm_90", "sm_120"])
+@pytest.mark.parametrize(
+    ("tiles", "operand", "aligned"),
+    [((64, 64, 64), "f16", 2), ((64, 64, 32), "f16", 16), ((128, 128, 32), "f16", 16), ((64, 64, 32), "f32", 16)],
+)
+def test_ordinary_launches_leave_registers_to_shared_memory(tiles, operand, aligned, gpu, ptxas):
+    """ptxas does not see what the launch adds, and would keep registers for CTAs that find no shared memory."""
+    kernel = matmul(tiles, operand, steps=8, aligned=aligned)
+    ordinary, tile = kernel.compiled(gpu), kernel.compiled(gpu, tile_launch=True)
+    held, used = on_an_sm(ordinary, gpu)
+    flags = ("--enable-extended-smem", "true")
+    static = assembler.assemble(tile.text, gpu, options=flags).resources["k"]
+    assert used.spill_stores <= static.spill_stores and used.stack == static.stack
+    (threads,) = map(int, re.findall(r"\.reqntid (\d+)", ordinary.text))
+    assert held >= occupancy(TARGETS[gpu], threads, static.registers, static.shared).ctas
+    assert used.registers >= 0.8 * static.registers

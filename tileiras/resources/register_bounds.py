@@ -1,0 +1,73 @@
+"""Registers of a thread by which the CTAs of an SM are bounded: those that ptxas takes where there are more, those
+that it gets by without local memory, and what a pass may count on before anything is scheduled.
+
+ptxas takes what it likes up to a bound, and spills below a number of its own; only the estimate and the tiles are known
+here.  The factors are of its registers for the examples and the kernels that the tests write with the front end
+(`python -m bench registers --bounds`; docs/resources.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tileiras.analysis.dots_in_flight import is_asynchronous
+from tileiras.ir import Value
+from tileiras.targets import registers_per_thread
+
+from .expected_registers import WEIGHTS, Place, expected_registers, places
+from .limits import threads_of
+from .live_values import goes_by_element
+from .registers import LiveRegisters, words
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+
+ENOUGH = 1.04
+"""Of the expected registers: a bound above it makes ptxas spill nothing that it does not spill without."""
+
+ALONE = 1.25
+"""Of the expected registers: ptxas, told no bound, takes fewer."""
+
+TIGHT = 0.8
+"""Of the expected registers, without those that it can do without: with fewer ptxas spills."""
+
+DISPENSABLE = ("unary_words", "combined_words", "unrolled_loops", "unrolled_loads")
+"""Terms of registers that ptxas does without where it is short: it unrolls no loop then, and computes results in the
+place of their operands."""
+
+BESIDE_TILES = 12
+"""Registers beside tiles below which ptxas spills: where it is short of them, it computes addresses and masks anew for
+each access."""
+
+BESIDE_ASYNCHRONOUS_DOTS = 28
+"""The same where warpgroups multiply, or read tensor memory: of one instruction's fragment nothing can be spilled.
+ptxas 13.5 refuses (C7602) fewer than 26 registers beside a fragment of wgmma, and than 18 of tcgen05.ld."""
+
+
+def enough_registers(func: aa.FuncOp) -> int:
+    """Registers of a thread with which ptxas is sure to spill nothing for their sake."""
+    return math.ceil(ENOUGH * expected_registers(func, 1))
+
+
+def registers_alone(func: aa.FuncOp) -> int:
+    """Registers of a thread that ptxas takes at most where it chooses their number."""
+    return math.ceil(ALONE * expected_registers(func, 1))
+
+
+def least_registers(func: aa.FuncOp) -> int:
+    """Registers of a thread below which ptxas spills, as far as a thread can have them."""
+    most = max((place.registers - _dispensable(place) for place in places(func)), default=0)
+    return max(least_beside_tiles(func), math.floor(TIGHT * min(most, expected_registers(func, 1))))
+
+
+def _dispensable(place: Place) -> float:
+    return math.fsum(WEIGHTS[name] * place.terms.get(name, 0) for name in DISPENSABLE)
+
+
+def least_beside_tiles(func: aa.FuncOp, count: Callable[[Value], int] = words) -> int:
+    """The same by tiles alone, which are known before loops have schedules; `count(value)` is what one takes."""
+    live = LiveRegisters(lambda value: 0 if goes_by_element(value) else count(value))
+    beside = BESIDE_ASYNCHRONOUS_DOTS if any(map(is_asynchronous, func.walk())) else BESIDE_TILES
+    return min(live.of_block(func.body.blocks[0]) + beside, registers_per_thread(threads_of(func)))
