@@ -58,7 +58,10 @@ class Row(NamedTuple):
         )
 
 
-HEADER = f"{'kernel':<29}{'entry':<25}{'target':>7}{'hint':>5}{'room':>5}{'regs':>6}{'spills':>7}{'CTAs':>5}   tiles: the same"
+HEADER = (
+    f"{'kernel':<29}{'entry':<25}{'target':>7}{'hint':>5}{'room':>5}{'regs':>6}{'spills':>7}{'CTAs':>5}"
+    "   tiles: the same"
+)
 
 
 def text_of(path: str) -> str:

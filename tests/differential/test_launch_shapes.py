@@ -80,7 +80,7 @@ def test_warps_and_occupancy_are_as_the_hints_say(ptxas):
 
 @pytest.mark.parametrize("occupancy", [1, 2, 16])
 @pytest.mark.parametrize("gpu_name", ["sm_75", "sm_80", "sm_90", "sm_120"])
-def test_occupancy_of_a_kernel_without_shared_memory(gpu_name, occupancy):
+def test_occupancy_of_a_kernel_without_shared_memory(gpu_name, occupancy, ptxas):
     text = f"""cuda_tile.module @m {{
       entry @k(%p: tile<ptr<f32>>) optimization_hints=<default = {{occupancy = {occupancy}}}> {{
         %one = constant <f32: 1.0> : tile<f32>
@@ -90,7 +90,7 @@ def test_occupancy_of_a_kernel_without_shared_memory(gpu_name, occupancy):
     }}
     """
     artifact, metadata = compiled(text, gpu_name)
-    assert f"\n.minnctapersm {occupancy}\n" in artifact.text
+    assert on_an_sm(artifact, gpu_name)[0] >= occupancy
     output = np.zeros(1, np.float32)
     emulate(artifact.text, "k", 1, [output], metadata=metadata["k"])
     assert output[0] == 1

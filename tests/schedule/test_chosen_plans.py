@@ -8,8 +8,8 @@ import tileiras
 from tests.kernels import tensor_maps
 from tests.kernels.dots import Matmul, attention_like, matmul
 from tests.kernels.tensor_maps import Arrays
-from tests.machine_code import on_an_sm
 from tests.kernels.views import Kernel
+from tests.machine_code import on_an_sm
 from tileiras.codegen import ptxas as assembler
 from tileiras.diagnostics import Severity
 from tileiras.ir import print_op
