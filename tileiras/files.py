@@ -18,7 +18,7 @@ FileState = tuple[int, int, int]
 """Size, time of the last change and inode of a file."""
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""How the system says that there is no room for a file: on the disk, for this user, or for this process (`ulimit -f`)."""
+"""How the system says that there is no room for a file: on the disk, for the user, for the process (`ulimit -f`)."""
 
 
 def write_atomically(path: str, data: bytes, temporary: str | None = None, checked: bool = False) -> None:
@@ -125,10 +125,10 @@ def content_digest(path: str) -> str:
         return xxhash.xxh3_128_hexdigest(file.read())
 
 
-def regular_digest(path: str, most: int) -> str | None:
+def regular_digest(path: str, most: int | None = None) -> str | None:
     """The same of a regular file; None where there is none or it cannot be read.
 
-    Nothing but regular files is read, and of them no more than is asked for: raises ValueError for one with more bytes.
+    Nothing but regular files is read, and of them no more than `most` bytes: raises ValueError for one with more.
     """
     import stat
 
@@ -141,10 +141,10 @@ def regular_digest(path: str, most: int) -> str | None:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return None
-            data = file.read(most + 1)
+            data = file.read() if most is None else file.read(most + 1)
     except OSError:
         return None
-    if len(data) > most:
+    if most is not None and len(data) > most:
         raise ValueError(f"{path} has more than {most} bytes")
     return xxhash.xxh3_128_hexdigest(data)
 

@@ -68,7 +68,8 @@ UNSOUND = [
 
 def test_verify_finds_rows_that_are_whole_and_unsound(project, capsys):
     store = ArtifactStore(project.store, pytest.fail)
-    keys = [f"{stage}:{number:032x}" + (":files" if stage == "export" else "") for number, (stage, _) in enumerate(UNSOUND)]
+    ends = {"export": ":files"}
+    keys = [f"{stage}:{number:032x}{ends.get(stage, '')}" for number, (stage, _) in enumerate(UNSOUND)]
     store.put_record("ptx:sound", Record({".ptx": b"// text", ".json": b"{}"}, {"files": [], "diagnostics": []}))
     store.put("export:sound:files", b"12 helper.py\n0 \xff.py")
     store.put("bitcode/some/split", b"parts")

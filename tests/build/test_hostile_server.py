@@ -1,4 +1,4 @@
-"""A team's server that is no friend: it costs a build time within a bound, and neither its result nor the local store."""
+"""A team's server that is no friend costs a build time within a bound, and neither its result nor the local store."""
 
 import gzip
 import hashlib
@@ -10,7 +10,7 @@ import threading
 from typing import NamedTuple
 
 import pytest
-from hostile_server import MEGABYTE, WIRE, HostileServer, parts, reply, trickle
+from hostile_server import MEGABYTE, WIRE, HostileServer, parts, reply
 from project import Project, axpy, module
 
 from tileiras.build import discover, maintenance, named_files, plan, remote
@@ -419,9 +419,9 @@ def test_a_row_of_files_opens_none_that_it_may_not(filled, tree, expected, monke
     opened: list[str] = []
     digest = named_files.regular_digest
 
-    def noting(path, most):
+    def noting(path, *most):
         opened.append(os.path.realpath(path))
-        return digest(path, most)
+        return digest(path, *most)
 
     monkeypatch.setattr(named_files, "regular_digest", noting)
     row = FILES[name]

@@ -16,7 +16,6 @@ import SCons.Node
 from tileiras.build.variables import BadVariable
 from tileiras.diagnostics import CompileError
 
-
 _MISPLACED = re.compile(r"(Directory|File) (.*) found where (?:file|directory) expected", re.DOTALL)
 """What SCons raises a TypeError with when a node of the other kind is there."""
 

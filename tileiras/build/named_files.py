@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from tileiras.files import regular_digest
 from tileiras.named_tuple import NamedTuple
@@ -76,7 +76,7 @@ def check_name(name: str) -> None:
 
 
 def digests(files: Iterable[NamedFile], base: str) -> dict[str, str] | None:
-    """The states of files of a row; None when one may not be opened, or has become larger: then the row is of others."""
+    """The states of files of a row; None when one may not be opened or has become larger: the row is of others."""
     found: dict[str, str] = {}
     for file in files:
         path = os.path.join(base, file.name)
@@ -89,15 +89,9 @@ def digests(files: Iterable[NamedFile], base: str) -> dict[str, str] | None:
     return found
 
 
-def states(names: Iterable[str], base: str) -> Mapping[str, str]:
+def states(names: Iterable[str], base: str) -> dict[str, str]:
     """The states of files that a stage has read here."""
-    found = {}
-    for name in names:
-        try:
-            found[name] = regular_digest(os.path.join(base, name), SIZE_LIMIT) or ABSENT
-        except ValueError:
-            found[name] = ABSENT
-    return found
+    return {name: regular_digest(os.path.join(base, name)) or ABSENT for name in names}
 
 
 def may_be_opened(path: str, base: str) -> bool:

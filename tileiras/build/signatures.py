@@ -18,8 +18,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import SCons.Script.Main
 import SCons.SConsign
+import SCons.Script.Main
 
 
 class _Place:
@@ -121,7 +121,7 @@ def note_source(node: Any) -> None:
 
 @functools.cache
 def install() -> None:
-    """Has a database that cannot be written be an error of the build (code 2), which SCons ends with a traceback for."""
+    """Has a database that cannot be written be an error of the build (code 2); SCons ends with a traceback."""
     SCons.SConsign.write = _told(SCons.SConsign.write)
 
 
@@ -138,7 +138,7 @@ def _told(write: Callable[[], None]) -> Callable[[], None]:
                 with contextlib.suppress(OSError, AttributeError, TypeError):
                     os.unlink(database._tmp_name)
             name = error.filename or os.path.relpath(next(filter(None, names), ".sconsign.dblite"))
-            print(f"error: unable to write '{name}': {reason}; the next build looks at everything anew", file=sys.stderr)
+            print(f"error: unable to write '{name}': {reason}; the next build looks at all anew", file=sys.stderr)
             SCons.Script.Main.exit_status = 2
 
     return told

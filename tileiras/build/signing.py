@@ -36,7 +36,7 @@ def from_environment(environment: Mapping[str, str], writes: bool) -> Signing | 
 
 
 class Signing:
-    """A writer's key, or None, and the keys that a reader believes by their bytes; None for every row, signed or not."""
+    """A writer's key, or None, and the keys that a reader believes, by their bytes; None for every row."""
 
     def __init__(self, own: Any, accepted: Mapping[bytes, Any] | None) -> None:
         self._own = own
