@@ -195,6 +195,24 @@ def test_a_build_is_right_whatever_the_replies_are(server, tree, expected, monke
     assert check(tree, server, monkeypatch, expected)
 
 
+@pytest.mark.parametrize("name", ["chunks that trickle", pytest.param("a body without end", marks=pytest.mark.slow)])
+def test_scons_and_its_workers_do_without_such_a_server(server, tmp_path, name):
+    trees = [Project(tmp_path / name) for name in ("own", "reader")]
+    for tree in trees:
+        for number in range(3):
+            tree.write(f"kernels/k{number}.mlir", module(axpy(f"k{number}")))
+    trees[0].scons()
+    server.wire = WIRE[name]
+    reading = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_SECONDS": SECONDS}
+    build = within(lambda: trees[1].scons("-j2", **reading, TILEIRAS_REMOTE_MODE="read-write"))
+    assert len(build.stages) == 15 and len(build.errors.splitlines()) == 1, build.errors
+    assert trees[0].artifacts() == trees[1].artifacts()
+    trees[1].delete_build()
+    assert trees[1].scons("-j2").stages == []
+    refused = trees[1].scons(TILEIRAS_REMOTE_CACHE=server.url, TILEIRAS_REMOTE_SECONDS="soon", expect=2)
+    assert "TILEIRAS_REMOTE_SECONDS=soon: accepted are seconds" in refused.errors
+
+
 def test_replies_that_only_just_come_use_a_process_patience_up(server, monkeypatch):
     monkeypatch.setattr(remote, "SLOW_SECONDS", 0.05)
     monkeypatch.setattr(remote, "SHARE_SECONDS", 0.0)

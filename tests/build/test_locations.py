@@ -1,3 +1,5 @@
+import random
+
 import pytest
 
 from tileiras.diagnostics import Diagnostic, Severity
@@ -76,3 +78,18 @@ def test_stored_diagnostics_name_operations_and_are_told_where_they_are_now():
     (found,) = decode_diagnostics(stored, "k.mlir", after)
     assert str(found) == "k.mlir:9:5: warning: slow"
     assert str(found.notes[0]) == "k.mlir:9:5: note: defined here"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_that_is_none_is_an_unknown_place(seed):
+    """Of a table that was damaged, or that a server of a team has made up."""
+    choice = random.Random(seed)
+    parts = ["f0:1:1", "f9:1:1", "f0:1", "/0", "/1", "/7", *"@,()-xb", "12", "bFunc:3", "", "\udcff"]
+    rows = ["".join(choice.choices(parts, k=choice.randrange(6))) for _ in range(2000)]
+    rows += ["(" * 5000 + ")" * 5000, "9" * 5000, "f0:" + "9" * 5000 + ":1"]
+    parent = LocationTable(["f0:7:1", "f9:1:1"])
+    table = LocationTable(rows, ["other.mlir"], parent=parent, scopes=[str(SCOPE), "#cuda_tile.no_such<"])
+    table = LocationTable.from_bytes(table.to_bytes(), parent)
+    for number in range(len(rows)):
+        OpLoc(table, number).resolve()
+    assert [table.location(number) for number in range(len(rows) - 3, len(rows))] == [UNKNOWN_LOC] * 3
