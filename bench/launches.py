@@ -5,7 +5,7 @@ under tile launches, where it does; and with hints that ask for CTAs.
 
 A row is wrong where one launch has more local memory, or fewer CTAs, than the other; where a hint gives fewer CTAs than
 none; and where it makes local memory that there is not without.  `short` are rows with fewer CTAs than the hint asks
-for and shared memory has room for, with the most that ptxas has registers for without spilling.  Files are bytecode;
+for and threads and shared memory have room for.  Files are bytecode;
 without any, those of `examples/` and what the tests write with the front end.  Needs ptxas.
 """
 
@@ -54,13 +54,14 @@ class Row(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{self.kernel[:28]:<29}{self.entry[:24]:<25}{self.target:>7}{self.hint or '-':>5}{self.room:5}"
-            f"{self.registers:6}{self.spills:7}{self.ctas:5}{self.tile_registers:7}{self.tile_spills:7}{self.tile_ctas:5}"
+            f"{self.registers:6}{self.spills:7}{self.ctas:5}"
+            f"{self.tile_registers:7}{self.tile_spills:7}{self.tile_ctas:5}"
         )
 
 
 HEADER = (
     f"{'kernel':<29}{'entry':<25}{'target':>7}{'hint':>5}{'room':>5}{'regs':>6}{'spills':>7}{'CTAs':>5}"
-    "   tiles: the same"
+    "   tile launches: the same"
 )
 
 

@@ -11,7 +11,6 @@ At the end the distribution of expected by taken, by target.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from typing import NamedTuple
 from bench.kernels import Kernel, collect
 from bench.whole_process import TARGETS
 from tileiras import api, units
-from tileiras.codegen import bitcode_library, toolkit
+from tileiras.codegen import bitcode_library, ptx, ptxas, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import parse_module
@@ -71,15 +70,22 @@ def compared(kernel: Kernel, target: str, store: bitcode_library.MemoryStore) ->
     options = CompileOptions({"gpu-name": target})
     source = units.Source.read(kernel.path)
     text = api.compile_with(source, options, "tileas", store=store).text
-    reports = api.compile_with(source, options, "cubin", store=store).kernels
-    taken: dict[str, int] = {}
-    for report in reports:
-        resources = json.loads(report.artifacts[".resources.json"])["kernels"]
-        taken.update((name, numbers["registers"]) for name, numbers in resources.items())
+    reports = api.compile_with(source, options, "ptx", store=store).kernels
+    taken = {report.name: taken_alone(report.artifacts[".ptx"].decode(), report.name, target) for report in reports}
     for part in text.split("// -----"):
         for func in functions_of(parse_module(part, kernel.name)):
             name = func.sym_name.value
             yield Row(kernel.name, name, target, expected_registers(func), taken[name], _terms(func))
+
+
+def taken_alone(text: str, name: str, target: str) -> int:
+    """Registers that ptxas takes of its own, without a number of CTAs that allows it more than it needs.  Those that
+    must have all registers keep it: it says that one is enough."""
+    module = ptx.parse(text)
+    directives = module.entry(name).directives
+    if int(directives.get("minnctapersm", 1)) > 1 and "setmaxnreg" not in text:
+        del directives["minnctapersm"]
+    return ptxas.assemble(f"{module}", target).resources[name].registers
 
 
 def _terms(func: aa.FuncOp) -> str:

@@ -51,10 +51,12 @@ def test_a_hint_that_registers_allow_is_given(gpu, ptxas):
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
 @pytest.mark.parametrize("hint", [8, 16, 32])
 @pytest.mark.parametrize("operand", ["f16", "i8"])
-def test_no_hint_leaves_an_instruction_too_few_registers(operand, hint, gpu, ptxas):
+@pytest.mark.parametrize("plan", ["auto", "none"])
+def test_no_hint_leaves_an_instruction_too_few_registers(plan, operand, hint, gpu, ptxas):
     """ptxas refuses products of warpgroups, and loads of tensor memory, whose fragments leave no registers beside."""
     tiles = (64, 16, 64) if operand == "i8" else (128, 128, 64)
-    on_an_sm(matmul(tiles, operand, steps=4, hints=f"{gpu} = {{occupancy = {hint}}}").compiled(gpu), gpu)
+    kernel = matmul(tiles, operand, steps=4, hints=f"{gpu} = {{occupancy = {hint}}}")
+    on_an_sm(kernel.compiled(gpu, pipeline_strategy=plan), gpu)
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_86", "sm_90", "sm_120"])

@@ -139,7 +139,7 @@ def warpgroup_registers(switch: AgentSwitchOp, func: aa.FuncOp) -> list[set[int]
 def least_ctas_of(func: aa.FuncOp) -> int:
     """How many CTAs an SM is to hold at least, which bounds the registers that threads start with."""
     given = func.attributes.get(tileas.MIN_CTAS)
-    return func.kernel_spec.occupancy or (1 if given is None else given.value)  # type: ignore[attr-defined]
+    return func.kernel_spec.occupancy or 1 if given is None else given.value  # type: ignore[attr-defined]
 
 
 def _register_errors(switch: AgentSwitchOp, func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:

@@ -56,8 +56,8 @@ def _check_shares(func: aa.FuncOp) -> None:
             if elements > MOST_ELEMENTS:
                 shape = "x".join(map(str, value.type.shape))
                 text = f"the {shape} tile leaves each of {threads_of(func)} threads {elements} elements"
-                note = f"at most {MOST_ELEMENTS} are compiled where a tile cannot be cut into slices"
-                raise CompileError.at(op.location, text, notes=[Diagnostic.note(None, note)])
+                limit = f"at most {MOST_ELEMENTS} are compiled where a tile cannot be cut into slices"
+                raise CompileError.at(op.location, text, notes=[Diagnostic.note(None, limit)])
 
 
 def _encoded(func: aa.FuncOp) -> bool:

@@ -19,8 +19,9 @@ class AssignLaunchBounds(FunctionPass):
     leaves = "PLACED"
     needs = "all tiles and barriers where they will be; the bytes of shared memory"
     establishes = (
-        "`nv_tileas.block_warps` and `nv_tileas.cluster_ctas` on functions, `nv_tileas.min_ctas` where a kernel asks "
-        "for it, its tiles take more registers than two CTAs have, or a second CTA finds no shared memory"
+        "`nv_tileas.block_warps` and `nv_tileas.cluster_ctas` on functions, `nv_tileas.min_ctas` where shared memory "
+        "bounds the CTAs of an SM, ptxas may come to fewer than a kernel asks for, or its tiles take more registers "
+        "than two CTAs have"
     )
     keeps = "operations"
 

@@ -15,7 +15,7 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
-from tileiras.ir import BlockArgument, DenseElementsAttr, FloatType, Operation, Pure, TensorType, Value
+from tileiras.ir import BlockArgument, DenseElementsAttr, FloatType, Operation, Pure, TensorType, Value, element_type_of
 from tileiras.layout.accumulators import accumulator_of, rescaled_in_place
 from tileiras.layout.encoding import is_in_shared, layout_of
 
@@ -110,12 +110,13 @@ class LiveValues:
         return self._terms[value]
 
     def made_of(self, value: Value) -> tuple[Value, ...]:
-        """A value, and the tiles that it is made of where it is used: they have their registers up to there."""
+        """A value, and the tiles of floats that it is made of where it is used: they have their registers up to there.
+        Integers are parts of addresses, whose terms are those of accesses."""
         known = self._made_of.get(value)
         if known is None:
             known = (value,)
             op = value.defining_op
-            if op is not None and isinstance(value.type, TensorType) and self.is_made_at_use(value):
+            if op is not None and isinstance(element_type_of(value.type), FloatType) and self.is_made_at_use(value):
                 tiles = (each for each in op.operands if isinstance(each.type, TensorType))
                 known += tuple(dict.fromkeys(part for tile in tiles for part in self.made_of(tile)))
             self._made_of[value] = known
@@ -203,7 +204,9 @@ def _reduction_of(value: Value) -> Operation | None:
 
 def _stays_computable(value: Value, end: Operation, depth: int) -> bool:
     """Whether what an elementwise result is computed of is there behind an operation `end`."""
-    tiles = (operand for operand in value.defining_op.operands if isinstance(operand.type, TensorType))  # type: ignore[union-attr]
+    op = value.defining_op
+    assert op is not None
+    tiles = (operand for operand in op.operands if isinstance(operand.type, TensorType))
     return depth > 0 and all(
         is_made_at_use(tile)
         or _is_used_behind(tile, end)

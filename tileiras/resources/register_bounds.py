@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.dots_in_flight import is_asynchronous
-from tileiras.ir import Value
+from tileiras.dialects.nv_tileas import names
+from tileiras.ir import Operation, Value
 from tileiras.targets import registers_per_thread
 
 from .expected_registers import WEIGHTS, Place, expected_registers, places
@@ -48,7 +49,7 @@ ptxas 13.5 refuses (C7602) fewer than 26 registers beside a fragment of wgmma, a
 
 def enough_registers(func: aa.FuncOp) -> int:
     """Registers of a thread with which ptxas is sure to spill nothing for their sake."""
-    return math.ceil(ENOUGH * expected_registers(func, 1))
+    return max(least_beside_tiles(func), math.ceil(ENOUGH * expected_registers(func, 1)))
 
 
 def registers_alone(func: aa.FuncOp) -> int:
@@ -69,5 +70,10 @@ def _dispensable(place: Place) -> float:
 def least_beside_tiles(func: aa.FuncOp, count: Callable[[Value], int] = words) -> int:
     """The same by tiles alone, which are known before loops have schedules; `count(value)` is what one takes."""
     live = LiveRegisters(lambda value: 0 if goes_by_element(value) else count(value))
-    beside = BESIDE_ASYNCHRONOUS_DOTS if any(map(is_asynchronous, func.walk())) else BESIDE_TILES
+    beside = BESIDE_ASYNCHRONOUS_DOTS if any(map(_has_large_fragments, func.walk())) else BESIDE_TILES
     return min(live.of_block(func.body.blocks[0]) + beside, registers_per_thread(threads_of(func)))
+
+
+def _has_large_fragments(op: Operation) -> bool:
+    """Whether one instruction takes a fragment of an accumulator, before or behind `tileas-materialize-async`."""
+    return is_asynchronous(op) or op.name in (names.ASYNC_DOT, names.TENSOR_LOAD)
