@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.kernels.dots import matmul
-from tests.kernels.rows import centered_rows, row_sums_of_powers, scaled_by_squares
+from tests.kernels.rows import scaled_by_squares
 from tests.kernels.views import Kernel
 from tests.machine_code import on_an_sm
 from tileiras.codegen import ptxas as assembler
