@@ -13,12 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.dots_in_flight import is_asynchronous
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Operation, Value
 from tileiras.targets import registers_per_thread
 
 from .expected_registers import WEIGHTS, Place, expected_registers, places
-from .limits import threads_of
+from .limits import LEAST_RESERVE, threads_of
 from .live_values import goes_by_element
 from .registers import LiveRegisters, words
 
@@ -40,11 +41,11 @@ place of their operands."""
 
 BESIDE_TILES = 12
 """Registers beside tiles below which ptxas spills: where it is short of them, it computes addresses and masks anew for
-each access."""
+each access.  Beside dots these are `LEAST_RESERVE`, with the fragments that are read a step at a time."""
 
-BESIDE_ASYNCHRONOUS_DOTS = 28
-"""The same where warpgroups multiply, or read tensor memory: of one instruction's fragment nothing can be spilled.
-ptxas 13.5 refuses (C7602) fewer than 26 registers beside a fragment of wgmma, and than 18 of tcgen05.ld."""
+BESIDE_ONE_FRAGMENT = 28
+"""Registers beside the fragment of an accumulator that one instruction takes, of which nothing can be spilled: ptxas
+13.5 refuses (C7602) fewer than 26 for wgmma, and than 18 for tcgen05.ld."""
 
 
 def enough_registers(func: aa.FuncOp) -> int:
@@ -70,10 +71,13 @@ def _dispensable(place: Place) -> float:
 def least_beside_tiles(func: aa.FuncOp, count: Callable[[Value], int] = words) -> int:
     """The same by tiles alone, which are known before loops have schedules; `count(value)` is what one takes."""
     live = LiveRegisters(lambda value: 0 if goes_by_element(value) else count(value))
-    beside = BESIDE_ASYNCHRONOUS_DOTS if any(map(_has_large_fragments, func.walk())) else BESIDE_TILES
-    return min(live.of_block(func.body.blocks[0]) + beside, registers_per_thread(threads_of(func)))
+    ops = list(func.walk())
+    beside = LEAST_RESERVE if any(isinstance(op, tileas.DOTS) for op in ops) else BESIDE_TILES
+    fragments = (words(value) for op in ops if _takes_whole_fragment(op) for value in op.results)
+    needed = max(live.of_block(func.body.blocks[0]) + beside, max(fragments, default=0) + BESIDE_ONE_FRAGMENT)
+    return min(needed, registers_per_thread(threads_of(func)))
 
 
-def _has_large_fragments(op: Operation) -> bool:
+def _takes_whole_fragment(op: Operation) -> bool:
     """Whether one instruction takes a fragment of an accumulator, before or behind `tileas-materialize-async`."""
     return is_asynchronous(op) or op.name in (names.ASYNC_DOT, names.TENSOR_LOAD)
