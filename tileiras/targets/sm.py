@@ -142,6 +142,8 @@ def occupancy(on: Target, threads: int, registers: int, shared: int) -> Occupanc
 # Equal on every SM of this table.
 WARP_SIZE = 32
 REGISTERS_PER_SM = 64 * 1024
+PARTITIONS = 4
+"""Of an SM: schedulers, each with a quarter of its registers."""
 REGISTERS_PER_THREAD = 255
 REGISTER_UNIT = 256
 WARP_UNIT = 4
@@ -188,6 +190,18 @@ def registers_per_thread(threads: int, ctas: int = 1) -> int:
     units of `REGISTER_UNIT`."""
     unit = REGISTER_UNIT // WARP_SIZE
     return min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (threads * max(1, ctas)) // unit * unit)
+
+
+def bounded_registers(threads: int, ctas: int) -> int:
+    """Registers of a thread that ptxas keeps to where `.minnctapersm` asks for so many CTAs.
+
+    The warps of all of them are spread over the four partitions of an SM, each with its own register file: ten CTAs of
+    five warps put 13 into one partition, which leaves a thread 32 registers, and not the 40 of the sum.  As ptxas 13.5
+    does from 1 to 12 warps and 2 to 10 CTAs.
+    """
+    warps = -(-threads * ctas // (WARP_SIZE * PARTITIONS))
+    unit = REGISTER_UNIT // WARP_SIZE
+    return min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (PARTITIONS * warps * WARP_SIZE) // unit * unit)
 
 
 SETMAXNREG = range(24, 257, 8)
