@@ -18,7 +18,7 @@ _LAZY = {
     "Diagnostic": "tileiras.diagnostics",
 }
 
-_SUBMODULES = ("api", "runtime", "sim")
+_SUBMODULES = ("api", "check", "runtime", "sim")
 """Modules that are reached as attributes without being imported by name first."""
 
 __all__ = ["__version__", *_LAZY]

@@ -118,6 +118,7 @@ def test_variables_become_construction_variables():
         "TILE_EMIT": "",
         "TILE_EXECUTOR": "dask://a:8786",
         "TILE_OVERRIDES": "",
+        "TILE_CHECK": False,
         "TILE_OPTIONS": {"num-warps": 8, "tile-launch": True},
     }
 

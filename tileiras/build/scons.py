@@ -27,6 +27,7 @@ import SCons.Util
 from tileiras import pipeline
 from tileiras.build import (
     arguments,
+    checks,
     compiler_library,
     cpp,
     discover,
@@ -48,6 +49,9 @@ from tileiras.build.variables import BadVariable, words
 from tileiras.build.watched import Single, Tree
 from tileiras.diagnostics import ExitCode
 from tileiras.options import GPU_NAMES, CompileOptions
+
+_OWN_ACTIONS = (StageAction, reports.ReportAction, checks.CheckAction, checks.PassAction)
+"""What makes nothing else of a kernel's product than what this tool declares."""
 
 
 @arguments.located
@@ -253,7 +257,7 @@ def _has_consumers(env: Any) -> bool:
     for node in list(env.Dir("#").root._lookupDict.values()):
         # What is not known to be a file yet is an Entry.
         if not isinstance(node, SCons.Node.FS.Dir) and node.has_builder():
-            own = isinstance(getattr(node.get_builder(), "action", None), (StageAction, reports.ReportAction))
+            own = isinstance(getattr(node.get_builder(), "action", None), _OWN_ACTIONS)
             if not own and not _products.isdisjoint(node.sources):
                 return True
     return False
@@ -296,6 +300,7 @@ def generate(env: Any, **keywords: Any) -> None:
         TILE_CACHE=default_directory(env.Dir("#").abspath),
         TILE_EXECUTOR="",
         TILE_OVERRIDES="",
+        TILE_CHECK=False,
     )
     scanner = SCons.Scanner.ScannerBase(function=_imported_modules, name="tileiras", skeys=[".py"])
     for stage in pipeline.STAGES:
@@ -312,6 +317,7 @@ def generate(env: Any, **keywords: Any) -> None:
     cpp.add_methods(env, tile_kernel)
     compiler_library.add_method(env)
     reports.add_method(env)
+    checks.add_method(env)
 
 
 def exists(env: Any) -> bool:

@@ -25,6 +25,9 @@ EXECUTOR = "executor"
 OVERRIDES = "overrides"
 """`overrides=FOLDER` has artifacts that take the place of what stages make (see `tileiras.build.overrides`)."""
 
+CHECK = "check"
+"""`check=1` has a verdict made of every kernel, and fails the build where one is not right (`env.TileCheck`)."""
+
 OWN_NAMES = {"gpu-name": "sm", "opt-level": "opt"}
 """What command lines and builders call options whose names would say less to a user of SCons."""
 
@@ -34,7 +37,7 @@ class BadVariable(Exception):
 
 
 def construction_variables(arguments: Mapping[str, str], further: Iterable[str] = ()) -> dict[str, Any]:
-    """TILE_SM, TILE_OPT, TILE_EMIT, TILE_EXECUTOR, TILE_OVERRIDES and TILE_OPTIONS from `NAME=VALUE` arguments.
+    """TILE_SM, TILE_OPT, TILE_EMIT, TILE_CHECK, TILE_EXECUTOR, TILE_OVERRIDES and TILE_OPTIONS of `NAME=VALUE` words.
 
     `further` are variables of the project itself, which are passed over.  Raises BadVariable.
     """
@@ -42,13 +45,15 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
     options: dict[str, Any] = {}
     result: dict[str, Any] = {
         "TILE_SM": DEFAULT_SM, "TILE_OPT": DEFAULT_OPT, "TILE_EMIT": "", "TILE_OPTIONS": options, "TILE_EXECUTOR": "",
-        "TILE_OVERRIDES": "",
+        "TILE_OVERRIDES": "", "TILE_CHECK": False,
     }  # fmt: skip
     for name, value in arguments.items():
         if name in own:
             continue
         if name == FULL:
             flag(name, value)
+        elif name == CHECK:
+            result["TILE_CHECK"] = flag(name, value)
         elif name == "sm":
             result["TILE_SM"] = ",".join(words(name, value, GPU_NAMES))
         elif name == "opt":
@@ -91,7 +96,7 @@ def scheduler_address(executor: str) -> str:
 
 def names() -> list[str]:
     """The variables in the order in which help shows them."""
-    return ["sm", "opt", "emit", EXECUTOR, OVERRIDES, *(option for option in OPTIONS if option not in OWN_NAMES)]
+    return ["sm", "opt", "emit", CHECK, EXECUTOR, OVERRIDES, *(option for option in OPTIONS if option not in OWN_NAMES)]
 
 
 def help_text() -> str:
@@ -104,6 +109,7 @@ def help_text() -> str:
         _row("sm", "one or several GPUs, comma separated", DEFAULT_SM, ", ".join(GPU_NAMES)),
         _row("opt", "optimization level; without emit= its product is " + _tiers(), DEFAULT_OPT, _listed(TIERS)),
         _row("emit", "the artifacts to build, one or several, comma separated", None, _listed(EMIT)),
+        _row(CHECK, "judge every kernel by launches found from it", None, "true, false"),
         _row(EXECUTOR, "a scheduler of dask.distributed whose workers run the stages", None, "dask://HOST:PORT"),
         _row(OVERRIDES, "edited artifacts that take the place of what stages make", None, "a folder"),
         _row(FULL, "declare every stage, whatever the manifest of the last build says", None, "true, false"),

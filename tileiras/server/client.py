@@ -51,6 +51,11 @@ def tileirdisasm() -> int:
     return run("tileirdisasm")
 
 
+def tileiras_check() -> int:
+    """The command `tileiras-check`."""
+    return run("tileiras-check")
+
+
 def run(name: str) -> int:
     """A command on the command line of this process; its exit code.  The service answers `protocol.PROGRAMS`."""
     if name in protocol.PROGRAMS and wanted(name, sys.argv[1:]) and protocol.supported():

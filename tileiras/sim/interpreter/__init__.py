@@ -11,10 +11,9 @@ Tile blocks run one after the other, x fastest, each operation in program order.
 from __future__ import annotations
 
 import io
-import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,6 +145,7 @@ def check_arguments(
 def interpret(
     source: Source, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
     memory: Memory | None = None, output: TextIO | None = None, random_runs: int = 1, names: Sequence[str] = (),
+    machine_type: Callable[..., Machine] = Machine,
 ) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
 
@@ -154,7 +154,8 @@ def interpret(
     array point into one allocation); bf16 and f8 data may come as unsigned integers of the same size.  An integer for
     a pointer is an address that a :class:`tileiras.sim.Memory` gave out.  Python and NumPy numbers are scalars.
     ``output`` is where the kernel prints, standard output by default.  ``names`` is what messages call the arguments,
-    instead of their numbers.
+    instead of their numbers.  ``machine_type`` makes the machine of the first run, for observers that follow it;
+    the runs that look for undefined values have machines of their own.
 
     Returns where the kernel left undefined elements: position of an argument -> array of bool of its shape, only for
     arguments that have some.  These are elements that came out differently in runs with other values in place of what
@@ -174,7 +175,7 @@ def interpret(
     globals_ = _load_globals(module, memory)
     first = Run(0)
     place = memory.cursor
-    machine = Machine(memory, sizes, globals_, output if output is not None else sys.stdout)
+    machine = machine_type(memory, sizes, globals_, output if output is not None else sys.stdout)
     machine.names = called
     stores = memory.journal = Journal()
     try:
@@ -207,8 +208,7 @@ def _run(run: Run, machine: Machine, block: Block, bound: list) -> None:
     token = RUN.set(run)
     try:
         with np.errstate(all="ignore"):
-            for z, y, x in itertools.product(*(range(size) for size in reversed(machine.grid))):
-                machine.block_id = (x, y, z)
+            for machine.block_id in machine.tile_blocks():
                 machine.values.clear()
                 machine.bind(block.arguments, bound)
                 machine.run_block(block)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,6 +125,10 @@ class Machine:
             self.values[target] = value
 
     # -- execution -------------------------------------------------------------------------------------------------
+
+    def tile_blocks(self) -> Iterable[tuple[int, int, int]]:
+        """The numbers of the tile blocks in the order in which they run."""
+        return ((x, y, z) for z, y, x in itertools.product(*(range(size) for size in reversed(self.grid))))
 
     def run_block(self, block: Block) -> Signal:
         """Execute to the terminator, or to a control operation inside a nested region that leaves the block."""

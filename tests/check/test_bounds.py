@@ -1,0 +1,185 @@
+"""Intervals of error: what right code may compute lies inside, and they are not wider than the operations make them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernels import module, row_sums, rows
+
+import tileiras
+from tileiras.check.coverage import Coverage
+from tileiras.check.fitting import Fitted, Plan
+from tileiras.check.judging import Reference, interpreted
+from tileiras.units import entries_of
+
+
+def reference(text: str, *arguments: object, grid: int = 1, **options: object) -> Reference:
+    parsed = tileiras.parse(text)
+    (entry,) = entries_of(parsed)
+    return interpreted(parsed, "k", Fitted((grid, 1, 1), list(arguments), Plan({})), Coverage(entry), options)
+
+
+def ends(made: Reference, position: int) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the greatest allowed value of each element; the element itself where it is exact."""
+    values = made.arguments[position].astype(np.float64)
+    kept = made.bounds(position, made.arguments[position].dtype.itemsize)
+    if kept is None:
+        return values, values
+    bounds, active = kept
+    return np.where(active, bounds.low, values), np.where(active, bounds.high, values)
+
+
+def on_rows(text: str, values: np.ndarray, **options: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    made = reference(text, values, np.zeros_like(values), len(values), **options)
+    return (made.arguments[1], *ends(made, 1))
+
+
+def normal(count: int = 256, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(count).astype(np.float32)
+
+
+@pytest.mark.parametrize("operation", ["addf %value, %value", "mulf %value, %value", "divf %value, %value"])
+def test_one_rounded_operation_is_exact(operation):
+    _, low, high = on_rows(rows(f"%result = {operation} : tile<256xf32>"), normal())
+    assert np.array_equal(low, high, equal_nan=True)
+
+
+def test_sums_of_whole_numbers_are_exact():
+    values = np.random.default_rng(0).integers(-3, 4, 256).astype(np.float32)
+    got, low, high = on_rows(row_sums(), values)
+    assert (low == high).all() and (got == values.sum()).all()
+
+
+def test_a_sum_may_be_taken_in_any_order():
+    values = normal(seed=1)
+    _, low, high = on_rows(row_sums(), values)
+    for seed in range(20):
+        total = np.float32(0)
+        for value in np.random.default_rng(seed).permutation(values):
+            total += value
+        assert low[0] <= total <= high[0]
+    assert high[0] - low[0] < 256 * 2.0**-22 * np.abs(values).sum()
+
+
+def test_a_missing_term_is_outside_of_a_sum():
+    values = normal(seed=2)
+    _, low, high = on_rows(row_sums(), values)
+    totals = values.astype(np.float64).sum() - values
+    assert not ((low <= totals) & (totals <= high)).any()
+
+
+@pytest.mark.parametrize(("name", "units"), [("exp", 2), ("log", 1), ("cos", 2)])
+def test_functions_are_off_by_units_of_the_last_place(name, units):
+    values = np.abs(normal(seed=3)) + np.float32(0.25)
+    got, low, high = on_rows(rows(f"%result = {name} %value : tile<256xf32>"), values)
+    unit = np.spacing(np.abs(got)).astype(np.float64)
+    assert np.allclose((high - low) / unit, 2 * units)
+
+
+def test_errors_grow_through_operations():
+    body = """%p = exp %value : tile<256xf32>
+              %q = mulf %p, %p : tile<256xf32>
+              %result = subf %q, %p : tile<256xf32>"""
+    values = normal(seed=4)
+    got, low, high = on_rows(rows(body), values)
+    for step in (-2, 2):
+        p = np.exp(values.astype(np.float64)).astype(np.float32)
+        p = p + np.float32(step) * np.spacing(p)
+        assert ((low <= p * p - p) & (p * p - p <= high)).all()
+    assert (high - low <= 64 * np.spacing(np.exp(2 * np.abs(values)))).all()
+
+
+def test_where_a_branch_is_open_both_values_are_allowed():
+    body = """%p = exp2 %value : tile<256xf32>
+              %one = constant <f32: 1.0> : tile<256xf32>
+              %eight = constant <f32: 8.0> : tile<256xf32>
+              %less = cmpf greater_than ordered %p, %one : tile<256xf32> -> tile<256xi1>
+              %result = select %less, %eight, %value : tile<256xi1>, tile<256xf32>"""
+    values = np.array([0.0, 1.0, -1.0] * 80, np.float32)
+    _, low, high = on_rows(rows(body), values)
+    assert low[:3].tolist() == [0.0, 8.0, -1.0] and high[:3].tolist() == [8.0, 8.0, -1.0]
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_sums_with_what_is_no_number_are_exact(special):
+    values = normal(seed=5)
+    values[7] = special
+    got, low, high = on_rows(row_sums(), values)
+    assert np.array_equal(low, got, equal_nan=True) and np.array_equal(high, got, equal_nan=True)
+
+
+def test_partial_sums_that_overflow_allow_anything():
+    values = np.zeros(256, np.float32)
+    values[:4] = np.array([3e38, 3e38, -3e38, -3e38])
+    _, low, high = on_rows(row_sums(), values)
+    assert low[0] == -np.inf and high[0] == np.inf
+
+
+def test_flushing_is_allowed_where_it_is_asked_for():
+    text, values = rows("%result = addf %value, %value : tile<256xf32>"), np.full(256, 1e-40, np.float32)
+    assert on_rows(text, values)[1][0] > 0
+    _, low, high = on_rows(text, values, ftz=True)
+    assert low[0] == 0 and high[0] == 2 * float(values[0])
+
+
+PRODUCT = """
+    %zero = constant <i32: 0> : tile<i32>
+    %am = make_tensor_view %a, shape = [16, 32], strides = [32, 1] : tensor_view<16x32xf16, strides=[32,1]>
+    %bm = make_tensor_view %b, shape = [32, 16], strides = [16, 1] : tensor_view<32x16xf16, strides=[16,1]>
+    %cm = make_tensor_view %c, shape = [16, 16], strides = [16, 1] : tensor_view<16x16xf32, strides=[16,1]>
+    %at = make_partition_view %am : partition_view<tile=(16x32), tensor_view<16x32xf16, strides=[32,1]>>
+    %bt = make_partition_view %bm : partition_view<tile=(32x16), tensor_view<32x16xf16, strides=[16,1]>>
+    %ct = make_partition_view %cm : partition_view<tile=(16x16), tensor_view<16x16xf32, strides=[16,1]>>
+    %x, %t0 = load_view_tko weak %at[%zero, %zero]
+        : partition_view<tile=(16x32), tensor_view<16x32xf16, strides=[32,1]>>, tile<i32> -> tile<16x32xf16>, token
+    %y, %t1 = load_view_tko weak %bt[%zero, %zero]
+        : partition_view<tile=(32x16), tensor_view<32x16xf16, strides=[16,1]>>, tile<i32> -> tile<32x16xf16>, token
+    %none = constant <f32: 0.0> : tile<16x16xf32>
+    %sum = mmaf %x, %y, %none : tile<16x32xf16>, tile<32x16xf16>, tile<16x16xf32>
+    %t2 = store_view_tko weak %sum, %ct[%zero, %zero]
+        : tile<16x16xf32>, partition_view<tile=(16x16), tensor_view<16x16xf32, strides=[16,1]>>, tile<i32> -> token"""
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_products_are_exact_for_whole_numbers_alone(whole):
+    generator = np.random.default_rng(6)
+    a, b = (generator.integers(-3, 4, 512).astype(np.float16) if whole
+            else generator.standard_normal(512).astype(np.float16) for _ in range(2))  # fmt: skip
+    made = reference(module(PRODUCT, "%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>"),
+                     a, b, np.zeros(256, np.float32))  # fmt: skip
+    low, high = ends(made, 2)
+    exact = a.reshape(16, 32).astype(np.float64) @ b.reshape(32, 16).astype(np.float64)
+    assert ((low <= exact.reshape(-1)) & (exact.reshape(-1) <= high)).all()
+    size = np.abs(a.reshape(16, 32)).astype(np.float64) @ np.abs(b.reshape(32, 16)).astype(np.float64)
+    assert (high - low <= (0 if whole else 70 * 2.0**-23) * size.reshape(-1) + 1e-44).all()
+
+
+ATOMIC = """
+    %t0 = make_token : token
+    %old, %t1 = load_ptr_tko weak %x : tile<ptr<f32>> -> tile<f32>, token
+    %place, %y, %z = get_tile_block_id : tile<i32>
+    %from = offset %x, %place : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+    %value, %t2 = load_ptr_tko weak %from : tile<ptr<f32>> -> tile<f32>, token
+    %was, %t3 = atomic_rmw_tko relaxed device %out, addf, %value : tile<ptr<f32>>, tile<f32> -> tile<f32>, token"""
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_atomic_additions_have_the_bound_of_a_sum(whole):
+    values = np.arange(1, 9, dtype=np.float32) if whole else normal(8, 7)
+    text = module(ATOMIC, "%x: tile<ptr<f32>>, %out: tile<ptr<f32>>")
+    made = reference(text, values, np.zeros(1, np.float32), grid=8)
+    low, high = ends(made, 1)
+    exact = values.astype(np.float64).sum()
+    assert low[0] <= exact <= high[0] and (high[0] - low[0] == 0) == whole
+    assert high[0] - low[0] < 1e-4
+    assert not low[0] <= exact - float(values[3]) <= high[0], "one addition is missing"
+
+
+def test_an_operation_without_a_rule_is_named():
+    body = """%p = exp %value : tile<256xf32>
+              %bits = bitcast %p : tile<256xf32> -> tile<256xi32>
+              %result = bitcast %bits : tile<256xi32> -> tile<256xf32>"""
+    made = reference(rows(body), normal(), np.zeros(256, np.float32), 256)
+    assert made.machine.unruled == {"cuda_tile.bitcast"}
+    low, high = ends(made, 1)
+    assert (low == -np.inf).all() and (high == np.inf).all()

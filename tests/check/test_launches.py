@@ -1,0 +1,166 @@
+"""Launches are found: sizes, strides, grids and memory that fit a kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernels import DOUBLED, module, rows
+
+import tileiras
+from tileiras.check import launches
+from tileiras.check.facts import Facts, facts
+from tileiras.check.fitting import Fitted, Unfit, fit
+from tileiras.units import entries_of
+
+
+def found(text: str) -> tuple[Facts, list[Fitted]]:
+    parsed = tileiras.parse(text)
+    (entry,) = entries_of(parsed)
+    described = facts(entry)
+    fitted = []
+    for plan in launches.plans(described):
+        try:
+            fitted.append(fit(entry, parsed, described, plan))
+        except Unfit:
+            continue
+    return described, fitted
+
+
+def test_sizes_lie_around_the_edges_of_a_tile():
+    _, fitted = found(DOUBLED)
+    sizes = {each.arguments[2] for each in fitted}
+    assert {1, 255, 256, 257, 513} <= sizes
+
+
+def test_arrays_have_just_the_elements_that_views_cover():
+    for launch in found(DOUBLED)[1]:
+        x, out, size = launch.arguments
+        assert len(x) == len(out) == max(size, 1)
+        assert launch.grid[0] == max(1, -(-size // 256)) and launch.grid[1:] == (1, 1)
+
+
+def test_values_are_of_every_kind():
+    assert {launch.plan.kind for launch in found(DOUBLED)[1]} == set(launches.KINDS)
+
+
+@pytest.mark.parametrize(("assumption", "holds"), [
+    ("div_by<16>", lambda n: n % 16 == 0), ("bounded<100, 300>", lambda n: 100 <= n <= 300),
+])  # fmt: skip
+def test_assumptions_on_sizes_hold(assumption, holds):
+    sizes = [each.arguments[2] for each in found(rows("%result = negf %value : tile<256xf32>", assume=assumption))[1]]
+    assert len(set(sizes)) > 2 and all(map(holds, sizes))
+
+
+PRODUCT = """
+    %am = make_tensor_view %a, shape = [%m, %k], strides = [%sa, 1] : tile<i32> -> tensor_view<?x?xf32, strides=[?,1]>
+    %bm = make_tensor_view %b, shape = [%j, %n], strides = [%sb, 1] : tile<i32> -> tensor_view<?x?xf32, strides=[?,1]>
+    %at = make_partition_view %am
+        : partition_view<tile=(16x8), padding_value = zero, tensor_view<?x?xf32, strides=[?,1]>>
+    %bt = make_partition_view %bm
+        : partition_view<tile=(8x16), padding_value = zero, tensor_view<?x?xf32, strides=[?,1]>>
+    %row, %column, %unused = get_tile_block_id : tile<i32>
+    %rows, %steps = get_index_space_shape %at
+        : partition_view<tile=(16x8), padding_value = zero, tensor_view<?x?xf32, strides=[?,1]>> -> tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<16x16xf32>
+    %sum = for %step in (%zero to %steps, step %one) : tile<i32> iter_values(%part = %none) -> (tile<16x16xf32>) {
+      %x, %t0 = load_view_tko weak %at[%row, %step]
+          : partition_view<tile=(16x8), padding_value = zero, tensor_view<?x?xf32, strides=[?,1]>>, tile<i32>
+          -> tile<16x8xf32>, token
+      %y, %t1 = load_view_tko weak %bt[%step, %column]
+          : partition_view<tile=(8x16), padding_value = zero, tensor_view<?x?xf32, strides=[?,1]>>, tile<i32>
+          -> tile<8x16xf32>, token
+      %next = mmaf %x, %y, %part : tile<16x8xf32>, tile<8x16xf32>, tile<16x16xf32>
+      continue %next : tile<16x16xf32>
+    }"""
+SIZES = "%m: tile<i32>, %k: tile<i32>, %j: tile<i32>, %n: tile<i32>, %sa: tile<i32>, %sb: tile<i32>"
+
+
+def test_sizes_that_one_loop_counts_go_together():
+    described, fitted = found(module(PRODUCT, f"%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, {SIZES}"))
+    assert sorted(map(sorted, described.groups)) == [[2], [3, 4], [5]]
+    depths = {each.arguments[3] for each in fitted}
+    assert all(each.arguments[3] == each.arguments[4] for each in fitted)
+    assert {0, 8, 24} <= depths and max(depths) > 4 * 8, "no trip, one, several, more than rings are deep"
+
+
+def test_rows_are_padded_where_strides_are_parameters():
+    _, fitted = found(module(PRODUCT, f"%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, {SIZES}"))
+    gaps = {each.arguments[6] - each.arguments[3] for each in fitted if each.arguments[3]}
+    assert 0 in gaps and any(gap > 0 for gap in gaps) and min(gaps) >= 0
+    for launch in fitted:
+        a, _, m, k, *_, stride, _ = launch.arguments
+        assert len(a) == max((m - 1) * stride + k if m and k else 0, 1)
+
+
+def test_memory_behind_raw_pointers_is_found_by_executing():
+    text = module("""
+    %block, %y, %z = get_tile_block_id : tile<i32>
+    %size = constant <i32: 64> : tile<i32>
+    %first = muli %block, %size : tile<i32>
+    %one = reshape %first : tile<i32> -> tile<1xi32>
+    %firsts = broadcast %one : tile<1xi32> -> tile<64xi32>
+    %lane = iota : tile<64xi32>
+    %index = addi %firsts, %lane : tile<64xi32>
+    %base = reshape %x : tile<ptr<i16>> -> tile<1xptr<i16>>
+    %bases = broadcast %base : tile<1xptr<i16>> -> tile<64xptr<i16>>
+    %place = offset %bases, %index : tile<64xptr<i16>>, tile<64xi32> -> tile<64xptr<i16>>
+    %values, %t0 = load_ptr_tko weak %place : tile<64xptr<i16>> -> tile<64xi16>, token
+    %sums = addi %values, %values : tile<64xi16>
+    %t1 = store_ptr_tko weak %place, %sums : tile<64xptr<i16>>, tile<64xi16> -> token""",
+        "%x: tile<ptr<i16>>",
+    )  # fmt: skip
+    for launch in found(text)[1]:
+        assert len(launch.arguments[0]) == 64 * launch.grid[0] and launch.grid[0] > 1
+
+
+def test_integers_that_number_tiles_stay_inside():
+    text = rows("""
+    %at, %t2 = load_ptr_tko weak %which : tile<ptr<i32>> -> tile<i32>, token
+    %other, %t3 = load_view_tko weak %in_tiles[%at]
+        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
+        -> tile<64xf32>, token
+    %result = addf %value, %other : tile<64xf32>""", 64)  # fmt: skip
+    text = text.replace("%n: tile<i32>)", "%n: tile<i32>, %which: tile<ptr<i32>>)")
+    fitted = found(text)[1]
+    assert len(fitted) >= 6 and all(0 <= each.arguments[3][0] <= each.arguments[2] // 64 for each in fitted)
+
+
+def test_inputs_of_one_type_are_one_array_once():
+    text = rows("""
+    %in2 = make_tensor_view %w, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %tiles2 = make_partition_view %in2
+        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>
+    %other, %t3 = load_view_tko weak %tiles2[%block]
+        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
+        -> tile<64xf32>, token
+    %result = addf %value, %other : tile<64xf32>""", 64)  # fmt: skip
+    text = text.replace("%n: tile<i32>)", "%n: tile<i32>, %w: tile<ptr<f32>>)")
+    copies = [each.copies() for each in found(text)[1]]
+    shared = [each for each in copies if each[0] is each[3]]
+    assert len(shared) == 1 and not any(np.shares_memory(each[0], each[1]) for each in copies)
+
+
+def test_a_plan_is_the_same_in_every_process():
+    first, second = (found(DOUBLED)[1] for _ in range(2))
+    for one, other in zip(first, second, strict=True):
+        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one.arguments, other.arguments))
+
+
+def test_further_sizes_are_many_and_small():
+    sizes = [plan.numbers[2] for plan in launches.edge_plans(found(DOUBLED)[0])]
+    assert len(set(sizes)) > launches.EDGE_LAUNCHES // 2 and max(sizes) <= 512
+
+
+def test_counters_start_at_zero():
+    text = module("""
+    %one = constant <i32: 1> : tile<i32>
+    %old, %t0 = atomic_rmw_tko relaxed device %count, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    %place = offset %out, %old : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %t1 = store_ptr_tko weak %place, %one : tile<ptr<i32>>, tile<i32> -> token""",
+        "%count: tile<ptr<i32>>, %out: tile<ptr<i32>>",
+    )  # fmt: skip
+    fitted = found(text)[1]
+    assert fitted and all(not launch.arguments[0].any() for launch in fitted)
+    assert any(launch.arguments[1].any() for launch in fitted)

@@ -1,0 +1,30 @@
+"""Checking: whether what was compiled does what its source means, on launches that are found from the program.
+
+`tileiras.check(source, gpu_name=...)` executes the source (`tileiras.sim.interpret`) and its PTX
+(`tileiras.sim.emulate`) on the same launches.  `facts` reads from the entry what its parameters are, `launches` draws
+sizes and values, `fitting` finds strides, grid and memory for them, `tracking` runs the interpreter with the interval
+of every value (`bounds`, `bound_rules`, `sum_rules`), `judging` compares, `verdict` is what comes of it.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from tileiras.lazy import lazy_names
+
+_LAZY = {
+    "check": "checker", "Verdict": "verdict", "Finding": "verdict", "LaunchReport": "verdict",
+}  # fmt: skip
+__getattr__ = lazy_names(__name__, globals(), _LAZY)
+
+
+class _CallablePackage(types.ModuleType):
+    """`tileiras.check(...)` is the function of that name, and its modules are in the package."""
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self.check(*args, **keywords)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

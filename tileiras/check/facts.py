@@ -1,0 +1,324 @@
+"""Facts of an entry about its launches: roles of parameters, sizes that go together, constants that they meet.
+
+Sizes of dimensions that one value indexes (a tile block's number, a loop's counter) belong to one group: they count the
+same tiles.  A parameter that is no size of a view counts elements where it is compared with tiles or bounds a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tileiras.ir import DYNAMIC, BlockArgument, FloatType, IntegerType, Operation, Value
+
+_SAME = {
+    "cuda_tile.assume", "cuda_tile.reshape", "cuda_tile.broadcast", "cuda_tile.exti", "cuda_tile.trunci",
+    "cuda_tile.ptr_to_ptr",
+}  # fmt: skip
+"""Operations whose result is their operand's number."""
+_FLOWS = {*_SAME, "cuda_tile.addi", "cuda_tile.subi", "cuda_tile.muli", "cuda_tile.divi", "cuda_tile.mini",
+          "cuda_tile.maxi", "cuda_tile.remi"}  # fmt: skip
+_TILED = ("cuda_tile.make_partition_view", "cuda_tile.make_strided_view", "cuda_tile.make_gather_scatter_view")
+_MOVED = ("cuda_tile.offset", "cuda_tile.make_tensor_view")
+_DEFAULT_TILE = 4
+
+
+@dataclass
+class Parameter:
+    """One parameter of the entry.
+
+    `kind` is `pointer`, `float`, `size` (of a view, or compared with elements), `stride` or `scalar`; a number is a
+    multiple of `divisor`, a pointer one of as many bytes.
+    """
+
+    position: int
+    kind: str
+    element: Any
+    divisor: int = 1
+    low: int | None = None
+    high: int | None = None
+    tile: int = 0
+    """Elements of the largest tile along the dimension whose size this is."""
+    counts_trips: bool = False
+    starts_at_zero: bool = False
+    """Integers that order tile blocks (counters, locks, flags): zero is where such things begin."""
+    scales: bool = False
+    """Block scales of products, which matrix instructions read without a sign (PTX ISA, ue4m3 and ue8m0)."""
+
+
+@dataclass
+class ViewFact:
+    """A tensor view whose sizes and strides are constants or parameters, by position; None for what is neither."""
+
+    pointer: int | None
+    shape: list[tuple[str, int] | None]
+    strides: list[tuple[str, int] | None]
+
+
+@dataclass
+class Facts:
+    parameters: list[Parameter]
+    views: list[ViewFact]
+    groups: list[list[int]]
+    """Positions of size parameters that count the same tiles."""
+    axes: list[bool] = field(default_factory=lambda: [False] * 3)
+    """Which dimensions of the grid the kernel looks at."""
+    reads_grid: bool = False
+    synchronises: bool = False
+    """Whether tile blocks may be ordered by what the entry does."""
+    sizes_of: dict[Value, list[tuple[str, int] | None]] = field(default_factory=dict)
+    """By tensor view, for the repair of launches that leave one."""
+
+
+def source(value: Value) -> Value:
+    """The value that `value` is a copy of."""
+    while value.defining_op is not None and value.defining_op.name in _SAME:
+        value = value.defining_op.operands[0]
+    return value
+
+
+def constant_of(value: Value) -> int | None:
+    op = source(value).defining_op
+    if op is None or op.name != "cuda_tile.constant":
+        return None
+    from tileiras.sim.interpreter.values import elements_of
+
+    flat = elements_of(op.attributes["value"], ()) if op.attributes["value"].is_splat else None
+    return int(flat) if flat is not None and flat.dtype.kind in "iub" else None
+
+
+def facts(entry: Operation) -> Facts:
+    """Of an entry of a verified cuda_tile module."""
+    arguments = list(entry.regions[0].block.arguments)
+    position = {argument: number for number, argument in enumerate(arguments)}
+    parameters = [_parameter(number, argument) for number, argument in enumerate(arguments)]
+    _assume(entry, position, parameters)
+    entry_facts = Facts(parameters, [], [])
+    keys = _views(entry, position, entry_facts)
+    _counts(arguments, entry_facts)
+    _arrays(arguments, entry_facts)
+    entry_facts.groups = _groups(entry_facts, keys)
+    for op in entry.walk():
+        if op.name == "cuda_tile.mmaf_scaled":
+            for number in (position.get(pointer) for scale in op.operands[3:] for pointer in _loaded_from(scale)):
+                if number is not None:
+                    parameters[number].scales = True
+        if _orders(op):
+            entry_facts.synchronises = True
+            number = position.get(_pointer_of(op))
+            if number is not None and isinstance(parameters[number].element, IntegerType):
+                parameters[number].starts_at_zero = True
+        if op.name in ("cuda_tile.get_tile_block_id", "cuda_tile.get_num_tile_blocks"):
+            for axis, result in enumerate(op.results):
+                entry_facts.axes[axis] |= result.has_uses
+            entry_facts.reads_grid |= op.name.endswith("num_tile_blocks")
+    return entry_facts
+
+
+def _orders(op: Operation) -> bool:
+    """Atomic operations, and accesses that are not weak."""
+    semantics = op.attributes.get("memory_ordering_semantics")
+    return ".atomic_" in op.name or (semantics is not None and semantics.value != "weak")
+
+
+def _loaded_from(value: Value) -> Iterator[Value]:
+    """The pointers behind the loads that `value` is computed of."""
+    waiting, seen = [value], {value}
+    while waiting:
+        op = waiting.pop().defining_op
+        if op is None or op.regions:
+            continue
+        if op.name in ("cuda_tile.load_ptr_tko", "cuda_tile.load_view_tko"):
+            yield _pointer_of(op)
+            continue
+        waiting += [operand for operand in op.operands if operand not in seen]
+        seen.update(op.operands)
+
+
+def _pointer_of(op: Operation) -> Value:
+    """The pointer behind an access, through views, offsets and copies."""
+    value = source(op.view if hasattr(op, "view") else op.operands[0])
+    while value.defining_op is not None and value.defining_op.name in (*_TILED, *_MOVED):
+        value = source(value.defining_op.operands[0])
+    return value
+
+
+def _parameter(number: int, argument: BlockArgument) -> Parameter:
+    element = argument.type.element_type
+    if isinstance(element, IntegerType):
+        return Parameter(number, "scalar", element)
+    if isinstance(element, FloatType):
+        return Parameter(number, "float", element)
+    return Parameter(number, "pointer", element.pointee_type)
+
+
+def _assume(entry: Operation, position: dict[Value, int], parameters: list[Parameter]) -> None:
+    for op in entry.walk():
+        number = position.get(source(op.operands[0])) if op.name == "cuda_tile.assume" else None
+        if number is None:
+            continue
+        parameter, predicate = parameters[number], op.attributes["predicate"]
+        if predicate.name == "cuda_tile.div_by" and predicate.every is None:
+            parameter.divisor = max(parameter.divisor, predicate.divisor)
+        elif predicate.name == "cuda_tile.bounded":
+            lows, highs = (parameter.low, predicate.lb), (parameter.high, predicate.ub)
+            parameter.low = max((each for each in lows if each is not None), default=None)
+            parameter.high = min((each for each in highs if each is not None), default=None)
+
+
+def _dynamic(extents: Any, operands: Iterator[Value], position: dict[Value, int]) -> list[tuple[str, int] | None]:
+    described: list[tuple[str, int] | None] = []
+    for extent in extents:
+        if extent != DYNAMIC:
+            described.append(("constant", int(extent)))
+            continue
+        value = next(operands)
+        number, known = position.get(source(value)), constant_of(value)
+        if number is not None:
+            described.append(("parameter", number))
+        else:
+            described.append(None if known is None else ("constant", known))
+    return described
+
+
+def _views(entry: Operation, position: dict[Value, int], entry_facts: Facts) -> list[tuple[Any, int]]:
+    """Fills in views; returns (what a dimension is indexed by, the parameter that is its size)."""
+    keys: list[tuple[Any, int]] = []
+    for op in entry.walk():
+        if op.name == "cuda_tile.make_tensor_view":
+            view, operands = op.results[0].type, iter(op.operands[1:])
+            shape = _dynamic(view.shape, operands, position)
+            strides = _dynamic(view.strides, operands, position)
+            entry_facts.views.append(ViewFact(position.get(source(op.operands[0])), shape, strides))
+            entry_facts.sizes_of[op.results[0]] = shape
+            for kind, described in (("size", shape), ("stride", strides)):
+                for each in described:
+                    if each is not None and each[0] == "parameter" and entry_facts.parameters[each[1]].kind != "size":
+                        entry_facts.parameters[each[1]].kind = kind
+        elif op.name in _TILED:
+            keys += _tiled(op, entry_facts)
+    return keys
+
+
+def _tiled(op: Operation, entry_facts: Facts) -> Iterator[tuple[Any, int]]:
+    """The size parameters of a tiled view, by what indexes their dimensions."""
+    view, shape = op.results[0].type, entry_facts.sizes_of.get(source(op.operands[0]), [])
+    dims = tuple(getattr(view, "dim_map", range(len(view.tile_shape))))
+    sparse = getattr(view, "sparse_dim", None)
+    for number, (dim, tile) in enumerate(zip(dims, view.tile_shape)):
+        described = shape[dim] if dim < len(shape) else None
+        if described is None or described[0] != "parameter":
+            continue
+        parameter = entry_facts.parameters[described[1]]
+        parameter.tile = max(parameter.tile, tile)
+        for user in op.results[0].users:
+            if user.name == "cuda_tile.get_index_space_shape" and number < len(user.results):
+                parameter.counts_trips |= _bounds_loop(user.results[number])
+            if number == sparse or not hasattr(user, "index") or number >= len(user.index):
+                continue
+            index = source(user.index[number])
+            known = constant_of(index)
+            key = ("constant", known, tile) if known is not None else _index_key(index)
+            if isinstance(index, BlockArgument) and index.block.parent_op.name == "cuda_tile.for":
+                parameter.counts_trips = True
+            yield (key, described[1])
+
+
+def _index_key(index: Value) -> Any:
+    """The index itself; results of every `get_tile_block_id` for one axis are the same."""
+    op = index.defining_op
+    if op is not None and op.name == "cuda_tile.get_tile_block_id":
+        return ("block", list(op.results).index(index))
+    return index
+
+
+def _bounds_loop(value: Value, depth: int = 6) -> bool:
+    for user in value.users if depth else ():
+        if user.name == "cuda_tile.for" and value in list(user.operands[:3]):
+            return True
+        if user.name in _FLOWS and _bounds_loop(user.results[0], depth - 1):
+            return True
+    return False
+
+
+def _counts(arguments: list[BlockArgument], entry_facts: Facts) -> None:
+    """Parameters that are compared with tiles of numbers, or bound loops, are sizes as well."""
+    for parameter, argument in zip(entry_facts.parameters, arguments):
+        if parameter.kind not in ("scalar", "size"):
+            continue
+        extent = _compared(argument, set())
+        parameter.counts_trips |= _bounds_loop(argument)
+        if parameter.kind == "scalar" and (extent > 1 or parameter.counts_trips):
+            parameter.kind = "size"
+            parameter.tile = max(extent, 1)
+        if parameter.kind == "size" and not parameter.tile:
+            parameter.tile = max(extent, _DEFAULT_TILE)
+
+
+def _arrays(arguments: list[BlockArgument], entry_facts: Facts) -> None:
+    """Arrays of cuTile Python that the kernel addresses by itself: a pointer, every size, every stride.
+
+    Numbers behind a pointer are such where the second half of them is multiplied on the way to addresses.
+    """
+    known = {view.pointer for view in entry_facts.views}
+    starts = [each.position for each in entry_facts.parameters if each.kind == "pointer"]
+    for start, end in zip(starts, [*starts[1:], len(arguments)]):
+        numbers = [n for n in range(start + 1, end) if entry_facts.parameters[n].kind in ("size", "scalar", "stride")]
+        rank = len(numbers) // 2
+        if start in known or not rank or numbers != list(range(start + 1, start + 1 + 2 * rank)):
+            continue
+        sizes, strides = numbers[:rank], numbers[rank:]
+        if any(entry_facts.parameters[n].kind == "size" for n in strides):
+            continue
+        if not any(_moves_pointers(arguments[n], set()) for n in strides):
+            continue
+        extents, steps = ([("parameter", n) for n in each] for each in (sizes, strides))
+        entry_facts.views.append(ViewFact(start, extents, steps))
+        for n in strides:
+            entry_facts.parameters[n].kind = "stride"
+
+
+def _moves_pointers(value: Value, seen: set[Value], multiplied: bool = False) -> bool:
+    """Whether a multiple of `value` is added to a pointer."""
+    for user in value.users:
+        if user.name == "cuda_tile.offset":
+            if multiplied and value is user.operands[1]:
+                return True
+        elif user.name in _FLOWS and user.results[0] not in seen:
+            seen.add(user.results[0])
+            if _moves_pointers(user.results[0], seen, multiplied or user.name == "cuda_tile.muli"):
+                return True
+    return False
+
+
+def _compared(value: Value, seen: set[Value]) -> int:
+    """The extent of the largest tile that a comparison with `value` has, or the largest number it is divided by."""
+    most = 0
+    for user in value.users:
+        if user.name == "cuda_tile.cmpi":
+            most = max(most, *user.operands[0].type.shape, 0)
+        elif user.name in _FLOWS and user.results[0] not in seen:
+            seen.add(user.results[0])
+            if user.name == "cuda_tile.divi":
+                most = max(most, constant_of(user.operands[1]) or 0)
+            most = max(most, _compared(user.results[0], seen))
+    return most
+
+
+def _groups(entry_facts: Facts, keys: list[tuple[Any, int]]) -> list[list[int]]:
+    parent = {each.position: each.position for each in entry_facts.parameters if each.kind == "size"}
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            number = parent[number]
+        return number
+
+    first: dict[Any, int] = {}
+    for key, number in keys:
+        if number in parent:
+            parent[root(number)] = root(first.setdefault(key, number))
+    groups: dict[int, list[int]] = {}
+    for number in parent:
+        groups.setdefault(root(number), []).append(number)
+    return list(groups.values())

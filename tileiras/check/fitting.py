@@ -1,0 +1,354 @@
+"""A launch for sizes that were drawn: strides, grid and memory follow from executing the kernel on guarded memory.
+
+Every pointer first gets more memory than a small launch can use.  Its array has the bytes that the kernel
+touches there or that its views cover.  A tile that a view does not have tells which size was too small; a tile block
+that touches nothing new, or leaves a view, tells where the grid ends.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tileiras.ir import Operation
+from tileiras.sim.interpreter import _load_globals
+from tileiras.sim.interpreter.arguments import bind_arguments
+from tileiras.sim.interpreter.machine import MEANINGS, InterpreterError, Machine
+from tileiras.sim.interpreter.undefined import RUN, Run
+from tileiras.sim.interpreter.values import TensorView, width_of
+from tileiras.sim.memory import Memory
+
+from . import values
+from .facts import Facts, source
+
+GUARD = 1 << 26
+"""Bytes behind each pointer while sizes are looked for; untouched pages cost nothing."""
+FILLED = 1 << 16
+"""Elements of integer arrays that hold their values meanwhile."""
+_REPAIRS = 12
+_STEPS = 30_000
+"""Operations of one tile block; a block that waits for another would go on for ever."""
+
+
+class Unfit(Exception):
+    """No launch: what the kernel says of it, and where."""
+
+    def __init__(self, message: str, operation: Operation | None = None) -> None:
+        super().__init__(message)
+        self.operation = operation
+
+
+@dataclass
+class Plan:
+    """One draw: sizes and scalars by position, kind of values, padding of strides, the most blocks of an axis."""
+
+    numbers: dict[int, int]
+    kind: str = "whole"
+    padding: int = 0
+    blocks: tuple[int, int, int] = (2, 2, 2)
+    seed: int = 0
+    is_aliased: bool = False
+    is_edge: bool = False
+    """Run in lock step alone: it is there for the bounds of masks."""
+    limit: int | None = None
+    """Integers in memory are below it, or all different (`values.DISTINCT`)."""
+
+
+@dataclass
+class Fitted:
+    """A launch: grid and arguments, to be copied before each run."""
+
+    grid: tuple[int, int, int]
+    arguments: list[Any]
+    plan: Plan
+    written: set[int] = field(default_factory=set)
+    """Positions of pointers that are stored through."""
+
+    def copies(self) -> list[Any]:
+        """Fresh arguments; arrays that were one stay one."""
+        fresh: dict[int, np.ndarray] = {}
+        return [
+            fresh.setdefault(id(value), value.copy()) if isinstance(value, np.ndarray) else value
+            for value in self.arguments
+        ]
+
+    def describe(self) -> tuple[str, ...]:
+        return tuple(
+            f"{value.dtype}[{value.size}]" if isinstance(value, np.ndarray) else f"{value:g}"
+            for value in self.arguments
+        )
+
+
+class _OutsideView(Exception):
+    """A tile number beyond a view: the size that would have it."""
+
+    def __init__(self, tensor: Any, dim: int, size: int, op: Operation) -> None:
+        super().__init__(f"needs {size} elements along dimension {dim}")
+        self.tensor, self.dim, self.size, self.op = tensor, dim, size, op
+
+
+class _Guarded(Memory):
+    """Records which bytes of each allocation are touched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        Memory._live.pop()
+        self._private_cursor = Memory.scratch()._private_cursor
+        self.ends: dict[int, int] = {}
+        self.written: set[int] = set()
+        self.touched: list[np.ndarray] = []
+
+    def accesses(self, addresses, dtype, mask, alignment, write=False):
+        places = np.asarray(addresses).reshape(-1)
+        if mask is not None:
+            places = places[np.broadcast_to(np.asarray(mask, bool), np.shape(addresses)).reshape(-1)]
+        if places.size:
+            allocation = self.find(int(places.min()))
+            if allocation is not None:
+                end = int(places.max()) + dtype.itemsize - allocation.address
+                self.ends[allocation.address] = max(self.ends.get(allocation.address, 0), end)
+                if write:
+                    self.written.add(allocation.address)
+            self.touched.append(np.unique(places))
+        yield from super().accesses(addresses, dtype, mask, alignment, write)
+
+
+class _Probe(Machine):
+    """Looks at views and tile numbers, and ends a block that goes on for ever."""
+
+    def __init__(self, memory: _Guarded, grid: tuple[int, int, int], globals_: dict[str, int]) -> None:
+        super().__init__(memory, grid, globals_, io.StringIO())
+        self.guarded = memory
+        self.steps = 0
+
+    def _plan(self, block: Any) -> list:
+        plan = self._plans.get(id(block))
+        if plan is None:
+            plan = [(op, _probed, op.results) for op in block.operations]
+            self._plans[id(block)] = plan
+        return plan
+
+
+def _probed(machine: _Probe, op: Operation) -> Any:
+    machine.steps += 1
+    if machine.steps > _STEPS:
+        raise Unfit("a tile block goes on for longer than a check follows", op)
+    if hasattr(op, "index") and hasattr(op, "view"):
+        _check_index(machine, op)
+    outcome = MEANINGS[op.name](machine, op) if op.name in MEANINGS else machine._meaning(op)(machine, op)
+    if isinstance(outcome, TensorView):
+        _cover(machine.guarded, outcome)
+    return outcome
+
+
+def _cover(memory: _Guarded, view: TensorView) -> None:
+    if not all(view.shape):
+        return
+    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))
+    end = -(-(last + 1) * width_of(view.element) // 8)
+    allocation = memory.find(view.address)
+    if allocation is not None:
+        end += view.address - allocation.address
+        memory.ends[allocation.address] = max(memory.ends.get(allocation.address, 0), end)
+        if end > GUARD:
+            raise Unfit(f"a view covers {end} bytes")
+
+
+def _check_index(machine: _Probe, op: Operation) -> None:
+    view = machine[op.view]
+    for position, index in enumerate(op.index):
+        if position == view.sparse:
+            continue
+        number = int(machine[index])
+        if number < 0:
+            continue
+        if number >= view.index_space[position]:
+            dim = view.dim_map[position]
+            size = number * view.steps[position] + view.tile_shape[position]
+            raise _OutsideView(source(op.view.defining_op.operands[0]) if op.view.defining_op else None, dim, size, op)
+
+
+def fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
+    """The launch of a plan.  Raises Unfit where the program allows none."""
+    limits: tuple[int | None, ...] = (plan.limit, 4, 2, 1) if may_index(facts) else (plan.limit,)
+    problem: Unfit | None = None
+    for limit in limits:
+        drawn = Plan(**{**plan.__dict__, "numbers": dict(plan.numbers), "limit": limit})
+        try:
+            return _fit(entry, module, facts, drawn)
+        except Unfit as error:
+            problem = problem or error
+    assert problem is not None
+    raise problem
+
+
+def may_index(facts: Facts) -> bool:
+    """Whether integers in memory may number tiles or elements."""
+    return any(each.kind == "pointer" and _may_index(each.element) for each in facts.parameters)
+
+
+def _may_index(element: Any) -> bool:
+    return getattr(element, "keyword", None) is None and getattr(element, "width", 64) > 4
+
+
+def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
+    for _ in range(_REPAIRS):
+        settle_strides(facts, plan)
+        try:
+            trial = _Trial(entry, module, facts, plan)
+            grid = trial.grow()
+            return trial.fitted(grid)
+        except _OutsideView as outside:
+            _repair(facts, plan, outside)
+    raise Unfit("sizes that the program's tiles ask for do not settle")
+
+
+def _repair(facts: Facts, plan: Plan, outside: _OutsideView) -> None:
+    described = facts.sizes_of.get(outside.tensor, [])
+    size = described[outside.dim] if outside.dim < len(described) else None
+    if size is None or size[0] != "parameter" or plan.numbers[size[1]] >= outside.size or outside.size > 1 << 14:
+        raise Unfit(f"a tile lies outside of its view: it {outside}", outside.op)
+    parameter = facts.parameters[size[1]]
+    plan.numbers[size[1]] = -(-outside.size // parameter.divisor) * parameter.divisor
+
+
+def settle_strides(facts: Facts, plan: Plan) -> None:
+    """Strides that are parameters: tensors in row-major order, rows `padding` elements longer than they need."""
+    settled: set[int] = set()
+    for view in facts.views:
+        sizes = [_number(each, plan) for each in view.shape]
+        covered = 1
+        for size, stride in zip(sizes, view.strides):
+            if stride is not None and (stride[0] == "constant" or stride[1] in settled):
+                covered = max(covered, _number(stride, plan) * max(size, 1))
+        for size, stride in reversed(list(zip(sizes, view.strides))):
+            if stride is None or stride[0] == "constant" or stride[1] in settled:
+                continue
+            parameter = facts.parameters[stride[1]]
+            if parameter.kind == "stride":
+                padded = covered + plan.padding * parameter.divisor
+                plan.numbers[stride[1]] = max(-(-padded // parameter.divisor) * parameter.divisor, 1)
+                settled.add(stride[1])
+            covered = max(covered, _number(stride, plan) * max(size, 1))
+
+
+def _number(described: tuple[str, int] | None, plan: Plan) -> int:
+    if described is None:
+        return 1
+    return described[1] if described[0] == "constant" else plan.numbers.get(described[1], 1)
+
+
+class _Trial:
+    """The kernel on guarded memory."""
+
+    def __init__(self, entry: Operation, module: Operation, facts: Facts, plan: Plan) -> None:
+        self.entry, self.facts, self.plan = entry, facts, plan
+        self.module = module
+        self.memory = _Guarded()
+        self.seen: np.ndarray | None = None
+        self.addresses: dict[int, int] = {}
+        arguments = []
+        for parameter in facts.parameters:
+            if parameter.kind == "pointer":
+                data = np.zeros(GUARD // values.dtype_in_memory(parameter.element).itemsize,
+                                values.dtype_in_memory(parameter.element))  # fmt: skip
+                if _may_index(parameter.element):
+                    data[:FILLED] = self._contents(parameter, FILLED)
+                self.addresses[parameter.position] = self.memory.allocate(data)
+                arguments.append(data)
+            else:
+                arguments.append(self._scalar(parameter))
+        block = entry.regions[0].block
+        self.bound = bind_arguments(self.memory, [each.type for each in block.arguments], arguments)
+        self.globals = _load_globals(module, self.memory)
+        self.scalars = arguments
+
+    def _contents(self, parameter: Any, count: int) -> np.ndarray:
+        if parameter.starts_at_zero:
+            return np.zeros(count, values.dtype_in_memory(parameter.element))
+        seed = self.plan.seed * 100 + parameter.position
+        return values.array(parameter.element, count, self.plan.kind, seed, self.plan.limit, parameter.scales)
+
+    def _scalar(self, parameter: Any) -> Any:
+        if parameter.kind == "float":
+            return values.scalar(parameter.element, self.plan.kind, self.plan.seed + parameter.position)
+        return self.plan.numbers[parameter.position]
+
+    def run(self, block_id: tuple[int, int, int], grid: tuple[int, int, int]) -> bool:
+        """Executes one tile block; whether it touches what no block before it has.  Raises Unfit and _OutsideView."""
+        machine = _Probe(self.memory, grid, self.globals)
+        machine.block_id = block_id
+        self.memory.touched = []
+        token = RUN.set(Run(0))
+        block = self.entry.regions[0].block
+        try:
+            with np.errstate(all="ignore"):
+                machine.bind(block.arguments, self.bound)
+                machine.run_block(block)
+        except InterpreterError as error:
+            raise Unfit(error.diagnostic.message, _operation_at(self.entry, error)) from None
+        finally:
+            RUN.reset(token)
+        touched = np.unique(np.concatenate(self.memory.touched)) if self.memory.touched else np.zeros(0, np.int64)
+        fresh = touched if self.seen is None else np.setdiff1d(touched, self.seen)
+        self.seen = touched if self.seen is None else np.union1d(self.seen, touched)
+        return bool(fresh.size)
+
+    def grow(self) -> tuple[int, int, int]:
+        """The grid: along each dimension as many blocks as touch something new, at most the plan's."""
+        whole = tuple(
+            most if uses and self.facts.reads_grid else 1 for most, uses in zip(self.plan.blocks, self.facts.axes)
+        )
+        grid = list(whole)
+        self.run((0, 0, 0), whole)
+        for axis, uses in enumerate(self.facts.axes):
+            while uses and grid[axis] < self.plan.blocks[axis]:
+                block = tuple(grid[axis] if each == axis else 0 for each in range(3))
+                before = dict(self.memory.ends)
+                try:
+                    if not self.run(block, tuple(max(a, b + 1) for a, b in zip(grid, block))):
+                        break
+                except (Unfit, _OutsideView):
+                    self.memory.ends = before
+                    break
+                grid[axis] += 1
+        # Corners of the grid touch more than its edges.
+        for block in np.ndindex(*grid):
+            if sum(map(bool, block)) > 1 or (self.facts.reads_grid and any(block)):
+                self.run(tuple(block), tuple(grid))
+        return tuple(grid)
+
+    def fitted(self, grid: tuple[int, int, int]) -> Fitted:
+        arguments, written = [], set()
+        for parameter, given in zip(self.facts.parameters, self.scalars):
+            if parameter.kind != "pointer":
+                arguments.append(given)
+                continue
+            address = self.addresses[parameter.position]
+            count = values.count_in_memory(parameter.element, self.memory.ends.get(address, 0))
+            arguments.append(self._contents(parameter, max(count, 1)))
+            if address in self.memory.written:
+                written.add(parameter.position)
+        if self.plan.is_aliased:
+            _alias(self.facts, arguments, written)
+        return Fitted(grid, arguments, self.plan, written)
+
+
+def _alias(facts: Facts, arguments: list[Any], written: set[int]) -> None:
+    """Arrays of one type that are only read become one array, of the longest."""
+    by_type: dict[Any, int] = {}
+    for parameter in facts.parameters:
+        if parameter.kind != "pointer" or parameter.position in written:
+            continue
+        first = by_type.setdefault(str(parameter.element), parameter.position)
+        longest = max(arguments[first], arguments[parameter.position], key=len)
+        for position in [*(p for p, a in enumerate(arguments) if a is arguments[first]), parameter.position]:
+            arguments[position] = longest
+
+
+def _operation_at(entry: Operation, error: InterpreterError) -> Operation | None:
+    return next((op for op in entry.walk() if op.location is error.diagnostic.location), None)
+

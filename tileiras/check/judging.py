@@ -1,0 +1,270 @@
+"""One launch: the interpreter with intervals, the emulator under several orders, and the comparison of memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tileiras.diagnostics import Diagnostic
+from tileiras.ir import FloatType, Operation
+from tileiras.sim import emulate, interpret
+from tileiras.sim.emulator.errors import EmulationError, UnsupportedInstruction
+from tileiras.sim.emulator.source import source_positions
+from tileiras.sim.errors import ArgumentMismatch
+from tileiras.sim.interpreter.machine import InterpreterError, Machine
+from tileiras.sim.interpreter.rounding import FLOAT_DTYPES
+from tileiras.sim.interpreter.values import width_of
+from tileiras.sim.memory import _raw_bytes, _root
+
+from .bounds import Bounds, is_anything, is_point, unit
+from .coverage import Coverage, place
+from .facts import Facts
+from .fitting import Fitted
+from .tracking import TrackedMemory, TrackingMachine
+from .verdict import FAULT, INCONCLUSIVE, RIGHT, WRONG, Finding
+
+STEP_LIMIT = 3_000_000
+"""Instructions of warps; a launch that takes more waits in a circle."""
+LEADER = 5
+"""The lane that `elect.sync` names in runs in a random order: code must be right for each."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """The code under judgement: PTX and the launch description of its kernels, if there is one."""
+
+    ptx: str
+    entry: str
+    metadata: Mapping[str, Any] | None = None
+
+
+@dataclass
+class Judged:
+    """How a launch ended."""
+
+    status: str
+    findings: list[Finding]
+    worst_ulps: float = 0.0
+    undefined: int = 0
+    unbounded: int = 0
+
+
+@dataclass
+class Reference:
+    """The interpreter's results of a launch."""
+
+    arguments: list[Any]
+    undefined: dict[int, np.ndarray]
+    memory: TrackedMemory
+    machine: TrackingMachine
+
+    def bounds(self, position: int, itemsize: int) -> tuple[Bounds, np.ndarray] | None:
+        """The intervals of an argument's elements, and which of them have one."""
+        allocation = self.memory._find_owner(_root(self.arguments[position]))
+        shadow = self.memory.shadows.get(allocation.address) if allocation is not None else None
+        if shadow is None or not shadow.active.any():
+            return None
+        count = self.arguments[position].size
+        if shadow.itemsize == itemsize:
+            return Bounds(shadow.low[:count], shadow.high[:count]), shadow.active[:count]
+        touched = np.repeat(shadow.active, shadow.itemsize)[: count * itemsize].reshape(count, itemsize).any(-1)
+        return Bounds(np.full(count, -np.inf), np.full(count, np.inf)), touched
+
+
+def interpreted(
+    module: Operation, entry: str, launch: Fitted, coverage: Coverage, options: Mapping[str, Any],
+    order: Callable[[list], list] | None = None,
+) -> Reference:  # fmt: skip
+    """Runs the interpreter.  Raises InterpreterError for what the program does wrongly."""
+    memory, arguments = TrackedMemory(), launch.copies()
+    machines: list[TrackingMachine] = []
+
+    def machine(*given: Any) -> Machine:
+        machines.append(TrackingMachine(*given, coverage=coverage, approx=bool(options.get("approx")),
+                                    ftz=bool(options.get("ftz")), order=order))  # fmt: skip
+        return machines[0]
+
+    undefined = interpret(
+        module, entry, launch.grid, arguments, memory=memory, output=io.StringIO(), machine_type=machine
+    )
+    return Reference(arguments, undefined, memory, machines[0])
+
+
+def judge(
+    module: Operation, facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None],
+    coverage: Coverage, options: Mapping[str, Any],
+) -> Judged:  # fmt: skip
+    """The launch under each order; ends at the first that is wrong."""
+    try:
+        reference = interpreted(module, image.entry, launch, coverage, options)
+    except InterpreterError as error:
+        return Judged(FAULT, [_fault(error.diagnostic, number)])
+    undefined = sum(int(where.sum()) for where in reference.undefined.values())
+    judged = Judged(RIGHT, _notes(reference, number), 0.0, undefined, _unbounded(reference))
+    again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
+    for seed in seeds:
+        arguments = launch.copies()
+        try:
+            result = emulate(
+                image.ptx, image.entry, launch.grid, arguments, metadata=image.metadata, seed=seed,
+                step_limit=STEP_LIMIT, leader=0 if seed is None else LEADER,
+            )  # fmt: skip
+        except UnsupportedInstruction as error:
+            return _ended(judged, INCONCLUSIVE, Finding("unjudged", error.message, "", number, error.line))
+        except EmulationError as error:
+            refused = _refused(image, error, number)
+            races = error.message.startswith("race on") and error.address is not None
+            if races and reference.memory.conflicts_at(error.address, not facts.synchronises):
+                return _ended(judged, FAULT, dataclasses.replace(refused, kind="program"))
+            return _ended(judged, WRONG, refused)
+        except ArgumentMismatch as error:
+            return _ended(judged, INCONCLUSIVE, Finding("unjudged", str(error), "", number))
+        if not result.searched_races:
+            judged.findings.append(Finding("unjudged", "the search for races did not reach the end", "", number))
+        if not _compare(judged, facts, reference, arguments, number, again):
+            break
+    return judged
+
+
+def _unbounded(reference: Reference) -> int:
+    shadows = reference.memory.shadows.values()
+    return sum(int((each.active & is_anything(Bounds(each.low, each.high))).sum()) for each in shadows)
+
+
+def _ended(judged: Judged, status: str, finding: Finding) -> Judged:
+    judged.status = status
+    judged.findings.append(finding)
+    return judged
+
+
+def _fault(diagnostic: Diagnostic, number: int) -> Finding:
+    position = diagnostic.location.resolve() if diagnostic.location is not None else None
+    where = "" if position is None else f"{position.filename}:{position.line}:{position.column}"
+    return Finding("program", diagnostic.message, where, number)
+
+
+def _refused(image: Image, error: EmulationError, number: int) -> Finding:
+    places = source_positions(image.ptx, error.line or 0)
+    where = ""
+    if places:
+        file, line, column = places[0]
+        where = f"{file}:{line}:{column + file.endswith('.py')}"  # columns of Python's syntax trees count from 0
+    at = f" at `{error.text}`" if error.text else ""
+    return Finding("emulation", f"{error.message}{at}", where, number, error.line)
+
+
+def _notes(reference: Reference, number: int) -> list[Finding]:
+    machine, notes = reference.machine, []
+    for name in sorted(machine.unruled):
+        notes.append(Finding("no-rule", f"'{name}' has no bound of error: what follows from it may be anything", ""))
+    if machine.unsteady is not None:
+        message = "goes one way or another by a rounded value: differences behind it are not judged"
+        notes.append(Finding("unjudged", f"'{machine.unsteady.name}' {message}", place(machine.unsteady), number))
+    for position, where in reference.undefined.items():
+        operation = _writer(reference, position, int(np.flatnonzero(where.reshape(-1))[0]))
+        message = f"{int(where.sum())} elements of argument {position} are undefined by the specification"
+        notes.append(Finding("undefined", message, place(operation) if operation is not None else "", number))
+    return notes
+
+
+def _writer(reference: Reference, position: int, element: int) -> Operation | None:
+    array = reference.arguments[position]
+    allocation = reference.memory._find_owner(_root(array))
+    return None if allocation is None else reference.memory.writer_of(allocation, element * array.dtype.itemsize)
+
+
+# -- comparison ------------------------------------------------------------------------------------------------------
+
+
+def _compare(
+    judged: Judged, facts: Facts, reference: Reference, arguments: Sequence[Any], number: int,
+    again: Callable[..., Reference],
+) -> bool:  # fmt: skip
+    """Whether the memory that the code left is one that the program may leave."""
+    for parameter in facts.parameters:
+        position = parameter.position
+        if parameter.kind != "pointer" or not isinstance(arguments[position], np.ndarray):
+            continue
+        got, wanted = arguments[position], reference.arguments[position]
+        wrong, ulps, error = differences(parameter.element, got, wanted, reference, position)
+        judged.worst_ulps = max(judged.worst_ulps, ulps)
+        if wrong.any() and reference.machine.ordered_atomics and np.prod(reference.machine.grid) > 1:
+            wrong = wrong & ~_varies(reference, again, position)
+        if not wrong.any():
+            continue
+        if reference.machine.unsteady is not None:
+            judged.status = INCONCLUSIVE
+            return False
+        first = int(np.flatnonzero(wrong)[0])
+        operation = _writer(reference, position, first)
+        stored = "" if operation is not None else ", which the program does not store"
+        message = (
+            f"argument {position} differs in {int(wrong.sum())} of {wrong.size} elements; element {first}{stored} is"
+            f" {got.reshape(-1)[first]}, the program's meaning is {wanted.reshape(-1)[first]}{error(first)}"
+        )
+        judged.findings.append(Finding("value", message, place(operation) if operation else "", number))
+        judged.status = WRONG
+        return False
+    return True
+
+
+def _varies(reference: Reference, again: Callable[..., Reference], position: int) -> np.ndarray:
+    """Where memory depends on the order of tile blocks, as far as three other orders tell."""
+    varies = np.zeros(reference.arguments[position].size, bool)
+    orders: list[Callable[[list], list]] = [
+        lambda blocks: blocks[::-1], lambda blocks: blocks[1:] + blocks[:1], lambda blocks: blocks[::2] + blocks[1::2],
+    ]  # fmt: skip
+    for order in orders:
+        other = again(order=order).arguments[position]
+        varies |= _bits(other) != _bits(reference.arguments[position])
+    return varies
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    return _raw_bytes(np.ascontiguousarray(array).reshape(-1))[0].view(f"u{array.dtype.itemsize}")
+
+
+def differences(
+    element: Any, got: np.ndarray, wanted: np.ndarray, reference: Reference, position: int
+) -> tuple[np.ndarray, float, Callable[[int], str]]:
+    """Which elements no right program leaves, the worst error in units in the last place, and a text for a bound."""
+    flat, right = got.reshape(-1), wanted.reshape(-1)
+    wrong = _bits(flat) != _bits(right)
+    is_float = isinstance(element, FloatType) and width_of(element) > 4 and element.keyword in FLOAT_DTYPES
+    ulps = 0.0
+    intervals = reference.bounds(position, got.dtype.itemsize)
+    with np.errstate(all="ignore"):
+        wide, exact = flat.astype(np.float64), right.astype(np.float64)
+        if is_float:
+            wrong &= ~(np.isnan(wide) & np.isnan(exact))
+        if intervals is not None:
+            bounds, active = intervals
+            allowed = (bounds.low <= wide) & (wide <= bounds.high) | is_anything(bounds)
+            wrong &= ~(active & allowed)
+        undefined = reference.undefined.get(position)
+        if undefined is not None:
+            wrong &= ~undefined.reshape(-1)
+        if is_float:
+            off = np.abs(wide - exact) / unit(exact, element.keyword)
+            counted = np.isfinite(off) & ~wrong
+            if undefined is not None:
+                counted &= ~undefined.reshape(-1)
+            if intervals is not None:
+                counted &= ~is_anything(intervals[0]) | ~intervals[1]
+            ulps = float(off[counted].max(initial=0.0))
+
+    def bound(index: int) -> str:
+        if intervals is None or not intervals[1][index] or is_point(Bounds(*(end[index] for end in intervals[0]))):
+            return ", exactly"
+        low, high = (end[index] for end in intervals[0])
+        return f", within {low:.9g} and {high:.9g}"
+
+    return wrong, ulps, bound
+
+

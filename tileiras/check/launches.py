@@ -1,0 +1,91 @@
+"""The launches of a check, drawn from the facts of an entry: every group of sizes and every kind of values meets each
+of its cases, in as few launches as the longest list of cases has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from tileiras.ir import IntegerType
+
+from .facts import Facts, Parameter
+from .fitting import Plan
+from .values import KINDS
+
+TRIPS = ((3, 0), (4, 1), (1, 0), (0, 1), (5, -1), (2, 0), (0, 0), (9, 1))
+"""Sizes that a loop runs along, as tiles and further elements: one trip, none, several; around the depth of rings of
+two to four stages, and past it."""
+EDGES = ((1, 0), (1, 1), (1, -1), (2, 1), (0, 1), (2, 0), (1, 0), (0, 0))
+"""Sizes that the grid runs along: a tile, one element more, one less, several, a single element, nothing."""
+SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
+BLOCKS = ((3, 2, 1), (2, 3, 1), (2, 2, 2), (4, 1, 1))
+VALUES = (KINDS[0], KINDS[1], KINDS[2], KINDS[0], KINDS[3], KINDS[1], KINDS[0], KINDS[4])
+PADDINGS = (0, 1, 0, 3, 0, 0, 5, 0)
+EDGE_LAUNCHES = 20
+"""Random sizes: of eight places a thread has in a tile, all but one in a hundred are met."""
+
+
+def plans(facts: Facts) -> Iterator[Plan]:
+    """The launches of a check, the plainest first."""
+    count = max(len(TRIPS), len(EDGES))
+    for number in range(count):
+        yield _plan(facts, number, all_zero=number == count - 1)
+
+
+def edge_plans(facts: Facts) -> Iterator[Plan]:
+    """Further sizes, for the bounds of masks: each lane and register compares a place of its own, and only the size
+    that ends there tells a wrong bound.  Places follow from bits of the size (layouts are linear), so that sizes drawn
+    from all meet each combination of the few bits that are a register's."""
+    if not facts.groups:
+        return
+    draw = random.Random(len(facts.parameters))
+    for number in range(EDGE_LAUNCHES):
+        plan = _plan(facts, 1 + number % 6, False)
+        for group in facts.groups:
+            members = [facts.parameters[position] for position in group]
+            tile, divisor = max(each.tile for each in members), max(each.divisor for each in members)
+            size = draw.randrange(1, tile + 1 if number % 4 else 2 * tile + 1)
+            for each in members:
+                plan.numbers[each.position] = _within(each, -(-size // divisor) * divisor)
+        plan.kind = ("normal", "whole")[number % 2]
+        plan.seed += 100 + number
+        plan.is_aliased = False
+        plan.is_edge = True
+        yield plan
+
+
+def _plan(facts: Facts, number: int, all_zero: bool) -> Plan:
+    numbers: dict[int, int] = {}
+    for order, group in enumerate(facts.groups):
+        members = [facts.parameters[position] for position in group]
+        # Groups take different cases in one launch, but for the first, where all have whole tiles, and the last, where
+        # all are empty.
+        turn = number if number == 0 or all_zero else 1 + (number - 1 + order * 3) % (len(TRIPS) - 2)
+        size = _size(members, turn)
+        for position in group:
+            numbers[position] = _within(facts.parameters[position], size)
+    for parameter in facts.parameters:
+        if parameter.kind in ("scalar", "stride"):
+            numbers.setdefault(parameter.position, _within(parameter, SCALARS[(number + parameter.position) % 8]))
+    return Plan(numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5)
+
+
+def _size(members: Sequence[Parameter], turn: int) -> int:
+    tile = max(each.tile for each in members)
+    along = any(each.counts_trips for each in members)
+    tiles, more = (TRIPS if along else EDGES)[turn]
+    divisor = max(each.divisor for each in members)
+    size = tiles * tile + more * divisor
+    return max(0, -(-size // divisor) * divisor)
+
+
+def _within(parameter: Parameter, number: int) -> int:
+    """The nearest number that the assumptions on a parameter and its type allow."""
+    number = -(-number // parameter.divisor) * parameter.divisor
+    if parameter.low is not None and number < parameter.low:
+        number = -(-parameter.low // parameter.divisor) * parameter.divisor
+    if parameter.high is not None and number > parameter.high:
+        number = parameter.high // parameter.divisor * parameter.divisor
+    if isinstance(parameter.element, IntegerType) and parameter.element.width < 32:
+        number = min(number, (1 << max(parameter.element.width - 1, 1)) - 1)
+    return number

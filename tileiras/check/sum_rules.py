@@ -1,0 +1,187 @@
+"""Intervals of products, reductions and scans: sums whose order the specification leaves to the implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tileiras.ir import FLOAT_SEMANTICS, Operation
+from tileiras.sim.interpreter.machine import ELEMENTWISE
+from tileiras.sim.interpreter.mma import tf32
+from tileiras.sim.interpreter.rounding import max_finite
+
+from .bound_rules import Intervals, Values, rule
+from .bounds import (
+    Bounds,
+    anything,
+    dtype_keyword,
+    is_exact_sum,
+    is_point,
+    lowest_bit,
+    point,
+    precision,
+    rounded,
+    settle,
+    sum_bounds,
+)
+
+if TYPE_CHECKING:
+    from .tracking import TrackingMachine
+
+# -- matrix products -------------------------------------------------------------------------------------------------
+
+
+def _wide(op: Operation, position: int, values: np.ndarray) -> np.ndarray:
+    is_tf32 = getattr(op.operands[position].type.element_type, "keyword", "") == "tf32"
+    return np.asarray(tf32(values) if is_tf32 else values).astype(np.float64)
+
+
+def _product(left: Bounds, right: Bounds, start: Bounds, keyword: str, result: np.ndarray) -> Bounds | None:
+    """Of `left @ right + start`.  Tensor cores may cut off what they do not keep of a sum: a whole unit, not a half."""
+    middles, radii = zip(*((each.low / 2 + each.high / 2, each.high / 2 - each.low / 2) for each in (left, right)))
+    sizes = [np.abs(middle) for middle in middles]
+    with np.errstate(all="ignore"):
+        middle = middles[0] @ middles[1]
+        radius = (sizes[0] + radii[0]) @ radii[1] + radii[0] @ sizes[1]
+        reach = np.maximum(np.abs(start.low), np.abs(start.high))
+        magnitude = (sizes[0] + radii[0]) @ (sizes[1] + radii[1]) + reach
+        sums = Bounds(middle - radius + start.low, middle + radius + start.high)
+    low, high = sum_bounds(sums, magnitude, middles[0].shape[-1] + 1, keyword, 2.0 ** (1 - precision(keyword)))
+    exact = is_point(start)
+    for end, axis in ((left, -1), (right, -2)):
+        exact = exact & np.expand_dims(is_point(end).all(axis), axis)
+    lowest = lowest_bit(left.low).min(-1)[..., :, None] + lowest_bit(right.low).min(-2)[..., None, :]
+    fits = is_exact_sum(magnitude, np.minimum(lowest, lowest_bit(start.low)), precision(keyword))
+    wide = np.asarray(result).astype(np.float64)
+    # A sum of infinities or NaNs is one in any order; zeros may have either sign.
+    special = ~np.isfinite(magnitude) & ~(np.isinf(wide) & np.isfinite(start.low) & _all_finite(left, right))
+    smallest = 2.0 ** (1 - FLOAT_SEMANTICS[keyword].bias - FLOAT_SEMANTICS[keyword].mantissa_bits)
+    zero = exact & fits & (wide == 0)
+    low, high = rounded(low, keyword), rounded(high, keyword)
+    low = np.where(zero, -smallest / 2, np.where(exact & fits, wide, np.minimum(low, wide)))
+    high = np.where(zero, smallest / 2, np.where(exact & fits, wide, np.maximum(high, wide)))
+    return settle(low, high, result, exact & ((fits & ~zero) | special))
+
+
+def _all_finite(left: Bounds, right: Bounds) -> np.ndarray:
+    return np.isfinite(left.low).all(-1)[..., :, None] & np.isfinite(right.low).all(-2)[..., None, :]
+
+
+@rule("mmaf", "mmaf_scaled", source=True)
+def product(
+    machine: TrackingMachine, op: Operation, values: Values, bounds: Intervals, result: np.ndarray
+) -> Bounds | None:
+    keyword = op.results[0].type.element_type.keyword
+    ends = [point(_wide(op, n, value)) if each is None else each for n, (value, each) in enumerate(zip(values, bounds))]
+    if op.name == "cuda_tile.mmaf_scaled":
+        if any(each is not None for each in (*bounds[:2], *bounds[3:])):
+            machine.unruled.add(op.name)
+            return anything(np.shape(result))
+        scales = [np.asarray(value).astype(np.float64) for value in values[3:]]
+        for n, axis in ((0, -1), (1, -2)):
+            many = ends[n].low.shape[axis] // scales[n].shape[axis]
+            ends[n] = point(ends[n].low * np.repeat(scales[n], many, axis=axis))
+    shapes = [np.shape(value) for value in values]
+    ends = [Bounds(*(np.broadcast_to(end, shape) for end in each)) for each, shape in zip(ends, shapes)]
+    return _product(ends[0], ends[1], ends[2], keyword, result)
+
+
+# -- reductions and scans --------------------------------------------------------------------------------------------
+
+_EXACT_FLOAT = {"maxf", "minf", "cmpf", "absf", "negf"}
+_POLYNOMIAL = {"addf", "mulf", "fma"}
+
+
+def _bodies(op: Operation) -> list[str]:
+    return [inner.name.partition(".")[2] for inner in op.regions[0].block.operations][:-1]
+
+
+def _rounds(op: Operation) -> bool:
+    """Whether a combiner rounds: then its results depend on the order in which elements are combined."""
+    block = op.regions[0].block
+    return any(
+        dtype_keyword(getattr(result.type, "element_type", None)) is not None
+        and inner.name.partition(".")[2] not in (*_EXACT_FLOAT, "select", "constant")
+        for inner in block.operations
+        for result in inner.results
+    )
+
+
+@rule("reduce", "scan", source=True)
+def combine(machine: TrackingMachine, op: Operation, values: Values, bounds: Intervals, result: Any) -> Any:
+    """Sums have the bound of sums, minima and maxima pass intervals on; other combiners of sums and products have one
+    relative to the same polynomial of magnitudes."""
+    results = result if isinstance(result, tuple) else (result,)
+    body = _bodies(op)
+    alone = len(values) == 1 and len(body) == 1
+    if not any(each is not None for each in bounds) and not _rounds(op):
+        return None
+    if alone and body[0] == "addf":
+        return _sum(op, values[0], bounds[0], results[0])
+    if alone and body[0] in ("maxf", "minf"):
+        return _extremum(op, body[0], bounds[0], values[0], results[0])
+    if all(each is None for each in bounds) and set(body) <= _POLYNOMIAL:
+        return _polynomial(machine, op, values, results)
+    machine.unruled.add(op.name)
+    return tuple(anything(np.shape(each)) for each in results)
+
+
+def _along(op: Operation, function: np.ufunc, values: np.ndarray) -> np.ndarray:
+    """A ufunc over the dimension of a reduction or scan."""
+    axis = op.attributes["dim"].value
+    if op.name == "cuda_tile.reduce":
+        return function.reduce(values, axis=axis)
+    if op.attributes["reverse"].value:
+        return np.flip(function.accumulate(np.flip(values, axis), axis=axis), axis)
+    return function.accumulate(values, axis=axis)
+
+
+def _sum(op: Operation, values: Any, bounds: Bounds | None, result: np.ndarray) -> Bounds | None:
+    keyword = op.results[0].type.element_type.keyword
+    ends = point(values) if bounds is None else Bounds(*(np.broadcast_to(e, np.shape(values)) for e in bounds))
+    count = np.shape(values)[op.attributes["dim"].value]
+    with np.errstate(all="ignore"):
+        magnitude = _along(op, np.add, np.maximum(np.abs(ends.low), np.abs(ends.high)))
+        sums = Bounds(_along(op, np.add, ends.low), _along(op, np.add, ends.high))
+    low, high = sum_bounds(sums, magnitude, count - 1, keyword)
+    exact = _along(op, np.logical_and, is_point(ends))
+    fits = is_exact_sum(magnitude, _along(op, np.minimum, lowest_bit(ends.low)), precision(keyword))
+    special = ~np.isfinite(_along(op, np.add, np.where(np.isfinite(ends.low), 0.0, ends.low)))
+    low, high = rounded(low, keyword), rounded(high, keyword)
+    wide = np.asarray(result).astype(np.float64)
+    return settle(np.minimum(low, wide), np.maximum(high, wide), result, exact & (fits | special | (count == 1)))
+
+
+def _extremum(op: Operation, name: str, bounds: Bounds | None, values: Any, result: np.ndarray) -> Bounds | None:
+    if bounds is None:
+        return None
+    function = np.fmax if name == "maxf" else np.fmin
+    low, high = (_along(op, function, np.broadcast_to(end, np.shape(values))) for end in bounds)
+    return settle(low, high, result, low == high)
+
+
+def _polynomial(
+    machine: TrackingMachine, op: Operation, values: Values, results: Sequence[np.ndarray]
+) -> tuple[Bounds | None, ...]:
+    """Each result is a polynomial of the elements with coefficients of one: of rounding in every operation it is off by
+    at most as many units, relative to the polynomial of the magnitudes."""
+    operations = len(_bodies(op)) * np.shape(values[0])[op.attributes["dim"].value]
+    *inside, _ = op.regions[0].block.operations
+    if any(inner.name not in ELEMENTWISE for inner in inside):
+        return tuple(anything(np.shape(each)) for each in results)
+    magnitudes = machine.combined(op, [np.abs(value) for value in values])
+    intervals: list[Bounds | None] = []
+    for value, magnitude, each in zip(results, magnitudes, op.results):
+        keyword = dtype_keyword(each.type.element_type)
+        if keyword is None:
+            intervals.append(None)
+            continue
+        with np.errstate(all="ignore"):
+            error = 2.02 * operations * 2.0 ** -precision(keyword) * np.asarray(magnitude).astype(np.float64)
+        wide = np.asarray(value).astype(np.float64)
+        lost = ~(np.asarray(magnitude).astype(np.float64) * 1.01 <= max_finite(FLOAT_SEMANTICS[keyword]))
+        low, high = np.where(lost, -np.inf, wide - error), np.where(lost, np.inf, wide + error)
+        intervals.append(settle(low, high, value, False))
+    return tuple(intervals)

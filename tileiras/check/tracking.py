@@ -1,0 +1,424 @@
+"""The interpreter with intervals: beside each value and each element in memory, the values that right code may have.
+
+An interval belongs to the array that holds a value, so that it goes wherever the array goes: through loops, branches
+and yields.  Memory keeps intervals of what was stored, and which operation stored it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tileiras.ir import FLOAT_SEMANTICS, Block, FloatType, Operation
+from tileiras.sim.interpreter.machine import MEANINGS, Machine
+from tileiras.sim.interpreter.rounding import FLOAT_DTYPES, max_finite
+from tileiras.sim.interpreter.views import locate
+from tileiras.sim.memory import Allocation, Memory
+
+from . import sum_rules  # noqa: F401  registers its rules
+from .bound_rules import RULES, SOURCES, TINY
+from .bounds import Bounds, anything, is_exact_sum, is_point, lowest_bit, precision
+from .coverage import Coverage
+
+LOADS = {"cuda_tile.load_ptr_tko", "cuda_tile.load_view_tko"}
+STORES = {"cuda_tile.store_ptr_tko": "value", "cuda_tile.store_view_tko": "tile"}
+ATOMICS = {"cuda_tile.atomic_rmw_tko": "arg", "cuda_tile.atomic_red_view_tko": "value", "cuda_tile.atomic_cas_tko": ""}
+TRANSPARENT = {
+    f"cuda_tile.{name}" for name in (
+        "if", "for", "loop", "yield", "continue", "break", "return", "assume", "print_tko", "assert", "make_token",
+        "join_tokens", "constant", "iota", "get_tile_block_id", "get_num_tile_blocks", "make_tensor_view",
+        "make_partition_view", "make_strided_view", "make_gather_scatter_view", "get_index_space_shape",
+        "get_tensor_shape", "get_global", "alloca",
+    )
+}  # fmt: skip
+"""Operations that only hand arrays on, or have no results of numbers that could be inexact."""
+
+
+class Shadow:
+    """The intervals of one allocation, by element of the size that inexact values were first stored with."""
+
+    def __init__(self, size: int, itemsize: int) -> None:
+        count = -(-size // itemsize)
+        self.itemsize = itemsize
+        self.low, self.high = np.zeros(count), np.zeros(count)
+        self.active = np.zeros(count, bool)
+        self.magnitude, self.radius, self.count = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
+        """Of atomic additions: the sums of the terms' magnitudes and of how far these may be off, and their number."""
+        self.lowest = np.full(count, 1 << 20)
+        self.flushed = np.zeros(count, bool)
+
+
+class TrackedMemory(Memory):
+    """Memory with shadows; follows accesses while `watching`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        Memory._live.pop()
+        self._private_cursor = Memory.scratch()._private_cursor
+        self.watching = False
+        self.pending: Bounds | None = None
+        self.loaded: tuple[Bounds, np.ndarray] | None = None
+        self.shadows: dict[int, Shadow] = {}
+        self.writers: list[tuple[Operation, Allocation, np.ndarray, int]] = []
+        self.block_id = (0, 0, 0)
+        self.blocks: list[tuple[tuple[int, int, int], bool, int, np.ndarray]] = []
+        """Tile block, whether it wrote, allocation, first bytes of elements: of every access."""
+        self.operation: Operation | None = None
+        self.adding: tuple[np.ndarray, str] | None = None
+
+    def _places(self, addresses: np.ndarray, mask: Any) -> Iterable[tuple[Allocation, np.ndarray, np.ndarray]]:
+        flat = addresses.reshape(-1)
+        chosen = np.arange(flat.size)
+        if mask is not None:
+            chosen = np.flatnonzero(np.broadcast_to(np.asarray(mask, bool), addresses.shape).reshape(-1))
+        while chosen.size:
+            allocation = self.find(int(flat[chosen[0]]))
+            if allocation is None:
+                return
+            places = flat[chosen] - allocation.address
+            inside = (places >= 0) & (places < allocation.size)
+            yield allocation, places[inside], chosen[inside]
+            chosen = chosen[~inside]
+
+    def load(self, addresses, dtype, *, mask=None, fill=None, alignment=None):
+        result = super().load(addresses, dtype, mask=mask, fill=fill, alignment=alignment)
+        if not self.watching:
+            return result
+        for allocation, places, _ in self._places(np.asarray(addresses).astype(np.int64), mask):
+            self.blocks.append((self.block_id, False, allocation.address, places))
+        if not self.shadows:
+            return result
+        wide = np.asarray(addresses).astype(np.int64)
+        low, high = np.full(wide.size, -np.inf), np.full(wide.size, np.inf)
+        active = np.zeros(wide.size, bool)
+        for allocation, places, where in self._places(wide, mask):
+            shadow = self.shadows.get(allocation.address)
+            if shadow is None:
+                continue
+            at = places // shadow.itemsize
+            active[where] = shadow.active[at]
+            if shadow.itemsize == np.dtype(dtype).itemsize:
+                low[where], high[where] = shadow.low[at], shadow.high[at]
+        if active.any():
+            self.loaded = Bounds(low.reshape(wide.shape), high.reshape(wide.shape)), active.reshape(wide.shape)
+        return result
+
+    def store(self, addresses, values, *, mask=None, alignment=None):
+        super().store(addresses, values, mask=mask, alignment=alignment)
+        if not self.watching:
+            return
+        wide, itemsize = np.asarray(addresses).astype(np.int64), np.asarray(values).dtype.itemsize
+        for allocation, places, where in self._places(wide, mask):
+            self.blocks.append((self.block_id, True, allocation.address, places))
+            if self.operation is not None:
+                self.writers.append((self.operation, allocation, places, itemsize))
+            shadow = self.shadows.get(allocation.address)
+            if shadow is None:
+                if self.pending is None and self.adding is None:
+                    continue
+                shadow = self.shadows[allocation.address] = Shadow(allocation.size, itemsize)
+            at = places // shadow.itemsize
+            if self.pending is None or shadow.itemsize != itemsize:
+                shadow.active[at] = self.pending is not None
+                shadow.low[at], shadow.high[at] = -np.inf, np.inf
+                continue
+            ends = [np.broadcast_to(end, wide.shape).reshape(-1)[where] for end in self.pending]
+            shadow.low[at], shadow.high[at] = ends
+            shadow.active[at] = ~is_point(Bounds(*ends))
+
+    def conflicts_at(self, address: int, between_blocks: bool) -> bool:
+        """Whether the program itself leaves open what is at an address: one store writes it twice, or tile blocks meet
+        there (where nothing could order these)."""
+        allocation = self.find(address)
+        if allocation is None:
+            return False
+        byte = address - allocation.address
+        at = []
+        for block, wrote, owner, places in self.blocks:
+            if owner == allocation.address:
+                # The widest elements have eight bytes; those of one access are apart by their size.
+                near = int(((places <= byte) & (byte < places + 8)).sum())
+                if near:
+                    at.append((block, wrote))
+                    hit = places[(places <= byte) & (byte < places + 8)]
+                    if wrote and len(np.unique(hit)) < near:
+                        return True
+        return between_blocks and any(wrote and other != block for block, wrote in at for other, _ in at)
+
+    def writer_of(self, allocation: Allocation, byte: int) -> Operation | None:
+        """The operation that last stored to a byte of an allocation."""
+        for operation, owner, places, itemsize in reversed(self.writers):
+            if owner is allocation and ((places <= byte) & (byte < places + itemsize)).any():
+                return operation
+        return None
+
+
+class TrackingMachine(Machine):
+    """The machine of a launch that is judged: carries intervals and counts what is reached."""
+
+    def __init__(
+        self, memory: TrackedMemory, grid, globals_, output, *, coverage: Coverage, approx: bool = False,
+        ftz: bool = False, order: Callable[[list], list] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(memory, grid, globals_, output)
+        self.tracked = memory
+        self.coverage = coverage
+        self.approx, self.ftz = approx, ftz
+        self.order = order
+        self.unruled: set[str] = set()
+        """Operations that had inexact operands and no rule."""
+        self.unsteady: Operation | None = None
+        """The first operation that goes one way or another by an inexact value: nothing behind it has bounds."""
+        self.ordered_atomics = False
+        """Whether the kernel uses what atomic operations of several tile blocks read."""
+        self._bounds: dict[int, tuple[Any, Bounds]] = {}
+        self._quiet = 0
+        self._looking = False
+
+    def tile_blocks(self) -> Iterable[tuple[int, int, int]]:
+        blocks = list(super().tile_blocks())
+        return blocks if self.order is None else self.order(blocks)
+
+    # -- intervals of arrays -----------------------------------------------------------------------------------------
+
+    def bounds_of(self, values: Any) -> Bounds | None:
+        entry = self._bounds.get(id(values))
+        return entry[1] if entry is not None and entry[0]() is values else None
+
+    def attach(self, values: np.ndarray, bounds: Bounds | None) -> None:
+        if bounds is None:
+            return
+        key = id(values)
+        shape = np.shape(values)
+        bounds = Bounds(*(np.broadcast_to(end, shape) for end in bounds))
+        self._bounds[key] = (weakref.ref(values, lambda _: self._bounds.pop(key, None)), bounds)
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[None]:
+        """Computations of the block are no part of the run: they decide nothing."""
+        self._looking = True
+        try:
+            yield
+        finally:
+            self._looking = False
+
+    def decide(self, what: str, *values: Any) -> None:
+        if self._looking:
+            return
+        super().decide(what, *values)
+        for value in values:
+            bounds = self.bounds_of(value)
+            if bounds is not None and not is_point(bounds).all() and self.unsteady is None:
+                self.unsteady = self.tracked.operation
+
+    def combined(self, op: Operation, values: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """The results of a reduction or scan for other tiles."""
+        before = [self.values[operand] for operand in op.operands]
+        self._quiet += 1
+        try:
+            self.bind(op.operands, values)
+            results = MEANINGS[op.name](self, op)
+        finally:
+            self.bind(op.operands, before)
+            self._quiet -= 1
+        return results if isinstance(results, tuple) else (results,)
+
+    # -- execution ---------------------------------------------------------------------------------------------------
+
+    def _plan(self, block: Block) -> list:
+        plan = self._plans.get(id(block))
+        if plan is None:
+            plan = [(op, functools.partial(_followed, self._meaning(op)), op.results) for op in block.operations]
+            self._plans[id(block)] = plan
+        return plan
+
+
+def _followed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
+    """The meaning of an operation, with the interval of its result."""
+    if machine._quiet:
+        return meaning(machine, op)
+    name, memory = op.name, machine.tracked
+    machine.coverage.enter(machine, op)
+    memory.operation, memory.block_id = op, machine.block_id
+    if name in STORES or name in LOADS or name in ATOMICS:
+        return _accessed(meaning, machine, op)
+    if name in ("cuda_tile.reduce", "cuda_tile.scan"):
+        machine._quiet += 1
+        try:
+            outcome = meaning(machine, op)
+        finally:
+            machine._quiet -= 1
+    else:
+        outcome = meaning(machine, op)
+    if name in TRANSPARENT:
+        machine.coverage.leave(machine, op, outcome)
+        return outcome
+    values = [machine.values.get(operand) for operand in op.operands]
+    bounds = [machine.bounds_of(value) for value in values]
+    if name not in SOURCES and all(each is None for each in bounds):
+        return outcome
+    outcome = _arrays(outcome)
+    intervals = _ruled(machine, op, values, bounds, outcome)
+    for result, each in zip(outcome if type(outcome) is tuple else (outcome,), intervals):
+        machine.attach(result, each)
+    return outcome
+
+
+def _arrays(outcome: Any) -> Any:
+    """NumPy's scalars as arrays, which intervals can belong to; an operation has one result or a tuple of them."""
+    if type(outcome) is tuple:
+        return tuple(np.asarray(each) if isinstance(each, np.generic) else each for each in outcome)
+    return np.asarray(outcome) if isinstance(outcome, np.generic) else outcome
+
+
+def _ruled(machine: TrackingMachine, op: Operation, values: list, bounds: list, outcome: Any) -> tuple:
+    results = outcome if type(outcome) is tuple else (outcome,)
+    rule = RULES.get(op.name)
+    if rule is None:
+        machine.unruled.add(op.name)
+        return tuple(anything(np.shape(each)) if isinstance(each, np.ndarray) else None for each in results)
+    given = results[0] if len(results) == 1 else outcome
+    with np.errstate(all="ignore"):
+        intervals = rule(machine, op, values, bounds, given)
+    if isinstance(intervals, Bounds) or intervals is None:
+        return (intervals,) * len(results)
+    return intervals
+
+
+def _accessed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
+    memory = machine.tracked
+    memory.loaded, memory.watching = None, True
+    stored = STORES.get(op.name)
+    memory.pending = machine.bounds_of(machine.values.get(getattr(op, stored))) if stored else None
+    try:
+        if op.name in ATOMICS:
+            return _atomic(meaning, machine, op)
+        outcome = meaning(machine, op)
+    finally:
+        memory.watching, memory.pending = False, None
+    machine.coverage.leave(machine, op, outcome)
+    if op.name in LOADS and memory.loaded is not None:
+        loaded, active = memory.loaded
+        outcome = _arrays(outcome)
+        wide = np.asarray(outcome[0]).astype(np.float64)
+        machine.attach(outcome[0], Bounds(*(np.where(active, end, wide) for end in loaded)))
+    return outcome
+
+
+def _atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
+    """Additions of floats happen in any order.  The values that others read are right for one order of the tile
+    blocks."""
+    memory, name = machine.tracked, ATOMICS[op.name]
+    argument = machine.values.get(getattr(op, name)) if name else None
+    if op.name != "cuda_tile.atomic_red_view_tko" and op.results[0].has_uses:
+        machine.ordered_atomics = True
+    is_addition = getattr(op.attributes.get("mode"), "value", "") == "addf"
+    if not is_addition or argument is None:
+        memory.pending = machine.bounds_of(argument) if argument is not None else None
+        return meaning(machine, op)
+    element = getattr(op, name).type.element_type
+    memory.watching = False
+    before = len(memory.writers)
+    dtype = FLOAT_DTYPES[element.keyword]
+    places: list[tuple[Allocation, np.ndarray, np.ndarray]] = []
+    accesses = memory.accesses
+
+    def followed(addresses, dtype_, mask, alignment, write=False):
+        if write:
+            for allocation, where, _ in memory._places(np.asarray(addresses), mask):
+                places.append((allocation, where, _numbers(allocation, where, dtype)))
+        return accesses(addresses, dtype_, mask, alignment, write)
+
+    memory.accesses = followed  # type: ignore[method-assign]
+    try:
+        outcome = meaning(machine, op)
+    finally:
+        del memory.accesses
+    del memory.writers[before:]
+    terms, radii = _terms(machine, op, argument)
+    used = 0
+    for allocation, where, old in places:
+        part = slice(used, used + where.size)
+        used += where.size
+        memory.writers.append((op, allocation, where, dtype.itemsize))
+        _add(memory, allocation, where, _Addition(terms[part], radii[part], old), element)
+    return outcome
+
+
+class _Addition(NamedTuple):
+    """One addition to several elements: magnitudes of the terms, how far these may be off, what was there before."""
+
+    terms: np.ndarray
+    radii: np.ndarray
+    old: np.ndarray
+
+
+def _terms(machine: TrackingMachine, op: Operation, argument: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Magnitudes and radii of what is added, in the order of the accesses."""
+    bounds = machine.bounds_of(argument)
+    wide = np.asarray(argument).astype(np.float64)
+    magnitude, radius = np.abs(wide), np.zeros(wide.shape)
+    if bounds is not None:
+        with np.errstate(all="ignore"):
+            fixed = is_point(bounds)
+            radius = np.where(fixed, 0.0, np.maximum(bounds.high - wide, wide - bounds.low))
+        radius = np.where(np.isnan(radius), np.inf, radius)
+        magnitude = magnitude + radius
+    chosen = np.ones(wide.shape, bool)
+    if op.name == "cuda_tile.atomic_red_view_tko":
+        with machine.looking():
+            _, chosen = locate(machine, machine[op.view], op)
+    elif (mask := machine.get(op.mask)) is not None:
+        chosen = np.broadcast_to(mask, wide.shape)
+    chosen = np.asarray(chosen).reshape(-1)
+    return magnitude.reshape(-1)[chosen], radius.reshape(-1)[chosen]
+
+
+def _add(
+    memory: TrackedMemory, allocation: Allocation, places: np.ndarray, addition: _Addition, element: FloatType
+) -> None:
+    """The interval after an addition: of the sum of all so far, in any order."""
+    dtype, (terms, radii, old) = FLOAT_DTYPES[element.keyword], addition
+    shadow = memory.shadows.get(allocation.address)
+    if shadow is None:
+        shadow = memory.shadows[allocation.address] = Shadow(allocation.size, dtype.itemsize)
+    at = places // dtype.itemsize
+    now = _numbers(allocation, places, dtype)
+    fresh = shadow.count[at] == 0
+    first = at[fresh]
+    with np.errstate(all="ignore"):
+        before = np.where(shadow.active[first], np.maximum(shadow.high[first] - old[fresh],
+                                                           old[fresh] - shadow.low[first]), 0.0)  # fmt: skip
+    before = np.where(np.isnan(before), np.inf, before)
+    np.maximum.at(shadow.radius, first, before)
+    np.maximum.at(shadow.magnitude, first, np.abs(old[fresh]) + before)
+    np.add.at(shadow.radius, at, radii)
+    np.add.at(shadow.magnitude, at, terms)
+    np.add.at(shadow.count, at, 1)
+    np.minimum.at(shadow.lowest, at, np.minimum(lowest_bit(terms), lowest_bit(old)))
+    # "atom.add.f32 on global memory flushes subnormal inputs and results to sign-preserving zero" (PTX ISA, atom).
+    tiny = TINY if element.keyword == "f32" else 0.0
+    for each in (terms, np.abs(old), np.abs(now)):
+        np.logical_or.at(shadow.flushed, at, (each > 0) & (each < tiny))
+    magnitude, radius = shadow.magnitude[at], shadow.radius[at]
+    exact = is_exact_sum(magnitude, shadow.lowest[at], precision(element.keyword)) & (radius == 0)
+    exact &= ~shadow.flushed[at]
+    with np.errstate(all="ignore"):
+        each = 2.0 ** -precision(element.keyword) * magnitude + tiny
+        error = 2.02 * ((shadow.count[at] + 1) * each + radius)
+        low, high = now - error, now + error
+    known = (magnitude * 1.01 <= max_finite(FLOAT_SEMANTICS[element.keyword])) & (low <= high)
+    shadow.low[at], shadow.high[at] = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+    shadow.active[at] = ~exact
+
+
+def _numbers(allocation: Allocation, places: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The numbers at some bytes of an allocation, in f64."""
+    size = dtype.itemsize
+    return allocation.data[: allocation.size // size * size].view(dtype)[places // size].astype(np.float64)
+

@@ -1,0 +1,102 @@
+"""Verdicts as data."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from .coverage import Uncovered
+
+FORMAT = 1
+"""Of a verdict's JSON."""
+
+RIGHT, WRONG, FAULT, INCONCLUSIVE = STATUSES = ("right", "wrong", "fault-of-program", "inconclusive")
+
+NO_LAUNCH = "no-launch"
+"""Kind of the finding that gives the reason where no launch fits."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a launch showed.
+
+    `kind`: `value`, `emulation`, `program`, `undefined`, `excluded`, `no-rule`, `unjudged`, `no-launch`; `location` is
+    that of the operation in the source, where it is known, and `ptx_line` the line of the PTX.
+    """
+
+    kind: str
+    message: str
+    location: str = ""
+    launch: int | None = None
+    ptx_line: int | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.kind in ("value", "emulation")
+
+    def __str__(self) -> str:
+        severity = "error" if self.is_wrong else "warning" if self.kind == "program" else "note"
+        lead = f"{self.location}: " if self.location else ""
+        behind = "" if self.launch is None else f" [launch {self.launch}]"
+        return f"{lead}{severity}: {self.message}{behind}"
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """One launch, and how it ended."""
+
+    number: int
+    grid: tuple[int, ...]
+    arguments: tuple[str, ...]
+    values: str
+    status: str
+    seeds: tuple[int | None, ...] = ()
+    worst_ulps: float = 0.0
+    undefined: int = 0
+    unbounded: int = 0
+    """Elements of floats for which the bound of error admits any value: nothing is known of them."""
+
+    def __str__(self) -> str:
+        return (
+            f"launch {self.number}: {self.status}; grid {'x'.join(map(str, self.grid))}, {self.values} values,"
+            f" {', '.join(self.arguments)}"
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """About one entry of one artifact."""
+
+    status: str
+    entry: str
+    gpu_name: str
+    launches: tuple[LaunchReport, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    coverage: dict[str, tuple[int, int]] = field(default_factory=dict)
+    uncovered: tuple[Uncovered, ...] = ()
+    worst_ulps: float = 0.0
+    excluded: int = 0
+    """Launches that were drawn and that the program does not allow."""
+
+    def to_json(self) -> dict[str, Any]:
+        data = dataclasses.asdict(self)
+        data["uncovered"] = [each._asdict() for each in self.uncovered]
+        return {"format": FORMAT, **data}
+
+    def summary(self) -> str:
+        """Status, launches, the largest error, and what was covered and what was not."""
+        right = sum(each.status == RIGHT for each in self.launches)
+        lines = [
+            f"{self.entry} on {self.gpu_name}: {self.status}; {right} of {len(self.launches)} launches right, largest"
+            f" error {self.worst_ulps:.3g} units in the last place"
+        ]
+        if unbounded := sum(each.unbounded for each in self.launches):
+            lines.append(f"  {unbounded} elements of results have no bound of error, and were not compared")
+        shares = [f"{kind} {reached} of {total}" for kind, (reached, total) in self.coverage.items()]
+        lines.append(f"  covered: {', '.join(shares) or 'nothing'}")
+        lines += [f"  not covered: {each.location}: {each.operation}: {each.case}" for each in self.uncovered]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.findings), self.summary()])
