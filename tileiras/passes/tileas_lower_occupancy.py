@@ -38,7 +38,7 @@ class LowerOccupancy(FunctionPass):
         if (func.kernel_spec.occupancy or 1) == 1:
             return
         if self.resource == "registers":
-            from tileiras.resources.registers import lower_occupancy
+            from tileiras.resources.lower_occupancy import lower_occupancy
 
             lower_occupancy(func, gpu, context.engine)
         else:

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
-from tileiras.analysis.copied_loads import LOADS, copied_vector
-from tileiras.diagnostics import DiagnosticEngine
+from tileiras.analysis.copied_loads import LOADS
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.accumulators import is_of_tensor_memory, scaling_of
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_memory import SCALED_AT_ONCE
-from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, Target, find_copy_atom, known_mma_atom, registers_per_thread
+from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, known_mma_atom
 
 from .limits import registers_for_tiles, threads_of
 from .live_values import fragment_words, is_made_at_use, is_read_in_steps, register_tile, width_of
@@ -161,50 +160,6 @@ def _blocks(op: Operation) -> Iterator[Block]:
 def _available(func: aa.FuncOp) -> int:
     spec = func.kernel_spec
     return registers_for_tiles(threads_of(func), spec.occupancy or 1)
-
-
-def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Has fewer CTAs on an SM than a kernel asks for, in place, when its tiles need the registers of more; a remark
-    says so."""
-    spec = func.kernel_spec
-    threads, asked = threads_of(func), spec.occupancy or 1
-    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
-
-    def held(value: Value) -> int:
-        """As words(), without tiles that are loaded for dots only: these can wait in shared memory."""
-        source = value
-        while isinstance(source.defining_op, tileas.VIEW_LIKE):
-            source = source.defining_op.operand
-        load = source.defining_op
-        if atom is None or not isinstance(load, LOADS) or copied_vector(load, atom) is None:
-            return words(value)
-        return 0 if _goes_to_dots(source) else words(value)
-
-    from .register_bounds import least_beside_tiles
-
-    needed = least_beside_tiles(func, held)
-    ctas = asked
-    while ctas > 1 and registers_per_thread(threads, ctas) < needed:
-        ctas -= 1
-    if ctas == asked:
-        return
-    func.attributes["kernel_spec"] = spec.with_occupancy(ctas)
-    if engine is not None:
-        engine.remark(
-            func.location,
-            f"{ctas} CTAs to an SM instead of {asked}: a thread needs {needed} registers",
-        )
-
-
-def _goes_to_dots(value: Value) -> bool:
-    """Whether a tile is an operand of dots only, perhaps in another layout or under another shape."""
-    for user in value.users:
-        if isinstance(user, tileas.DOTS):
-            if user.operands[2] is value:
-                return False
-        elif not isinstance(user, (*tileas.VIEW_LIKE, tileas.ConvertLayoutOp)) or not _goes_to_dots(user.results[0]):
-            return False
-    return True
 
 
 def lacks(func: aa.FuncOp, more: int) -> bool:
