@@ -75,3 +75,11 @@ def test_ordinary_launches_leave_registers_to_shared_memory(tiles, operand, alig
     (threads,) = map(int, re.findall(r"\.reqntid (\d+)", ordinary.text))
     assert held >= occupancy(TARGETS[gpu], threads, static.registers, static.shared).ctas
     assert used.registers >= 0.8 * static.registers
+
+
+@pytest.mark.parametrize("depth", [4, 8, 16, 64])
+def test_hints_leave_f64_products_their_registers(depth, ptxas):
+    """ptxas refuses products of 16 rows of f64 under a bound of fewer than 64 registers."""
+    kernel = matmul((64, 32, depth), "f64", steps=2, hints="sm_90 = {occupancy = 8, num_worker_warps_per_cta = 8}")
+    held, _ = on_an_sm(kernel.compiled("sm_90"), "sm_90")
+    assert held >= 2

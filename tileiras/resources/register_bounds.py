@@ -16,7 +16,7 @@ from tileiras.analysis.dots_in_flight import is_asynchronous
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Operation, Value
-from tileiras.targets import registers_per_thread
+from tileiras.targets import known_mma_atom, registers_per_thread
 
 from .expected_registers import WEIGHTS, Place, expected_registers, places
 from .limits import LEAST_RESERVE, threads_of
@@ -48,6 +48,10 @@ BESIDE_ONE_FRAGMENT = 28
 13.5 refuses (C7602) fewer than 26 for wgmma, and than 18 for tcgen05.ld."""
 
 
+LEAST_OF_WIDE_F64 = 64
+"""The bound below which ptxas 13.5 refuses `mma.sync.m16n8k4`, `k8` and `k16` of f64, whatever registers they take."""
+
+
 def enough_registers(func: aa.FuncOp) -> int:
     """Registers of a thread with which ptxas is sure to spill nothing for their sake."""
     return max(least_beside_tiles(func), math.ceil(ENOUGH * expected_registers(func, 1)))
@@ -75,7 +79,15 @@ def least_beside_tiles(func: aa.FuncOp, count: Callable[[Value], int] = words) -
     beside = LEAST_RESERVE if any(isinstance(op, tileas.DOTS) for op in ops) else BESIDE_TILES
     fragments = (words(value) for op in ops if _takes_whole_fragment(op) for value in op.results)
     needed = max(live.of_block(func.body.blocks[0]) + beside, max(fragments, default=0) + BESIDE_ONE_FRAGMENT)
+    if any(map(_is_wide_f64, ops)):
+        needed = max(needed, LEAST_OF_WIDE_F64)
     return min(needed, registers_per_thread(threads_of(func)))
+
+
+def _is_wide_f64(op: Operation) -> bool:
+    """Whether warps multiply 16 rows of f64 in one instruction."""
+    atom = known_mma_atom(op.atom.atom) if isinstance(op, tileas.DOTS) else None
+    return atom is not None and atom.a_type == "f64" and atom.shape[0] == 16
 
 
 def _takes_whole_fragment(op: Operation) -> bool:
