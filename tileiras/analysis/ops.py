@@ -75,7 +75,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
             specialized = True
         elif op.name == names.CREATE_PIPELINE:
             piped = asynchronous = True
-        elif op.name in names.OF_ASYNCHRONOUS_PROXY:
+        elif op.name in _OF_ASYNCHRONOUS_PROXY:
             asynchronous = True
         elif op.name == names.CONSUMER_TAIL:
             places.give_back(op.consumer.defining_op.buffers)  # type: ignore[attr-defined]
@@ -84,6 +84,9 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
         wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)
         if not wrong:
             atom = op.attributes.get("atom")
+_OF_ASYNCHRONOUS_PROXY = names.ASYNC_DOT, names.TENSOR_DOT, names.TMA_STORE
+"""Operations that use shared memory through the asynchronous proxy, beside those that fill and drain pipes."""
+
             if atom is None and isinstance(op, _WITH_ATOM):
                 wrong = "has no atom"
             elif atom is not None and (type(op), atom) not in accepted:

@@ -36,9 +36,6 @@ TMA_STORE = "nv_tileas.async.tma_store"
 TMA_STORE_TAIL = "nv_tileas.async.tma_store_tail"
 TMA_STORE_STAGE = "nv_tileas.async.tma_store_stage"
 
-OF_ASYNCHRONOUS_PROXY = ASYNC_DOT, TENSOR_DOT, TMA_STORE
-"""What uses shared memory through the asynchronous proxy, beside what fills and drains pipes."""
-
 DELAY = "nv_tileas.delay"
 
 MAP_MEMORY = "nv_tileas.map_memory."
