@@ -84,9 +84,6 @@ def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None)
         wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)
         if not wrong:
             atom = op.attributes.get("atom")
-_OF_ASYNCHRONOUS_PROXY = names.ASYNC_DOT, names.TENSOR_DOT, names.TMA_STORE
-"""Operations that use shared memory through the asynchronous proxy, beside those that fill and drain pipes."""
-
             if atom is None and isinstance(op, _WITH_ATOM):
                 wrong = "has no atom"
             elif atom is not None and (type(op), atom) not in accepted:
@@ -189,6 +186,9 @@ _MOVES: Mapping[type[Operation], _Movement] = {
     tileas.TiledAtomicRMWOp: _Movement("register", "global", "expect an atom that updates memory", combines=True),
 }
 
+
+_OF_ASYNCHRONOUS_PROXY = names.ASYNC_DOT, names.TENSOR_DOT, names.TMA_STORE
+"""Operations that use shared memory through the asynchronous proxy, beside those that fill and drain pipes."""
 
 _WITH_ATOM = (*_MOVES, *tileas.DOTS)
 
