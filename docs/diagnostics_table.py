@@ -124,6 +124,8 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("failed to convert cuda_tile to nv_tileaa", "an operation without a rule", 5),
         Row("failed to convert nv_tileaa to nv_tileas", "a function that is converted in part", 5),
         Row("failed to assign layouts", "a function in part of which tiles have layouts", 5),
+        Row("the <shape> tile leaves each of N threads M elements",
+            "a tile that cannot be cut into slices, of more than 8,192 elements in a thread", 5),
         Row("'nv_tileaa.func' op is in state '<state>', pass '<pass>' needs '<state>': run '<pass>' first",
             "a pass on nv_tileas without the one before it", 5),
         Row("'nv_tileaa.func' op has no number of warps, which pass '<pass>' needs: "

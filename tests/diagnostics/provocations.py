@@ -273,7 +273,21 @@ def ptxas(body, *arguments):
     return lambda run: run.command(KERNEL, f"--ptxas={run.program(body)}", *arguments)
 
 
+UNCUT = """cuda_tile.module @m {
+  entry @k() {
+    %a = constant <f32: 0.0> : tile<1024x512xf32>
+    %c = cat %a, %a dim = 0 : tile<1024x512xf32>, tile<1024x512xf32> -> tile<2048x512xf32>
+    print_tko "%f", %c : tile<2048x512xf32> -> token
+    return
+  }
+}
+"""
+"""A tile that is printed whole."""
+
 PROVOCATIONS = {
+    "the <shape> tile leaves each of N threads M elements": (
+        lambda run: run.command(UNCUT, "--emit=ptx", "--num-warps=1")
+    ),
     "kernel '<kernel>' takes tensor maps, which a tile launch does not make": no_host_code,
     # ---- command, library and C interface
     "failed to allocate memory for program": no_memory,
