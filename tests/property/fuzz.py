@@ -317,9 +317,12 @@ def _run_batch(work, kind: str, seed: int, batch: range, patience: float, report
         finally:
             os._exit(status)
     os.close(writing)
+    # `select` takes no descriptor above 1023, which tests beside this one may leave open.
+    waiting = select.poll()
+    waiting.register(reading, select.POLLIN)
     rest, current = b"", None
     while True:
-        ready, _, _ = select.select([reading], [], [], patience)
+        ready = waiting.poll(patience * 1000)
         chunk = os.read(reading, 1 << 16) if ready else b""
         if not chunk:
             break

@@ -57,7 +57,8 @@ def order_warpgroups(
     for region in switch.agents:
         program = region.block
         warps = warps_of(program)
-        number = tileas.number_of(func, tileas.NAMED_BARRIERS) or 0
+        # Barrier 0 is the whole CTA's, also where no barrier is counted yet.
+        number = max(1, tileas.number_of(func, tileas.NAMED_BARRIERS) or 0)
         behind = number + warps // WARPGROUP
         if warps < 2 * WARPGROUP or warps % WARPGROUP or behind > NAMED_BARRIERS:
             continue
