@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,20 +76,13 @@ def prepare(checkout: Path) -> None:
 
 ENTRY = "benchmark"
 
-#: What the exporter reads, which runs a file.
-EXPORTED: dict[str, tuple] = {}
-
 
 def bytecode(launch: Launch, target: str) -> bytes:
     """The kernel as the front end exports it for the arrays of the launch.  Raises CompileError."""
     kernel = getattr(importlib.import_module(launch.module), launch.kernel)
     kernel = kernel.replace_hints(**launch.hints) if launch.hints else kernel
-    EXPORTED.clear()
-    EXPORTED[ENTRY] = (kernel, *map(_parameter, launch.values))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "exported.py")
-        path.write_text("from bench.real_sizes import EXPORTED\n\nTILEIRAS_EXPORT = EXPORTED\n")
-        return tileiras.compile(path, gpu_name=target, emit="bytecode").data
+    signature = {ENTRY: tuple(map(_parameter, launch.values))}
+    return tileiras.compile(kernel, signature=signature, gpu_name=target, emit="bytecode").data
 
 
 def _parameter(value: Any) -> Any:
