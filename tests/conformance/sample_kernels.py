@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-import tempfile
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -34,10 +33,6 @@ NAMES = {F16: "f16", BF16: "bf16", F32: "f32", E4M3: "f8e4m3fn", E5M2: "f8e5m2",
 Generator = np.random.Generator
 
 
-#: What the exporter reads, which runs a file.
-EXPORTED: dict[str, tuple] = {}
-
-
 class Sample(NamedTuple):
     """A kernel as `vendor_kernels` runs it: ``source`` is `samples` (the front end's), `gym` or `own`; ``values`` makes
     the arguments but the constants; ``reference`` gives the outputs by position.  ``tolerance`` is of the largest
@@ -58,12 +53,8 @@ class Sample(NamedTuple):
 
     def bytecode(self) -> bytes:
         """The kernel as the front end exports it."""
-        EXPORTED.clear()
-        EXPORTED[self.entry] = (kernel_of(self), *self.signature)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "exported.py")
-            path.write_text("from sample_kernels import EXPORTED\n\nTILEIRAS_EXPORT = EXPORTED\n")
-            return tileiras.compile(path, gpu_name="sm_100", emit="bytecode").data
+        signature = {self.entry: tuple(self.signature)}
+        return tileiras.compile(kernel_of(self), signature=signature, gpu_name="sm_100", emit="bytecode").data
 
     def run(self, launch: Callable[[list[Any]], None]) -> None:
         values = self.values(np.random.default_rng(20251122))
