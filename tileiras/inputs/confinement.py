@@ -28,7 +28,7 @@ TOPS = ("SConstruct", "sconstruct", "pyproject.toml", ".git", ".hg")
 def admits(rows: Iterable[Input], base: str, source: bytes) -> bool:
     """Whether all rows may be looked up; `base` is the folder of the source, `source` its content."""
     rows = tuple(rows)
-    named = frozenset(name for row in rows if row.kind == VARIABLE for name in (row.name,))
+    named = frozenset(row.name for row in rows if row.kind == VARIABLE)
     return all(_is_confined(row, base) for row in rows) and (not named or named <= _names(rows, base, source))
 
 
