@@ -4,6 +4,7 @@ schedule, rewrites, lowering, codegen <- passes <- stages <- api <- check <- cli
 codegen as well."""
 
 import ast
+import collections
 import os
 
 from tileiras.build.fingerprint import CodeBase
@@ -133,6 +134,25 @@ def test_no_test_imports_another_one():
                     shown = os.path.relpath(path, tests)
                     wrong += [f"{shown} imports {name}" for name in modules if ".test_" in f".{name}"]
     assert wrong == []
+
+
+def test_modules_that_tests_import_by_bare_name_are_one_each():
+    """Of two folders with one name on the path of a whole run, the tests of the second would import the first's."""
+    places = collections.defaultdict(set)
+    imported = set()
+    tests = os.path.join(CodeBase().root, "tests")
+    for folder, _, files in os.walk(tests):
+        for name in files:
+            if name.endswith(".py"):
+                places[name[:-3]].add(os.path.relpath(folder, tests))
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    tree = ast.parse(file.read())
+                for node in ast.walk(tree):
+                    if isinstance(node, ast.ImportFrom) and not node.level:
+                        imported.add(node.module)
+                    elif isinstance(node, ast.Import):
+                        imported |= {alias.name for alias in node.names}
+    assert {name: sorted(places[name]) for name in imported if len(places[name]) > 1} == {}
 
 
 KNOWN_CYCLES = (

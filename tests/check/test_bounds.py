@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernels import module, row_sums, rows
 
 import tileiras
+from tests.kernels.checked import module, row_sums, rows
 from tileiras.check.coverage import Coverage
 from tileiras.check.fitting import Fitted, Plan
 from tileiras.check.judging import Reference, interpreted

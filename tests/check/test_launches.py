@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernels import DOUBLED, module, rows
 
 import tileiras
+from tests.kernels.checked import DOUBLED, module, rows
 from tileiras.check import launches
 from tileiras.check.facts import Facts, facts
 from tileiras.check.fitting import Fitted, Unfit, fit

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faults import KINDS, Fault, faults
-from kernels import DOUBLED, module, row_sums, rows
 
 import tileiras
+from tests.kernels.checked import DOUBLED, module, row_sums, rows
 from tileiras.check.verdict import FAULT, INCONCLUSIVE, RIGHT, WRONG, Verdict
 from tileiras.units import entries_of, entry_name
 

@@ -124,6 +124,7 @@ class World:
         self.kernels = top / "app" / "kernels"
         for folder in ("app/kernels/parts", "data", "common", "lib", "shapes"):
             (top / folder).mkdir(parents=True)
+        (top / "pyproject.toml").write_text("")  # the top of a source tree, to which a server's rows are confined
         (self.kernels / "parts" / "__init__.py").write_text("")
         (self.kernels / "configured.py").write_text(HELPER)
         for name in THINGS:

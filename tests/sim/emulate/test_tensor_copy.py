@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tensor_maps import described
+from map_descriptors import described
 
 from tileiras.sim import EmulationError, emulate
 from tileiras.sim.emulator import tensor_map
