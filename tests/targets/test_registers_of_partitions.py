@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tileiras.codegen import ptxas
-from tileiras.targets.sm import bounded_registers
+from tileiras.targets import registers_per_thread
 
 VALUES = 250
 
@@ -31,4 +31,4 @@ ret; }}"""
 @pytest.mark.parametrize("ctas", [2, 3, 5])
 def test_ptxas_keeps_to_the_registers_of_a_partition(threads, ctas):
     used = ptxas.assemble(kernel(threads, ctas), "sm_90").resources["k"]
-    assert used.registers == bounded_registers(threads, ctas)
+    assert used.registers == registers_per_thread(threads, ctas)

@@ -13,7 +13,7 @@ from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import IntegerAttr, TensorType, UnitAttr, i32
 from tileiras.layout.tensor_memory import COLUMNS
 from tileiras.targets import Occupancy, Target, occupancy, registers_per_thread
-from tileiras.targets.sm import WARP_SIZE, bounded_registers
+from tileiras.targets.sm import WARP_SIZE
 
 from .limits import RESERVE, threads_of
 
@@ -64,7 +64,7 @@ def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int
         # Several modules, for such kernels only.
         from .register_bounds import enough_registers
 
-        if enough_registers(func) <= bounded_registers(threads, room.ctas):
+        if enough_registers(func) <= registers_per_thread(threads, room.ctas):
             return room.ctas
     least = _by_registers(func, threads, wanted, engine) if wanted > 1 else None
     return least or (1 if _takes_all_registers(func) else None)
@@ -75,7 +75,7 @@ def _by_registers(func: aa.FuncOp, threads: int, wanted: int, engine: Diagnostic
     from .expected_registers import expected_registers
     from .register_bounds import least_registers, registers_alone
 
-    if registers_alone(func) <= bounded_registers(threads, wanted):
+    if registers_alone(func) <= registers_per_thread(threads, wanted):
         return None
     needed, expected = least_registers(func), expected_registers(func, 1)
     least = _held(needed, threads, wanted)
@@ -89,7 +89,7 @@ def _by_registers(func: aa.FuncOp, threads: int, wanted: int, engine: Diagnostic
 
 def _held(registers: int, threads: int, most: int) -> int:
     """How many CTAs, at least one and at most so many, leave each thread its registers."""
-    return next(ctas for ctas in range(most, 0, -1) if ctas == 1 or bounded_registers(threads, ctas) >= registers)
+    return next(ctas for ctas in range(most, 0, -1) if ctas == 1 or registers_per_thread(threads, ctas) >= registers)
 
 
 def _rooms(func: aa.FuncOp, target: Target, threads: int) -> Iterator[Occupancy]:

@@ -186,20 +186,14 @@ TARGETS: dict[str, Target] = {row.name: row for row in _rows()}
 
 
 def registers_per_thread(threads: int, ctas: int = 1) -> int:
-    """Registers that each of a CTA's threads can have when an SM is to hold so many of these CTAs: warps get them in
-    units of `REGISTER_UNIT`."""
-    unit = REGISTER_UNIT // WARP_SIZE
-    return min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (threads * max(1, ctas)) // unit * unit)
+    """Registers that each of a CTA's threads can have when an SM is to hold so many of these CTAs.
 
-
-def bounded_registers(threads: int, ctas: int) -> int:
-    """Registers of a thread that ptxas keeps to where `.minnctapersm` asks for so many CTAs.
-
-    The warps of all of them are spread over the four partitions of an SM, each with its own register file: ten CTAs of
-    five warps put 13 into one partition, which leaves a thread 32 registers, and not the 40 of the sum.  As ptxas 13.5
-    does from 1 to 12 warps and 2 to 10 CTAs.
+    Warps are spread over the four partitions of an SM, each with its own register file, and get registers in units of
+    `REGISTER_UNIT`: ten CTAs of five warps put 13 warps into one partition, which leaves a thread 32 registers, where
+    the sum would leave 40.  Where `.minnctapersm` asks for so many CTAs, ptxas 13.5 keeps to this number from 1 to 12
+    warps and 2 to 10 CTAs.
     """
-    warps = -(-threads * ctas // (WARP_SIZE * PARTITIONS))
+    warps = -(-threads * max(1, ctas) // (WARP_SIZE * PARTITIONS))
     unit = REGISTER_UNIT // WARP_SIZE
     return min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (PARTITIONS * warps * WARP_SIZE) // unit * unit)
 
