@@ -179,6 +179,7 @@ def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch,
         """What a machine without anything of its own makes; the kernels that it has to run."""
         monkeypatch.setenv("TILEIRAS_CACHE_DIR", str(tmp_path / f"store {len(list(tmp_path.iterdir()))}"))
         enter(monkeypatch, world)
+        monkeypatch.chdir(world.top)  # numpy.genfromtxt reads it
         exports.clear()
         made = {name: export(world, name) for name in reads}
         library.default_session().store.close()
