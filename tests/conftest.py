@@ -22,7 +22,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from tests.pairwise import pairwise
+from tests.pairwise import pairwise, spaced
 
 # What a test compiles is compiled: tests of the artifact store name one of their own.
 os.environ["TILEIRAS_CACHE_DIR"] = "off"
@@ -43,6 +43,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     line = "pairwise(NAME=VALUES, ...): parameters of which every two values meet; see --every-combination"
     config.addinivalue_line("markers", line)
+    config.addinivalue_line("markers", "sampled(N): cases of which N, evenly spaced, are not slow")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow the cases of a `sampled` test but for N of them; they run in `scons conformance`."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            cases.setdefault((item.path, item.originalname), []).append(item)
+    for group in cases.values():
+        chosen = spaced(*group[0].get_closest_marker("sampled").args, len(group))
+        for position, item in enumerate(group):
+            if position not in chosen:
+                item.add_marker(pytest.mark.slow)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -21,3 +21,8 @@ def pairwise(axes: Sequence[Sequence[object]]) -> list[tuple[object, ...]]:
             chosen.append(best)
             missing -= pairs[best]
     return [tuple(axis[at] for axis, at in zip(axes, each)) for each in sorted(chosen)]
+
+
+def spaced(count: int, length: int) -> set[int]:
+    """`count` positions of `length`, evenly spaced; all of them where there are no more."""
+    return {(2 * each + 1) * length // (2 * count) for each in range(count)}

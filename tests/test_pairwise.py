@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pairwise import pairwise
+from tests.pairwise import pairwise, spaced
 
 
 @pytest.mark.parametrize("sizes", [(3, 4, 2), (14, 2, 2), (6, 3, 6), (2, 2, 2, 2, 2)])
@@ -32,3 +32,11 @@ def test_the_runner_of_all_has_every_combination(tmp_path, option, count):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", *option, str(tmp_path)]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True)
     assert f"{count} passed" in done.stdout
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 40])
+@pytest.mark.parametrize("count", [1, 2, 5, 10])
+def test_samples_are_spread_over_all_cases(count, length):
+    chosen = sorted(spaced(count, length))
+    assert len(chosen) == min(count, length) and 0 <= chosen[0] and chosen[-1] < length
+    assert all(behind - before <= -(-length // count) for before, behind in zip(chosen, chosen[1:], strict=False))

@@ -81,6 +81,7 @@ def test_no_rounds_at_all():
     assert (b == -1).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kinds", EXECUTED, ids="-".join)
 def test_nothing_that_orders_agents_is_superfluous(kinds):
     code = ptx(kernels.copy_kernel(*kinds, 2, "sm_90", producers=2, consumers=2, warps=2))
@@ -94,6 +95,7 @@ def test_nothing_that_orders_agents_is_superfluous(kinds):
     assert [line for line, broken in found if survives(broken, judge)] == []
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_two_groups_of_consumers_is_superfluous():
     code = ptx(kernels.two_consumers("bulk_load", 2, "sm_90"))
 

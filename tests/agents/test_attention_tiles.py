@@ -26,6 +26,7 @@ KERNELS = {
 RUN = [*((name, "host") for name in KERNELS), ("from no step on", "none"), ("two loops", "device")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "maps"), RUN)
 def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
     kernel = KERNELS[name]()
@@ -58,6 +59,7 @@ def test_a_stage_of_a_loop_around_is_released_behind_the_loop_that_reads_it():
     assert len(inner) == 1 and inner[0].is_before_in_block(outer[0])
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_is_superfluous():
     """One in three.  The last tiles have one step each, so that queries are loaded as early as may be."""
     kernel = of_tiles(attention(1, 4, **SMALL), 8, least=1)

@@ -107,6 +107,7 @@ def test_slices_without_agents(plan):
         kernel.emulated(artifact, seed)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["warps", "tensor memory", "in slices"])
 def test_nothing_that_orders_the_stores_is_superfluous(name):
     gpu, product = PRODUCTS[name]

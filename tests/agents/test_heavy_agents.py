@@ -41,6 +41,7 @@ def in_random_stages(module, gpu, maps, rng, most):
     return code, metadata
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.pairwise(gpu=["sm_90", "sm_100", "sm_120"], maps=["none", "host"], seed=range(3))
 def test_any_stages_of_attention(gpu, maps, seed):
     size = 32 if gpu == "sm_120" else 64
@@ -75,6 +76,7 @@ def test_what_is_computed_of_a_tile_runs_where_its_operand_is_needed(gpu, which,
     kernel._compare(found)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_attention_overlaps_and_is_right(gpu, maps, assemble):
@@ -112,6 +114,7 @@ def test_a_product_is_under_way_while_another_iteration_computes():
     assert under_way == [0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counted", [True, False])
 def test_nothing_that_orders_agents_is_superfluous(counted):
     """Nor a release behind the loop that is parted, whose stages nobody fills again: in a branch, where the number of

@@ -33,6 +33,7 @@ def twice(m: int, n: int, k: int) -> Kernel:
                   ((left + right) @ below,))  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("plan", ["agents", "agents-boxes", "light"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_a_stage_is_given_back_behind_the_loop_that_reads_it(gpu, plan):

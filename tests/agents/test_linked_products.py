@@ -24,6 +24,7 @@ RUN = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "maps"), RUN)
 def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
     kernel = KERNELS[name]()
@@ -69,6 +70,7 @@ GRADIENTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_products_of_both_parts_read_one_tile(name, assemble):
     """The next iteration's first products need its stage before this one's last product has given its own back."""
@@ -103,6 +105,7 @@ def test_what_stays_with_the_warps_that_compute(name):
     assert any("the products of this kernel stay" in each and reason in each for each in said), said
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_is_superfluous():
     kernel = attention(steps=9, columns=32, depth=32)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps="host", **SPECIALIZED)

@@ -46,6 +46,7 @@ RUN = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "maps"), RUN)
 def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
     make, columns = {**KERNELS, **OF_MANY_REGISTERS}[name]
@@ -106,6 +107,7 @@ PAIRS = {
 PAIR_RUNS = [*((name, "host") for name in PAIRS), *((name, "device") for name in ("guarded", "two loops of products"))]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "maps"), PAIR_RUNS)
 def test_pairs_of_ctas(name, maps, assemble):
     """Threads of both CTAs tell the one that multiplies that an accumulator has been loaded."""
@@ -142,6 +144,7 @@ def test_pairs_of_the_rest_of_the_family(gpu, assemble):
     kernel.emulated(artifact, 1)
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_pairs_of_ctas_is_superfluous():
     kernel = _pairs((256, 32, 32), count=5)
     artifact = kernel.compiled(GPU, emit="ptx", **HOST)
@@ -162,6 +165,7 @@ def test_nothing_that_orders_pairs_of_ctas_is_superfluous():
     assert [line for line, broken in found if survives(broken, judge)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_nothing_that_orders_agents_is_superfluous(maps):
     kernel = rounds((64, 16, 32), count=6)
@@ -202,6 +206,7 @@ KEPT = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KEPT)
 def test_products_that_cannot_leave_say_why(name):
     kernel, maps, reason = KEPT[name]

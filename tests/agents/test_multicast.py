@@ -50,6 +50,7 @@ def missed(artifact) -> list[str]:
     return [each.reason for each in remarks_of(artifact.diagnostics) if each.name == "RemarkMemoryTensorMap"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("maps", ["host", "device"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"], indirect=True)
 def test_ctas_copy_for_each_other(gpu, maps, assemble):
@@ -112,6 +113,7 @@ def test_pipes_run_on_through_a_loop_around():
 CLUSTER_BARRIER = re.compile(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluster\.wait[\w.]*;")
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_the_ctas_of_a_ring_is_superfluous():
     artifact = compiled(kernels.matmul(), plan="ring")
     arrays = Arrays(128, 64, 288)
@@ -132,6 +134,7 @@ def test_nothing_that_orders_the_ctas_of_a_ring_is_superfluous():
     assert len(passed) <= before and all(line.startswith("mbarrier.try_wait") for line in passed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"], indirect=True)
 def test_nothing_that_orders_the_ctas_is_superfluous(gpu):
     artifact = compiled(kernels.matmul(), gpu)

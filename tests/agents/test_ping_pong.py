@@ -50,6 +50,7 @@ def artifact_of(text: str):
         return tileiras.compile(path, gpu_name="sm_90")
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("maps", ["none", "host", "stored in boxes"])
 @pytest.mark.parametrize("name", ROUNDS)
 def test_tiles_in_any_order_of_the_agents(name, maps, assemble):
@@ -150,6 +151,7 @@ def _with_epilogue(text: str, operations: int) -> str:
     return text.replace("%end = store", "\n    ".join([*lines, "%end = store"]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("operations, given, taken", [
     (4, {"tensor_maps": "host"}, True),
     (2, {"tensor_maps": "host"}, False),
@@ -166,6 +168,7 @@ def test_the_rule(operations, given, taken, monkeypatch, assemble):
     Products(300, 200, 150).run(artifact.text, artifact.kernels[0].metadata, 0, blocks=2 if taken else 1)
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_the_agents_is_superfluous():
     """A round takes more stages than there are, so that an agent that is ahead takes one parity for another.  Of what
     stands in the code one in three is deleted."""
@@ -183,6 +186,7 @@ def test_nothing_that_orders_the_agents_is_superfluous():
     assert [line for line, broken in own[1::3] if survives(broken, judge, SEEDS)] == []
 
 
+@pytest.mark.slow
 def test_no_wait_is_superfluous_where_an_agent_stores(monkeypatch):
     """Without products tiles follow each other faster than they are stored.  Waits for other CTAs, of which there are
     none here, are left out."""

@@ -28,6 +28,7 @@ def large_tiles(monkeypatch):
 # ---- one tile by each tile block ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["groups", "rows", "columns"])
 def test_neighbours_share_what_both_find_the_same(way, assemble):
     """Three rows of two tiles: a group of two rows, whose tile blocks have the same B, and one of one, whose have the
@@ -67,6 +68,7 @@ def test_what_another_number_always_gives():
     assert EVERYWHERE not in artifact.text and not may_share(artifact)
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_the_tile_blocks_is_superfluous():
     artifact = compiled(swizzled(), **TWO_STAGES)
     launches = Products(128, 64, 500), Products(64, 128, 500), Products(64, 64, 500)
@@ -81,6 +83,7 @@ def test_nothing_that_orders_the_tile_blocks_is_superfluous():
 # ---- every nth tile by each tile block ---------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("way", "blocks"), [("groups", 4), ("groups", 2), ("rows", 4), ("columns", 2), ("groups", 8)])
 def test_tiles_of_a_loop_over_tiles(way, blocks, assemble):
     """Of nine tiles, and six, the last ones are of the first tile block of a cluster, or of no second cluster."""
@@ -98,6 +101,7 @@ def test_loops_over_tiles_without_clusters(blocks):
     Products(180, 100, 200).run(artifact.text, artifact.kernels[0].metadata, 0, blocks)
 
 
+@pytest.mark.slow
 def test_nothing_in_a_loop_over_tiles_is_superfluous():
     """Rounds that are shared, and rounds that are not, on the same stages."""
     artifact = compiled(persistent("columns"), **TWO_STAGES)

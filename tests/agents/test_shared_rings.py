@@ -11,6 +11,7 @@ from tileiras import compile
 STAGES = 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_two_loops_have_one_ring(gpu, maps, assemble):
@@ -26,6 +27,7 @@ def test_two_loops_have_one_ring(gpu, maps, assemble):
             arrays.launch(artifact.text, metadata, seed, steps, times=2)
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_them_is_superfluous():
     """The first loop releases the stages that it has held on to: the second one fills them again."""
     artifact = compile(twice(), gpu_name="sm_90", emit="ptx", tensor_maps="host", **SPECIALIZED)

@@ -39,6 +39,7 @@ def said(kernel: Kernel, **options) -> list[str]:
     return [each.message for each in kernel.compiled(GPU, emit="tileas", **options).diagnostics]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [{}, SPECIALIZED], ids=["auto", "warp-specialize"])
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_kernels_in_any_order_of_their_agents(options, maps, assemble):
@@ -52,6 +53,7 @@ def test_kernels_in_any_order_of_their_agents(options, maps, assemble):
         kernel.emulated(artifact, seed)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("steps", [1, 4])
 def test_a_number_of_iterations_that_only_the_launch_knows(maps, steps):
@@ -60,6 +62,7 @@ def test_a_number_of_iterations_that_only_the_launch_knows(maps, steps):
     kernel.emulated(kernel.compiled(GPU, emit="ptx", tensor_maps=maps), 1)
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_is_superfluous():
     """One deletion in five; without a fence behind the initialisation of what commits signal too, for the emulator asks
     for it of copies."""

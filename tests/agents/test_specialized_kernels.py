@@ -39,6 +39,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "gpu"),
     [*((name, "sm_90") for name in KERNELS), ("warps", "sm_100"), ("rounds", "sm_120"), ("attention", "sm_120")],
@@ -60,6 +61,7 @@ def test_a_loop_around_large_accumulators_spills_nothing(maps, assemble):
     assert assemble(artifact.text, "sm_90").stack == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("through", [with_run_time_bounds, through_pointers])
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_any_number_of_iterations(stages, through, assemble):
@@ -104,6 +106,7 @@ def test_boxes_that_warps_read(gpu, assemble):
     kernel.emulated(artifact, 1)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("name", ["warpgroups", "warps", "rounds", "guarded rounds"])
 def test_nothing_that_orders_agents_is_superfluous(name, maps):

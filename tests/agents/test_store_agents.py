@@ -87,6 +87,7 @@ def test_without_maps_of_the_host_nobody_stores_in_boxes(maps):
     kernel.emulated(artifact, 1)
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_the_stores_is_superfluous():
     kernel = rounds(TILES, count=6, in_one_place=True)
     artifact = compiled(kernel, "sm_90")

@@ -54,6 +54,7 @@ def are_pairs(artifact, arrays: Products, blocks: int) -> bool:
 # ---- launches --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("way", ["groups", "columns"])
 def test_swizzled_grids(way, plan, assemble):
@@ -70,6 +71,7 @@ def test_swizzled_grids(way, plan, assemble):
             arrays.run(artifact.text, metadata, seed)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("group", "rows", "wanted"), [(4, 6, True), (4, 5, False), (8, 4, True)])
 @pytest.mark.parametrize("make", [swizzled, persistent])
 def test_a_last_group_of_fewer_rows(make, group, rows, wanted, monkeypatch):
@@ -81,6 +83,7 @@ def test_a_last_group_of_fewer_rows(make, group, rows, wanted, monkeypatch):
         arrays.run(artifact.text, artifact.kernels[0].metadata, seed, 4 if make is persistent else None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("way", ["groups", "columns"])
 def test_loops_over_tiles(way, plan, assemble):

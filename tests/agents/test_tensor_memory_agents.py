@@ -29,6 +29,7 @@ KERNELS = {
 STRATEGIES = {"agents": SPECIALIZED, "ring": {"pipeline_strategy": "unspecialize"}}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
@@ -54,6 +55,7 @@ def test_a_ring_of_boxes_without_agents(name, assemble):
         kernel.emulated(artifact, seed)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("strategy", "maps"), [("agents", "none"), ("agents", "host"), ("ring", "host")])
 def test_nothing_that_orders_agents_is_superfluous(strategy, maps):
     kernel = matmul((64, 16, 32), steps=6)

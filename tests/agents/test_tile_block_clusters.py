@@ -48,6 +48,7 @@ def test_grids_of_which_no_clusters_can_be_made(rows):
         Arrays(rows, 140, 430).launch(artifact.text, metadata, seed)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cluster", [(1, 1, 1), (1, 2, 1), (4, 1, 1), (2, 2, 1)])
 def test_clusters_of_another_shape(cluster):
     """A launcher that reads no NAME.json starts none, and another one what it likes."""
@@ -63,6 +64,7 @@ def test_any_number_of_steps(steps):
         Arrays(128, 128, 576).launch(artifact.text, artifact.kernels[0].metadata, seed, steps)
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_the_tile_blocks_is_superfluous():
     artifact = compiled(kernels.matmul())
     together, alone = Arrays(128, 128, 320), Arrays(64, 128, 320)
@@ -108,6 +110,7 @@ class Triangle(Arrays):
         return c, wanted
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("loops", ["one", "two"])
 def test_each_gives_back_what_only_its_neighbour_uses(loops, assemble):
     artifact = compiled(triangle("elsewhere" if loops == "two" else ""))

@@ -41,6 +41,7 @@ class OfElements(Arrays):
 # ---- launches --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_grid_of_pairs_starts_the_kernel_for_pairs(plan, assemble):
     artifact = compiled(kernels.matmul(), **PLANS[plan])
@@ -97,6 +98,7 @@ def test_two_products():
     Arrays(256, 32, 96).launch(artifact.text, artifact.kernels[0].metadata, 1, times=2)
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_the_pair_is_superfluous():
     artifact = compiled(kernels.matmul(), **SPECIALIZED, unspecialized_pipeline_num_stages=3)
     metadata = artifact.kernels[0].metadata

@@ -21,6 +21,7 @@ def said(artifact) -> str:
     return "\n".join(each.message for each in artifact.diagnostics)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize(("way", "ordered"), WAYS)
 def test_rounds_in_any_order_of_the_agents(way, ordered, maps, assemble):
@@ -56,6 +57,7 @@ def test_an_agent_that_stores(ordered, assemble):
         kernel.emulated(artifact, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_nothing_that_orders_agents_is_superfluous(maps):
     kernel = rounds((64, 16, 64), way="listed", count=10)

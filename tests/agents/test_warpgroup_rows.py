@@ -38,6 +38,7 @@ RUN = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "maps"), RUN)
 def test_kernels_in_any_order_of_their_warpgroups(name, maps, assemble):
     kernel = KERNELS[name]()
@@ -51,6 +52,7 @@ def test_kernels_in_any_order_of_their_warpgroups(name, maps, assemble):
         kernel.emulated(artifact, seed)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_a_number_of_iterations_that_is_known_at_run_time(steps):
     kernel = with_unknown_steps(in_turn(max(steps, 1)), steps)
@@ -83,6 +85,7 @@ IMPLIED = {"in turn, four steps": ["tcgen05.wait::ld.sync.aligned;"]}
 two loads of what is rescaled.  Registers may not be read without (PTX ISA, tcgen05.wait)."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["own columns", pytest.param("in turn, four steps", marks=pytest.mark.slow)])
 def test_nothing_that_orders_is_superfluous(name):
     """One in three: all are many launches of large tiles.  `setmaxnreg` orders nothing.  Every stage of a ring of two

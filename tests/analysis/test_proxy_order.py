@@ -39,6 +39,7 @@ def found_in(module: Operation) -> list[tuple[Operation, str]]:
     return [finding for func in functions for finding in proxy_order.order_errors(func)]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_right_plans_are_accepted(name, gpu):

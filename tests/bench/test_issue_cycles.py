@@ -7,6 +7,7 @@ from bench.plans import PLANS
 from tests.machine_code import needs_tools
 
 
+@pytest.mark.sampled(2)
 @needs_tools
 @pytest.mark.parametrize("element", ["f16", "f8E4M3FN"])
 @pytest.mark.parametrize("tiles", [(128, 128, 64), (128, 256, 64), (256, 128, 64)])

@@ -5,6 +5,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import pytest
+
 from bench import validation  # noqa: E402
 from bench.published import Published, published  # noqa: E402
 from bench.real_sizes import BENCHMARKS, Constant, slots  # noqa: E402
@@ -56,6 +58,7 @@ def test_a_launch_of_a_benchmark_is_as_its_configuration_says():
         assert all(extent > 0 for extent in launch.grid)
 
 
+@pytest.mark.slow
 @needs_tools
 def test_wgmma_comes_out_faster_than_mma_sync_on_hopper():
     from bench import stand_ins

@@ -250,6 +250,7 @@ def test_a_grid_of_pairs_starts_the_kernel_for_pairs(tmp_path, stand_in):
     assert sizes == [192, 12], "each has its own hidden parameters"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("fact", "threads"), [
     ("p1 even", 128), ("p1 1 add even", 160), ("p1 4 ceildiv even", 160), ("p1 -3 mul 22 add positive", 160),
     ("p1 grid below 5 mul sub positive", 160), ("p1 grid below 7 mul sub positive", 128),

@@ -34,6 +34,7 @@ def edit_and_keep_the_times(path: str) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", [append, cut, edit_and_keep_the_times])
 @pytest.mark.parametrize("mode", ["read-write", "off"])
 def test_every_kind_of_artifact_is_repaired(project, damage, mode):
@@ -55,6 +56,7 @@ def test_every_kind_of_artifact_is_repaired(project, damage, mode):
     assert (again.ran, again.cached, LINE in again.output) == ([], [], False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arguments", [["tile_full=1"], ["-j2"], ["build/sm_90/O3/kernels/k/first.ptx"]])
 def test_whatever_the_build_looks_at(project, arguments):
     project.scons()
@@ -175,6 +177,7 @@ def test_a_watch_repairs_what_it_builds_on(project, monkeypatch):
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["k.cuda_tile.mlir", "k.cuda_tile.loc", "k/first.tileaa.mlir", "k/second.json",
                                   pytest.param("k/first.ll", marks=pytest.mark.slow), "k/first.ptx"])  # fmt: skip
 @pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])

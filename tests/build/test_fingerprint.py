@@ -46,6 +46,7 @@ def built(tmp_path_factory):
     return project
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [row.name for row in STAGES if row.name not in ("export", "cubin", "sass")])
 def test_every_module_that_a_stage_loads_is_in_its_fingerprint(built, name):
     row = stage(name)

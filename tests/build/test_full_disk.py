@@ -31,6 +31,7 @@ def check(errors: str, folder: str) -> None:
     assert "Error 1" in errors and "Traceback" not in errors and "k.mlir:" not in errors
 
 
+@pytest.mark.sampled(1)
 @needs_mounts
 @pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
 @pytest.mark.parametrize("size", ["8k", "40k"])
@@ -42,6 +43,7 @@ def test_a_full_build_directory(project, size, jobs):
     assert project.scons(jobs).stages
 
 
+@pytest.mark.sampled(2)
 @needs_mounts
 @pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="needs ptxas")
 @pytest.mark.parametrize("size, jobs", [("size=4k", "-j1"), ("size=4k", "-j2"), ("nr_inodes=3", "-j1")])
@@ -86,6 +88,7 @@ def test_other_errors_of_the_system_are_mistakes_of_the_compiler():
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", "x")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(os.name != "posix", reason="limits of a process are POSIX")
 @pytest.mark.parametrize("jobs, limit", [("-j2", 1), ("-j1", 3), ("-j2", 8)])
 def test_a_limit_on_the_size_of_files_is_told(project, jobs, limit):

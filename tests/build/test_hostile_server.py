@@ -174,6 +174,7 @@ def check(tree: Project, server: HostileServer, monkeypatch, expected: dict[str,
 # ---- replies ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("keeps", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", WIRE)
 def test_a_reply_that_is_none_ends_and_is_a_miss(server, name, keeps):
@@ -186,6 +187,7 @@ def test_a_reply_that_is_none_ends_and_is_a_miss(server, name, keeps):
     assert len(said) <= 2 and all(line.isprintable() and len(line) < 400 for line in said)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [
     "a body that trickles", "interim replies without end", "chunks without end", "a length beyond memory",
     *(pytest.param(name, marks=pytest.mark.slow) for name in WIRE),
@@ -385,6 +387,7 @@ def changing(change_record, change_files):
     return change
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_record_that_is_none_is_a_miss(filled, tree, expected, monkeypatch, name):
     filled.change = changing(RECORDS[name], lambda value: value)
@@ -432,6 +435,7 @@ def test_malformed_rows_of_inputs_are_refused(row):
         within(lambda: inputs.parse(row))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.skipif(not discover.has_front_end(), reason="cuTile Python is not installed")
 def test_a_row_of_inputs_reads_nothing_that_it_may_not(filled, tree, expected, monkeypatch, tmp_path, name):

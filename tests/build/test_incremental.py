@@ -178,6 +178,7 @@ def test_a_deleted_artifact_is_made_again(project):
     assert project.artifacts() == before
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arguments, last", [(["opt=0"], "read"), (["opt=1"], "tileaa"), (["opt=2"], "llvm"),
                                              (["opt=0", "emit=ptx"], "ptx")])  # fmt: skip
 def test_opt_names_the_product_and_emit_overrides_it(project, arguments, last):

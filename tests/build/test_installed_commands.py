@@ -39,6 +39,7 @@ def loaded(words: Sequence[str], folder: Path, **environment: str) -> set[str]:
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
 
 
+@pytest.mark.sampled(1)
 def test_an_answered_command_loads_the_client_alone(programs, tmp_path):
     (tmp_path / "k.mlir").write_text(module(axpy("first")))
     (tmp_path / "runtime").mkdir()

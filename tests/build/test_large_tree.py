@@ -6,9 +6,12 @@ from project import CHECKOUT
 
 sys.path.insert(0, CHECKOUT)
 
+import pytest
+
 from bench import large_tree  # noqa: E402
 
 
+@pytest.mark.slow
 def test_a_large_tree_is_served_from_the_store_and_found_clean(tmp_path):
     count = 150
     rows = {row.name: row for row in large_tree.measure(count, str(tmp_path))}

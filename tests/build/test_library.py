@@ -48,6 +48,7 @@ def test_the_second_compilation_is_served_and_equal(store, never_compiled, emit)
     assert statistics(store)["stages"]["compile"]["entries"] == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("changed", [{"gpu_name": "sm_80"}, {"emit": "llvm"}, {"entry": "first"}, {"opt_level": 2},
                                      {"ptx_version": "8.8"}])  # fmt: skip
 def test_whatever_reaches_the_product_is_part_of_the_key(store, changed):

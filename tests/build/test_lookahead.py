@@ -49,6 +49,7 @@ def fill(server: DelayingServer, folder, kernels: int = KERNELS) -> Project:
     return made
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])
 @pytest.mark.parametrize("store", ["", "off"])
 def test_a_machine_without_anything_waits_once_for_each_wave(far, tmp_path, jobs, store):
@@ -63,6 +64,7 @@ def test_a_machine_without_anything_waits_once_for_each_wave(far, tmp_path, jobs
     assert STAGES <= far.round_trips <= STAGES + 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])
 def test_what_a_far_server_has_not_is_asked_for_once(far, tmp_path, jobs):
     machine = tree(tmp_path)
@@ -100,6 +102,7 @@ def test_only_what_was_asked_for_is_looked_up(far, tmp_path):
     assert far.requests == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
 def test_sources_that_import_others_take_a_wave_more(far, tmp_path):
     def machine(folder) -> Project:

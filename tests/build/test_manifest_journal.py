@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from project import Project, axpy, module
@@ -216,6 +217,7 @@ def test_new_and_lost_rows_write_the_file(tmp_path):
     assert not os.path.exists(manifest.path + JOURNAL)
 
 
+@pytest.mark.slow
 def test_builds_of_few_edits_write_no_manifest_anew(tmp_path):
     project = Project(tmp_path)
     for number in range(24):

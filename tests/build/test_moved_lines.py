@@ -35,6 +35,7 @@ def test_moved_lines_run_the_stages_that_carry_locations(project):
     assert project.scons(*ARGUMENTS).stages == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [(("lineinfo=1",), {"lineinfo": True}), (("device-debug=1", "opt=0"), {"device_debug": True, "opt_level": 0})],

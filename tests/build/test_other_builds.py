@@ -142,6 +142,7 @@ def follow_edits(example: Folder) -> None:
     assert example.build() == ["kernels relu_add_2d", "link app", "object main", "object relu_add_2d_images"]
 
 
+@pytest.mark.slow
 @HAS_CMAKE
 @pytest.mark.parametrize("generator", [NINJA, pytest.param(MAKE, marks=pytest.mark.slow)])
 def test_cmake_builds_what_changed(example, generator):
@@ -153,6 +154,7 @@ def test_cmake_builds_what_changed(example, generator):
                                "object relu_add_2d_images", "object saxpy_images"]  # fmt: skip
 
 
+@pytest.mark.slow
 @HAS_MESON
 def test_meson_builds_what_changed(example):
     example.run("meson", "setup", "build", "--pkg-config-path", tileiras.pkgconfig_folder())

@@ -68,6 +68,7 @@ def project(tmp_path):
     return made
 
 
+@pytest.mark.slow
 def test_another_python_finds_everything_done_and_in_the_store(project, other):
     build = other(project, WITHOUT, "tile_full=1")
     assert (build.stages, build.cached, build.errors) == ([], [], "")

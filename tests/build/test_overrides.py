@@ -52,6 +52,7 @@ def edit(project, suffix):
     return os.path.join("fixed", f"saxpy.sm_90{suffix}")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix, stage", [
     (".tileaa.mlir", "tileaa"), (".tileas.mlir", "tileas"), (".ll", "llvm"), (".ptx", "ptx"),
 ])  # fmt: skip
@@ -107,6 +108,7 @@ def test_the_override_of_another_target_or_kernel_is_told_to_be_of_no_use(projec
     assert os.path.join("fixed", "saxpy.sm_80.tileas.mlir") + " takes the place of nothing that is built" in said
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix, text, said", [
     (".tileas.mlir", "nonsense", "fixed/saxpy.sm_90.tileas.mlir:1:1"),
     (".tileas.mlir", "module {\n}\n", "has no function 'saxpy'"),

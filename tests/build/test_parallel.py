@@ -31,6 +31,7 @@ def project(folder) -> Project:
     return made
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("store", [None, "off"])
 def test_workers_make_what_one_process_makes(tmp_path, store):
     made = []

@@ -306,6 +306,7 @@ def test_a_server_that_gives_nothing_sound_is_turned_off(server):
     assert patient.failure is None and len(said) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [pytest.param("-j1", marks=pytest.mark.slow), "-j2"])
 def test_without_a_store_here_the_server_is_still_asked(server, tmp_path, jobs):
     for name, expected in (("writer", 5), ("reader", 0)):

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="n
 PARTS = 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
 def test_resources_and_remarks_are_the_same_three_ways(part, tmp_path, monkeypatch):
     monkeypatch.chdir(CHECKOUT)

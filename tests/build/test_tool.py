@@ -213,6 +213,7 @@ atexit.register(lambda: print("DEFAULT", SCons.Defaults._default_env is not None
     assert len(kept) > 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", ["../out", "#/../out", "{absolute}", "build"])
 def test_a_build_directory_outside_the_project_is_built_by_default(tmp_path, where):
     project = Project(tmp_path / "project")

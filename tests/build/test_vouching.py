@@ -86,6 +86,7 @@ def test_an_artifact_is_made_again_whatever_was_done_to_it(project):
     assert project.read(path) == whole
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("edit, stages", [
     (lambda folder: os.replace(folder / "a.mlir", folder / "b.mlir"), 5),
     (lambda folder: shutil.copy(folder / "a.mlir", folder / "d.mlir"), 5),
@@ -111,6 +112,7 @@ def test_a_tree_that_has_other_kernels_is_listed(project, tmp_path, edit, stages
     assert scons(project)[0] == []
 
 
+@pytest.mark.slow
 def test_other_options_are_other_manifests(project):
     assert len(scons(project, "sm=sm_80")[0]) == 15
     begin(project)
@@ -134,6 +136,7 @@ def test_a_failure_is_told_again_until_it_is_mended(project):
     begin(project)
 
 
+@pytest.mark.slow
 def test_another_monitor_knows_nothing_of_what_this_one_has_seen(project):
     stop()
     project.write("kernels/b.mlir", module(axpy("b", operation="mulf")))
@@ -145,6 +148,7 @@ def test_another_monitor_knows_nothing_of_what_this_one_has_seen(project):
     begin(project)
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_checkout_is_another_one(project, tmp_path):
     shutil.copytree(project.folder, tmp_path / "copy", symlinks=True)
     copy = Project(tmp_path / "copy", store=project.store)
@@ -175,6 +179,7 @@ def test_a_manifest_that_was_exchanged_is_not_vouched_for(project):
     assert b"mul" in project.read("build/sm_90/O3/kernels/a/a.ptx")
 
 
+@pytest.mark.slow
 def test_events_that_were_lost_are_no_answer(project):
     with open("/proc/sys/fs/inotify/max_queued_events") as file:
         most = int(file.read())
@@ -191,6 +196,7 @@ def test_events_that_were_lost_are_no_answer(project):
     begin(project)
 
 
+@pytest.mark.slow
 def test_a_monitor_that_does_not_answer_is_done_without(project):
     (monitor,) = [facts()["pid"]]
     os.kill(monitor, 19)
@@ -203,6 +209,7 @@ def test_a_monitor_that_does_not_answer_is_done_without(project):
     begin(project)
 
 
+@pytest.mark.slow
 def test_the_command_tells_what_is_watched_and_ends_it(project):
     command = [sys.executable, "-m", "tileiras.server.command"]
     shown = subprocess.run([*command, "status"], capture_output=True, text=True)

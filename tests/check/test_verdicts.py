@@ -33,6 +33,7 @@ def verdicts(source: str, gpu_name: str = "sm_90") -> list[Verdict]:
     return [tileiras.check(path, gpu_name=gpu_name, entry=name) for name in names]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("source", [*QUICK, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)])
 def test_examples_are_right(source):
     for verdict in verdicts(source):

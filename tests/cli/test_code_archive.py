@@ -105,6 +105,7 @@ def prepared(root: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(libdevice.find() is None, reason="no libdevice")
 @pytest.mark.parametrize(
     "changes", [{"TILEIRAS_CACHE_DIR": "off"}, {"TILEIRAS_CACHE_MODE": "off"}, {"TILEIRAS_CACHE_MODE": "read-only"}]

@@ -84,6 +84,7 @@ def command(tmp_path):
         process.stderr.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("send, number", [
     (os.kill, signal.SIGTERM), (os.kill, signal.SIGHUP), (os.kill, signal.SIGKILL),
     (os.killpg, signal.SIGTERM), (os.killpg, signal.SIGINT),

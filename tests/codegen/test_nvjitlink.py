@@ -94,6 +94,7 @@ OF_EACH_KIND = (
 """Examples that are compared on other GPUs as well; of these the product of halves takes 96 KB of shared memory."""
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "name, gpu", [(name, "sm_90") for name in sources()] + [(name, gpu) for gpu in OTHER_GPUS for name in OF_EACH_KIND]
 )

@@ -44,6 +44,7 @@ int main(int, char** arguments) {
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
 @pytest.mark.parametrize(
     ("sync", "alpha", "said"),

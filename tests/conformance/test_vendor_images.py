@@ -17,6 +17,7 @@ SOURCE = "examples/bytecode/matmul_f16.tileirbc"
 ENTRY = "matmul_f16"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(toolkit.find_program("nvdisasm") is None, reason="no nvdisasm")
 @pytest.mark.skipif(vendor_tool() is None, reason="no vendor's compiler")
 @pytest.mark.parametrize("name", ["A100", "H200", "B200", "RTX 5090"])

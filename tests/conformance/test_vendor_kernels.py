@@ -22,6 +22,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "target", "uses"),
     [

@@ -95,6 +95,7 @@ LINES = (["--lineinfo"], {"lineinfo": True})
 DEBUG = (["-O0", "--device-debug"], {"opt_level": 0, "device_debug": True})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "flags", "options"),
     [

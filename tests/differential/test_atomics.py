@@ -68,6 +68,7 @@ def values(element: str, count: int, seed: int) -> np.ndarray:
     return generator.integers(-4, 5, count).astype(DTYPES[element])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_every_mode_and_type(gpu_name):
     rotation = itertools.cycle(itertools.product(ORDERS, SCOPES))
@@ -161,6 +162,7 @@ def test_compare_and_swap(element):
         assert emulated.tobytes() == interpreted.tobytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100"])
 def test_reductions_into_views(gpu_name):
     """Tile blocks reduce into one ragged view, through a partition and, one at its own scope, overlapping tiles."""

@@ -16,6 +16,7 @@ def check(product, gpu_name, trips, text=None, expected=np.matmul, **options):
     kernel.check(gpu_name, **options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("tiles", "element", "gpu_name", "steps"),
     [
@@ -93,6 +94,7 @@ def test_a_store_after_the_loads_stays_behind_them():
     check(product, "sm_90", [8], product.text(store=store))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("gpu_name", "steps"), [("sm_75", [2, 4]), ("sm_80", [8]), ("sm_90", [2]), ("sm_120", [8])])
 def test_dots_in_loops_are_sliced_where_shared_memory_does_not_hold_their_operands(gpu_name, steps):
     """Of 128 KiB: sm_75 has no copies that fill it by themselves; where warps multiply, the loop itself takes smaller

@@ -25,6 +25,7 @@ def without_largest_of_column(shape: tuple[int, int]) -> str:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("tiles", "by_columns", "slices", "part"),
     [

@@ -11,6 +11,7 @@ COMPUTED_OPERAND = 28, 45
 """Seeds whose first dot reads a tile that each iteration computes, and whose second one adds to it."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", [*range(12), *COMPUTED_OPERAND])
 def test_random_loops(seed):
     made = RandomLoops(seed)

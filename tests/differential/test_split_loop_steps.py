@@ -22,6 +22,7 @@ def steps(product: Matmul, gpu_name: str = "sm_120", **options) -> list[int | No
     return trip_counts(product.kernel().after("tileas-split-loop-steps", gpu_name, **options))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_results_of_smaller_steps(plan, transposed):
@@ -31,6 +32,7 @@ def test_results_of_smaller_steps(plan, transposed):
     product.kernel().check("sm_120", **PLANS[plan])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("tiles", "element", "gpu_name", "parts"),
     [

@@ -17,6 +17,7 @@ def test_kernel_interprets(case: KernelCase) -> None:
     run_and_check(case, lambda arguments: interpret(source, case.entry, case.grid, arguments))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_kernel_emulates(case: KernelCase) -> None:
     """On every target whose code differs from that of the targets before it."""

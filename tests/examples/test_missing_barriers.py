@@ -128,6 +128,7 @@ def weaker_fences(ptx: str) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_nothing_that_orders_is_superfluous(name: str) -> None:
     entry = entry_of(name)
@@ -138,6 +139,7 @@ def test_nothing_that_orders_is_superfluous(name: str) -> None:
     assert [each.deleted for each in chosen if survives(entry, each.text)] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", BOXES)
 def test_nothing_that_orders_boxes_is_superfluous(name: str) -> None:
     entry = entry_of(name, "host")

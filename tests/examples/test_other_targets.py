@@ -38,6 +38,7 @@ def assembled(artifact: tileiras.Artifact, target: str) -> None:
         assert ptxas.assemble(artifact.text, target).cubin.startswith(b"\x7fELF")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", sorted(SOURCES))
 def test_examples_on_every_other_target(source: str) -> None:
     case = SOURCES[source]

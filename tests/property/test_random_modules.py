@@ -87,6 +87,7 @@ def test_written_modules_read_back(seed, version):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", TILE_PASSES)
+@pytest.mark.sampled(200)
 def test_passes_keep_validity_and_meaning(seed, name):
     changed = module(seed)
     PassManager([tile_pass(name)], verify_each=False).run(changed)

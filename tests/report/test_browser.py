@@ -44,6 +44,7 @@ def visible_lines(level, kind="kept"):
         .map(each => each.textContent)"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KERNELS)
 def test_reports_open_without_a_complaint_or_a_request(chromium, folder, name):
     report = collect.of_source(str(EXAMPLES / name), options())
@@ -118,6 +119,7 @@ def test_markup_of_a_source_changes_nothing_in_a_browser(chromium, folder, tmp_p
     assert chromium.console == []
 
 
+@pytest.mark.slow
 def test_themes_and_kernels_are_chosen(chromium, folder):
     report = collect.of_source(str(EXAMPLES / "kernels/attention.py"), options())
     opened(chromium, folder, report)

@@ -146,6 +146,7 @@ def test_highlighting_keeps_lines_and_escapes(level, text):
         assert "<x>" not in line and "<b>" not in line
 
 
+@pytest.mark.slow
 def test_an_attention_kernel_is_less_than_3_mb():
     report = collect.of_source(str(EXAMPLES / "kernels/attention.py"), options())
     assert len(page(report).encode()) < 3_000_000

@@ -50,6 +50,7 @@ PLANS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", PLANS, ids=lambda options: " ".join(options.values()))
 @pytest.mark.parametrize(("gpu", "tiles"), [("sm_90", (2, 64, 64, 64)), ("sm_100", (2, 128, 32, 64))])
 def test_under_every_plan(gpu, tiles, options):
@@ -103,6 +104,7 @@ def test_what_cannot_be_cut_stays_a_batch_with_a_remark(gpu):
     assert len(reasons) == 1 and re.fullmatch(r"\S+ is not used for batches.*", reasons[0])
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_is_superfluous():
     kernel = product((2, 64, 64, 32), steps=5)
     assert not survivors(kernel, kernel.compiled("sm_100", pipeline_strategy="unspecialize"), ORDERS)

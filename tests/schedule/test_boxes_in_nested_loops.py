@@ -36,6 +36,7 @@ def without_box(text: str, gpu: str) -> str:
     return text.replace("weak %sum, %v_c[%x, %y]", f"weak %sum, %v_c[%x, %y]{hint}")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("maps", ["host", "device"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_a_loop_around(gpu, maps, ptxas):
@@ -71,6 +72,7 @@ def test_a_condition_around():
         Arrays(64, 64, 96).launch(artifact.text, artifact.kernels[0].metadata, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_nothing_that_orders_the_rounds_is_superfluous(gpu):
     artifact = compiled(without_box(kernels.matmul(around=AROUND), gpu), gpu)

@@ -29,6 +29,7 @@ def compiled(text: str, gpu: str = "sm_90", **options):
     return tileiras.compile(text, gpu_name=gpu, tensor_maps="device", **chosen)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [{}, SPECIALIZED, {"tile_launch": True}], ids=["ring", "agents", "tile launch"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
 def test_a_kernel_that_makes_its_maps_has_no_parameter_more(gpu, options, ptxas):
@@ -77,6 +78,7 @@ def test_several_programs_of_one_kernel():
             kernel.emulated(artifact, seed)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [{}, SPECIALIZED], ids=["ring", "agents"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_nothing_that_orders_maps_is_superfluous(gpu, options):

@@ -77,6 +77,7 @@ def test_loads_that_do_not_run_ahead_ask_for_nothing(latency):
     kernel.emulated(artifact, 1)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("plan", CHOSEN)
 @pytest.mark.parametrize("latency", [1, 5, 10])
 def test_loads_that_run_ahead_as_far_as_they_ask_for(latency, plan):

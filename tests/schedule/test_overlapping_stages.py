@@ -50,6 +50,7 @@ def test_any_stages_and_places_give_the_same_result(body, seed):
         check(text, 32, max(1, steps) * K, max(1, steps) * K, steps, seed=seed)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu, size", [("sm_80", 32), ("sm_90", 64), ("sm_100", 64)])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_stages_of_attention(gpu, size, seed):
@@ -101,6 +102,7 @@ def run(kernel: Kernel, text, seed, found):
     kernel._compare(found)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("halved", [False, True])
 def test_attention_overlaps_and_is_right(gpu, halved):

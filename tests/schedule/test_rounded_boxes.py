@@ -172,6 +172,7 @@ def test_pairs_of_ctas(tensor_maps, monkeypatch):
         Arrays(200, 34, 68).check(artifact.text, artifact.kernels[0].metadata, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS[1:3], ids=lambda plan: " ".join(plan.values()))
 def test_nothing_that_orders_them_is_superfluous(plan):
     artifact = compiled(matmul(), "sm_100", **plan)

@@ -37,6 +37,7 @@ def in_random_stages(module, gpu, rng, most):
     return code, metadata
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu, size", [("sm_90", 64), ("sm_100", 64), ("sm_120", 32)])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_stages_of_attention(gpu, size, seed):
@@ -61,6 +62,7 @@ def test_any_stages_of_a_product_and_any_number_of_iterations(gpu, seed):
         Arrays(64, 71, max(1, steps) * 32).launch(code, metadata, seed, steps)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("at_run_time", [False, True])
 def test_attention_overlaps_and_is_right(gpu, at_run_time, ptxas):

@@ -151,6 +151,7 @@ def compiled(text: str, gpu: str = "sm_90", **options):
     return tileiras.compile(text, gpu_name=gpu, **options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_copies_run_on_through_the_slices_of_a_tile(gpu, ptxas):
     artifact = compiled(sums(), gpu, emit_remarks=True)

@@ -102,6 +102,7 @@ def test_operands_that_threads_load_from_shared_memory_come_in_boxes(name, gpu, 
         kernel.emulated(artifact, seed)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("gpu", "stages"), [("sm_90", 2), ("sm_90", 3), ("sm_120", 2), ("sm_120", 3)])
 def test_nothing_that_orders_the_ring_is_superfluous(gpu, stages):
     """Two stages free the one that was read at once, three with a product under way a round later; threads that loaded
@@ -164,6 +165,7 @@ def test_results_are_stored_in_boxes(name, gpu, ptxas):
         kernel.emulated(artifact, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_nothing_that_orders_a_store_is_superfluous(gpu):
     kernel = matmul((64, 64, 64), "f16", steps=7)

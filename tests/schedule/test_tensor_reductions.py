@@ -75,6 +75,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("mode", "element"), CASES)
 def test_elements_are_combined_by_one_copy_a_box(mode, element, ptxas):
     artifact = compiled(updating(mode, element))
@@ -86,6 +87,7 @@ def test_elements_are_combined_by_one_copy_a_box(mode, element, ptxas):
         Updates(mode, element).launch(artifact.text, artifact.kernels[0].metadata, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gpu", "maps"), [("sm_90", "host"), ("sm_120", "device")])
 def test_nothing_that_orders_an_update_is_superfluous(gpu, maps):
     artifact = compiled(updating(), gpu, maps)

@@ -243,6 +243,7 @@ def workers(service: Service) -> list[int]:
     return [n for n in at_work(service) if parent(n) == zygote]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_request_ends_with_its_client(own_service, slow, folder, number):
     process = slow("-o", "k.cubin")

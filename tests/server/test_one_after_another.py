@@ -44,6 +44,7 @@ def test_children_answer_again(own_service, folder):
     assert facts["requests"] == 9 and facts["forked"] <= before + MORE_SPARES, "each request has had a child of its own"
 
 
+@pytest.mark.slow
 def test_a_child_answers_so_many_and_no_more(own_service, folder):
     own_service.start()
     before = forked(own_service)
@@ -56,6 +57,7 @@ def test_a_child_answers_so_many_and_no_more(own_service, folder):
     assert count >= worker.MOST_REQUESTS
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["an error", "words", "a limit", "an environment", "priority"])
 def test_what_a_command_leaves_is_no_other_s(own_service, folder, what):
     """After commands of every kind a plain one has the answer that it had before them."""

@@ -160,6 +160,7 @@ def test_the_toolkit_that_the_client_names_is_asked(libraries, bare, folder, tmp
     assert none.code == 2 and b"could not find libnvJitLink" in none.error
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["another file in its place", "written over", "with its old time"])
 def test_a_library_that_is_replaced_is_another_one(libraries, bare, folder, tmp_path_factory, how):
     """The service has opened the first; with a store, no cubin of it stands for the second."""

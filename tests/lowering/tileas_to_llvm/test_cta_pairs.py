@@ -114,6 +114,7 @@ PLANS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("start", ["zeros", "loaded"])
 def test_plans(plan, start):
@@ -156,6 +157,7 @@ MUTATED = {
 stages that the peer's dots free."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", MUTATED)
 def test_nothing_that_orders_is_superfluous(name):
     make, options, orders = MUTATED[name]

@@ -87,6 +87,7 @@ def test_a_that_is_dequantised_on_the_rest_of_the_family(gpu):
         assemble(artifact.text, gpu)
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_a_dequantised_a_is_superfluous():
     kernel = dequantised("i8", (64, 64, 64), 4)
     artifact = kernel.compiled("sm_100", pipeline_strategy="unspecialize")
@@ -100,6 +101,7 @@ CUTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize(("gpu", "tiles", "shape"), CUTS)
 def test_the_longer_side_of_a_tile_is_cut(gpu, tiles, shape, maps):

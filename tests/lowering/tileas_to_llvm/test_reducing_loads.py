@@ -54,6 +54,7 @@ def of_rows(
     return kernel
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", GPUS)
 @pytest.mark.parametrize(("warps", "words"), [(4, "x128.max"), (8, "x64.max")])
 def test_maxima_of_scores(gpu, warps, words):

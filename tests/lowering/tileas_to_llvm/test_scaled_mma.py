@@ -34,6 +34,7 @@ def checked(kernel, **options) -> str:
     return artifact.text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", PLANS, ids=lambda value: " ".join(map(str, value.values())))
 @pytest.mark.parametrize("make", [packed_matmul, scaled])
 def test_every_plan(make, options):

@@ -57,6 +57,7 @@ def stored_by_threads(kernel: Kernel) -> Kernel:
     return kernel._replace(text=text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("plan", PLANS)
 def test_plans(plan):
     kernel = packed_matmul((256, 128, 128), steps=5, ctas=2)
@@ -71,6 +72,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("operand", "scale", "block", "depth", "kind"), KINDS)
 def test_kinds(operand, scale, block, depth, kind):
     kernel = packed_matmul((256, 128, depth), operand, scale=scale, block=block, ctas=2)
@@ -124,6 +126,7 @@ MUTATED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTATED)
 def test_nothing_that_orders_is_superfluous(name):
     options, orders = MUTATED[name]

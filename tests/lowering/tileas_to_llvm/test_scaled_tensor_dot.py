@@ -40,6 +40,7 @@ def test_types_and_orders(operand, by_rows):
     assert len(MMA.findall(ptx)) == 4 and ptx.count("32x128b.warpx4") == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("tiles", "warps", "products", "copies"),
     [((128, 256, 128), 4, 4, 3), ((256, 128, 128), 8, 8, 3), ((128, 128, 256), 8, 8, 4), ((256, 256, 128), 8, 4, 3)],
@@ -73,6 +74,7 @@ def checked_four_bits(kernel, gpu: str = GPU, **options) -> str:
     return artifact.text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("scale", "block", "kind"), FOUR_BITS)
 @pytest.mark.parametrize("by_rows", [False, True])
 def test_elements_of_four_bits(scale, block, kind, by_rows):
@@ -141,12 +143,14 @@ def ragged_four_bits():
     return whole._replace(text=text, expected=(wanted,))
 
 
+@pytest.mark.slow
 def test_what_orders_elements_of_four_bits_is_not_superfluous():
     kernel = four_bits(steps=4)
     artifact = kernel.compiled(GPU)
     assert not survivors(kernel, artifact, rf"{ORDERS}|tcgen05\.cp[^;]*;")
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_is_superfluous():
     kernel = scaled((128, 128, 128), steps=5)
     artifact = kernel.compiled(GPU)
@@ -205,6 +209,7 @@ def test_few_columns_on_the_rest_of_the_family(gpu, tiles):
     assert MMA.search(checked_four_bits(scaled(tiles), gpu))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tiles", "orders"), [((32, 128, 128), ORDERS), ((128, 32, 64), FENCES)])
 def test_nothing_that_orders_few_columns_is_superfluous(tiles, orders):
     """Scales of two runs are loaded and stored by threads."""
@@ -248,6 +253,7 @@ def test_sixty_four_rows_on_the_rest_of_the_family(gpu):
     assert MMA.search(checked_four_bits(scaled((64, 64, 128)), gpu))
 
 
+@pytest.mark.slow
 def test_nothing_that_orders_sixty_four_rows_is_superfluous():
     kernel = scaled((64, 64, 128), steps=5)
     artifact = kernel.compiled(GPU)

@@ -168,6 +168,7 @@ MUTATED = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(MUTATED))
 def test_nothing_that_orders_is_superfluous(name):
     make, options, orders = MUTATED[name]

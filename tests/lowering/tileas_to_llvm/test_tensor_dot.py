@@ -82,6 +82,7 @@ COMPUTED_PLANS = [{"pipeline_strategy": "none"}, {"tensor_maps": "host"}, {"pipe
                   {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"}]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", COMPUTED_PLANS, ids=str)
 @pytest.mark.parametrize(("tiles", "stored", "operand"), [
     ((128, 64, 64), "f8E4M3FN", "f16"), ((64, 16, 16), "f32", "bf16"), ((256, 64, 32), "f8E5M2", "bf16"),
@@ -257,6 +258,7 @@ MUTATED = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(MUTATED))
 def test_nothing_that_orders_is_superfluous(name):
     make, options, orders = MUTATED[name]

@@ -100,6 +100,7 @@ def test_an_accumulator_that_is_loaded_is_multiplied_in_slices():
     check(matmul((128, 256, 32), steps=2, start="loaded"), "f16 128x128", num_warps=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_nothing_that_orders_is_superfluous(maps):
     kernel = matmul((128, 256, 64), steps=3 if maps == "none" else 5)

@@ -129,6 +129,7 @@ REARRANGED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("operand", "accumulator", "row"), REARRANGED, ids=lambda value: str(value))
 @pytest.mark.parametrize("options", PLANS, ids=lambda value: " ".join(map(str, value.values())))
 def test_b_that_lies_along_n_is_rearranged(operand, accumulator, row, options):
@@ -137,6 +138,7 @@ def test_b_that_lies_along_n_is_rearranged(operand, accumulator, row, options):
     check(kernel, f"m64n128{row}", num_warps=4, **options)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("operand", "accumulator", "row"), REARRANGED, ids=lambda value: str(value))
 @pytest.mark.parametrize("tiles", [(128, 64, 32), (64, 32, 64), (128, 256, 64)])
 def test_a_and_b_that_lie_the_other_way_are_rearranged(operand, accumulator, row, tiles):
@@ -218,6 +220,7 @@ MUTATED = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(MUTATED))
 def test_no_fence_group_or_wait_is_superfluous(name):
     make, options = MUTATED[name]

@@ -204,6 +204,7 @@ def columns_ptx(kernel, blocks: int, order: str = "acq_rel") -> str:
     return kernel(body, threads=128)
 
 
+@pytest.mark.slow
 def test_atomics_cost_the_same_however_many_there_were(kernel, monkeypatch):
     """Entries that are copied, joined or released, for 8 blocks and for 16."""
     work = {}

@@ -363,6 +363,7 @@ LOCKED = kernel(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_ctas_that_share_a_lock_go_through_it_in_turn():
     counts = (2, 8, 16)
     few, some, many = (estimate(LOCKED, [np.zeros(4096, np.float32)], ctas) for ctas in counts)
