@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 
@@ -56,11 +57,44 @@ def test_edited_ptx_that_is_wrong_fails_the_build(project):
     project.scons("check=1")
     project.write("fixed/saxpy.sm_90.ptx", project.read(f"{NAME}.ptx").decode().replace("fma.rn", "fma.rz"))
     failed = project.scons("check=1", "overrides=fixed", expect=2)
-    assert "CHECK" in failed.output and "error: argument 1 differs" in failed.output
+    assert "CHECK" in failed.output and failed.errors.count("error: argument 1 differs") == 1
     assert verdict(project)["status"] == "wrong"
     again = project.scons("check=1", "overrides=fixed", expect=2)
-    assert "CHECK" not in again.output and "error: argument 1 differs" in again.output
+    assert "(cached)" in again.output and again.errors.count("error: argument 1 differs") == 1
     assert project.scons("check=1").code == 0 and verdict(project)["status"] == "right"
+
+
+def test_what_is_wrong_is_told_at_the_line_as_it_is_now(project):
+    """Also of a verdict that the store has: a comment checks nothing again, and moves the line."""
+    project.scons()
+    project.write("fixed/saxpy.sm_90.ptx", project.read(f"{NAME}.ptx").decode().replace("fma.rn", "fma.rz"))
+    failed = project.scons("check=1", "overrides=fixed", "-j2", expect=2)
+    assert "kernels/saxpy.mlir:46:13: error: argument 1 differs" in failed.errors
+    assert "    %done = store_ptr_tko" in failed.errors and "Error 7" in failed.errors
+    project.write("kernels/saxpy.mlir", "// A comment.\n" + project.read("kernels/saxpy.mlir").decode())
+    failed = project.scons("check=1", "overrides=fixed", expect=2)
+    assert "kernels/saxpy.mlir:47:13: error: argument 1 differs" in failed.errors and "(cached)" in failed.output
+
+
+def test_the_description_of_a_checked_kernel_has_the_verdict(project):
+    project.scons("check=1")
+    (kernel,) = json.loads(project.read(f"{NAME}.checked.json"))["kernels"]
+    found = kernel.pop("verdict")
+    assert found["status"] == "right" and found["right"] == found["launches"] > 1
+    assert found["ptx"] == hashlib.sha256(project.read(f"{NAME}.ptx")).hexdigest()
+    assert [kernel] == json.loads(project.read(f"{NAME}.json"))["kernels"]
+
+
+def test_kernels_as_they_were_are_checked_from_the_store(project):
+    """No stage is declared for them: source and options are those that were noted."""
+    project.scons("ftz=1")
+    first = project.scons("check=1", "ftz=1")
+    assert "CHECK" in first.output and "LLVM" not in first.output
+    assert "CHECK" not in project.scons("check=1", "ftz=1").output
+    before = project.read(f"{NAME}.check.json")
+    os.unlink(project.path(f"{NAME}.check.json"))
+    assert "(cached)" in project.scons("check=1", "ftz=1").output
+    assert project.read(f"{NAME}.check.json") == before
 
 
 def test_products_without_ptx_are_refused(project):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import io
 import json
 import os
 import re
@@ -66,10 +68,22 @@ def check(
         raise missing_gpu()
     else:
         judged = _compiled(source, name, gpu_name, opt_level, options)
-    run = _Check(module, operation, judged, options, seeds, time.monotonic() + budget)
+    return judgement(
+        module, operation, judged, gpu_name or _target(judged.ptx), options, given=given, budget=budget, seeds=seeds
+    )
+
+
+def judgement(
+    module: Operation, operation: Operation, image: Image, gpu_name: str, options: Mapping[str, Any], *,
+    given: Sequence[LaunchData] = (), budget: float = BUDGET, seeds: Sequence[int | None] = SEEDS, shown: bool = True,
+) -> Verdict:  # fmt: skip
+    """The verdict on an image of an entry; `options` say how exact it must be (`ftz`, `approx`), `shown` whether a
+    terminal tells of the launches."""
+    run = _Check(module, operation, image, options, seeds, time.monotonic() + budget)
     run.user_launches(given)
-    run.own_launches()
-    return run.verdict(gpu_name or _target(judged.ptx))
+    with Progress(f"checking {image.entry}", stream=None if shown else io.StringIO()) as progress:
+        run.own_launches(progress)
+    return run.verdict(gpu_name)
 
 
 def _target(ptx: str) -> str:
@@ -139,30 +153,29 @@ class _Check:
             sizes = (*grid, 1, 1, 1)[:3]
             self._judge(Fitted(sizes, list(arguments), Plan({}, GIVEN)))  # type: ignore[arg-type]
 
-    def own_launches(self) -> None:
+    def own_launches(self, progress: Progress) -> None:
         """Runs the launches of the plans, within the budget."""
         drawn = [*launches.plans(self.facts), *launches.edge_plans(self.facts)]
         seen: set[Any] = set()
-        with Progress("launches", len(drawn)) as progress:
-            for plan in drawn:
-                progress.step(plan.kind)
-                if self.is_wrong:
-                    return
-                if time.monotonic() > self.deadline:
-                    message = "the time is up: further launches were not run"
-                    self.findings.append(Finding("unjudged", message))
-                    return
-                try:
-                    launch = fit(self.entry, self.module, self.facts, plan)
-                except Unfit as error:
-                    where = place(error.operation) if error.operation is not None else ""
-                    key = (where, str(error))
-                    self.excluded[key] = self.excluded.get(key, 0) + 1
-                    continue
-                what = (launch.grid, plan.kind, launch.describe(), plan.is_aliased)
-                if what not in seen:
-                    seen.add(what)
-                    self._judge(launch)
+        for number, plan in enumerate(drawn, 1):
+            progress.say(f"launch {number} of {len(drawn)}, {plan.kind} values")
+            if self.is_wrong:
+                return
+            if time.monotonic() > self.deadline:
+                message = "the time is up: further launches were not run"
+                self.findings.append(Finding("unjudged", message))
+                return
+            try:
+                launch = fit(self.entry, self.module, self.facts, plan)
+            except Unfit as error:
+                where = place(error.operation) if error.operation is not None else ""
+                key = (where, str(error))
+                self.excluded[key] = self.excluded.get(key, 0) + 1
+                continue
+            what = (launch.grid, plan.kind, launch.describe(), plan.is_aliased)
+            if what not in seen:
+                seen.add(what)
+                self._judge(launch)
 
     @property
     def is_wrong(self) -> bool:
@@ -219,6 +232,7 @@ class _Check:
             self._status(), self.image.entry, gpu_name, tuple(self.reports), tuple(self.findings),
             self.coverage.counts(), tuple(self.coverage.uncovered()),
             float(np.max([each.worst_ulps for each in self.reports], initial=0.0)), sum(self.excluded.values()),
+            place(self.entry), hashlib.sha256(self.image.ptx.encode()).hexdigest(),
         )  # fmt: skip
 
     def _status(self) -> str:
