@@ -40,7 +40,7 @@ def test_a_cubin_is_judged_by_the_ptx_beside_it(wrong, capsys):
     wrong.unlink()
     capsys.readouterr()
     assert main([SAXPY, *GPU, "--image", str(cubin)]) == 2
-    assert "no PTX beside it" in capsys.readouterr().err
+    assert "has no PTX in it, nor beside it" in capsys.readouterr().err
 
 
 def test_verdicts_are_printed_as_data(capsys):

@@ -27,7 +27,7 @@ from . import launches
 from .coverage import Coverage, place
 from .facts import Facts, facts
 from .fitting import Fitted, Plan, Unfit, fit, may_index
-from .judging import Image, Judged, judge
+from .judging import FillHidden, Image, Judged, judge
 from .values import DISTINCT
 from .verdict import FAULT, INCONCLUSIVE, NO_LAUNCH, RIGHT, WRONG, Finding, LaunchReport, Verdict
 
@@ -46,7 +46,7 @@ LaunchData = tuple[Sequence[int], Sequence[Any]]
 def check(
     source: Any, *, gpu_name: str | None = None, entry: str | None = None, image: str | os.PathLike[str] | None = None,
     metadata: Mapping[str, Any] | None = None, given: Sequence[LaunchData] = (), budget: float = BUDGET,
-    seeds: Sequence[int | None] = SEEDS, opt_level: int = 3, **options: Any,
+    seeds: Sequence[int | None] = SEEDS, waive: Sequence[str] = (), opt_level: int = 3, **options: Any,
 ) -> Verdict:  # fmt: skip
     """Judges one entry of a source, compiled for `gpu_name` with the options of `tileiras.compile`.
 
@@ -56,20 +56,17 @@ def check(
         makes; `metadata` is its NAME.json's content, looked for beside the path.
     given: launches that are judged besides those that are found.
     budget: seconds after which no further launch is begun; what was not reached is in the coverage.
+    waive: rules of the PTX ISA (`tileiras.sim.emulator.rules`) that an image need not keep.
 
     Raises CompileError for a source that does not compile, an unknown entry, or an image without PTX.
     """
     module = source if isinstance(source, Operation) else tileiras.parse(source)
     operation = choose(module, entry)
     name = entry_name(operation)
-    if image is not None:
-        judged = load(image, name, metadata)
-    elif gpu_name is None:
-        raise missing_gpu()
-    else:
-        judged = _compiled(source, name, gpu_name, opt_level, options)
+    judged = image_of(source, name, gpu_name, image, opt_level, options, metadata)
+    judged = dataclasses.replace(judged, waived=tuple(waive))
     return judgement(
-        module, operation, judged, gpu_name or _target(judged.ptx), options, given=given, budget=budget, seeds=seeds
+        module, operation, judged, gpu_name or target_of(judged.ptx), options, given=given, budget=budget, seeds=seeds
     )
 
 
@@ -86,7 +83,19 @@ def judgement(
     return run.verdict(gpu_name)
 
 
-def _target(ptx: str) -> str:
+def image_of(
+    source: Any, name: str, gpu_name: str | None, image: str | os.PathLike[str] | None, opt_level: int,
+    options: Mapping[str, Any], metadata: Mapping[str, Any] | None = None,
+) -> Image:  # fmt: skip
+    """The code of an entry: an image from elsewhere, or what the compiler makes of the source.  Raises CompileError."""
+    if image is not None:
+        return load(image, name, metadata)
+    if gpu_name is None:
+        raise missing_gpu()
+    return _compiled(source, name, gpu_name, opt_level, options)
+
+
+def target_of(ptx: str) -> str:
     """The GPU that PTX names."""
     match = re.search(r"^\s*\.target\s+(sm_\d+)", ptx, re.MULTILINE)
     return match[1] if match is not None else "an unknown GPU"
@@ -115,13 +124,15 @@ def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] |
     """An image that is not ours.  Raises CompileError where there is no PTX, OSError where it cannot be read."""
     if isinstance(image, str) and "\n" in image:
         return Image(image, name, metadata)
-    stem, suffix = os.path.splitext(os.fspath(image))
-    path = f"{stem}.ptx" if suffix == ".cubin" else os.fspath(image)
-    if suffix == ".cubin" and not os.path.isfile(path):
-        message = f"{os.fspath(image)} has no PTX beside it: a check follows PTX, in {path}"
-        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-    with open(path, encoding="utf-8", errors="replace") as file:
-        text = file.read()
+    path = os.fspath(image)
+    stem = os.path.splitext(path)[0]
+    with open(path, "rb") as file:
+        data = file.read()
+    hidden = None
+    if data.startswith(b"\x7fELF"):
+        hidden = _host_code(data, name)
+        path, data = _ptx_of(path, data)
+    text = data.decode(errors="replace")
     if f".entry {name}" not in text:
         raise CompileError.at(None, f"{path} has no entry '{name}'", ExitCode.CONFIGURATION)
     if metadata is None and os.path.isfile(f"{stem}.json"):
@@ -129,7 +140,38 @@ def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] |
             metadata = json.load(file)
         if not isinstance(metadata, dict) or "kernels" not in metadata:
             metadata = None
-    return Image(text, name, metadata)
+    return Image(text, name, metadata, hidden if metadata is None else None)
+
+
+def _host_code(cubin: bytes, name: str) -> FillHidden | None:
+    """The function that fills hidden parameters by the host's code in a cubin; None without one that runs here."""
+    from tileiras.codegen import cubin_host
+
+    try:
+        return cubin_host.hidden_parameters(cubin, name)
+    except (cubin_host.HostCodeUnusable, KeyError, ValueError):
+        return None
+
+
+def _ptx_of(path: str, data: bytes) -> tuple[str, bytes]:
+    """The PTX of a cubin, and where it is: in the cubin, as line information has it, or in a file beside it."""
+    from tileiras.codegen.object_file import Cubin
+
+    try:
+        embedded = Cubin(data).embedded_ptx()
+    except ValueError:
+        embedded = None
+    if embedded is not None:
+        return path, embedded.encode()
+    beside = f"{os.path.splitext(path)[0]}.ptx"
+    if not os.path.isfile(beside):
+        message = (
+            f"{path} has no PTX in it, nor beside it in {beside}: a check follows PTX, which assemblers keep in cubins"
+            " with line information (--lineinfo)"
+        )
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+    with open(beside, "rb") as file:
+        return beside, file.read()
 
 
 class _Check:

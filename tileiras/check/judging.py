@@ -14,7 +14,7 @@ import numpy as np
 from tileiras.diagnostics import Diagnostic
 from tileiras.ir import FloatType, Operation
 from tileiras.sim import emulate, interpret
-from tileiras.sim.emulator.errors import EmulationError, UnsupportedInstruction
+from tileiras.sim.emulator.errors import EmulationError, UndescribedParameters, UnsupportedInstruction
 from tileiras.sim.emulator.source import source_positions
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter.machine import InterpreterError, Machine
@@ -35,6 +35,9 @@ LEADER = 5
 """The lane that `elect.sync` names in runs in a random order: code must be right for each."""
 
 
+FillHidden = Callable[[Sequence[bytes], Sequence[int]], list[bytes]]
+
+
 @dataclass(frozen=True)
 class Image:
     """The code under judgement: PTX and the launch description of its kernels, if there is one."""
@@ -42,6 +45,10 @@ class Image:
     ptx: str
     entry: str
     metadata: Mapping[str, Any] | None = None
+    hidden: FillHidden | None = None
+    """Fills hidden parameters in the place of a description."""
+    waived: tuple[str, ...] = ()
+    """Rules of the PTX ISA that it need not keep (`tileiras.sim.emulator.rules`)."""
 
 
 @dataclass
@@ -113,9 +120,10 @@ def judge(
         try:
             result = emulate(
                 image.ptx, image.entry, launch.grid, arguments, metadata=image.metadata, seed=seed,
-                step_limit=STEP_LIMIT, leader=0 if seed is None else LEADER,
+                step_limit=STEP_LIMIT, leader=0 if seed is None else LEADER, hidden=image.hidden,
+                waive=image.waived,
             )  # fmt: skip
-        except UnsupportedInstruction as error:
+        except (UnsupportedInstruction, UndescribedParameters) as error:
             return _ended(judged, INCONCLUSIVE, Finding("unjudged", error.message, "", number, error.line))
         except EmulationError as error:
             refused = _refused(image, error, number)
