@@ -9,6 +9,10 @@ import os
 import pytest
 from project import CHECKOUT, Project
 
+from tileiras.cli import check_files
+from tileiras.cli.process import UsageError
+from tileiras.report import collect
+
 SCONSTRUCT = """
 import os
 from tileiras.build import tool
@@ -74,6 +78,12 @@ def test_what_is_wrong_is_told_at_the_line_as_it_is_now(project):
     project.write("kernels/saxpy.mlir", "// A comment.\n" + project.read("kernels/saxpy.mlir").decode())
     failed = project.scons("check=1", "overrides=fixed", expect=2)
     assert "kernels/saxpy.mlir:47:13: error: argument 1 differs" in failed.errors and "(cached)" in failed.output
+    ((found, folder),) = check_files.stored([project.path("build")])
+    assert [each.location for each in found.failures] == ["kernels/saxpy.mlir:47:13"]
+    assert os.path.samefile(folder, project.path("."))
+    project.write(f"{NAME}.ptx", "other")
+    with pytest.raises(UsageError, match="other PTX"):
+        list(check_files.stored([project.path(f"{NAME}.check.json")]))
 
 
 def test_the_description_of_a_checked_kernel_has_the_verdict(project):
@@ -83,6 +93,9 @@ def test_the_description_of_a_checked_kernel_has_the_verdict(project):
     assert found["status"] == "right" and found["right"] == found["launches"] > 1
     assert found["ptx"] == hashlib.sha256(project.read(f"{NAME}.ptx")).hexdigest()
     assert [kernel] == json.loads(project.read(f"{NAME}.json"))["kernels"]
+    (reported,) = collect.of_build(project.path("build")).kernels
+    assert (reported.verdict.status, reported.verdict.right) == ("right", found["right"])
+    assert [stage.outcome for stage in reported.stages if stage.name == "check"] == ["ran"]
 
 
 def test_kernels_as_they_were_are_checked_from_the_store(project):

@@ -49,7 +49,9 @@ def find(word: str) -> Assembler:
         if f"{each.version}.".startswith(f"{word}."):
             return each
     known = ", ".join(dict.fromkeys(each.version for each in installed)) or "none"
-    note = Diagnostic.note(None, "one that is elsewhere is named by its path: --ptxas-versions 13.0,./cuda-12.9/bin/ptxas")
+    note = Diagnostic.note(
+        None, "one that is elsewhere is named by its path: --ptxas-versions 13.0,./cuda-12.9/bin/ptxas"
+    )
     raise CompileError.at(None, f"ptxas {word} is not installed; installed: {known}", ExitCode.CONFIGURATION, [note])
 
 

@@ -1,8 +1,8 @@
 """The stage `check`: the verdict on one entry of a build, as an artifact.
 
 In: the module of NAME.cuda_tile.mlir, and beside it NAME.ptx and NAME.json.  Out: the bytes of NAME.check.json, whose
-places are lines of NAME.cuda_tile.mlir, and NAME.checked.json: NAME.json with the verdict in short.  NAME.json itself is
-what the check follows from.
+places are lines of NAME.cuda_tile.mlir, and NAME.checked.json: NAME.json, which the check follows from, with the
+verdict in short.
 
 Lines of the user's source are no part of the artifact, so that a comment checks nothing again; what a verdict finds is
 said with them, as they are now.

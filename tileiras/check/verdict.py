@@ -128,8 +128,8 @@ class Verdict:
     def summary(self) -> str:
         """Status, launches, the largest error, and what was covered and what was not."""
         lines = [
-            f"{self.entry} on {self.gpu_name}: {self.status}; {self.right} of {len(self.launches)} launches right, largest"
-            f" error {self.worst_ulps:.3g} units in the last place"
+            f"{self.entry} on {self.gpu_name}: {self.status}; {self.right} of {len(self.launches)} launches right,"
+            f" largest error {self.worst_ulps:.3g} units in the last place"
         ]
         if unbounded := sum(each.unbounded for each in self.launches):
             lines.append(f"  {unbounded} elements of results have no bound of error, and were not compared")

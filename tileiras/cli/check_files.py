@@ -49,9 +49,11 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
         if not os.path.isdir(path):
             yield path
             continue
-        found = [
-            os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names if name.endswith(SUFFIX)
-        ]
+        found = []
+        for folder, folders, names in os.walk(path):
+            if NOTES in folders:  # which has a row of each step under the name of its stage
+                folders.remove(NOTES)
+            found += [os.path.join(folder, name) for name in names if name.endswith(SUFFIX)]
         if not found:
             raise UsageError(f"no verdict is below {path}", "hint: scons check=1 makes one of each kernel")
         yield from sorted(found)
@@ -100,9 +102,7 @@ def path_from_here(name: str, folder: str) -> str:
     return os.path.basename(name) if os.path.isabs(name) else name
 
 
-def documents(
-    verdicts: Sequence[tuple[Verdict, str]], junit_file: Any, sarif_file: Any
-) -> list[tuple[Any, bytes]]:
+def documents(verdicts: Sequence[tuple[Verdict, str]], junit_file: Any, sarif_file: Any) -> list[tuple[Any, bytes]]:
     """What is to be written to each of the files that are asked for."""
     if junit_file is None and sarif_file is None:
         return []

@@ -8,9 +8,9 @@
 
 SOURCE is Tile IR text, bytecode or a cuTile Python file.  It is compiled with the options given, all those of
 `tileiras`, and executed beside the interpreter: sizes around the edges of tiles, trips of loops, strides, values of
-every kind, several orders of warps.  `--image` names PTX, or a cubin with its PTX in it (line information) or beside it,
-that is judged instead of what tileiras makes; its NAME.json, where there is one, says how it is launched.  `--waive
-RULE` names a rule of the PTX ISA that others' code need not keep.
+every kind, several orders of warps.  `--image` names PTX, or a cubin with its PTX in it (line information) or beside
+it, that is judged instead of what tileiras makes; its NAME.json, where there is one, says how it is launched.
+`--waive RULE` names a rule of the PTX ISA that others' code need not keep.
 
 `--launch FILE.npz` adds a launch: `numpy.savez(FILE, *arguments, grid=(x, y, z))`, a scalar being an array without
 dimensions.  After `--budget` seconds (120) no further launch is begun.  `--json` prints the verdicts as data, `-o FILE`
