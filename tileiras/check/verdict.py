@@ -135,7 +135,8 @@ class Verdict:
             lines.append(f"  {unbounded} elements of results have no bound of error, and were not compared")
         shares = [f"{kind} {reached} of {total}" for kind, (reached, total) in self.coverage.items()]
         lines.append(f"  covered: {', '.join(shares) or 'nothing'}")
-        lines += [f"  not covered: {each.location}: {each.operation}: {each.case}" for each in self.uncovered]
+        for each in self.uncovered:
+            lines.append("  not covered: " + ": ".join(filter(None, (each.location, each.operation, each.case))))
         return "\n".join(lines)
 
     def __str__(self) -> str:
