@@ -28,6 +28,9 @@ RATIO, LONGEST, COVERAGE = 25.0, checker.BUDGET, 0.98
 """The bars: the median ratio, seconds of the longest check, and the mean share of operations that launches reach."""
 
 
+HEAD = f"  {'kernel':<44}{'target':<8}{'verdict':<18}{'s':>7}{'compile':>9}{'smallest':>9}{'ratio':>7}  reached"
+
+
 class Row(NamedTuple):
     name: str
     target: str
@@ -71,7 +74,7 @@ def measure(kernel: Kernel, entry: str, target: str, budget: float, clock: _Cloc
     started = time.perf_counter()
     verdict = checker.check(kernel.path, gpu_name=target, entry=entry, budget=budget)
     seconds = time.perf_counter() - started
-    stopped = any("time is up" in each.message for each in verdict.findings)
+    stopped = any(each.message.startswith(judging.TIME_IS_UP) for each in verdict.findings)
     return Row(f"{kernel.name}:{entry}", target, verdict.status, seconds, compiled, min(clock.times, default=0.0),
                verdict.coverage.get("operations", (0, 0)), len(verdict.launches), stopped)  # fmt: skip
 
@@ -99,7 +102,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     try:
         with tempfile.TemporaryDirectory() as folder:
             work = _work(collect(folder, given.kernels), given.targets.split(","))
-            print(f"  {'kernel':<44}{'target':<8}{'verdict':<18}{'s':>7}{'compile':>9}{'smallest':>9}{'ratio':>7}  reached")
+            print(HEAD)
             for number, (kernel, entry, target) in enumerate(work):
                 if time.perf_counter() - started > given.seconds:
                     print(f"{len(work) - number} of {len(work)} were left out")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tileiras
@@ -29,3 +30,12 @@ def test_wrong_sums_behind_a_lock_are_found():
     assert ptx().count("add.rn.f32")
     verdict = check(SOURCE, gpu_name="sm_90", image=ptx().replace("add.rn.f32", "add.rz.f32"))
     assert verdict.status == "wrong"
+
+
+def test_no_order_of_warps_is_begun_after_the_budget():
+    """The first launch has one all the same, and the verdict names the orders that it had."""
+    grid, arguments = (1, 1, 1), [np.ones(64, np.float32), np.zeros(64, np.float32), np.zeros(1, np.int32)]
+    verdict = check(SOURCE, gpu_name="sm_90", image=ptx(), given=[(grid, arguments)], budget=0)
+    (launch,) = verdict.launches
+    assert launch.status == "right" and launch.seeds == (None,)
+    assert sum("the time is up" in each.message for each in verdict.findings) == 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -83,6 +85,20 @@ def test_an_image_whose_hidden_parameters_no_one_describes_is_unjudged(tmp_path,
     (tmp_path / "theirs.ptx").write_text(f"{head}.entry{parameters.rstrip()}{hidden}{body}")
     assert main([source, *GPU, "--image", str(tmp_path / "theirs.ptx"), "--budget", "1"]) == 8
     assert "hidden parameters" in capsys.readouterr().out
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "told"), [(Terminal, True), (io.StringIO, False)])
+def test_a_terminal_tells_of_launches_while_they_run(stream, told, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream())
+    monkeypatch.setenv("TERM", "xterm")
+    assert main([SAXPY, *GPU, "--budget", "0"]) == 8
+    assert ("checking saxpy: launch 1 of" in sys.stderr.getvalue()) == told
+    assert told or not sys.stderr.getvalue()
 
 
 def test_a_launch_is_added_from_an_archive(tmp_path, capsys):

@@ -27,7 +27,7 @@ from . import launches
 from .coverage import Coverage, place
 from .facts import Facts, facts
 from .fitting import Fitted, Plan, Unfit, fit, may_index
-from .judging import FillHidden, Image, Judged, judge
+from .judging import TIME_IS_UP, FillHidden, Image, Judged, judge
 from .values import DISTINCT
 from .verdict import FAULT, INCONCLUSIVE, NO_LAUNCH, RIGHT, WRONG, Finding, LaunchReport, Verdict
 
@@ -204,7 +204,7 @@ class _Check:
             if self.is_wrong:
                 return
             if time.monotonic() > self.deadline:
-                message = "the time is up: further launches were not run"
+                message = f"{TIME_IS_UP}: further launches were not run"
                 self.findings.append(Finding("unjudged", message))
                 return
             try:
@@ -234,15 +234,16 @@ class _Check:
         self._keep(judged.findings)
         self.reports.append(LaunchReport(
             len(self.reports), tuple(launch.grid), launch.describe(), launch.plan.kind, judged.status,
-            self._seeds(launch), judged.worst_ulps, judged.undefined, judged.unbounded,
+            judged.seeds, judged.worst_ulps, judged.undefined, judged.unbounded,
         ))  # fmt: skip
 
     def _judged(self, launch: Fitted) -> Judged:
         number = len(self.reports)
         try:
             return judge(
-                self.module, self.facts, self.image, launch, number, self._seeds(launch), self.coverage, self.options
-            )
+                self.module, self.facts, self.image, launch, number, self._seeds(launch), self.coverage, self.options,
+                self.deadline,
+            )  # fmt: skip
         except ArgumentMismatch as error:
             return Judged(INCONCLUSIVE, [Finding("unjudged", str(error), "", number)])
 

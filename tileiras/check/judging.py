@@ -8,6 +8,7 @@ import io
 import itertools
 import math
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ from .verdict import FAULT, INCONCLUSIVE, RIGHT, WRONG, Finding
 
 STEP_LIMIT = 3_000_000
 """Instructions of warps; a launch that takes more waits in a circle."""
+TIME_IS_UP = "the time is up"
 LEADER = 5
 """The lane that `elect.sync` names in runs in a random order: code must be right for each."""
 
@@ -63,6 +65,8 @@ class Judged:
     worst_ulps: float = 0.0
     undefined: int = 0
     unbounded: int = 0
+    seeds: tuple[int | None, ...] = ()
+    """The orders of warps that the code ran in."""
 
 
 @dataclass
@@ -108,9 +112,9 @@ def interpreted(
 
 def judge(
     module: Operation, facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None],
-    coverage: Coverage, options: Mapping[str, Any],
+    coverage: Coverage, options: Mapping[str, Any], deadline: float = math.inf,
 ) -> Judged:  # fmt: skip
-    """The launch under each order; ends at the first that is wrong."""
+    """The launch under each order; ends at the first that is wrong, and begins no second one behind the deadline."""
     try:
         reference = interpreted(module, image.entry, launch, coverage, options)
     except InterpreterError as error:
@@ -119,6 +123,11 @@ def judge(
     judged = Judged(RIGHT, _notes(reference, number), 0.0, undefined, _unbounded(reference))
     again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
     for seed in seeds:
+        if judged.seeds and time.monotonic() > deadline:
+            message = f"{TIME_IS_UP}: further orders of warps were not run"
+            judged.findings.append(Finding("unjudged", message, "", number))
+            break
+        judged.seeds += (seed,)
         arguments = launch.copies()
         try:
             result = emulate(
