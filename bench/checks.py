@@ -74,9 +74,8 @@ def measure(kernel: Kernel, entry: str, target: str, budget: float, clock: _Cloc
     started = time.perf_counter()
     verdict = checker.check(kernel.path, gpu_name=target, entry=entry, budget=budget)
     seconds = time.perf_counter() - started
-    stopped = any(each.message.startswith(judging.TIME_IS_UP) for each in verdict.findings)
     return Row(f"{kernel.name}:{entry}", target, verdict.status, seconds, compiled, min(clock.times, default=0.0),
-               verdict.coverage.get("operations", (0, 0)), len(verdict.launches), stopped)  # fmt: skip
+               verdict.coverage.get("operations", (0, 0)), len(verdict.launches), verdict.is_cut_short)  # fmt: skip
 
 
 def _work(kernels: Sequence[Kernel], targets: Sequence[str]) -> list[tuple[Kernel, str, str]]:

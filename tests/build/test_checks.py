@@ -9,6 +9,8 @@ import os
 import pytest
 from project import CHECKOUT, Project
 
+from tileiras import pipeline
+from tileiras.build.fingerprint import CodeBase, stage_roots
 from tileiras.cli import check_files
 from tileiras.cli.process import UsageError
 from tileiras.report import collect
@@ -108,6 +110,16 @@ def test_kernels_as_they_were_are_checked_from_the_store(project):
     os.unlink(project.path(f"{NAME}.check.json"))
     assert "(cached)" in project.scons("check=1", "ftz=1").output
     assert project.read(f"{NAME}.check.json") == before
+
+
+def test_the_checkers_code_is_in_the_key_of_checks_alone():
+    """Nor is the compiler's in it: what an edit there changes is the PTX."""
+    code = CodeBase()
+    checker = set(code.closure(stage_roots(pipeline.CHECK))[0])
+    assert {"tileiras.check.judging", "tileiras.sim.emulator.races", "tileiras.sim.interpreter.machine"} <= checker
+    assert not [module for module in checker if module.startswith(("tileiras.lowering", "tileiras.passes"))]
+    for row in pipeline.STAGES:
+        assert not [module for module in code.closure(stage_roots(row))[0] if module.startswith("tileiras.check")]
 
 
 def test_products_without_ptx_are_refused(project):

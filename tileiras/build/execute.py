@@ -253,7 +253,7 @@ class Session:
                 from tileiras.build.produce import after, unit_location
 
                 raise after(said, CompileError.at(unit_location(self._table(step)), message))
-        if full_key is not None:
+        if full_key is not None and not any(row.kind == UNSEEN for row in record.inputs):
             self.store.put_record(full_key, record)
         return _Accepted(full_key or found.key, made)
 
@@ -270,7 +270,7 @@ class Session:
         made: dict[str, str] = {}
         if record is not None:
             made = {suffix: xxhash.xxh3_128_hexdigest(record.artifacts[suffix]) for suffix in step.wanted}
-            outcome = FAILED if record.has_errors else outcome
+            outcome = FAILED if _fails(step, record) else outcome
         if self.history is None:
             return made
         self.history.add(
@@ -299,7 +299,7 @@ class Session:
         except OSError as error:
             message = f"unable to write '{error.filename or path}': {error.strerror}"
             return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), said)
-        error = CompileError(said, step.stage.error_code) if record.has_errors else None
+        error = CompileError(said, step.stage.error_code) if _fails(step, record) else None
         outcome = Outcome(cached, said, error, record.seconds)
         outcome.key = key
         outcome.made = made
@@ -487,6 +487,11 @@ class Session:
         from tileiras.build.produce import location_table
 
         return location_table([read_if_there(path) for path in step.locations], step.source_name)
+
+
+def _fails(step: Step, record: Record) -> bool:
+    """Whether what a stage made has errors; a row of any other stage with errors comes from no build."""
+    return step.stage.error_code != 0 and record.has_errors
 
 
 def _as_now(step: Step, rows: Iterable[Input]) -> tuple[Input, ...]:

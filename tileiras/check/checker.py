@@ -27,9 +27,9 @@ from . import launches
 from .coverage import Coverage, place
 from .facts import Facts, facts
 from .fitting import Fitted, Plan, Unfit, fit, may_index
-from .judging import TIME_IS_UP, FillHidden, Image, Judged, judge
+from .judging import FillHidden, Image, Judged, judge
 from .values import DISTINCT
-from .verdict import FAULT, INCONCLUSIVE, NO_LAUNCH, RIGHT, WRONG, Finding, LaunchReport, Verdict
+from .verdict import FAULT, INCONCLUSIVE, NO_LAUNCH, RIGHT, TIME_IS_UP, WRONG, Finding, LaunchReport, Verdict
 
 VERSION = 1
 """Of what a check does: verdicts of another version are not reused."""

@@ -31,11 +31,10 @@ from .coverage import Coverage, place
 from .facts import Facts
 from .fitting import Fitted
 from .tracking import TrackedMemory, TrackingMachine
-from .verdict import FAULT, INCONCLUSIVE, RIGHT, WRONG, Finding
+from .verdict import FAULT, INCONCLUSIVE, RIGHT, TIME_IS_UP, WRONG, Finding
 
 STEP_LIMIT = 3_000_000
 """Instructions of warps; a launch that takes more waits in a circle."""
-TIME_IS_UP = "the time is up"
 LEADER = 5
 """The lane that `elect.sync` names in runs in a random order: code must be right for each."""
 

@@ -18,6 +18,7 @@ from tileiras.check.judging import Image
 from tileiras.check.places import places_in
 from tileiras.check.verdict import INCONCLUSIVE, Finding, Verdict
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
+from tileiras.inputs import UNSEEN, Input
 from tileiras.ir import Operation, parse_module
 from tileiras.stages import StageContext, StageOptions, StageResult
 
@@ -34,6 +35,9 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     image = Image(context.beside[".ptx"].decode(), name, metadata)
     exactness = {"ftz": options.ftz, "approx": options.approx}
     verdict = judgement(module, choose(module, None), image, options.gpu_name, exactness, shown=False)
+    if verdict.is_cut_short:
+        # Another machine comes further: no store has it for both.
+        context.inputs.append(Input(UNSEEN, "the clock", ""))
     _report(verdict, module, source, context)
     data = json.dumps([verdict.to_json()], indent=1) + "\n"
     return StageResult(data.encode(), {".checked.json": with_verdict(metadata, verdict)})

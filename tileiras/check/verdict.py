@@ -17,6 +17,10 @@ NO_LAUNCH = "no-launch"
 """Kind of the finding that gives the reason where no launch fits."""
 
 
+TIME_IS_UP = "the time is up"
+"""How the findings begin that say what the budget left out."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that a launch showed.
@@ -87,6 +91,11 @@ class Verdict:
     def right(self) -> int:
         """Launches that were right."""
         return sum(each.status == RIGHT for each in self.launches)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the budget ended the check."""
+        return any(each.message.startswith(TIME_IS_UP) for each in self.findings)
 
     @property
     def failures(self) -> tuple[Finding, ...]:
