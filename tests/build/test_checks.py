@@ -112,6 +112,17 @@ def test_kernels_as_they_were_are_checked_from_the_store(project):
     assert project.read(f"{NAME}.check.json") == before
 
 
+def test_verdicts_are_shared_and_go_with_their_kernel(project):
+    """Two files with one kernel have one verdict; that of a file that is gone is removed."""
+    project.write("kernels/other.mlir", project.read("kernels/saxpy.mlir").decode())
+    assert project.scons("check=1").output.count("check.json (cached)") == 1
+    other = project.path("build/sm_90/O3/kernels/other")
+    assert os.path.isfile(os.path.join(other, "saxpy.check.json"))
+    os.unlink(project.path("kernels/other.mlir"))
+    project.scons("check=1")
+    assert not os.path.exists(other)
+
+
 def test_the_checkers_code_is_in_the_key_of_checks_alone():
     """Nor is the compiler's in it: what an edit there changes is the PTX."""
     code = CodeBase()
