@@ -47,6 +47,22 @@ def test_a_cubin_is_judged_by_the_ptx_beside_it(wrong, capsys):
     assert "has no PTX in it, nor beside it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("emit", "suffix", "before", "after"), [
+    ("tileaa", "tileaa.mlir", "cmpi slt", "cmpi sle"), ("tileas", "tileas.mlir", "cmpi slt", "cmpi sle"),
+    ("llvm", "ll", "icmp slt", "icmp sle"), ("ptx", "ptx", "fma.rn", "fma.rz"),
+])  # fmt: skip
+def test_an_override_of_any_stage_is_an_image(tmp_path, emit, suffix, before, after, capsys):
+    """What an earlier compilation made, as it is and edited."""
+    text = tileiras.compile(SAXPY, gpu_name="sm_90", emit=emit).text
+    path = tmp_path / f"saxpy.sm_90.{suffix}"
+    path.write_text(text)
+    assert before in text and main([SAXPY, *GPU, "--image", str(path), "--budget", "0.3"]) == 0
+    path.write_text(text.replace(before, after))
+    assert main([SAXPY, *GPU, "--image", str(path)]) == 7
+    assert main([str(Path(SAXPY).parent / "transpose.mlir"), *GPU, "--image", str(path)]) == 2
+    assert "has no entry 'transpose'" in capsys.readouterr().err
+
+
 def test_verdicts_are_printed_as_data(capsys):
     assert main([SAXPY, *GPU, "--json", "--num-warps", "8"]) == 0
     (verdict,) = json.loads(capsys.readouterr().out)

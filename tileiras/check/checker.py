@@ -21,7 +21,7 @@ from tileiras.options import missing_gpu
 from tileiras.progress import Progress
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import check_arguments
-from tileiras.units import entries_of, entry_name
+from tileiras.units import ARTIFACTS, entries_of, entry_name
 
 from . import launches
 from .coverage import Coverage, place
@@ -52,8 +52,9 @@ def check(
 
     gpu_name: may be left out with an image, which is for the GPU that it names.
     entry: which one; may be left out where there is one.
-    image: PTX text, or the path of PTX or of a cubin with its PTX beside it, that is judged instead of what tileiras
-        makes; `metadata` is its NAME.json's content, looked for beside the path.
+    image: PTX text, or the path of PTX, of a cubin with its PTX in it or beside it, or of an artifact that is compiled
+        further, that is judged instead of what tileiras makes; `metadata` is its NAME.json's content, looked for beside
+        the path.
     given: launches that are judged besides those that are found.
     budget: seconds after which no further launch is begun; what was not reached is in the coverage.
     waive: rules of the PTX ISA (`tileiras.sim.emulator.rules`) that an image need not keep.
@@ -87,11 +88,16 @@ def image_of(
     source: Any, name: str, gpu_name: str | None, image: str | os.PathLike[str] | None, opt_level: int,
     options: Mapping[str, Any], metadata: Mapping[str, Any] | None = None,
 ) -> Image:  # fmt: skip
-    """The code of an entry: an image from elsewhere, or what the compiler makes of the source.  Raises CompileError."""
-    if image is not None:
+    """The code of an entry: an image from elsewhere, or what the compiler makes of the source, or of an artifact of it
+    (as an override is).  Raises CompileError."""
+    path = "" if image is None or "\n" in os.fspath(image) else os.fspath(image)
+    is_artifact = path.endswith(tuple(suffix for suffix in ARTIFACTS if suffix not in (".ptx", ".cubin")))
+    if image is not None and not is_artifact:
         return load(image, name, metadata)
     if gpu_name is None:
         raise missing_gpu()
+    if is_artifact:
+        return _named(_compiled(path, None, gpu_name, opt_level, options), name, path)
     return _compiled(source, name, gpu_name, opt_level, options)
 
 
@@ -112,12 +118,19 @@ def choose(module: Operation, entry: str | None) -> Operation:
     return entries[entry]
 
 
-def _compiled(source: Any, name: str, gpu_name: str, opt_level: int, options: Mapping[str, Any]) -> Image:
+def _named(image: Image, name: str, path: str) -> Image:
+    """An image that is of the entry.  Raises CompileError."""
+    if re.search(rf"\.entry\s+{re.escape(name)}\s*\(", image.ptx) is None:
+        raise CompileError.at(None, f"{path} has no entry '{name}'", ExitCode.CONFIGURATION)
+    return dataclasses.replace(image, entry=name)
+
+
+def _compiled(source: Any, name: str | None, gpu_name: str, opt_level: int, options: Mapping[str, Any]) -> Image:
     # Lines change no instruction, and tell where one that fails is from.
     given = {"lineinfo": True, **options}
     artifact = tileiras.compile(source, gpu_name=gpu_name, opt_level=opt_level, entry=name, **given)
     text = artifact.kernels[0].artifacts.get(".json")
-    return Image(artifact.text, name, None if text is None else json.loads(text))
+    return Image(artifact.text, artifact.kernels[0].name, None if text is None else json.loads(text))
 
 
 def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] | None) -> Image:
@@ -133,14 +146,12 @@ def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] |
         hidden = _host_code(data, name)
         path, data = _ptx_of(path, data)
     text = data.decode(errors="replace")
-    if f".entry {name}" not in text:
-        raise CompileError.at(None, f"{path} has no entry '{name}'", ExitCode.CONFIGURATION)
     if metadata is None and os.path.isfile(f"{stem}.json"):
         with open(f"{stem}.json", encoding="utf-8") as file:
             metadata = json.load(file)
         if not isinstance(metadata, dict) or "kernels" not in metadata:
             metadata = None
-    return Image(text, name, metadata, hidden if metadata is None else None)
+    return _named(Image(text, name, metadata, hidden if metadata is None else None), name, path)
 
 
 def _host_code(cubin: bytes, name: str) -> FillHidden | None:

@@ -8,9 +8,9 @@
 
 SOURCE is Tile IR text, bytecode or a cuTile Python file.  It is compiled with the options given, all those of
 `tileiras`, and executed beside the interpreter: sizes around the edges of tiles, trips of loops, strides, values of
-every kind, several orders of warps.  `--image` names PTX, or a cubin with its PTX in it (line information) or beside
-it, that is judged instead of what tileiras makes; its NAME.json, where there is one, says how it is launched.
-`--waive RULE` names a rule of the PTX ISA that others' code need not keep.
+every kind, several orders of warps.  `--image` names PTX, an override of a stage, or a cubin with its PTX in it (line
+information) or beside it, that is judged instead of what tileiras makes; its NAME.json, where there is one, says how it
+is launched.  `--waive RULE` names a rule of the PTX ISA that others' code need not keep.
 
 `--launch FILE.npz` adds a launch: `numpy.savez(FILE, *arguments, grid=(x, y, z))`, a scalar being an array without
 dimensions.  After `--budget` seconds (120) no further launch is begun.  `--json` prints the verdicts as data, `-o FILE`
@@ -62,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--gpu-name", help="what to compile for; an image's own unless given")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
     parser.add_argument("--entry", help="the kernel; all of the source unless given")
-    parser.add_argument("--image", metavar="FILE", help="PTX, or a cubin with its PTX, to judge")
+    parser.add_argument("--image", metavar="FILE", help="PTX, an override, or a cubin with its PTX, to judge")
     parser.add_argument("--waive", metavar="RULE", action="append", default=[], help="a rule the image need not keep")
     parser.add_argument("--launch", metavar="FILE", action="append", default=[], help="a launch to add")
     parser.add_argument("--budget", metavar="SECONDS", type=float, default=120.0, help="for each kernel (default 120)")
