@@ -17,6 +17,7 @@ from tileiras.build.step import Step, warn_on_stderr
 from tileiras.build.store import ArtifactStore, Record
 from tileiras.check import stage
 from tileiras.check.verdict import TIME_IS_UP, Finding, Verdict
+from tileiras.diagnostics import Severity
 from tileiras.options import CompileOptions
 
 SAXPY = Path(__file__).resolve().parents[2] / "examples" / "saxpy.mlir"
@@ -55,16 +56,31 @@ def test_a_verdict_that_the_clock_ended_is_not_stored(built, message, monkeypatc
     assert session.standing(step).made is not None
 
 
-def test_a_wrong_verdict_fails_each_time_and_stays(built, monkeypatch):
+@pytest.mark.parametrize(("status", "kind"), [("wrong", "value"), ("fault-of-program", "program")])
+def test_a_verdict_that_is_not_right_fails_each_time(built, status, kind, monkeypatch):
+    """And stays where it is."""
     session, step = built
-    verdict = Verdict("wrong", "saxpy", "sm_90", findings=(Finding("value", "argument 1 differs"),))
+    findings = (Finding("unjudged", "a note"), Finding(kind, "argument 1 differs"))
+    verdict = Verdict(status, "saxpy", "sm_90", findings=findings)
     monkeypatch.setattr(stage, "judgement", lambda *given, **further: verdict)
-    monkeypatch.setattr(session.code, "fingerprint", lambda row: "wrong")
+    monkeypatch.setattr(session.code, "fingerprint", lambda row: status)
     for cached in (False, True):
         outcome = session.perform(step)
         assert outcome.cached == cached and outcome.error.code == 7
-        assert outcome.diagnostics[0].position[:2] == ("saxpy.mlir", 7)
+        (said,) = outcome.diagnostics
+        assert said.position[:2] == ("saxpy.mlir", 7) and said.message == "argument 1 differs"
         assert os.path.isfile(step.outputs[0]) and session.standing(step).made is None
+
+
+def test_what_could_not_be_judged_is_a_warning(built, monkeypatch):
+    session, step = built
+    verdict = Verdict("inconclusive", "saxpy", "sm_90", findings=(Finding("no-launch", "no size fits"),))
+    monkeypatch.setattr(stage, "judgement", lambda *given, **further: verdict)
+    monkeypatch.setattr(session.code, "fingerprint", lambda row: "unjudged")
+    outcome = session.perform(step)
+    (said,) = outcome.diagnostics
+    assert outcome.error is None and said.severity is Severity.WARNING and "no size fits" in said.message
+    assert session.standing(step).made is not None
 
 
 def test_a_check_without_ptx_says_so(built, tmp_path):
