@@ -91,7 +91,7 @@ def test_files_for_ci_name_files_from_here(wrong, tmp_path, monkeypatch, capsys)
     assert Path("again.xml").read_bytes().count(b"<testcase") == before.count(b"<testcase")
 
 
-def test_an_image_whose_hidden_parameters_no_one_describes_is_unjudged(tmp_path, capsys):
+def test_an_image_with_undescribed_hidden_parameters_is_unjudged(tmp_path, capsys):
     """It is not wrong for that."""
     source = str(Path(SAXPY).parent / "bytecode" / "softmax.tileirbc")
     text = tileiras.compile(source, gpu_name="sm_90").text

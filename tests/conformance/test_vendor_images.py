@@ -40,7 +40,7 @@ def test_the_reference_compilers_cubin_is_run_and_joined_with_its_machine_code(n
 @pytest.mark.skipif(vendor_tool() is None, reason="no vendor's compiler")
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["softmax", "vector_add", "layer_norm"])
-def test_the_reference_compilers_cubin_is_judged_by_its_own_ptx(name, target, tmp_path):
+def test_the_reference_compilers_cubin_is_judged_by_its_ptx(name, target, tmp_path):
     """No file lies beside it: the PTX and, on sm_90, what fills the tensor maps are in the cubin."""
     source = Path(f"examples/bytecode/{name}.tileirbc").read_bytes()
     image = tmp_path / "theirs.cubin"

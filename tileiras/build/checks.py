@@ -70,7 +70,7 @@ def _step(env: Any, here: Session, node: Any, stem: str) -> Step:
 
 
 def _noted(env: Any, here: Session, stem: str) -> tuple[str, str, CompileOptions]:
-    """The same of a kernel that is as it was and that no stage was declared for; else of a file that is nobody's."""
+    """The same of a kernel without declared stages, by the notes of its last build; without notes, of its artifact."""
     entries = {row.name: here.history.entry(stem, row.name) for row in pipeline.STAGES} if here.history else {}
     made = entries.get(PTX.name)
     given: dict[str, str] = {}
