@@ -8,6 +8,7 @@
     ptx      LLVM IR -> PTX
     cubin    PTX -> cubin
     sass     cubin -> machine code as text
+    check    cuda_tile and PTX -> a verdict, beside the chain
 
 From `tileaa` on, a stage works on one entry and the globals that it reaches, so that one more entry in a file costs the
 compilation of one entry.
@@ -71,6 +72,11 @@ class Stage(NamedTuple):
     empty: str = ""
     """A function of a GPU's name and a location: what the stage makes of a source without kernels, as text."""
     module: str = ""
+    reads: str = ""
+    """The stage whose product this one reads, for a stage beside the chain."""
+    error_code: int = 0
+    """Of a stage whose errors are part of what it makes: the product is kept, and each step that makes it, or takes it
+    from the store, fails with this code."""
 
     @property
     def module_name(self) -> str:
@@ -182,7 +188,21 @@ STAGES: tuple[Stage, ...] = (
     ),
 )  # fmt: skip
 
-BY_NAME: dict[str, Stage] = {stage.name: stage for stage in STAGES}
+CHECK = Stage(
+    "check", ENTRY, ".check.json", (".checked.json",), ("gpu-name", "ftz", "approx"),
+    "a verdict: launches, the interpreter beside the emulator",
+    dialects=("builtin", "cuda_tile"),
+    reads_beside=(".ptx", ".json"),
+    # The judge executes PTX, and stands above the library that compiles it.
+    module="tileiras.check.stage",
+    reads="read",
+    error_code=7,
+)  # fmt: skip
+
+BESIDE: tuple[Stage, ...] = (CHECK,)
+"""Stages that no product follows from."""
+
+BY_NAME: dict[str, Stage] = {stage.name: stage for stage in (*STAGES, *BESIDE)}
 
 EMIT: dict[str, tuple[str, str]] = {
     "bytecode": ("export", ".tileirbc"),
@@ -307,7 +327,15 @@ def _call(name: str, *arguments: Location | StageOptions | str) -> Any:
 
 def before(stage: Stage) -> Stage:
     """The stage whose product this one reads; not for the first."""
-    return STAGES[STAGES.index(stage) - 1]
+    return BY_NAME[stage.reads] if stage.reads else STAGES[STAGES.index(stage) - 1]
+
+
+def up_to(stage: Stage) -> tuple[Stage, ...]:
+    """The stages that decide about what one makes: those of the chain that lead to it, and itself."""
+    if stage not in BESIDE:
+        return STAGES[: STAGES.index(stage) + 1]
+    given = [row for row in STAGES if not set(stage.reads_beside).isdisjoint((row.suffix, *row.side_suffixes))]
+    return (*STAGES[: STAGES.index(given[-1]) + 1], stage)
 
 
 def takes_module(stage: Stage) -> bool:
@@ -324,7 +352,7 @@ def run_stage(
     context.ptx_version = options["ptx-version"] or ""
     with reported(stage, context):
         result = importlib.import_module(stage.module_name).run(source, stage.select(options), context)
-    if context.engine.has_errors:
+    if context.engine.has_errors and not stage.error_code:
         raise CompileError(context.engine.diagnostics)
     if takes_module(stage) and stage.says_remarks(options):
         from tileiras.remarks import attribute_to_kernel
@@ -395,4 +423,9 @@ def describe() -> str:
         if row.options:
             lines.append(f"           reads {', '.join(row.options)}")
         lines += [f"           {name:<50} {why}".rstrip() for name, why in _passes(row)]
+    for row in BESIDE:
+        lines.append(f"   {row.name:<7} {row.doc}")
+        beside = ", ".join("NAME" + suffix for suffix in row.reads_beside)
+        made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
+        lines.append(f"           one {row.unit}, {beside} -> {made}")
     return "\n".join(lines) + "\n"

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 
 import pytest
 from project import CHECKOUT, Project
+
+from tileiras import pipeline
+from tileiras.build.fingerprint import CodeBase, stage_roots
+from tileiras.cli import check_files
+from tileiras.cli.process import UsageError
+from tileiras.report import collect
 
 SCONSTRUCT = """
 import os
@@ -56,11 +63,74 @@ def test_edited_ptx_that_is_wrong_fails_the_build(project):
     project.scons("check=1")
     project.write("fixed/saxpy.sm_90.ptx", project.read(f"{NAME}.ptx").decode().replace("fma.rn", "fma.rz"))
     failed = project.scons("check=1", "overrides=fixed", expect=2)
-    assert "CHECK" in failed.output and "error: argument 1 differs" in failed.output
+    assert "CHECK" in failed.output and failed.errors.count("error: argument 1 differs") == 1
     assert verdict(project)["status"] == "wrong"
     again = project.scons("check=1", "overrides=fixed", expect=2)
-    assert "CHECK" not in again.output and "error: argument 1 differs" in again.output
+    assert "(cached)" in again.output and again.errors.count("error: argument 1 differs") == 1
     assert project.scons("check=1").code == 0 and verdict(project)["status"] == "right"
+
+
+def test_what_is_wrong_is_told_at_the_line_as_it_is_now(project):
+    """Also of a verdict that the store has: a comment checks nothing again, and moves the line."""
+    project.scons()
+    project.write("fixed/saxpy.sm_90.ptx", project.read(f"{NAME}.ptx").decode().replace("fma.rn", "fma.rz"))
+    failed = project.scons("check=1", "overrides=fixed", "-j2", expect=2)
+    assert "kernels/saxpy.mlir:46:13: error: argument 1 differs" in failed.errors
+    assert "    %done = store_ptr_tko" in failed.errors and "Error 7" in failed.errors
+    project.write("kernels/saxpy.mlir", "// A comment.\n" + project.read("kernels/saxpy.mlir").decode())
+    failed = project.scons("check=1", "overrides=fixed", expect=2)
+    assert "kernels/saxpy.mlir:47:13: error: argument 1 differs" in failed.errors and "(cached)" in failed.output
+    ((found, folder),) = check_files.stored([project.path("build")])
+    assert [each.location for each in found.failures] == ["kernels/saxpy.mlir:47:13"]
+    assert os.path.samefile(folder, project.path("."))
+    project.write(f"{NAME}.ptx", "other")
+    with pytest.raises(UsageError, match="other PTX"):
+        list(check_files.stored([project.path(f"{NAME}.check.json")]))
+
+
+def test_the_description_of_a_checked_kernel_has_the_verdict(project):
+    project.scons("check=1")
+    (kernel,) = json.loads(project.read(f"{NAME}.checked.json"))["kernels"]
+    found = kernel.pop("verdict")
+    assert found["status"] == "right" and found["right"] == found["launches"] > 1
+    assert found["ptx"] == hashlib.sha256(project.read(f"{NAME}.ptx")).hexdigest()
+    assert [kernel] == json.loads(project.read(f"{NAME}.json"))["kernels"]
+    (reported,) = collect.of_build(project.path("build")).kernels
+    assert (reported.verdict.status, reported.verdict.right) == ("right", found["right"])
+    assert [stage.outcome for stage in reported.stages if stage.name == "check"] == ["ran"]
+
+
+def test_kernels_as_they_were_are_checked_from_the_store(project):
+    """No stage is declared for them: source and options are those that were noted."""
+    project.scons("ftz=1")
+    first = project.scons("check=1", "ftz=1")
+    assert "CHECK" in first.output and "LLVM" not in first.output
+    assert "CHECK" not in project.scons("check=1", "ftz=1").output
+    before = project.read(f"{NAME}.check.json")
+    os.unlink(project.path(f"{NAME}.check.json"))
+    assert "(cached)" in project.scons("check=1", "ftz=1").output
+    assert project.read(f"{NAME}.check.json") == before
+
+
+def test_verdicts_are_shared_and_go_with_their_kernel(project):
+    """Two files with one kernel have one verdict; that of a file that is gone is removed."""
+    project.write("kernels/other.mlir", project.read("kernels/saxpy.mlir").decode())
+    assert project.scons("check=1").output.count("check.json (cached)") == 1
+    other = project.path("build/sm_90/O3/kernels/other")
+    assert os.path.isfile(os.path.join(other, "saxpy.check.json"))
+    os.unlink(project.path("kernels/other.mlir"))
+    project.scons("check=1")
+    assert not os.path.exists(other)
+
+
+def test_the_checkers_code_is_in_the_key_of_checks_alone():
+    """Nor is the compiler's in it: what an edit there changes is the PTX."""
+    code = CodeBase()
+    checker = set(code.closure(stage_roots(pipeline.CHECK))[0])
+    assert {"tileiras.check.judging", "tileiras.sim.emulator.races", "tileiras.sim.interpreter.machine"} <= checker
+    assert not [module for module in checker if module.startswith(("tileiras.lowering", "tileiras.passes"))]
+    for row in pipeline.STAGES:
+        assert not [module for module in code.closure(stage_roots(row))[0] if module.startswith("tileiras.check")]
 
 
 def test_products_without_ptx_are_refused(project):

@@ -19,6 +19,14 @@ pytestmark = pytest.mark.slow
 with open(os.path.join(CHECKOUT, "examples", "matmul_f32.mlir"), encoding="utf-8") as file:
     MATMUL = file.read()
 
+CHECKING = """
+import os
+from tileiras.build import tool
+from tileiras.build.variables import construction_variables
+env = Environment(tools=[tool], ENV=os.environ, **construction_variables(ARGUMENTS))
+env.Default(env.TileCheck(env.TileTree("kernels")))
+"""
+
 KERNELS = {
     "one": module(axpy("one")),
     "two": module(axpy("first"), axpy("second", operation="mulf")),
@@ -179,3 +187,15 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever(tmp_path, monkeypa
 def test_an_executor_that_is_none_is_refused(value):
     with pytest.raises(BadVariable, match="accepted is dask://HOST:PORT"):
         construction_variables({"executor": value})
+
+
+def test_verdicts_of_a_cluster_are_those_of_one_process(tmp_path, running):
+    verdicts = []
+    for name, words in (("here", ()), ("there", (executor(running),))):
+        tree = Project(tmp_path / name)
+        tree.write("SConstruct", CHECKING)
+        tree.write("kernels/two.mlir", KERNELS["two"])
+        build = tree.scons(*words)
+        assert build.output.count("CHECK") == 2 and "run here" not in build.errors
+        verdicts.append({path: data for path, data in tree.artifacts().items() if ".check" in path})
+    assert len(verdicts[0]) == 4 and verdicts[0] == verdicts[1]

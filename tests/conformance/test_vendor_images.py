@@ -7,6 +7,7 @@ import pytest
 from vendor_ptx import vendor_compile
 
 from bench.whole_process import vendor_tool
+from tileiras.check.checker import check
 from tileiras.codegen import toolkit
 from tileiras.sim import emulate
 from tileiras.sim.emulator.rules import RULES
@@ -35,3 +36,16 @@ def test_the_reference_compilers_cubin_is_run_and_joined_with_its_machine_code(n
     arguments = [value for array in (a, b, c) for value in (array, 128, 128, 128, 1)]
     emulate(image.ptx, ENTRY, (1, 1), arguments, image.metadata, hidden=image.hidden, waive=tuple(RULES))
     assert (c == (a.astype(np.float32) @ b).astype(np.float16)).all()
+
+
+@pytest.mark.skipif(vendor_tool() is None, reason="no vendor's compiler")
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", ["softmax", "vector_add", "layer_norm"])
+def test_the_reference_compilers_cubin_is_judged_by_its_ptx(name, target, tmp_path):
+    """No file lies beside it: the PTX and, on sm_90, what fills the tensor maps are in the cubin."""
+    source = Path(f"examples/bytecode/{name}.tileirbc").read_bytes()
+    image = tmp_path / "theirs.cubin"
+    image.write_bytes(vendor_compile(source, target).cubin)
+    verdict = check(source, gpu_name=target, image=image, budget=2)
+    assert verdict.status == "right" and not verdict.failures
+    assert verdict.coverage["operations"][0] == verdict.coverage["operations"][1]

@@ -3,88 +3,33 @@
     kernels = env.TileTree("kernels")
     env.Alias("check", env.TileCheck(kernels))
 
-ENTRY.check.json follows from ENTRY.cuda_tile.mlir, ENTRY.ptx and ENTRY.json and from the checker's own code: a comment
-in a source checks nothing again, edited PTX does.  ENTRY.checked follows from the verdict, and fails the build where it
-says that the code is wrong or the program at fault; the verdict itself stays, and is not found again.
+The stage `check` is a step like the others: its key, store, workers and messages are theirs.  It follows from
+ENTRY.cuda_tile.mlir, ENTRY.ptx and ENTRY.json and from the checker's own code: a comment in a source checks nothing
+again, edited PTX does.  A verdict of wrong code, or of a program at fault, fails the build each time; ENTRY.check.json
+stays, and is served from the store.
 """
 
 from __future__ import annotations
 
-import json
+import ast
 import os
-import subprocess
-import sys
 from typing import Any
 
-import SCons.Action
 import SCons.Util
 
 from tileiras import pipeline
-from tileiras.build import arguments
-from tileiras.build.fingerprint import CodeBase
+from tileiras.build import arguments, standing
+from tileiras.build.execute import Session
+from tileiras.build.places import from_top
+from tileiras.build.sessions import session
+from tileiras.build.stage_action import StageAction, checked_options, declared_steps
+from tileiras.build.step import Step
 from tileiras.build.variables import BadVariable
-from tileiras.files import stem, write_atomically
-from tileiras.pipeline import Stage
+from tileiras.options import CompileOptions
 
-COMMAND = "tileiras.cli.tileiras_check"
-
-ROW = Stage("check", pipeline.ENTRY, ".check.json", (), (), "launches, interpreter beside emulator", module=COMMAND)
-
-OPTIONS = ("ftz", "approx")
-"""Options that say how exact the code must be."""
-
-VERDICTS = (0, 6, 7, 8)
-"""Exit codes of the command that say something of the kernel: a verdict is written."""
-FAILURES = ("wrong", "fault-of-program")
-
-_code = CodeBase()
-
-
-class CheckAction(SCons.Action.FunctionAction):
-    """Writes the verdict on the kernel that its sources are of."""
-
-    def __init__(self, options: tuple[str, ...]) -> None:
-        super().__init__(self._execute, {})
-        self._options = options
-
-    def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> bytes:
-        return "\n".join(["tileiras:check", _code.fingerprint(ROW), *self._options]).encode()
-
-    def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
-        return f"  {'CHECK':<8} {target[0]}"
-
-    def _execute(self, target: Any, source: Any, env: Any) -> int:
-        module, ptx = source[0].abspath, source[1].abspath
-        command = [sys.executable, "-m", COMMAND, module, "--image", ptx, "-o", target[0].abspath,
-                   "--entry", stem(os.path.basename(ptx)), *self._options]  # fmt: skip
-        path = os.pathsep.join([_code.root, *filter(None, [os.environ.get("PYTHONPATH")])])
-        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.DEVNULL)
-        return 0 if done.returncode in VERDICTS else done.returncode
-
-
-class PassAction(SCons.Action.FunctionAction):
-    """Fails where a verdict says that a kernel is not right, and says why."""
-
-    def __init__(self) -> None:
-        super().__init__(self._execute, {})
-
-    def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> bytes:
-        return b"tileiras:checked"
-
-    def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
-        return ""
-
-    def _execute(self, target: Any, source: Any, env: Any) -> int:
-        with open(source[0].abspath, encoding="utf-8") as file:
-            (verdict,) = json.load(file)
-        failed = verdict["status"] in FAILURES
-        for each in verdict["findings"] if failed else ():
-            place = f"{each['location']}: " if each["location"] else ""
-            severity = {"value": "error", "emulation": "error", "program": "warning"}.get(each["kind"], "note")
-            print(f"{place}{severity}: {each['message']}")
-        if not failed:
-            write_atomically(target[0].abspath, b"")
-        return int(failed)
+PTX = pipeline.stage("ptx")
+READ = pipeline.stage("read")
+MADE_OF_PTX = (".ptx", ".cubin", ".sass")
 
 
 @arguments.located
@@ -93,18 +38,51 @@ def tile_check(env: Any, kernels: Any) -> list[Any]:
     nodes = SCons.Util.flatten([kernels])
     if not nodes or any(isinstance(each, str) for each in nodes):
         raise BadVariable("kernels: what TileKernel or TileTree returned is expected")
-    given = env.get("TILE_OPTIONS") or {}
-    options = tuple(f"--{name}" for name in OPTIONS if given.get(name))
-    verdicts = []
-    products = (os.path.splitext(str(node))[0] for node in nodes if str(node).endswith((".ptx", ".cubin")))
-    for product in dict.fromkeys(products):
-        path = product if os.path.isabs(product) else f"#{product}"
-        sources = [path + suffix for suffix in (".cuda_tile.mlir", ".ptx", ".json")]
-        verdict = env.Command(path + ROW.suffix, sources, CheckAction(options))
-        verdicts += [*verdict, *env.Command(f"{path}.checked", verdict, PassAction())]
-    if not verdicts:
+    here = session(env)
+    stems = {os.path.splitext(str(node))[0]: node for node in nodes if str(node).endswith(MADE_OF_PTX)}
+    if not stems:
         raise BadVariable("kernels: a check is of PTX or a cubin; the build makes neither")
-    return verdicts
+    return [verdict for stem, node in stems.items() for verdict in _declared(env, _step(env, here, node, stem))]
+
+
+def _declared(env: Any, step: Step) -> list[Any]:
+    first = env.File(from_top(step.outputs[0]))
+    if first.has_builder():  # in another call, which had the same kernel
+        return [first]
+    sources = [from_top(path) for path in (step.input, *step.beside.values())]
+    nodes = env.Command([from_top(path) for path in step.outputs], sources, StageAction(step.stage), TILE_STEP=step)
+    # As other stages' artifacts, they are replaced as a whole.
+    env.Precious(nodes)
+    declared_steps[nodes[0]] = standing.Own(session(env), step, False)
+    return nodes[:1]
+
+
+def _step(env: Any, here: Session, node: Any, stem: str) -> Step:
+    """The check of a kernel, whose source and options are those of the step that makes its product."""
+    own = declared_steps.get(node)
+    if own is not None:
+        name, path, options = own.step.source_name, own.step.source_path, own.step.options
+    else:
+        name, path, options = _noted(env, here, stem)
+    row = pipeline.CHECK
+    tables = [stem + READ.location_suffix]
+    return Step(row, stem + READ.suffix, stem, row.artifacts(options), name, path, options, locations=tables)
+
+
+def _noted(env: Any, here: Session, stem: str) -> tuple[str, str, CompileOptions]:
+    """The same of a kernel without declared stages, by the notes of its last build; without notes, of its artifact."""
+    entries = {row.name: here.history.entry(stem, row.name) for row in pipeline.STAGES} if here.history else {}
+    made = entries.get(PTX.name)
+    given: dict[str, str] = {}
+    for entry in entries.values():
+        given.update(entry.parts.get("options", {}) if entry is not None else {})
+    if made is None or not given:
+        target = str(env.subst("$TILE_SM")).split(",")[0]
+        file = stem + READ.suffix
+        return os.path.basename(file), os.path.abspath(file), checked_options(env, target, env["TILE_OPT"], {})
+    assert here.history is not None
+    options = CompileOptions({name: ast.literal_eval(value) for name, value in given.items()})
+    return made.source, here.history.absolute(made.path), options
 
 
 def add_method(env: Any) -> None:

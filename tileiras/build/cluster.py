@@ -87,7 +87,7 @@ class _Compiler:
         self._files = tree_state(self._package)
         self.store = MemoryStore()
         # What is loaded later could be another version than what is loaded now.
-        for row in pipeline.STAGES:
+        for row in (*pipeline.STAGES, *pipeline.BESIDE):
             if not row.reads_files:
                 for module in self._session.code.closure(stage_roots(row))[0]:
                     importlib.import_module(module)

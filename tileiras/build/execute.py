@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 KEY_FORMAT = 3
 
+FAILED = "failed"
+"""The outcome of a run that ended with errors, whether it made artifacts or not."""
+
 METADATA = ".json"
 """The artifact that says what a launch needs, and which stages' places overrides have taken."""
 
@@ -211,7 +214,7 @@ class Session:
         except CompileError as error:
             if isinstance(error, Failed):
                 found.parts["inputs"] = inputs.states(error.inputs)
-            self._remember(step, found.parts, "failed")
+            self._remember(step, found.parts, FAILED)
             raise
         return record, said, self._accept(step, found, record, said)
 
@@ -222,7 +225,7 @@ class Session:
             return self._serve(step, found)
         try:
             if isinstance(made, CompileError):
-                self._remember(step, found.parts, "failed")
+                self._remember(step, found.parts, FAILED)
                 raise made
             said = self._said(step, made)
             accepted = self._accept(step, found, made, said)
@@ -250,7 +253,7 @@ class Session:
                 from tileiras.build.produce import after, unit_location
 
                 raise after(said, CompileError.at(unit_location(self._table(step)), message))
-        if full_key is not None:
+        if full_key is not None and not any(row.kind == UNSEEN for row in record.inputs):
             self.store.put_record(full_key, record)
         return _Accepted(full_key or found.key, made)
 
@@ -267,6 +270,7 @@ class Session:
         made: dict[str, str] = {}
         if record is not None:
             made = {suffix: xxhash.xxh3_128_hexdigest(record.artifacts[suffix]) for suffix in step.wanted}
+            outcome = FAILED if _fails(step, record) else outcome
         if self.history is None:
             return made
         self.history.add(
@@ -295,7 +299,8 @@ class Session:
         except OSError as error:
             message = f"unable to write '{error.filename or path}': {error.strerror}"
             return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), said)
-        outcome = Outcome(cached, said, None, record.seconds)
+        error = CompileError(said, step.stage.error_code) if _fails(step, record) else None
+        outcome = Outcome(cached, said, error, record.seconds)
         outcome.key = key
         outcome.made = made
         return outcome
@@ -335,6 +340,8 @@ class Session:
         data = read_if_there(step.input) if entry is not None else None
         if entry is None or data is None or not set(step.wanted) <= entry.made.keys():
             return Standing(None)
+        if entry.outcome == FAILED:  # which is told in each build
+            return Standing(None)
         parts = self.parts(step, data, read_beside(step))
         if step.stage.reads_files:
             parts["inputs"] = inputs.states(_as_now(step, noted_inputs(entry)))
@@ -373,8 +380,7 @@ class Session:
         if found is None:
             import xxhash
 
-            rows = pipeline.STAGES[: [row.name for row in pipeline.STAGES].index(stage.name) + 1]
-            names = {name for row in rows for name in row.options}
+            names = {name for row in pipeline.up_to(stage) for name in row.options}
             digest = xxhash.xxh3_64_hexdigest(options.canonical(names))
             # The options are kept, so that their identity stays their own.
             found = self._variants[stage.name, id(options)] = (digest, options)
@@ -481,6 +487,11 @@ class Session:
         from tileiras.build.produce import location_table
 
         return location_table([read_if_there(path) for path in step.locations], step.source_name)
+
+
+def _fails(step: Step, record: Record) -> bool:
+    """Whether what a stage made has errors; a row of any other stage with errors comes from no build."""
+    return step.stage.error_code != 0 and record.has_errors
 
 
 def _as_now(step: Step, rows: Iterable[Input]) -> tuple[Input, ...]:

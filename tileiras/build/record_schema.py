@@ -51,6 +51,8 @@ def check_row(key: str, value: bytes) -> None:
 
         record = Record.from_bytes(value)
         check_names(key, record.artifacts)
+        if record.has_errors and (kind == WHOLE or not BY_NAME[kind].error_code):
+            raise ValueError("errors of a stage that makes nothing where it has any")
         for suffix, content in record.artifacts.items():
             end = suffix.rpartition(".")[2]
             if end in _CONTENTS:

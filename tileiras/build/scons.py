@@ -50,7 +50,7 @@ from tileiras.build.watched import Single, Tree
 from tileiras.diagnostics import ExitCode
 from tileiras.options import GPU_NAMES, CompileOptions
 
-_OWN_ACTIONS = (StageAction, reports.ReportAction, checks.CheckAction, checks.PassAction)
+_OWN_ACTIONS = (StageAction, reports.ReportAction)
 """What makes nothing else of a kernel's product than what this tool declares."""
 
 

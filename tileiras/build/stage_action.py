@@ -34,6 +34,7 @@ BUILDERS = {
     "cubin": "TileCubin",
     "sass": "TileSASS",
 }
+"""Of the stages of the chain; `TileCheck` declares checks."""
 
 LABELS = {
     "export": "EXPORT",
@@ -44,6 +45,7 @@ LABELS = {
     "ptx": "PTX",
     "cubin": "CUBIN",
     "sass": "SASS",
+    "check": "CHECK",
 }
 """What an output line starts with."""
 

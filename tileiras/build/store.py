@@ -55,6 +55,11 @@ class Record(NamedTuple):
     seconds: float = 0.0
     """What making it took."""
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether the stage reported errors that are part of what it makes."""
+        return any(row[0] == "error" for row in self.diagnostics["diagnostics"])
+
     def to_bytes(self) -> bytes:
         head = {
             "artifacts": [[suffix, len(data)] for suffix, data in self.artifacts.items()],

@@ -144,10 +144,10 @@ def _keygen(path: str, comment: str, json: bool) -> int:
 def _why(kernel: str, build: str, json: bool) -> int:
     """Prints, per stage of a kernel, what differed in its key when it last ran."""
     from tileiras.build.history import SAME_KEY, History
-    from tileiras.pipeline import STAGES
+    from tileiras.pipeline import BY_NAME
 
     history = History(build)
-    order = [row.name for row in STAGES]
+    order = list(BY_NAME)
     wanted = kernel.replace(os.sep, "/").removeprefix("./")
     prefix = os.path.basename(os.path.abspath(build)) + "/"
     names = {wanted, wanted.removeprefix(prefix)}

@@ -3,15 +3,22 @@
     tileiras-check matmul.py --gpu-name sm_90
     tileiras-check matmul.mlir --gpu-name sm_100 --num-warps 8 --launch mine.npz --budget 60
     tileiras-check matmul.mlir --gpu-name sm_90 --image theirs.ptx
+    tileiras-check --from build --junit check.xml --sarif check.sarif
+    tileiras-check matmul.mlir --gpu-name sm_90 --ptxas-versions 13.0,13.5
 
 SOURCE is Tile IR text, bytecode or a cuTile Python file.  It is compiled with the options given, all those of
 `tileiras`, and executed beside the interpreter: sizes around the edges of tiles, trips of loops, strides, values of
-every kind, several orders of warps.  `--image` names PTX, or a cubin with its PTX beside it, that is judged instead of
-what tileiras makes; its NAME.json, where there is one, says how it is launched.
+every kind, several orders of warps.  `--image` names PTX, an override of a stage, or a cubin with its PTX in it (line
+information) or beside it, that is judged instead of what tileiras makes; its NAME.json, where there is one, says how it
+is launched.  `--waive RULE` names a rule of the PTX ISA that others' code need not keep.
 
 `--launch FILE.npz` adds a launch: `numpy.savez(FILE, *arguments, grid=(x, y, z))`, a scalar being an array without
 dimensions.  After `--budget` seconds (120) no further launch is begun.  `--json` prints the verdicts as data, `-o FILE`
-writes them.
+writes them, `--junit FILE` and `--sarif FILE` write them for CI.  `--from` reads verdicts that were written, those of a
+build in a folder, instead of checking a source.
+
+`--ptxas-versions A,B` checks nothing: it assembles the PTX with two releases of ptxas, named by version or by path, and
+compares resources and machine code.
 
 Exit status: 0 right; 1 bad command line; 2 configuration; 3 the input does not parse or verify; 5 it does not compile;
 6 the program itself is at fault; 7 the code is wrong; 8 no launch could be judged.
@@ -20,12 +27,13 @@ Exit status: 0 right; 1 bad command line; 2 configuration; 3 the input does not 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.cli import compile_options, process
+from tileiras.cli import check_files, compile_options, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError
 from tileiras.diagnostics import Diagnostic, ExitCode, Severity
@@ -49,15 +57,20 @@ class _Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog=PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", metavar="SOURCE")
+    parser.add_argument("source", metavar="SOURCE", nargs="?")
+    parser.add_argument("--from", dest="stored", metavar="PATH", nargs="+", help="verdicts, and folders of builds")
     parser.add_argument("--gpu-name", help="what to compile for; an image's own unless given")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
     parser.add_argument("--entry", help="the kernel; all of the source unless given")
-    parser.add_argument("--image", metavar="FILE", help="PTX, or a cubin with its PTX, to judge")
+    parser.add_argument("--image", metavar="FILE", help="PTX, an override, or a cubin with its PTX, to judge")
+    parser.add_argument("--waive", metavar="RULE", action="append", default=[], help="a rule the image need not keep")
     parser.add_argument("--launch", metavar="FILE", action="append", default=[], help="a launch to add")
     parser.add_argument("--budget", metavar="SECONDS", type=float, default=120.0, help="for each kernel (default 120)")
     parser.add_argument("--json", action="store_true", help="print the verdicts as data")
     parser.add_argument("-o", dest="output", metavar="FILE", help="write the verdicts as data")
+    parser.add_argument("--junit", metavar="FILE", help="write them as JUnit XML")
+    parser.add_argument("--sarif", metavar="FILE", help="write them as SARIF 2.1.0")
+    parser.add_argument("--ptxas-versions", metavar="A,B", help="compare two releases of ptxas instead")
     compile_options.add(parser, _OWN)
     return parser
 
@@ -122,44 +135,97 @@ def run(argv: Sequence[str]) -> int:
     """Checks; returns the exit status.  Raises UsageError, CompileError, OSError."""
     given = build_parser().parse_args(argv)
     options = compile_options.given(given, _OWN)
-    if given.gpu_name is None and given.image is None:
-        raise UsageError("--gpu-name says what to compile for")
+    _check_arguments(given)
     added = [launch_of(path) for path in given.launch]
     outputs = Outputs()
-    for path in (given.source, given.image, *given.launch):
+    for path in (given.source, given.image, *given.launch, *(given.stored or ())):
         if path is not None:
             outputs.reads(path, "an input")
-    output = outputs.writes(given.output, "-o") if given.output is not None else None
-    import json
+    words = {"-o": given.output, "--junit": given.junit, "--sarif": given.sarif}
+    output, junit, sarif = (None if path is None else outputs.writes(path, word) for word, path in words.items())
+    options = {name.replace("-", "_"): value for name, value in options.items()}
+    if given.ptxas_versions is not None:
+        return _compare_assemblers(given, options)
+    verdicts = []
+    for verdict, folder in check_files.stored(given.stored) if given.stored else _checked(given, options, added):
+        verdicts.append((verdict, folder))
+        if not given.json:
+            print(text_of(verdict, folder), flush=True)
+    data = json.dumps([each.to_json() for each, _ in verdicts], indent=1) + "\n"
+    if given.json:
+        print(data, end="")
+    written = check_files.documents(verdicts, junit, sarif)
+    outputs.publish([*([(output, data.encode())] if output is not None else []), *written])
+    statuses = {each.status for each, _ in verdicts}
+    return next((_STATUS[each] for each in _ORDER if each in statuses), ExitCode.SUCCESS)
 
+
+def _check_arguments(given: argparse.Namespace) -> None:
+    """Raises UsageError for words that do not go together."""
+    if (given.source is None) == (given.stored is None):
+        raise UsageError("a source is checked, or verdicts are read --from files: one of the two is expected")
+    if given.stored is not None and (given.image or given.launch or given.ptxas_versions):
+        raise UsageError("--from reads verdicts, and takes no image, launch or assembler")
+    if given.stored is None and given.gpu_name is None and given.image is None:
+        raise UsageError("--gpu-name says what to compile for")
+    if given.ptxas_versions is not None and (given.junit or given.sarif or given.output):
+        raise UsageError("--ptxas-versions makes no verdict; --json prints what it finds as data")
+    if given.waive and given.image is None:
+        raise UsageError("--waive is for an --image: code of this compiler keeps all rules")
+    from tileiras.sim.emulator.rules import RULES
+
+    for rule in given.waive:
+        if rule not in RULES:
+            raise UsageError(f"--waive {rule}: there is no such rule; accepted: {', '.join(RULES)}")
+
+
+def _entries(given: argparse.Namespace) -> list[str]:
+    """The entries of the source that are asked for."""
     import tileiras
-    from tileiras.check.checker import check
     from tileiras.units import entries_of, entry_name
 
-    module = tileiras.parse(given.source)
-    names = [entry_name(op) for op in entries_of(module)]
+    names = [entry_name(op) for op in entries_of(tileiras.parse(given.source))]
     if given.entry is not None and given.entry not in names:
         raise UsageError(f"no entry '{given.entry}'; the module has {', '.join(names) or 'none'}")
     chosen = names if given.entry is None else [given.entry]
-    if added and len(chosen) > 1:
+    if given.launch and len(chosen) > 1:
         raise UsageError(f"a launch is one kernel's: --entry must be one of {', '.join(names)}")
-    options = {name.replace("-", "_"): value for name, value in options.items()}
-    verdicts = []
-    for name in chosen:
-        verdict = check(
+    return chosen
+
+
+def _checked(
+    given: argparse.Namespace, options: Mapping[str, Any], added: Sequence[Any]
+) -> Iterator[tuple[Verdict, str]]:
+    """The verdict on each entry, and the folder of the source."""
+    from tileiras.check.checker import check
+
+    for name in _entries(given):
+        yield check(
             given.source, gpu_name=given.gpu_name, opt_level=given.opt_level, entry=name, image=given.image,
-            given=added, budget=given.budget, **options,
-        )  # fmt: skip
-        verdicts.append(verdict)
+            given=added, budget=given.budget, waive=given.waive, **options,
+        ), os.path.dirname(given.source)  # fmt: skip
+
+
+def _compare_assemblers(given: argparse.Namespace, options: Mapping[str, Any]) -> int:
+    """Prints what two releases of ptxas make of each entry."""
+    from tileiras.check import assemblers
+    from tileiras.check.checker import image_of, target_of
+
+    words = given.ptxas_versions.split(",")
+    if len(words) != 2 or not all(words):
+        raise UsageError(f"--ptxas-versions {given.ptxas_versions}: two are compared, with a comma between them")
+    both = [assemblers.find(word) for word in words]
+    data = []
+    for name in _entries(given):
+        image = image_of(given.source, name, given.gpu_name, given.image, given.opt_level, options)
+        chip = given.gpu_name or target_of(image.ptx)
+        functions = assemblers.compare(image.ptx, chip, given.opt_level, both)
+        data.append(assemblers.to_json(functions, both))
         if not given.json:
-            print(text_of(verdict, os.path.dirname(given.source)), flush=True)
-    data = json.dumps([each.to_json() for each in verdicts], indent=1) + "\n"
+            print(assemblers.table(functions, both), flush=True)
     if given.json:
-        print(data, end="")
-    if output is not None:
-        outputs.publish([(output, data.encode())])
-    statuses = {each.status for each in verdicts}
-    return next((_STATUS[each] for each in _ORDER if each in statuses), ExitCode.SUCCESS)
+        print(json.dumps(data, indent=1))
+    return ExitCode.SUCCESS
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tileiras import extras
 from tileiras.files import store_directory, write_atomically
@@ -62,6 +62,11 @@ def find_program(name: str, override: str | None = None) -> str | None:
     """The path of a toolkit program (`ptxas`), or None.  A given `override` is taken or nothing is."""
     if override:
         return override if os.access(override, os.X_OK) and not os.path.isdir(override) else None
+    return next(find_programs(name), None)
+
+
+def find_programs(name: str) -> Iterator[str]:
+    """All programs of a name, in the order in which they are looked for."""
     executable = name + ".exe" if os.name == "nt" else name
     roots = wheel_roots()
     root = toolkit_root()
@@ -71,8 +76,7 @@ def find_program(name: str, override: str | None = None) -> str | None:
     for folder in folders:
         path = os.path.join(folder, executable)
         if folder and os.access(path, os.X_OK) and not os.path.isdir(path):
-            return path
-    return None
+            yield path
 
 
 def find_library(relative: str, override: str | None = None) -> str | None:

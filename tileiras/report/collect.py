@@ -15,9 +15,9 @@ from tileiras.ir import Operation, parse_module
 from tileiras.locations import LocationTable
 from tileiras.options import CompileOptions
 from tileiras.remarks import Remark, read_remarks
-from tileiras.report import alignment, decisions, layouts, machine, memory, timing
+from tileiras.report import alignment, decisions, layouts, machine, memory, timing, verdicts
 from tileiras.report.alignment import Lines, Places
-from tileiras.report.model import Kernel, Level, Memory, PassChange, Report
+from tileiras.report.model import Kernel, Level, Memory, PassChange, Report, Verdict
 from tileiras.report.timing import Launch
 from tileiras.report.units import Progress, Unit, build_source, units_of_artifacts, units_of_build
 
@@ -123,6 +123,7 @@ class _Collector:
         remembered = self._memory(target, resources)
         passes = self._passes()
         time = self._timing(launch)
+        verdict = self._verdict()
         sources = self._sources()
         return Kernel(
             name=unit.name, source=unit.source_name, target=target, opt_level=unit.opt_level,
@@ -130,7 +131,7 @@ class _Collector:
             places=tuple(self.places.found), levels=self.levels, sources=sources, launch=launch, resources=resources,
             layouts=found[0], conversions=found[1], shared_uses=found[2], memory=remembered, choices=choices,
             obstacles=decisions.obstacles(choices), passes=passes, stages=unit.stages, timing=time,
-            missing=tuple(self.missing),
+            missing=tuple(self.missing), verdict=verdict,
         )  # fmt: skip
 
     # ---- levels ------------------------------------------------------------------------------------------------------
@@ -289,6 +290,24 @@ class _Collector:
         if not seen:
             self.missing.append("decisions: there are no remarks: build with emit-remarks=1")
         return found
+
+    def _verdict(self) -> Verdict | None:
+        """The verdict of a build with check=1, as far as it is of the PTX that lies there."""
+        ptx = self.levels.get("ptx")
+        try:
+            found = verdicts.of_artifact(self.unit.stem, ptx.text if ptx is not None else "", self._places_of)
+        except ValueError as error:
+            self.missing.append(f"verdict: {error}")
+            return None
+        return found
+
+    def _places_of(self, place: str) -> tuple[int, ...]:
+        """The lines of the source that a place in NAME.cuda_tile.mlir, or in the source, stands for."""
+        file, line, _ = place.rsplit(":", 2)
+        level = self.levels.get("cuda_tile")
+        if level is not None and file == level.file:
+            return level.places[int(line) - 1] if 0 < int(line) <= len(level.places) else ()
+        return (self.places.number(file, int(line)),)
 
     def _layouts(self, target: str) -> tuple[tuple, tuple, tuple]:
         if "tileas" not in self.modules:

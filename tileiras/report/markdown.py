@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tileiras.report.figures import Difference, answers, figures
-from tileiras.report.model import Kernel, Report
+from tileiras.report.model import Kernel, Report, Verdict
 
 
 def markdown(report: Report, against: Sequence[Difference] = ()) -> str:
@@ -32,11 +32,23 @@ def _kernel(kernel: Kernel) -> list[str]:
     if kernel.options:
         rows = [(name, str(value)) for name, value in kernel.options.items()]
         parts += ["### Options", "", *_table(("option", "value"), rows)]
+    if kernel.verdict is not None:
+        parts += _verdict(kernel, kernel.verdict)
     rows = [(each.name, each.outcome, _seconds(each.seconds), "; ".join(each.why)) for each in kernel.stages]
     parts += ["### Stages", "", *_table(("stage", "outcome", "takes", "why"), rows)]
     if kernel.missing:
         parts += ["### Not here", "", *(f"- {_plain(each)}" for each in kernel.missing), ""]
     return parts
+
+
+def _verdict(kernel: Kernel, found: Verdict) -> list[str]:
+    shares = ", ".join(f"{kind} {reached} of {total}" for kind, (reached, total) in found.coverage.items())
+    line = (
+        f"**{_plain(found.status)}**: {found.right} of {found.launches} launches right, largest error"
+        f" {found.worst_ulps:.3g} units in the last place; covered: {_plain(shares) or 'nothing'}"
+    )
+    rows = [(_where(kernel, each.places), each.kind, each.message) for each in (*found.findings, *found.uncovered)]
+    return ["### Verdict", "", line, "", *(_table(("where", "kind", "what"), rows) if rows else [])]
 
 
 def _difference(found: Difference) -> list[str]:

@@ -213,6 +213,27 @@ class Timing(NamedTuple):
     roofline: Roofline
 
 
+class Said(NamedTuple):
+    """A finding of a check, or a case that no launch reached."""
+
+    kind: str
+    places: tuple[int, ...]
+    message: str
+
+
+class Verdict(NamedTuple):
+    """What a check says of the kernel's PTX."""
+
+    status: str
+    launches: int
+    right: int
+    worst_ulps: float
+    coverage: dict[str, tuple[int, int]]
+    """Kind of case -> how many were reached, of how many."""
+    findings: tuple[Said, ...]
+    uncovered: tuple[Said, ...]
+
+
 class Kernel(NamedTuple):
     """Everything that is known of one kernel for one target."""
 
@@ -242,6 +263,7 @@ class Kernel(NamedTuple):
     timing: Timing | None
     missing: tuple[str, ...]
     """What is not here, and how to get it."""
+    verdict: Verdict | None = None
 
     @property
     def key(self) -> str:

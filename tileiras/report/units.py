@@ -146,7 +146,7 @@ def units_of_artifacts(paths: Sequence[str]) -> list[Unit]:
         if stem not in found:
             history = _history_of(os.path.dirname(stem) or ".")
             known = ((os.path.dirname(stem), row.name) if row.unit == pipeline.FILE else (stem, row.name)
-                     for row in pipeline.STAGES)  # fmt: skip
+                     for row in pipeline.BY_NAME.values())  # fmt: skip
             rows = [history.entry(*each) for each in known]
             notes = {(row.stem, row.stage): row for row in rows if row is not None}
             found[stem] = _lying(history, notes, stem)
@@ -178,7 +178,7 @@ def _stems(build: str) -> Iterator[str]:
 def _lying(history: History, notes: Mapping[tuple[str, str], Entry], stem: str) -> Unit:
     file_stem = os.path.dirname(stem) if os.path.isfile(os.path.dirname(stem) + ".cuda_tile.mlir") else stem
     rows: dict[str, Entry] = {}
-    for row in pipeline.STAGES:
+    for row in pipeline.BY_NAME.values():
         owner = file_stem if row.unit == pipeline.FILE else stem
         entry = notes.get((history.relative(owner), row.name))
         if entry is not None:
@@ -217,10 +217,10 @@ def _noted_stages(history: History, rows: Mapping[str, Entry]) -> Iterator[Stage
     """The stages as they went when they were last looked at: one that was not looked at when the one before it was made
     anew has been cut off, since what that made is what lay there."""
     before = 0.0
-    for row in pipeline.STAGES:
+    for row in pipeline.BY_NAME.values():
         entry = rows.get(row.name)
         if entry is None:
-            if row.name != "export":
+            if row.name != "export" and row not in pipeline.BESIDE:
                 yield Stage(row.name, "not reached", None, ())
             continue
         noted = history.noted(entry)

@@ -40,3 +40,7 @@ class EmulationError(SimulationError):
 
 class UnsupportedInstruction(EmulationError):
     """An instruction, or a form of one, that the emulator does not implement."""
+
+
+class UndescribedParameters(EmulationError):
+    """Hidden parameters, tensor maps mostly, that a launch cannot fill without a description of them."""

@@ -13,7 +13,7 @@ from ..errors import ArgumentMismatch, sizes_of
 from ..memory import Journal, Memory
 from . import hidden_parameters, launch_facts, ptx_parser, rounding, rules
 from .decoder import decode
-from .errors import EmulationError
+from .errors import EmulationError, UndescribedParameters
 from .program import Program
 from .ptx_module import Module, Variable
 from .recording import Recorder
@@ -238,7 +238,9 @@ def _parameters(program: Program, kernel: Mapping[str, Any], memory: Memory, arg
     formal = [each for each in program.entry.params if not each.hidden and offsets[each.name] not in described]
     hidden = [each for each in program.entry.params if each.hidden and (fill or offsets[each.name] not in described)]
     if hidden and fill is None:
-        raise EmulationError("the entry has hidden parameters, which nobody says how to fill")
+        raise UndescribedParameters(
+            f"'{program.entry.name}' has hidden parameters (tensor maps), and no description says how to fill them"
+        )
     if len(args) != len(formal):
         raise ArgumentMismatch(f"{program.entry.name} takes {len(formal)} arguments, {len(args)} are given")
     types = [parameter.get("type", "") for parameter in kernel.get("parameters", ())]

@@ -1,0 +1,44 @@
+"""Places of verdicts: from the lines of an artifact that a build checked to those of the user's source."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from tileiras.diagnostics import Locatable
+from tileiras.ir import FileLineColLoc, Operation
+
+from .coverage import place
+from .verdict import Verdict
+
+
+def places_in(module: Operation, source: Operation) -> Callable[[str], Locatable | None]:
+    """The location in `source` of a place in `module`, which is the same module read with other locations.
+
+    A place that is none of the module's is that of another file; the empty one has no location.
+    """
+    known = {place(own): op.location for own, op in zip(module.walk(), source.walk(), strict=True)}
+
+    def find(text: str) -> Locatable | None:
+        if not text or text in known:
+            return known.get(text)
+        file, line, column = text.rsplit(":", 2)
+        return FileLineColLoc(file, int(line), int(column))
+
+    return find
+
+
+def moved(verdict: Verdict, find: Callable[[str], Locatable | None]) -> Verdict:
+    """The verdict with the places that `find` gives."""
+
+    def new(text: str) -> str:
+        location = find(text)
+        position = location.resolve() if location is not None else None
+        return text if position is None else f"{position.filename}:{position.line}:{position.column}"
+
+    return dataclasses.replace(
+        verdict,
+        findings=tuple(dataclasses.replace(each, location=new(each.location)) for each in verdict.findings),
+        uncovered=tuple(each._replace(location=new(each.location)) for each in verdict.uncovered),
+        location=new(verdict.location),
+    )

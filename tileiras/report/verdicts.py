@@ -1,0 +1,36 @@
+"""The verdict of a check, for a report: NAME.check.json, whose lines are those of NAME.cuda_tile.mlir."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+from tileiras.check import verdict as checked
+from tileiras.files import read_if_there
+from tileiras.report.model import Said, Verdict
+
+
+def of_artifact(stem: str, ptx: str, places: Callable[[str], tuple[int, ...]]) -> Verdict:
+    """The verdict on a kernel's PTX; `places` gives the lines of the source for a place.
+
+    Raises ValueError where there is none, saying how to get it.
+    """
+    data = read_if_there(stem + ".check.json")
+    if data is None:
+        raise ValueError("there is none: build with check=1")
+    try:
+        (found,) = (checked.Verdict.from_json(each) for each in json.loads(data))
+    except (ValueError, TypeError):
+        raise ValueError("NAME.check.json is damaged") from None
+    if found.ptx != hashlib.sha256(ptx.encode()).hexdigest():
+        raise ValueError("it is of other PTX: build with check=1")
+
+    def said(kind: str, location: str, message: str) -> Said:
+        return Said(kind, places(location) if location.count(":") > 1 else (), message)
+
+    return Verdict(
+        found.status, len(found.launches), found.right, found.worst_ulps, dict(found.coverage),
+        tuple(said(each.kind, each.location, each.message) for each in found.findings),
+        tuple(said("not covered", each.location, f"{each.operation}: {each.case}") for each in found.uncovered),
+    )  # fmt: skip
