@@ -1,0 +1,93 @@
+"""Prose of docstrings, comments and pages: idiom that only its authors read fluently, counted by folder."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+IDIOM = re.compile(
+    r"\b(?i:what(?:ever)?)\b(?![^.!?\n]{0,80}\?)"
+    r"|\b(?i:nobody|somebody|whoever|nothing that|everything that|anything that)\b"
+    r"|\b(?i:who) (?:asks|wants|needs|only|reads|writes|looks|has)\b"
+    r"|\b(?:is|are|was|were|has|have|with) none\b|\bnone of (?:it|them|that)\b"
+    r"|\bthat there (?:is|are|was|were)\b"
+    r"|\b(?:of|without|behind) which\b"
+    r"|\b(?:is|are|was|were) told\b|\bsaid of\b|\bit is said\b"
+)
+"""Relatives without an antecedent, persons for components, and clauses turned around (CONTRIBUTING.md)."""
+
+CEILINGS = {
+    "analysis": 21.1, "assignment": 14.4, "build": 28.7, "bytecode": 10.8, "check": 9.9, "cli": 22.0, "codegen": 20.8,
+    "dialects": 8.8, "docs": 10.6, "fsmonitor": 29.5, "inputs": 20.4, "ir": 13.0, "layout": 8.7, "lowering": 13.6,
+    "passes": 13.9, "report": 26.0, "resources": 20.2, "rewrites": 11.5, "runtime": 15.7, "schedule": 10.0,
+    "server": 24.8, "sim": 18.5, "slicing": 12.1, "stages": 21.6, "targets": 13.9, "tileiras": 21.7,
+}  # fmt: skip
+"""Folder -> occurrences in a thousand words; they may only fall."""
+
+SLACK = 0.5
+"""By which a ceiling may lie above the count, so that a mended folder does not fall back."""
+
+
+def passages(path: Path) -> Iterator[str]:
+    """The prose of a file without quoted code."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        text = re.sub(r"```.*?```|^    .*$", "", text, flags=re.DOTALL | re.MULTILINE)
+        yield re.sub(r"`[^`]*`|\"[^\"\n]*\"", "", text)
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield re.sub(r"`[^`]*`|\"[^\"\n]*\"", "", node.value.value)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield re.sub(r"`[^`]*`|\"[^\"\n]*\"", "", token.string)
+
+
+def rates() -> dict[str, float]:
+    """Folder of the compiler, or `docs` -> occurrences in a thousand words."""
+    words: Counter[str] = Counter()
+    hits: Counter[str] = Counter()
+    for path in [*ROOT.glob("tileiras/**/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md"]:
+        parts = path.relative_to(ROOT).parts
+        folder = parts[1] if parts[0] == "tileiras" and len(parts) > 2 else parts[0] if len(parts) > 1 else "docs"
+        for passage in passages(path):
+            words[folder] += len(passage.split())
+            hits[folder] += len(IDIOM.findall(passage))
+    return {folder: round(1000 * hits[folder] / count, 1) for folder, count in words.items() if count > 200}
+
+
+@pytest.fixture(scope="module")
+def counted():
+    return rates()
+
+
+def test_every_folder_has_a_ceiling(counted):
+    assert sorted(counted) == sorted(CEILINGS)
+
+
+@pytest.mark.parametrize("folder", CEILINGS)
+def test_idiom_does_not_spread(counted, folder):
+    assert counted[folder] <= CEILINGS[folder], "see CONTRIBUTING.md, How we write"
+
+
+@pytest.mark.parametrize("folder", CEILINGS)
+def test_ceilings_follow(counted, folder):
+    assert CEILINGS[folder] <= counted[folder] + SLACK, f"lower the ceiling of {folder} to {counted[folder]}"
+
+
+@pytest.mark.parametrize(
+    "text, count",
+    [("What is read here.", 1), ("What is it?", 0), ("The operand is None.", 0), ("It has none of them", 1),
+     ("Threads of which one stores.", 1), ("Dot layouts are anchors; others are propagated from them.", 0)],
+)  # fmt: skip
+def test_the_measure(text, count):
+    assert len(IDIOM.findall(text)) == count
