@@ -9,6 +9,7 @@ needs from an earlier one stands in nv_tileas itself (types, attributes, operati
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
@@ -214,9 +215,30 @@ GIVEN = {
 
 def decisions(options: StageOptions) -> list[Decision]:
     """The rows that run."""
+    left_out = {id(row) for row, runs in bisected(options) if not runs}
+    return [row for row in _asked_rows(options) if id(row) not in left_out]
+
+
+def _asked_rows(options: StageOptions) -> list[Decision]:
     schedules = _schedules(options)
     asked = (row for row in DECISIONS if not row.asked_by or options[row.asked_by])
     return [row for row in asked if schedules or not row.schedules]
+
+
+def bisected(options: StageOptions) -> list[tuple[Decision, bool]]:
+    """The optional rows, which `opt-bisect-limit` counts from 1, and whether each runs."""
+    limit = options.opt_bisect_limit
+    optional = [row for row in _asked_rows(options) if row.optional]
+    return [(row, limit is None or limit < 0 or number <= limit) for number, row in enumerate(optional, 1)]
+
+
+def _tell_bisection(source: Operation, options: StageOptions) -> None:
+    """Says which optional rows run, in the words of LLVM's option, on standard error."""
+    from tileiras.passes import functions_of
+
+    entry = next((func.sym_name.value for func in functions_of(source)), "module")
+    for number, (row, runs) in enumerate(bisected(options), 1):
+        print(f"BISECT: {'' if runs else 'NOT '}running pass ({number}) {row.name} on {entry}", file=sys.stderr)
 
 
 def _schedules(options: StageOptions) -> bool:
@@ -294,6 +316,8 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
     context.engine.remarks = options.emit_remarks
+    if options.opt_bisect_limit is not None:
+        _tell_bisection(source, options)
     manager = PassManager(_items(options), verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
     verify(source)
