@@ -44,7 +44,7 @@ LaunchData = tuple[Sequence[int], Sequence[Any]]
 def check(
     source: Any, *, gpu_name: str | None = None, entry: str | None = None, image: str | os.PathLike[str] | None = None,
     metadata: Mapping[str, Any] | None = None, given: Sequence[LaunchData] = (), budget: float = BUDGET,
-    seeds: Sequence[int | None] = SEEDS, opt_level: int = 3, **options: Any,
+    seeds: Sequence[int | None] = SEEDS, opt_level: int = 3, blame: bool = False, **options: Any,
 ) -> Verdict:  # fmt: skip
     """Judges one entry of a source, compiled for `gpu_name` with the options of `tileiras.compile`.
 
@@ -54,6 +54,7 @@ def check(
         makes; `metadata` is its NAME.json's content, looked for beside the path.
     given: launches that are judged besides those that are found.
     budget: seconds after which no further launch is begun; what was not reached is in the coverage.
+    blame: where the code is wrong, the pass that is at fault is looked for; not of an image, which no pass of ours made.
 
     Raises CompileError for a source that does not compile, an unknown entry, or an image without PTX.
     """
@@ -69,7 +70,19 @@ def check(
     run = _Check(module, operation, judged, options, seeds, time.monotonic() + budget)
     run.user_launches(given)
     run.own_launches()
-    return run.verdict(gpu_name or _target(judged.ptx))
+    verdict = run.verdict(gpu_name or _target(judged.ptx))
+    if not blame or image is not None or not run.wrong:
+        return verdict
+    from .blame import Suspect, smallest
+    from .blame import blame as blamed
+
+    def compiled(given: Mapping[str, Any]) -> Image:
+        return _compiled(source, name, gpu_name, opt_level, given)
+
+    suspect = Suspect(source, module, name, run.facts, gpu_name, opt_level, options, compiled)
+    found = blamed(suspect, smallest(run.wrong))
+    finding = Finding("blame", found.message, found.location)
+    return dataclasses.replace(verdict, blame=found, findings=(*verdict.findings, finding))
 
 
 def _target(ptx: str) -> str:
@@ -132,6 +145,7 @@ class _Check:
         self.reports: list[LaunchReport] = []
         self.findings: list[Finding] = []
         self.excluded: dict[tuple[str, str], int] = {}
+        self.wrong: list[Fitted] = []
 
     def user_launches(self, given: Sequence[LaunchData]) -> None:
         for grid, arguments in given:
@@ -177,6 +191,8 @@ class _Check:
                 self._keep(judged.findings)
                 launch, judged = other
         self._keep(judged.findings)
+        if judged.status == WRONG:
+            self.wrong.append(launch)
         self.reports.append(LaunchReport(
             len(self.reports), tuple(launch.grid), launch.describe(), launch.plan.kind, judged.status,
             self._seeds(launch), judged.worst_ulps, judged.undefined, judged.unbounded,

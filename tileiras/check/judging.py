@@ -195,7 +195,7 @@ def _compare(
         wrong, ulps, error = differences(parameter.element, got, wanted, reference, position)
         judged.worst_ulps = max(judged.worst_ulps, ulps)
         if wrong.any() and reference.machine.ordered_atomics and np.prod(reference.machine.grid) > 1:
-            wrong = wrong & ~_varies(reference, again, position)
+            wrong = wrong & ~varies(reference, again, position)
         if not wrong.any():
             continue
         if reference.machine.unsteady is not None:
@@ -214,7 +214,7 @@ def _compare(
     return True
 
 
-def _varies(reference: Reference, again: Callable[..., Reference], position: int) -> np.ndarray:
+def varies(reference: Reference, again: Callable[..., Reference], position: int) -> np.ndarray:
     """Where memory depends on the order of tile blocks, as far as three other orders tell."""
     varies = np.zeros(reference.arguments[position].size, bool)
     orders: list[Callable[[list], list]] = [

@@ -21,7 +21,7 @@ NO_LAUNCH = "no-launch"
 class Finding:
     """One thing that a launch showed.
 
-    `kind`: `value`, `emulation`, `program`, `undefined`, `excluded`, `no-rule`, `unjudged`, `no-launch`; `location` is
+    `kind`: `value`, `emulation`, `program`, `undefined`, `excluded`, `no-rule`, `unjudged`, `no-launch`, `blame`; `location` is
     that of the operation in the source, where it is known, and `ptx_line` the line of the PTX.
     """
 
@@ -65,6 +65,24 @@ class LaunchReport:
 
 
 @dataclass(frozen=True)
+class Blame:
+    """Who is at fault for wrong code.
+
+    `kind`: `pass`, the first whose output is wrong; `decision`, the first optional one that has to be left out; then
+    `lowering`, where all that passes leave is right, and `unknown`.  `number` counts passes, or optional decisions,
+    from 1.  `operation` is the first whose value differs, or that stores one that does, `location` its place in the
+    source.
+    """
+
+    kind: str
+    pass_name: str
+    number: int
+    operation: str
+    location: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Verdict:
     """About one entry of one artifact."""
 
@@ -78,6 +96,8 @@ class Verdict:
     worst_ulps: float = 0.0
     excluded: int = 0
     """Launches that were drawn and that the program does not allow."""
+    blame: Blame | None = None
+    """Of wrong code, where it was asked for."""
 
     def to_json(self) -> dict[str, Any]:
         data = dataclasses.asdict(self)

@@ -10,7 +10,8 @@ every kind, several orders of warps.  `--image` names PTX, or a cubin with its P
 what tileiras makes; its NAME.json, where there is one, says how it is launched.
 
 `--launch FILE.npz` adds a launch: `numpy.savez(FILE, *arguments, grid=(x, y, z))`, a scalar being an array without
-dimensions.  After `--budget` seconds (120) no further launch is begun.  `--json` prints the verdicts as data, `-o FILE`
+dimensions.  `--blame` compiles code that is wrong again, executes what each pass leaves, and names the first one that is
+at fault, the operation and its line.  After `--budget` seconds (120) no further launch is begun.  `--json` prints the verdicts as data, `-o FILE`
 writes them.
 
 Exit status: 0 right; 1 bad command line; 2 configuration; 3 the input does not parse or verify; 5 it does not compile;
@@ -55,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--entry", help="the kernel; all of the source unless given")
     parser.add_argument("--image", metavar="FILE", help="PTX, or a cubin with its PTX, to judge")
     parser.add_argument("--launch", metavar="FILE", action="append", default=[], help="a launch to add")
+    parser.add_argument("--blame", action="store_true", help="name the pass that is at fault for wrong code")
     parser.add_argument("--budget", metavar="SECONDS", type=float, default=120.0, help="for each kernel (default 120)")
     parser.add_argument("--json", action="store_true", help="print the verdicts as data")
     parser.add_argument("-o", dest="output", metavar="FILE", help="write the verdicts as data")
@@ -124,6 +126,8 @@ def run(argv: Sequence[str]) -> int:
     options = compile_options.given(given, _OWN)
     if given.gpu_name is None and given.image is None:
         raise UsageError("--gpu-name says what to compile for")
+    if given.blame and given.image is not None:
+        raise UsageError("--blame follows the compiler's passes, which did not make the image")
     added = [launch_of(path) for path in given.launch]
     outputs = Outputs()
     for path in (given.source, given.image, *given.launch):
@@ -148,7 +152,7 @@ def run(argv: Sequence[str]) -> int:
     for name in chosen:
         verdict = check(
             given.source, gpu_name=given.gpu_name, opt_level=given.opt_level, entry=name, image=given.image,
-            given=added, budget=given.budget, **options,
+            given=added, budget=given.budget, blame=given.blame, **options,
         )  # fmt: skip
         verdicts.append(verdict)
         if not given.json:

@@ -60,10 +60,16 @@ def execute(
     try:
         with np.errstate(all="ignore"):
             shown = machine_type(memory, sizes, globals_, None)
+            ctas = (spec.num_ctas or 1) if _is_shared(function) else 1
             for shown.block_id in shown.tile_blocks():
-                _run_block(shown, function, bound, spec.num_ctas or 1)
+                _run_block(shown, function, bound, ctas)
     finally:
         RUN.reset(token)
+
+
+def _is_shared(function: Operation) -> bool:
+    """Whether each CTA of a tile block has a share of it: as in all of nv_tileas, and in nv_tileaa once it is cut."""
+    return any(op.name == "nv_tileaa.get_cta_rank" or op.name.startswith("nv_tileas.") for op in function.walk())
 
 
 def _run_block(first: LoweredMachine, function: Operation, bound: list, ctas: int) -> None:

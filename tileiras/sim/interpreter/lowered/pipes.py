@@ -57,7 +57,7 @@ def _agents(end: Any) -> int:
             region = None
             while around is not None and around.parent_op is not None:
                 if around.parent_op.name.endswith("agent_switch"):
-                    region = around.block
+                    region = around.parent
                 around = around.parent_op
             found.add(id(region))
     return len(found)

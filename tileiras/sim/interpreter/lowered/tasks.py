@@ -59,15 +59,12 @@ class Crew:
         try:
             while waiting := [task for task in self.tasks if not task.is_done]:
                 ready = [task for task in waiting if task.ready()]
-                if not ready:
-                    self._give_turn(waiting[0])
-                for task in ready:
-                    if task.ready():
+                # Where none can go on, the youngest is told: the others wait for those that they have begun.
+                for task in ready or waiting[-1:]:
+                    if task.ready() or not ready:
                         self._give_turn(task)
                     if task.error is not None:
                         raise task.error
-                if waiting[0].error is not None:
-                    raise waiting[0].error
         finally:
             self._is_over = True
             for task in self.tasks:
