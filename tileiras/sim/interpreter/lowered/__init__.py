@@ -68,8 +68,8 @@ def execute(
 
 
 def _is_shared(function: Operation) -> bool:
-    """Whether each CTA of a tile block has a share of it: as in all of nv_tileas, and in nv_tileaa once it is cut."""
-    return any(op.name == "nv_tileaa.get_cta_rank" or op.name.startswith("nv_tileas.") for op in function.walk())
+    """Whether each CTA of a tile block has a share of it; otherwise the first one does all."""
+    return any(op.name.endswith(".get_cta_rank") for op in function.walk())
 
 
 def _run_block(first: LoweredMachine, function: Operation, bound: list, ctas: int) -> None:
