@@ -11,8 +11,8 @@ import pytest
 import tileiras
 from tests.kernels.checked import row_sums, rows
 from tileiras.check.verdict import RIGHT, WRONG
-from tileiras.dialects.arith import AddIOp, CmpIPredicateAttr, SelectOp
-from tileiras.ir import Builder, IntegerAttr, Operation
+from tileiras.dialects.arith import AddIOp, CmpIPredicateAttr, ConstantOp, SelectOp
+from tileiras.ir import Builder, IntegerAttr, Operation, i32
 from tileiras.passes import lookup_pass
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -135,6 +135,45 @@ def test_a_fault_is_found_at_its_pass(kind, monkeypatch):
     verdict = tileiras.check(fault.source, gpu_name="sm_80", blame=True)
     assert done and verdict.status == WRONG
     assert (verdict.blame.kind, verdict.blame.pass_name) == ("pass", fault.pass_name), verdict.blame
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gpu_name", "options"), [
+    ("sm_90", {"tensor_maps": "host"}), ("sm_100", {"tensor_maps": "host"}), ("sm_120", {"num_warps": 8}),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", FAULTS)
+def test_faults_are_found_on_other_targets(kind, gpu_name, options, monkeypatch):
+    fault = FAULTS[kind]
+    done = plant(monkeypatch, fault.pass_name, fault.damage)
+    verdict = tileiras.check(fault.source, gpu_name=gpu_name, blame=True, **options)
+    assert done and verdict.blame is not None
+    assert (verdict.blame.kind, verdict.blame.pass_name) == ("pass", fault.pass_name), verdict.blame
+
+
+AGENTS = EXAMPLES / "matmul_f16.py"
+"""With tensor maps an agent loads, on sm_90."""
+
+
+def _first_stage(module: Operation) -> bool:
+    """A consumer reads the first stage, whichever it has waited for."""
+    copies = [op for op in named(module, "copy") if op.stage.defining_op is not None]
+    found = [op for op in copies if op.stage.defining_op.name.endswith("get_stage")]
+    if found:
+        zero = Builder.before(found[0]).insert(ConstantOp(IntegerAttr(0, i32)))
+        found[0].operands = [found[0].operands[0], zero.results[0]]
+    return bool(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pass_name", "damage"), [
+    ("tileas-resolve-agent-boundary", _at("tma_load", _reordered(0, 2, 1, 3))),
+    ("tileas-unspecialized-pipeline", _first_stage),
+])  # fmt: skip
+def test_faults_in_agents_are_found(pass_name, damage, monkeypatch):
+    done = plant(monkeypatch, pass_name, damage)
+    verdict = tileiras.check(AGENTS, gpu_name="sm_90", tensor_maps="host", blame=True)
+    assert done and verdict.blame is not None
+    assert (verdict.blame.kind, verdict.blame.pass_name) == ("pass", pass_name), verdict.blame
 
 
 def test_the_operation_and_its_line_are_named(monkeypatch):

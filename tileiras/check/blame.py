@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -184,7 +185,8 @@ class _Search:
         if skipped:
             between = ", ".join(f"'{each.name}'" for each in (*skipped, snapshot))
             named = f"one of the passes {between}, between which the module cannot be executed,"
-        name = operation.name if operation is not None else ""
+        told = re.match(r"'([\w.]+)' op", _message(outcome.error))
+        name = operation.name if operation is not None else told[1] if told is not None else ""
         where = place(operation) if operation is not None else ""
         if not where and outcome.error is not None and outcome.error.diagnostic.location is not None:
             position = outcome.error.diagnostic.location.resolve()
@@ -193,9 +195,7 @@ class _Search:
         message = f"{named} is at fault: {before} is right, and behind it {how}"
         return Blame("pass", snapshot.name, snapshot.number, name, where, message)
 
-    def _operation(
-        self, right: Snapshot | None, snapshot: Snapshot, outcome: _Outcome
-    ) -> tuple[Operation | None, str]:
+    def _operation(self, right: Snapshot | None, snapshot: Snapshot, outcome: _Outcome) -> tuple[Operation | None, str]:
         if outcome.error is not None:
             return None, _message(outcome.error)
         assert outcome.wrong is not None
@@ -206,7 +206,8 @@ class _Search:
             return differing, f"'{differing.name}' gives another value; {shown}"
         if outcome.writer is not None:
             return outcome.writer, f"'{outcome.writer.name}' stores another value; {shown}"
-        return None, f"an element is not stored; {shown}"
+        meant = self._writer(self.reference.memory, self.reference.arguments[position], element)
+        return meant, f"no operation stores the element; {shown}"
 
     def _first_value(self, right: Snapshot | None, snapshot: Snapshot) -> Operation | None:
         """The first operation with a value that the one of the same line, name and shape had not before the pass."""
@@ -232,8 +233,7 @@ class _Search:
     # -- decisions ---------------------------------------------------------------------------------------------------
 
     def _of_decision(self, right: Snapshot | None, skipped: Sequence[Snapshot], reason: str) -> Blame:
-        """Where no snapshot is wrong: the first optional decision without which, and all behind it, the code is right.
-        """
+        """Where no snapshot is wrong: the first optional decision with which the code is."""
         stopped = ""
         if skipped:
             last = "the source" if right is None else f"what '{right.name}' leaves"
@@ -255,8 +255,8 @@ class _Search:
             middle = (low + high) // 2
             low, high = (low, middle) if self._is_wrong(middle) else (middle, high)
         message = (
-            f"{stopped}--opt-bisect-limit={low} gives right code, {high} does not: the fault shows with decision {high},"
-            f" '{rows[high - 1]}', in what it leaves or in how that is lowered"
+            f"{stopped}--opt-bisect-limit={low} gives right code, {high} does not: the fault shows with decision"
+            f" {high}, '{rows[high - 1]}', in what it leaves or in how that is lowered"
         )
         return Blame("decision", rows[high - 1], high, "", "", message)
 
@@ -307,6 +307,7 @@ class _Watched(LoweredMachine):
 
 def smallest(launches: Sequence[Fitted]) -> Fitted:
     """The launch with the least memory."""
+
     def size(launch: Fitted) -> int:
         return sum(each.nbytes for each in launch.arguments if isinstance(each, np.ndarray))
 

@@ -54,7 +54,7 @@ def check(
         makes; `metadata` is its NAME.json's content, looked for beside the path.
     given: launches that are judged besides those that are found.
     budget: seconds after which no further launch is begun; what was not reached is in the coverage.
-    blame: where the code is wrong, the pass that is at fault is looked for; not of an image, which no pass of ours made.
+    blame: where the code is wrong, the pass at fault is looked for; not of an image, which no pass of ours made.
 
     Raises CompileError for a source that does not compile, an unknown entry, or an image without PTX.
     """

@@ -21,8 +21,8 @@ NO_LAUNCH = "no-launch"
 class Finding:
     """One thing that a launch showed.
 
-    `kind`: `value`, `emulation`, `program`, `undefined`, `excluded`, `no-rule`, `unjudged`, `no-launch`, `blame`; `location` is
-    that of the operation in the source, where it is known, and `ptx_line` the line of the PTX.
+    `kind`: `value`, `emulation`, `program`, `undefined`, `excluded`, `no-rule`, `unjudged`, `no-launch`, `blame`;
+    `location` is that of the operation in the source, where it is known, and `ptx_line` the line of the PTX.
     """
 
     kind: str

@@ -10,9 +10,9 @@ every kind, several orders of warps.  `--image` names PTX, or a cubin with its P
 what tileiras makes; its NAME.json, where there is one, says how it is launched.
 
 `--launch FILE.npz` adds a launch: `numpy.savez(FILE, *arguments, grid=(x, y, z))`, a scalar being an array without
-dimensions.  `--blame` compiles code that is wrong again, executes what each pass leaves, and names the first one that is
-at fault, the operation and its line.  After `--budget` seconds (120) no further launch is begun.  `--json` prints the verdicts as data, `-o FILE`
-writes them.
+dimensions.  `--blame` compiles code that is wrong again, executes what each pass leaves, and names the first one that
+is at fault, the operation and its line.  After `--budget` seconds (120) no further launch is begun.  `--json` prints
+the verdicts as data, `-o FILE` writes them.
 
 Exit status: 0 right; 1 bad command line; 2 configuration; 3 the input does not parse or verify; 5 it does not compile;
 6 the program itself is at fault; 7 the code is wrong; 8 no launch could be judged.

@@ -4,6 +4,8 @@ the bounds of the checker."""
 from __future__ import annotations
 
 import functools
+import importlib
+import pkgutil
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ from tileiras.check import launches
 from tileiras.check.blame import Snapshots, Suspect, _Search
 from tileiras.check.facts import facts
 from tileiras.check.fitting import Unfit, fit
-from tileiras.ir import parse_module
+from tileiras.dialects.nv_tileas.names import PIPELINE
+from tileiras.ir import Operation, parse_module
 from tileiras.sim.interpreter.lowered import NoRule, execute, rules
 from tileiras.sim.interpreter.machine import InterpreterError
 from tileiras.units import entries_of, entry_name
@@ -25,7 +28,8 @@ HOST = {"tensor_maps": "host"}
 QUICK = [
     ("saxpy.mlir", "sm_80", {}), ("softmax.py", "sm_90", {}), ("transpose.mlir", "sm_90", {}),
     ("matmul_f32.mlir", "sm_80", {}), ("matmul_f32.mlir", "sm_100", {"num_ctas": 2}),
-    ("kernels/rope.py", "sm_90", {}), ("kernels/top_k.py", "sm_120", {}), ("kernels/histogram.py", "sm_100", {"num_ctas": 2}),
+    ("kernels/rope.py", "sm_90", {}), ("kernels/top_k.py", "sm_120", {}),
+    ("kernels/histogram.py", "sm_100", {"num_ctas": 2}),
     ("kernels/prefix_sum.mlir", "sm_80", {}), ("kernels/spin_lock.mlir", "sm_90", {}),
     ("kernels/attention.py", "sm_90", HOST), ("kernels/attention.py", "sm_100", HOST),
     ("kernels/matmul_batched.py", "sm_100", HOST), ("kernels/matmul_split_k.py", "sm_90", HOST),
@@ -81,6 +85,15 @@ def test_what_each_pass_leaves_means_the_same(source, gpu_name, options):
 @pytest.mark.parametrize(("source", "gpu_name", "options"), SLOW)
 def test_all_examples_mean_the_same_behind_each_pass(source, gpu_name, options, plan):
     assert_all_are_right(source, gpu_name, options, plan)
+
+
+def operation_names(level: str) -> set[str]:
+    package = importlib.import_module(f"tileiras.dialects.{level}")
+    inner = [each.name for each in pkgutil.iter_modules(package.__path__)]
+    files = [importlib.import_module(f"{package.__name__}.{name}") for name in inner]
+    classes = [each for file in files for each in vars(file).values() if isinstance(each, type)]
+    names = {each.name for each in classes if issubclass(each, Operation) and each.__name__.endswith("Op")}
+    return {name for name in names if name.startswith(f"{level}.")} - {"nv_tileaa.func", "nv_tileaa.global"}
 
 
 # -- rings and agents -------------------------------------------------------------------------------------------------
@@ -148,5 +161,6 @@ def test_agents_that_wait_for_each_other_end_the_run():
         execute(function(PIPE.format(commit="")), 1, [np.zeros(3, np.int32)])
 
 
-def test_rules_cover_what_pipelines_of_products_have():
-    assert {f"nv_tileas.async.{name}" for name in ("dot", "tiled_load", "tma_load", "tma_store")} <= rules()
+def test_rules_cover_both_levels_but_for_three_operations():
+    names = {name for level in ("nv_tileaa", "nv_tileas") for name in operation_names(level)}
+    assert names - rules() == {"nv_tileas.shifted", *(f"{PIPELINE}{name}" for name in ("produce_one", "consume_one"))}

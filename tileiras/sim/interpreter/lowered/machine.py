@@ -14,6 +14,11 @@ from .tasks import Crew, Stuck
 
 Rule = Callable[["LoweredMachine", Any], Any]
 
+
+class Unruled(Exception):
+    """Raised by a rule for a form of its operation that it does not cover."""
+
+
 RULES: dict[str, Rule] = {}
 """Full name of an operation -> its rule; filled by the modules of this package through `rule`."""
 
@@ -118,6 +123,8 @@ class LoweredMachine(Machine):
             self.before(op)
             try:
                 outcome = function(self, seen)
+            except Unruled as problem:
+                raise NoRule(self.error(op, str(problem)).diagnostic) from problem
             except (MemoryAccessError, Undefined, Stuck) as problem:
                 raise self.error(op, str(problem)) from problem
             if outcome is None:
@@ -134,5 +141,4 @@ class LoweredMachine(Machine):
 
 
 def _refuse(machine: LoweredMachine, op: Operation) -> Any:
-    message = "has no rule at this level; the run cannot go on behind it"
-    raise NoRule(machine.error(op, message).diagnostic)
+    raise Unruled("has no rule at this level; the run cannot go on behind it")

@@ -9,7 +9,7 @@ import numpy as np
 from ..machine import Undefined
 from ..rounding import compute
 from ..values import dtype_of, undefined
-from .machine import LoweredMachine, as_only
+from .machine import LoweredMachine, Unruled, as_only
 from .tensors import multiply, whole_b
 
 MEMORY = "tensor_memory."
@@ -50,7 +50,7 @@ def slice_(machine: LoweredMachine, op: Any) -> np.ndarray:
 @as_only(MEMORY + "load")
 def load(machine: LoweredMachine, op: Any) -> np.ndarray:
     if op.reduction is not None:
-        raise Undefined("returns what each thread's part of a row reduces to, for which there is no rule")
+        raise Unruled("returns what each thread's part of a row reduces to, for which there is no rule")
     return machine[op.buffer].copy()
 
 

@@ -10,13 +10,13 @@ from tileiras.dialects.arith.ops import splat_elements
 from tileiras.ir import DenseElementsAttr, FloatAttr, Operation, TensorType, element_type_of
 
 from ..arith import high_bits
-from ..machine import MEANINGS, Undefined
+from ..machine import MEANINGS
 from ..reduce import combiner, reduced, scanned
 from ..rounding import FLOAT_DTYPES
 from ..values import dtype_of, elements_of, wrap
 from .borrowed import ELEMENTWISE, Seen, _signs
 from .control_flow import meet
-from .machine import LoweredMachine, as_only, rule
+from .machine import LoweredMachine, Unruled, as_only, rule
 
 ENDS = ("nv_tileaa.yield", "nv_tileas.yield")
 
@@ -93,7 +93,7 @@ def whole_b(machine: LoweredMachine, op: Any, b: np.ndarray) -> np.ndarray:
     if atom is None or not atom.is_of_pair:
         return b
     if len(machine.peers) < 2:
-        raise Undefined("is of a pair of CTAs, and the tile block has one")
+        raise Unruled("is of a pair of CTAs, and the tile block is one CTA")
     first = machine.rank & ~1
     return np.concatenate(meet(machine, id(op), b)[first : first + 2], axis=-1)
 
