@@ -11,8 +11,8 @@ import pytest
 import tileiras
 from tests.kernels.checked import row_sums, rows
 from tileiras.check.verdict import RIGHT, WRONG
-from tileiras.dialects.arith import AddIOp, CmpIPredicateAttr, ConstantOp, SelectOp
-from tileiras.ir import Builder, IntegerAttr, Operation, i32
+from tileiras.dialects.arith import AddIOp, CmpIPredicateAttr, SelectOp
+from tileiras.ir import Builder, IntegerAttr, Operation
 from tileiras.passes import lookup_pass
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -154,20 +154,10 @@ AGENTS = EXAMPLES / "matmul_f16.py"
 """With tensor maps an agent loads, on sm_90."""
 
 
-def _first_stage(module: Operation) -> bool:
-    """A consumer reads the first stage, whichever it has waited for."""
-    copies = [op for op in named(module, "copy") if op.stage.defining_op is not None]
-    found = [op for op in copies if op.stage.defining_op.name.endswith("get_stage")]
-    if found:
-        zero = Builder.before(found[0]).insert(ConstantOp(IntegerAttr(0, i32)))
-        found[0].operands = [found[0].operands[0], zero.results[0]]
-    return bool(found)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("pass_name", "damage"), [
     ("tileas-resolve-agent-boundary", _at("tma_load", _reordered(0, 2, 1, 3))),
-    ("tileas-unspecialized-pipeline", _first_stage),
+    ("tileas-attach-tma-desc-args", _at("tma_store", _reordered(0, 1, 2, 4, 3, 5))),
 ])  # fmt: skip
 def test_faults_in_agents_are_found(pass_name, damage, monkeypatch):
     done = plant(monkeypatch, pass_name, damage)

@@ -3,6 +3,7 @@ the bounds of the checker."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import pkgutil
@@ -55,15 +56,14 @@ def search(source: str, entry, gpu_name: str, options: dict, plan: int = 0) -> _
     given = checked_options(gpu_name, 3, dict(options))
     compile_with(EXAMPLES / source, given, "tileas", entry=name, instrumentation=[taken])
     known, found = facts(entry), []
+    suspect = Suspect(module, module, name, known, gpu_name, 3, options, lambda given: None)
     for drawn in launches.plans(known):
-        try:
-            found.append(fit(entry, module, known, drawn))
-        except Unfit:
-            continue
+        # What is drawn may not be what the program allows.
+        with contextlib.suppress(Unfit, InterpreterError):
+            found.append(_Search(suspect, fit(entry, module, known, drawn), taken.kept))
         if len(found) > plan:
             break
-    suspect = Suspect(module, module, name, known, gpu_name, 3, options, lambda given: None)
-    return _Search(suspect, found[-1], taken.kept)
+    return found[-1]
 
 
 def assert_all_are_right(source: str, gpu_name: str, options: dict, plan: int = 0) -> None:
