@@ -75,6 +75,9 @@ OPTIONS: dict[str, Option] = {
         Option("max-constraint-iterations", int, 10, "placements of a loop's operations that are tried; 0 for none",
                least=0),
         Option("rrt-size-threshold", int, 4096, "0 selects the light variant of warp specialization", least=0),
+        Option("opt-bisect-limit", int, None,
+               "decisions of TileAS that can be left out are, behind this many, and each is told; -1 for all of them",
+               least=-1),
         Option("enable-random-delay", bool, False,
                "warps sleep for different times before they synchronize, which shows races"),
         Option(

@@ -14,6 +14,7 @@ import pytest
 
 import tileiras
 from tileiras.cli.tileiras_check import main
+from tileiras.passes import lookup_pass
 
 SAXPY = str(Path(__file__).resolve().parents[2] / "examples" / "saxpy.mlir")
 GPU = ["--gpu-name", "sm_90"]
@@ -151,3 +152,27 @@ def test_a_source_that_does_not_parse_is_located(tmp_path, capsys):
     path.write_text("cuda_tile.module @m { entry @k() { %a = nothing return } }")
     assert main([str(path), *GPU]) == 3
     assert "k.mlir:1:" in capsys.readouterr().err
+
+
+def test_an_image_has_no_pass_to_blame(wrong, capsys):
+    assert main([SAXPY, *GPU, "--image", str(wrong), "--blame"]) == 1
+    assert "did not make the image" in capsys.readouterr().err
+
+
+def test_the_pass_at_fault_is_printed_with_its_line(monkeypatch, capsys):
+    made = lookup_pass("tileas-slicing")
+    original = made.run
+
+    def run(self, op, context):
+        original(self, op, context)
+        for each in op.walk():
+            if each.name == "nv_tileaa.fma":
+                each.operands = [each.operands[0], each.operands[0], each.operands[2]]
+
+    monkeypatch.setattr(made, "run", run)
+    assert main([SAXPY, *GPU, "--blame"]) == 7
+    printed = capsys.readouterr().out
+    assert "note: pass 'tileas-slicing'" in printed and "'nv_tileaa.fma' gives another value" in printed
+    assert main([SAXPY, *GPU, "--blame", "--json"]) == 7
+    (verdict,) = json.loads(capsys.readouterr().out)
+    assert verdict["blame"]["pass_name"] == "tileas-slicing" and verdict["blame"]["location"].endswith("43:12")

@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import io
 import json
 import os
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 import tileiras
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
 from tileiras.options import missing_gpu
-from tileiras.progress import Progress
-from tileiras.sim.errors import ArgumentMismatch
-from tileiras.sim.interpreter import check_arguments
-from tileiras.units import ARTIFACTS, entries_of, entry_name
+from tileiras.units import ARTIFACTS, entry_name
 
-from . import launches
-from .coverage import Coverage, place
-from .facts import Facts, facts
-from .fitting import Fitted, Plan, Unfit, fit, may_index
-from .judging import FillHidden, Image, Judged, judge
-from .values import DISTINCT
-from .verdict import FAULT, INCONCLUSIVE, NO_LAUNCH, RIGHT, TIME_IS_UP, WRONG, Finding, LaunchReport, Verdict
-
-VERSION = 1
-"""Of what a check does: verdicts of another version are not reused."""
-SEEDS: tuple[int | None, ...] = (None, 0, 1)
-"""Lock step, and two random orders of warps."""
-BUDGET = 120.0
-"""Seconds after which no further launch is begun."""
-GIVEN = "given"
-"""Kind of values of a launch that is the user's."""
-LaunchData = tuple[Sequence[int], Sequence[Any]]
-"""A grid, and the arguments of a launch."""
+from .facts import Facts
+from .fitting import Fitted
+from .judgement import BUDGET, SEEDS, LaunchData, choose, judgement
+from .judging import FillHidden, Image
+from .verdict import Blame, Verdict
 
 
 def check(
     source: Any, *, gpu_name: str | None = None, entry: str | None = None, image: str | os.PathLike[str] | None = None,
     metadata: Mapping[str, Any] | None = None, given: Sequence[LaunchData] = (), budget: float = BUDGET,
-    seeds: Sequence[int | None] = SEEDS, waive: Sequence[str] = (), opt_level: int = 3, **options: Any,
+    seeds: Sequence[int | None] = SEEDS, waive: Sequence[str] = (), opt_level: int = 3, blame: bool = False,
+    **options: Any,
 ) -> Verdict:  # fmt: skip
     """Judges one entry of a source, compiled for `gpu_name` with the options of `tileiras.compile`.
 
@@ -58,6 +38,7 @@ def check(
     given: launches that are judged besides those that are found.
     budget: seconds after which no further launch is begun; what was not reached is in the coverage.
     waive: rules of the PTX ISA (`tileiras.sim.emulator.rules`) that an image need not keep.
+    blame: where the code is wrong, search for the pass at fault; ignored for an image, which no pass of ours made.
 
     Raises CompileError for a source that does not compile, an unknown entry, or an image without PTX.
     """
@@ -66,22 +47,20 @@ def check(
     name = entry_name(operation)
     judged = image_of(source, name, gpu_name, image, opt_level, options, metadata)
     judged = dataclasses.replace(judged, waived=tuple(waive))
+
+    def blamed(known: Facts, wrong: Sequence[Fitted]) -> Blame:
+        from . import blame as search
+
+        def compiled(given: Mapping[str, Any]) -> Image:
+            return _compiled(source, name, gpu_name, opt_level, given)
+
+        suspect = search.Suspect(source, module, name, known, gpu_name, opt_level, options, compiled)
+        return search.blame(suspect, search.smallest(wrong))
+
     return judgement(
-        module, operation, judged, gpu_name or target_of(judged.ptx), options, given=given, budget=budget, seeds=seeds
-    )
-
-
-def judgement(
-    module: Operation, operation: Operation, image: Image, gpu_name: str, options: Mapping[str, Any], *,
-    given: Sequence[LaunchData] = (), budget: float = BUDGET, seeds: Sequence[int | None] = SEEDS, shown: bool = True,
-) -> Verdict:  # fmt: skip
-    """The verdict on an image of an entry; `options` say how exact it must be (`ftz`, `approx`), `shown` whether a
-    terminal tells of the launches."""
-    run = _Check(module, operation, image, options, seeds, time.monotonic() + budget)
-    run.user_launches(given)
-    with Progress(f"checking {image.entry}", stream=None if shown else io.StringIO()) as progress:
-        run.own_launches(progress)
-    return run.verdict(gpu_name)
+        module, operation, judged, gpu_name or target_of(judged.ptx), options, given=given, budget=budget, seeds=seeds,
+        blame=blamed if blame and image is None else None,
+    )  # fmt: skip
 
 
 def image_of(
@@ -105,17 +84,6 @@ def target_of(ptx: str) -> str:
     """The GPU that PTX names."""
     match = re.search(r"^\s*\.target\s+(sm_\d+)", ptx, re.MULTILINE)
     return match[1] if match is not None else "an unknown GPU"
-
-
-def choose(module: Operation, entry: str | None) -> Operation:
-    """The entry of that name, or the only one.  Raises CompileError."""
-    entries = {entry_name(op): op for op in entries_of(module)}
-    if entry is None and len(entries) == 1:
-        return next(iter(entries.values()))
-    if entry not in entries:
-        known = ", ".join(entries) or "none"
-        raise CompileError.at(None, f"no entry is chosen; the module has {known}", ExitCode.USAGE)
-    return entries[entry]
 
 
 def _named(image: Image, name: str, path: str) -> Image:
@@ -183,117 +151,3 @@ def _ptx_of(path: str, data: bytes) -> tuple[str, bytes]:
         raise CompileError.at(None, message, ExitCode.CONFIGURATION)
     with open(beside, "rb") as file:
         return beside, file.read()
-
-
-class _Check:
-    """One check while it runs."""
-
-    def __init__(
-        self, module: Operation, entry: Operation, image: Image, options: Mapping[str, Any],
-        seeds: Sequence[int | None], deadline: float,
-    ) -> None:  # fmt: skip
-        self.module, self.entry, self.image, self.options = module, entry, image, options
-        self.seeds, self.deadline = tuple(seeds), deadline
-        self.facts: Facts = facts(entry)
-        self.coverage = Coverage(entry)
-        self.reports: list[LaunchReport] = []
-        self.findings: list[Finding] = []
-        self.excluded: dict[tuple[str, str], int] = {}
-
-    def user_launches(self, given: Sequence[LaunchData]) -> None:
-        for grid, arguments in given:
-            check_arguments(self.module, self.image.entry, arguments)
-            sizes = (*grid, 1, 1, 1)[:3]
-            self._judge(Fitted(sizes, list(arguments), Plan({}, GIVEN)))  # type: ignore[arg-type]
-
-    def own_launches(self, progress: Progress) -> None:
-        """Runs the launches of the plans, within the budget."""
-        drawn = [*launches.plans(self.facts), *launches.edge_plans(self.facts)]
-        seen: set[Any] = set()
-        for number, plan in enumerate(drawn, 1):
-            progress.say(f"launch {number} of {len(drawn)}, {plan.kind} values")
-            if self.is_wrong:
-                return
-            if time.monotonic() > self.deadline:
-                message = f"{TIME_IS_UP}: further launches were not run"
-                self.findings.append(Finding("unjudged", message))
-                return
-            try:
-                launch = fit(self.entry, self.module, self.facts, plan)
-            except Unfit as error:
-                where = place(error.operation) if error.operation is not None else ""
-                key = (where, str(error))
-                self.excluded[key] = self.excluded.get(key, 0) + 1
-                continue
-            what = (launch.grid, plan.kind, launch.describe(), plan.is_aliased)
-            if what not in seen:
-                seen.add(what)
-                self._judge(launch)
-
-    @property
-    def is_wrong(self) -> bool:
-        return any(each.status == WRONG for each in self.reports)
-
-    def _judge(self, launch: Fitted) -> None:
-        judged = self._judged(launch)
-        if judged.status == FAULT:
-            # The program may ask for more than its types and assumptions say: rows that differ, for one.
-            other = self._with_distinct_integers(launch)
-            if other is not None:
-                self._keep(judged.findings)
-                launch, judged = other
-        self._keep(judged.findings)
-        self.reports.append(LaunchReport(
-            len(self.reports), tuple(launch.grid), launch.describe(), launch.plan.kind, judged.status,
-            judged.seeds, judged.worst_ulps, judged.undefined, judged.unbounded,
-        ))  # fmt: skip
-
-    def _judged(self, launch: Fitted) -> Judged:
-        number = len(self.reports)
-        try:
-            return judge(
-                self.module, self.facts, self.image, launch, number, self._seeds(launch), self.coverage, self.options,
-                self.deadline,
-            )  # fmt: skip
-        except ArgumentMismatch as error:
-            return Judged(INCONCLUSIVE, [Finding("unjudged", str(error), "", number)])
-
-    def _seeds(self, launch: Fitted) -> tuple[int | None, ...]:
-        return self.seeds[:1] if launch.plan.is_edge else self.seeds
-
-    def _with_distinct_integers(self, launch: Fitted) -> tuple[Fitted, Judged] | None:
-        """The launch whose integers in memory are all different, if the program is not at fault then."""
-        if launch.plan.kind == GIVEN or not may_index(self.facts) or launch.plan.limit == DISTINCT:
-            return None
-        try:
-            other = fit(self.entry, self.module, self.facts, dataclasses.replace(launch.plan, limit=DISTINCT))
-        except Unfit:
-            return None
-        judged = self._judged(other)
-        return None if judged.status == FAULT else (other, judged)
-
-    def _keep(self, findings: Sequence[Finding]) -> None:
-        """Keeps findings that say something new."""
-        known = {(each.kind, each.message, each.location) for each in self.findings}
-        self.findings += [each for each in findings if (each.kind, each.message, each.location) not in known]
-
-    def verdict(self, gpu_name: str) -> Verdict:
-        for (where, message), count in self.excluded.items():
-            kind = "excluded" if self.reports else NO_LAUNCH
-            text = f"{count} launches are not what the program allows: {message}"
-            self.findings.append(Finding(kind, text, where))
-        return Verdict(
-            self._status(), self.image.entry, gpu_name, tuple(self.reports), tuple(self.findings),
-            self.coverage.counts(), tuple(self.coverage.uncovered()),
-            float(np.max([each.worst_ulps for each in self.reports], initial=0.0)), sum(self.excluded.values()),
-            place(self.entry), hashlib.sha256(self.image.ptx.encode()).hexdigest(),
-        )  # fmt: skip
-
-    def _status(self) -> str:
-        """The fault of a launch that was drawn counts only where no launch is right: the program may not allow it."""
-        statuses = {each.status for each in self.reports}
-        if WRONG in statuses:
-            return WRONG
-        if any(each.status == FAULT and (each.values == GIVEN or RIGHT not in statuses) for each in self.reports):
-            return FAULT
-        return RIGHT if RIGHT in statuses else INCONCLUSIVE

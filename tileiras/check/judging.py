@@ -214,9 +214,9 @@ def _compare(
         wrong, ulps, error = differences(parameter.element, got, wanted, reference, position)
         judged.worst_ulps = max(judged.worst_ulps, ulps)
         if wrong.any() and reference.machine.ordered_atomics and np.prod(reference.machine.grid) > 1:
-            varies, is_whole = _varies(reference, again, position)
-            wrong = wrong & ~varies
-            if wrong.any() and varies.any() and not is_whole:
+            differing, is_whole = varies(reference, again, position)
+            wrong = wrong & ~differing
+            if wrong.any() and differing.any() and not is_whole:
                 # Rounded sums differ under few of the orders: that none tried gives a value proves nothing.
                 message = f"argument {position} depends on the order of tile blocks, of which not all were tried"
                 judged.findings.append(Finding("unjudged", message, "", number))
@@ -244,7 +244,7 @@ MOST_ORDERS = 24
 """Orders of tile blocks that are tried: all of up to four."""
 
 
-def _varies(reference: Reference, again: Callable[..., Reference], position: int) -> tuple[np.ndarray, bool]:
+def varies(reference: Reference, again: Callable[..., Reference], position: int) -> tuple[np.ndarray, bool]:
     """Where memory depends on the order of tile blocks, as far as orders that are tried tell, and whether these are
     all."""
     count = int(np.prod(reference.machine.grid))
@@ -253,11 +253,11 @@ def _varies(reference: Reference, again: Callable[..., Reference], position: int
     if not is_whole:
         draw = random.Random(count)
         orders = [tuple(draw.sample(range(count), count)) for _ in range(MOST_ORDERS)]
-    varies = np.zeros(reference.arguments[position].size, bool)
+    differing = np.zeros(reference.arguments[position].size, bool)
     for order in orders:
         other = again(order=lambda blocks, order=order: [blocks[place] for place in order]).arguments[position]
-        varies |= _bits(other) != _bits(reference.arguments[position])
-    return varies, is_whole
+        differing |= _bits(other) != _bits(reference.arguments[position])
+    return differing, is_whole
 
 
 def _bits(array: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 
 from tileiras import units
-from tileiras.check.checker import choose, judgement
+from tileiras.check.judgement import choose, judgement
 from tileiras.check.judging import Image
 from tileiras.check.places import places_in
 from tileiras.check.verdict import INCONCLUSIVE, Finding, Verdict

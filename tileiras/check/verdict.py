@@ -25,8 +25,8 @@ TIME_IS_UP = "the time is up"
 class Finding:
     """One thing that a launch showed.
 
-    `kind`: `value`, `emulation`, `program`, `undefined`, `excluded`, `no-rule`, `unjudged`, `no-launch`; `location` is
-    that of the operation in the source, where it is known, and `ptx_line` the line of the PTX.
+    `kind`: `value`, `emulation`, `program`, `undefined`, `excluded`, `no-rule`, `unjudged`, `no-launch`, `blame`;
+    `location` is that of the operation in the source, where it is known, and `ptx_line` the line of the PTX.
     """
 
     kind: str
@@ -66,6 +66,24 @@ class LaunchReport:
             f"launch {self.number}: {self.status}; grid {'x'.join(map(str, self.grid))}, {self.values} values,"
             f" {', '.join(self.arguments)}"
         )
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Who is at fault for wrong code.
+
+    `kind`: `pass`, the first whose output is wrong; `decision`, the first optional one that has to be left out; then
+    `lowering`, where all that passes leave is right, and `unknown`.  `number` counts passes, or optional decisions,
+    from 1.  `operation` is the first whose value differs, or that stores one that does, `location` its place in the
+    source.
+    """
+
+    kind: str
+    pass_name: str
+    number: int
+    operation: str
+    location: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -125,9 +143,12 @@ class Verdict:
                 "findings": tuple(_row(Finding, each) for each in data["findings"]),
                 "coverage": {kind: tuple(counts) for kind, counts in data["coverage"].items()},
                 "uncovered": tuple(Uncovered(**each) for each in data["uncovered"]),
+                "blame": None if data.get("blame") is None else _row(Blame, data["blame"]),
             })  # fmt: skip
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no verdict: {error}") from None
+    blame: Blame | None = None
+    """Of wrong code, where it was asked for."""
 
     def to_json(self) -> dict[str, Any]:
         data = dataclasses.asdict(self)

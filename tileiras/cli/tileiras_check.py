@@ -13,9 +13,10 @@ information) or beside it, that is judged instead of what tileiras makes; its NA
 is launched.  `--waive RULE` names a rule of the PTX ISA that others' code need not keep.
 
 `--launch FILE.npz` adds a launch: `numpy.savez(FILE, *arguments, grid=(x, y, z))`, a scalar being an array without
-dimensions.  After `--budget` seconds (120) no further launch is begun.  `--json` prints the verdicts as data, `-o FILE`
-writes them, `--junit FILE` and `--sarif FILE` write them for CI.  `--from` reads verdicts that were written, those of a
-build in a folder, instead of checking a source.
+dimensions.  `--blame` compiles code that is wrong again, executes the module after each pass, and names the first pass
+at fault, the operation and its line.  After `--budget` seconds (120) no further launch is begun.  `--json` prints the
+verdicts as data, `-o FILE` writes them, `--junit FILE` and `--sarif FILE` write them for CI.  `--from` reads verdicts
+that were written, those of a build in a folder, instead of checking a source.
 
 `--ptxas-versions A,B` checks nothing: it assembles the PTX with two releases of ptxas, named by version or by path, and
 compares resources and machine code.
@@ -65,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--image", metavar="FILE", help="PTX, an override, or a cubin with its PTX, to judge")
     parser.add_argument("--waive", metavar="RULE", action="append", default=[], help="a rule the image need not keep")
     parser.add_argument("--launch", metavar="FILE", action="append", default=[], help="a launch to add")
+    parser.add_argument("--blame", action="store_true", help="name the pass that is at fault for wrong code")
     parser.add_argument("--budget", metavar="SECONDS", type=float, default=120.0, help="for each kernel (default 120)")
     parser.add_argument("--json", action="store_true", help="print the verdicts as data")
     parser.add_argument("-o", dest="output", metavar="FILE", help="write the verdicts as data")
@@ -170,6 +172,8 @@ def _check_arguments(given: argparse.Namespace) -> None:
         raise UsageError("--gpu-name says what to compile for")
     if given.ptxas_versions is not None and (given.junit or given.sarif or given.output):
         raise UsageError("--ptxas-versions makes no verdict; --json prints what it finds as data")
+    if given.blame and (given.image is not None or given.stored is not None):
+        raise UsageError("--blame follows the compiler's passes, which did not make the image")
     if given.waive and given.image is None:
         raise UsageError("--waive is for an --image: code of this compiler keeps all rules")
     from tileiras.sim.emulator.rules import RULES
@@ -202,7 +206,7 @@ def _checked(
     for name in _entries(given):
         yield check(
             given.source, gpu_name=given.gpu_name, opt_level=given.opt_level, entry=name, image=given.image,
-            given=added, budget=given.budget, waive=given.waive, **options,
+            given=added, budget=given.budget, waive=given.waive, blame=given.blame, **options,
         ), os.path.dirname(given.source)  # fmt: skip
 
 

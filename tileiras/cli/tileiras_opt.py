@@ -27,6 +27,7 @@ IN is a file, standard input without it or for `-`.  Passes run in the order in 
     --mlir-pass-pipeline-crash-reproducer=FILE  write what a pass that fails was given, and how to run it again
     --mlir-timing                  print the time of every pass to standard error
     --mlir-print-stacktrace-on-diagnostic  say in a note where in the compiler a diagnostic was made
+    --opt-bisect-limit=N           leave out the passes that can be left out behind the first N; say which run
     --diagnostics=json             print diagnostics as JSON, one object a line
     --remarks                      say what passes chose, and why
     --list-passes                  list the passes and stop
@@ -74,7 +75,7 @@ _FLAGS = {
     "remarks",
 }
 
-_WORDS = (*instrumentation.WORDS, "diagnostics")
+_WORDS = (*instrumentation.WORDS, "diagnostics", "opt-bisect-limit")
 """Options with a value."""
 
 
@@ -98,6 +99,7 @@ class Options:
 def parse_arguments(argv: list[str]) -> Options:
     """Raises UsageError, or CompileError (code 2) for a pass or pass option that does not exist."""
     from tileiras.ir.pass_manager import parse_pipeline
+    from tileiras.options import lookup, parse_value
     from tileiras.passes import lookup_pass
 
     options = Options()
@@ -138,6 +140,8 @@ def parse_arguments(argv: list[str]) -> Options:
                 raise UsageError(f"--{name} requires a value, as in --{name}=VALUE")
             if name == "diagnostics" and value not in ("text", "json"):
                 raise UsageError(f"--diagnostics takes text or json, got '{value}'")
+            if name == "opt-bisect-limit":
+                parse_value(lookup(name), value)
             options.words[name] = value
         elif name == "list-passes":
             options.list_passes = True
@@ -247,7 +251,12 @@ def _run_passes(
     watching = instrumentation.watching(options.flags, options.words, records, lambda: engine.diagnostics)
     with watching as (watchers, _):
         checked = checked and "verify-each" in options.flags
-        manager = PassManager(options.passes, verify_each=checked, instrumentation=watchers)
+        passes = options.passes
+        if (limit := options.words.get("opt-bisect-limit")) is not None:
+            from tileiras.stages.tileas import bisected_passes
+
+            passes = bisected_passes(passes, int(limit), module)
+        manager = PassManager(passes, verify_each=checked, instrumentation=watchers)
         manager.run(module, PassContext(engine))
 
 

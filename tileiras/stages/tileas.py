@@ -9,7 +9,8 @@ needs from an earlier one stands in nv_tileas itself (types, attributes, operati
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -214,9 +215,41 @@ GIVEN = {
 
 def decisions(options: StageOptions) -> list[Decision]:
     """The rows that run."""
+    left_out = {id(row) for row, runs in bisected(options) if not runs}
+    return [row for row in _asked_rows(options) if id(row) not in left_out]
+
+
+def _asked_rows(options: StageOptions) -> list[Decision]:
     schedules = _schedules(options)
     asked = (row for row in DECISIONS if not row.asked_by or options[row.asked_by])
     return [row for row in asked if schedules or not row.schedules]
+
+
+def bisected(options: StageOptions) -> list[tuple[Decision, bool]]:
+    """The optional rows, which `opt-bisect-limit` counts from 1, and whether each runs."""
+    optional = [row for row in _asked_rows(options) if row.optional]
+    return [(row, _is_within(options.opt_bisect_limit, number)) for number, row in enumerate(optional, 1)]
+
+
+def bisected_passes(passes: Sequence[Pass], limit: int, module: Operation) -> list[Pass]:
+    """Passes of any pipeline without the optional ones behind the first `limit`; says which run."""
+    names = {row.name for row in DECISIONS if row.optional}
+    optional = [item for item in passes if item.name in names]
+    runs = {id(item): _is_within(limit, number) for number, item in enumerate(optional, 1)}
+    _tell_bisection(module, [(item.name, runs[id(item)]) for item in optional])
+    return [item for item in passes if runs.get(id(item), True)]
+
+
+def _is_within(limit: int | None, number: int) -> bool:
+    return limit is None or limit < 0 or number <= limit
+
+
+def _tell_bisection(module: Operation, rows: Sequence[tuple[str, bool]]) -> None:
+    """Says which optional passes run, on standard error and in the words of LLVM's option."""
+    kernels = (op for op in module.walk() if op.name in ("nv_tileaa.func", "cuda_tile.entry"))
+    entry = next((op.attributes["sym_name"].value for op in kernels), "module")
+    for number, (name, runs) in enumerate(rows, 1):
+        print(f"BISECT: {'' if runs else 'NOT '}running pass ({number}) {name} on {entry}", file=sys.stderr)
 
 
 def _schedules(options: StageOptions) -> bool:
@@ -294,6 +327,8 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
     context.engine.remarks = options.emit_remarks
+    if options.opt_bisect_limit is not None:
+        _tell_bisection(source, [(row.name, runs) for row, runs in bisected(options)])
     manager = PassManager(_items(options), verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
     verify(source)

@@ -102,9 +102,9 @@ def _entry(module: Operation, name: str | None) -> Operation:
     return entries[name]
 
 
-def _load_globals(module: Operation, memory: Memory) -> dict[str, int]:
+def _load_globals(module: Operation, memory: Memory, kind: str = "cuda_tile.global") -> dict[str, int]:
     addresses = {}
-    for op in _items(module, "cuda_tile.global"):
+    for op in _items(module, kind):
         name, value = op.attributes["sym_name"].value, op.attributes["value"]
         data = np.array(elements_of(value, tuple(value.type.shape)), order="C")
         if width_of(value.type.element_type) == 4:

@@ -14,8 +14,8 @@ dimensions at once; otherwise the positions are taken one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,16 +27,27 @@ if TYPE_CHECKING:
 
     from .machine import Machine
 
+Combiner = Callable[[Sequence[Any], Sequence[Any]], list[np.ndarray]]
 
-def _combiner(machine: Machine, op: cuda_tile.ReduceOp | cuda_tile.ScanOp):
-    """A function from (accumulators, elements) to new accumulators: lists of arrays, one per operand."""
+
+def _in_pairs(accumulators: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
+    return [value for pair in zip(accumulators, elements) for value in pair]
+
+
+def combiner(
+    machine: Machine, op: cuda_tile.ReduceOp | cuda_tile.ScanOp,
+    arranged: Callable[[Sequence[Any], Sequence[Any]], list[Any]] = _in_pairs,
+    elementwise: Collection[str] = ELEMENTWISE, terminators: Sequence[str] = ("cuda_tile.yield", "cuda_tile.return"),
+) -> Combiner:  # fmt: skip
+    """A function from (accumulators, elements) to new accumulators: lists of arrays, one per operand.
+
+    `arranged`: the order of both among the block's arguments.
+    """
     block = op.regions[0].block
     dtypes = [dtype_of(value.type.element_type) for value in op.operands]
-    terminators = ("cuda_tile.yield", "cuda_tile.return")
 
     def evaluate(accumulators: Sequence[float | int | np.ndarray], elements: Sequence[np.ndarray]):
-        pairs = [value for pair in zip(accumulators, elements) for value in pair]
-        machine.bind(block.arguments, pairs)
+        machine.bind(block.arguments, arranged(accumulators, elements))
         return machine.run_block(block).values
 
     def at_once(accumulators: Sequence[float | int | np.ndarray], elements: Sequence[np.ndarray]):
@@ -53,16 +64,13 @@ def _combiner(machine: Machine, op: cuda_tile.ReduceOp | cuda_tile.ScanOp):
                 result[position] = value
         return results
 
-    simple = all(inner.name in ELEMENTWISE or inner.name in terminators for inner in block.operations)
+    simple = all(inner.name in elementwise or inner.name in terminators for inner in block.operations)
     return at_once if simple else one_by_one
 
 
-@meaning("reduce")
-def reduce(machine: Machine, op: cuda_tile.ReduceOp):
+def reduced(tiles: Sequence[np.ndarray], axis: int, combine: Combiner) -> tuple[np.ndarray, ...]:
     """Neighbours are combined pairwise; the order is the implementation's, the operands' order is kept."""
-    axis = op.attributes["dim"].value
-    tiles = [np.moveaxis(tile, axis, 0) for tile in machine.operands(op)]
-    combine = _combiner(machine, op)
+    tiles = [np.moveaxis(tile, axis, 0) for tile in tiles]
     while tiles[0].shape[0] > 1:
         paired = tiles[0].shape[0] & ~1
         rest = [tile[paired:] for tile in tiles]
@@ -71,17 +79,26 @@ def reduce(machine: Machine, op: cuda_tile.ReduceOp):
     return tuple(tile[0] for tile in tiles)
 
 
-@meaning("scan")
-def scan(machine: Machine, op: cuda_tile.ScanOp):
-    axis = op.attributes["dim"].value
-    tiles = [np.moveaxis(tile, axis, 0) for tile in machine.operands(op)]
-    combine = _combiner(machine, op)
-    if op.attributes["reverse"].value:
+def scanned(tiles: Sequence[np.ndarray], axis: int, combine: Combiner, reverse: bool) -> tuple[np.ndarray, ...]:
+    """Inclusive prefixes along a dimension."""
+    tiles = [np.moveaxis(tile, axis, 0) for tile in tiles]
+    if reverse:
         tiles = [np.flip(tile, 0) for tile in tiles]
     rows = [[tile[0] for tile in tiles]]
     for position in range(1, tiles[0].shape[0]):
         rows.append(combine(rows[-1], [np.asarray(tile[position]) for tile in tiles]))
     results = [np.stack(column) for column in zip(*rows)]
-    if op.attributes["reverse"].value:
+    if reverse:
         results = [np.flip(result, 0) for result in results]
     return tuple(np.moveaxis(result, 0, axis) for result in results)
+
+
+@meaning("reduce")
+def reduce(machine: Machine, op: cuda_tile.ReduceOp):
+    return reduced(machine.operands(op), op.attributes["dim"].value, combiner(machine, op))
+
+
+@meaning("scan")
+def scan(machine: Machine, op: cuda_tile.ScanOp):
+    reverse = bool(op.attributes["reverse"].value)
+    return scanned(machine.operands(op), op.attributes["dim"].value, combiner(machine, op), reverse)

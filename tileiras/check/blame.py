@@ -1,0 +1,314 @@
+"""Blame: the first pass behind which a kernel no longer does what its source means.
+
+The kernel is compiled again with a copy of the module behind each pass, and each copy is executed on the launch that is
+wrong: those of cuda_tile by the interpreter, those of nv_tileaa and nv_tileas by its lower levels
+(`tileiras.sim.interpreter.lowered`).  The first copy that leaves memory which the source does not allow names the pass.
+Where all copies are right, the optional decisions are left out from the end on (`opt-bisect-limit`), until the code is
+right: this finds what tiles do not show, such as layouts and barriers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tileiras.api import checked_options, compile_with
+from tileiras.ir import Operation, Value
+from tileiras.ir.pass_instrumentation import PassInstrumentation
+from tileiras.sim import interpret
+from tileiras.sim.interpreter.lowered import LoweredMachine, NoRule, execute
+from tileiras.sim.interpreter.machine import InterpreterError
+
+from .coverage import Coverage, place
+from .facts import Facts
+from .fitting import Fitted
+from .judging import Image, Reference, differences, interpreted, judge, varies
+from .tracking import TrackedMemory
+from .verdict import WRONG, Blame
+
+LOWERING = "convert-tileas-to-llvm"
+"""The first pass whose output is not executed."""
+
+
+@dataclass
+class Snapshot:
+    """The module behind a pass; `number` counts the passes from 1."""
+
+    number: int
+    name: str
+    module: Operation
+
+
+class Snapshots(PassInstrumentation):
+    """Keeps a copy of what each pass leaves, of those that change something."""
+
+    def __init__(self) -> None:
+        self.kept: list[Snapshot] = []
+        self.passes = 0
+        self._text = ""
+
+    def after_pass(self, name: str, op: Operation) -> None:
+        from tileiras.ir.printer import print_op
+
+        self.passes += 1
+        text = print_op(op)
+        if text != self._text:
+            self._text = text
+            self.kept.append(Snapshot(self.passes, name, op.clone({})))
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A compilation whose code is wrong on a launch."""
+
+    source: Any
+    module: Operation
+    entry: str
+    facts: Facts
+    gpu_name: str
+    opt_level: int
+    options: Mapping[str, Any]
+    compiled: Callable[[Mapping[str, Any]], Image]
+    """The code by other options."""
+
+
+def blame(suspect: Suspect, launch: Fitted) -> Blame:
+    """Which pass is at fault for a launch that is wrong."""
+    taken = Snapshots()
+    given = checked_options(suspect.gpu_name, suspect.opt_level, {"lineinfo": True, **suspect.options})
+    with contextlib.redirect_stderr(io.StringIO()):
+        compile_with(suspect.source, given, "tileas", entry=suspect.entry, instrumentation=[taken])
+    return _Search(suspect, launch, taken.kept).run()
+
+
+@dataclass
+class _Outcome:
+    """What became of one snapshot."""
+
+    error: InterpreterError | None = None
+    wrong: tuple[int, int, Any, Any, str] | None = None
+    """Position of the argument, element, what it is, what it means to be, the bound."""
+    writer: Operation | None = None
+
+    @property
+    def is_right(self) -> bool:
+        return self.error is None and self.wrong is None
+
+    @property
+    def has_no_rule(self) -> bool:
+        return isinstance(self.error, NoRule)
+
+
+class _Search:
+    def __init__(self, suspect: Suspect, launch: Fitted, snapshots: Sequence[Snapshot]) -> None:
+        self.suspect, self.launch, self.snapshots = suspect, launch, snapshots
+        entry = next(op for op in suspect.module.walk() if _is_entry(op, suspect.entry))
+        self.reference = self._interpreted(Coverage(entry))
+        self.entry = entry
+
+    def _interpreted(self, coverage: Coverage, **given: Any) -> Reference:
+        suspect = self.suspect
+        return interpreted(suspect.module, suspect.entry, self.launch, coverage, suspect.options, **given)
+
+    def run(self) -> Blame:
+        right: Snapshot | None = None
+        skipped: list[Snapshot] = []
+        reason = ""
+        for snapshot in self.snapshots:
+            outcome = self.outcome(snapshot)
+            if outcome.has_no_rule:
+                skipped.append(snapshot)
+                reason = reason or f"behind pass '{snapshot.name}', {_message(outcome.error)}"
+            elif outcome.is_right:
+                right, skipped, reason = snapshot, [], ""
+            else:
+                return self._of_pass(right, skipped, snapshot, outcome)
+        return self._of_decision(right, skipped, reason)
+
+    # -- one snapshot ------------------------------------------------------------------------------------------------
+
+    def outcome(self, snapshot: Snapshot, machine_type: Any = None) -> _Outcome:
+        arguments, memory = self.launch.copies(), TrackedMemory()
+        memory.watching = True
+        try:
+            if snapshot.module.name == "cuda_tile.module":
+                memory.watching = False
+                interpret(snapshot.module, self.suspect.entry, self.launch.grid, arguments, memory=memory,
+                          output=io.StringIO())  # fmt: skip
+            else:
+                execute(snapshot.module, self.launch.grid, arguments, memory=memory,
+                        machine_type=machine_type or _Watched)  # fmt: skip
+        except InterpreterError as error:
+            return _Outcome(error)
+        return self._compared(arguments, memory)
+
+    def _compared(self, arguments: Sequence[Any], memory: TrackedMemory) -> _Outcome:
+        for parameter in self.suspect.facts.parameters:
+            position = parameter.position
+            got, wanted = arguments[position], self.reference.arguments[position]
+            if parameter.kind != "pointer" or not isinstance(got, np.ndarray):
+                continue
+            wrong, _, bound = differences(parameter.element, got, wanted, self.reference, position)
+            machine = self.reference.machine
+            if wrong.any() and machine.ordered_atomics and np.prod(machine.grid) > 1:
+                wrong = wrong & ~varies(self.reference, self._again, position)[0]
+            if wrong.any():
+                first = int(np.flatnonzero(wrong)[0])
+                found = (position, first, got.reshape(-1)[first], wanted.reshape(-1)[first], bound(first))
+                return _Outcome(None, found, self._writer(memory, got, first))
+        return _Outcome()
+
+    def _again(self, **given: Any) -> Reference:
+        return self._interpreted(Coverage(self.entry), **given)
+
+    def _writer(self, memory: TrackedMemory, array: np.ndarray, element: int) -> Operation | None:
+        root = array
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        allocation = memory._find_owner(root)
+        return None if allocation is None else memory.writer_of(allocation, element * array.dtype.itemsize)
+
+    # -- what is said ------------------------------------------------------------------------------------------------
+
+    def _of_pass(
+        self, right: Snapshot | None, skipped: Sequence[Snapshot], snapshot: Snapshot, outcome: _Outcome
+    ) -> Blame:
+        operation, how = self._operation(right, snapshot, outcome)
+        named = f"pass '{snapshot.name}' (number {snapshot.number})"
+        if skipped:
+            between = ", ".join(f"'{each.name}'" for each in (*skipped, snapshot))
+            named = f"one of the passes {between}, between which the module cannot be executed,"
+        told = re.match(r"'([\w.]+)' op", _message(outcome.error))
+        name = operation.name if operation is not None else told[1] if told is not None else ""
+        where = place(operation) if operation is not None else ""
+        if not where and outcome.error is not None and outcome.error.diagnostic.location is not None:
+            position = outcome.error.diagnostic.location.resolve()
+            where = "" if position is None else f"{position.filename}:{position.line}:{position.column}"
+        before = "the source" if right is None else f"what '{right.name}' leaves"
+        message = f"{named} is at fault: {before} is right, and behind it {how}"
+        return Blame("pass", snapshot.name, snapshot.number, name, where, message)
+
+    def _operation(self, right: Snapshot | None, snapshot: Snapshot, outcome: _Outcome) -> tuple[Operation | None, str]:
+        if outcome.error is not None:
+            return None, _message(outcome.error)
+        assert outcome.wrong is not None
+        position, element, got, wanted, bound = outcome.wrong
+        shown = f"element {element} of argument {position} is {got} instead of {wanted}{bound}"
+        differing = self._first_value(right, snapshot)
+        if differing is not None:
+            return differing, f"'{differing.name}' gives another value; {shown}"
+        if outcome.writer is not None:
+            return outcome.writer, f"'{outcome.writer.name}' stores another value; {shown}"
+        meant = self._writer(self.reference.memory, self.reference.arguments[position], element)
+        return meant, f"no operation stores the element; {shown}"
+
+    def _first_value(self, right: Snapshot | None, snapshot: Snapshot) -> Operation | None:
+        """The first operation with a value that the one of the same line, name and shape had not before the pass."""
+        if right is None or right.module.name == "cuda_tile.module" or snapshot.module.name == "cuda_tile.module":
+            return None
+        before, behind = (self._values(each) for each in (right, snapshot))
+        known: dict[Any, set[int]] = {}
+        for _, key, digest in before:
+            known.setdefault(key, set()).add(digest)
+        return next((op for op, key, digest in behind if digest not in known.get(key, {digest})), None)
+
+    def _values(self, snapshot: Snapshot) -> list[tuple[Operation, Any, int]]:
+        machines: list[_Watched] = []
+
+        def machine(*given: Any) -> _Watched:
+            machines.append(_Watched(*given))
+            machines[-1].events = []
+            return machines[-1]
+
+        self.outcome(snapshot, machine)
+        return [event for each in machines for event in each.events or ()]
+
+    # -- decisions ---------------------------------------------------------------------------------------------------
+
+    def _of_decision(self, right: Snapshot | None, skipped: Sequence[Snapshot], reason: str) -> Blame:
+        """Where no snapshot is wrong: the first optional decision with which the code is."""
+        stopped = ""
+        if skipped:
+            last = "the source" if right is None else f"what '{right.name}' leaves"
+            stopped = f"{last} is right, then execution stops: {reason}; "
+        elif right is not None:
+            stopped = f"what each pass up to '{right.name}' leaves is right in tiles; "
+        rows = _optional_rows(self.suspect)
+        if not rows or self._is_wrong(0):
+            if skipped:
+                message = f"{stopped}without optional decisions the code is wrong as well"
+                return Blame("unknown", skipped[0].name, skipped[0].number, "", "", message)
+            message = f"{stopped}the fault is in the lowering to LLVM ('{LOWERING}') or in what follows, up to the PTX"
+            return Blame("lowering", LOWERING, 0, "", "", message)
+        low, high = 0, len(rows)
+        if not self._is_wrong(high):
+            message = f"{stopped}the code is right where it is compiled again"
+            return Blame("unknown", "", 0, "", "", message)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._is_wrong(middle) else (middle, high)
+        message = (
+            f"{stopped}--opt-bisect-limit={low} gives right code, {high} does not: the fault shows with decision"
+            f" {high}, '{rows[high - 1]}', in what it leaves or in how that is lowered"
+        )
+        return Blame("decision", rows[high - 1], high, "", "", message)
+
+    def _is_wrong(self, limit: int) -> bool:
+        suspect = self.suspect
+        with contextlib.redirect_stderr(io.StringIO()):
+            image = suspect.compiled({**suspect.options, "opt_bisect_limit": limit})
+        judged = judge(suspect.module, suspect.facts, image, self.launch, 0, (None, 0, 1), Coverage(self.entry),
+                       suspect.options)  # fmt: skip
+        return judged.status == WRONG
+
+
+def _optional_rows(suspect: Suspect) -> list[str]:
+    """The optional decisions in their order, as `opt-bisect-limit` counts them."""
+    from tileiras.pipeline import stage
+    from tileiras.stages.tileas import bisected
+
+    given = checked_options(suspect.gpu_name, suspect.opt_level, dict(suspect.options))
+    return [row.name for row, _ in bisected(stage("tileas").select(given))]
+
+
+def _is_entry(op: Operation, name: str) -> bool:
+    return op.name == "cuda_tile.entry" and op.attributes["sym_name"].value == name
+
+
+def _message(error: InterpreterError | None) -> str:
+    return "" if error is None else error.diagnostic.message
+
+
+class _Watched(LoweredMachine):
+    """Tells memory which operation stores, and, where asked to, keeps what each one gives."""
+
+    events: list[tuple[Operation, Any, int]] | None = None
+
+    def before(self, op: Operation) -> None:
+        self.memory.operation = op  # type: ignore[attr-defined]
+        self.memory.block_id = self.block_id  # type: ignore[attr-defined]
+
+    def observe(self, op: Operation, results: Sequence[Value]) -> None:
+        if self.events is None:
+            return
+        for number, result in enumerate(results):
+            value = self.values[result]
+            if isinstance(value, np.ndarray):
+                key = (place(op), op.name.rpartition(".")[2], number, value.shape)
+                self.events.append((op, key, zlib.crc32(np.ascontiguousarray(value).view(np.uint8).reshape(-1))))
+
+
+def smallest(launches: Sequence[Fitted]) -> Fitted:
+    """The launch with the least memory."""
+
+    def size(launch: Fitted) -> int:
+        return sum(each.nbytes for each in launch.arguments if isinstance(each, np.ndarray))
+
+    return min(launches, key=size)

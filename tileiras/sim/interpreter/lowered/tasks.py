@@ -1,0 +1,104 @@
+"""Tasks that take turns: the agents of a tile block, and its CTAs.
+
+One task runs at a time, until it waits for something that does not hold yet; then the next one does.  The order is that
+in which tasks were begun, so that a run is the same each time.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class Stuck(Exception):
+    """Every task waits for something that no other one will bring about."""
+
+
+class Task:
+    """One program, and for what it waits."""
+
+    def __init__(self, program: Callable[[], Any]) -> None:
+        self.program = program
+        self.ready: Callable[[], bool] = lambda: True
+        self.turn = threading.Semaphore(0)
+        self.thread: threading.Thread | None = None
+        self.is_done = False
+        self.error: BaseException | None = None
+        self.copies: list[Any] = []
+        """Copies since the last group."""
+        self.groups: list[list[Any]] = []
+        """Groups of copies that have not been waited for."""
+
+
+class Crew:
+    """The tasks of one tile block."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.current = Task(lambda: None)
+        self._back = threading.Semaphore(0)
+        self._is_over = False
+        self._takes_turns = False
+
+    def alone(self, program: Callable[[], Any]) -> None:
+        """Runs the only program that there is."""
+        program()
+
+    def begin(self, program: Callable[[], Any]) -> Task:
+        task = Task(program)
+        self.tasks.append(task)
+        return task
+
+    def run(self, programs: list[Callable[[], Any]]) -> None:
+        """Runs programs, and those that they begin, to their ends.  Raises what one of them raises."""
+        self._takes_turns = True
+        for program in programs:
+            self.begin(program)
+        try:
+            while waiting := [task for task in self.tasks if not task.is_done]:
+                ready = [task for task in waiting if task.ready()]
+                # Where none can go on, the youngest is told: the others wait for those that they have begun.
+                for task in ready or waiting[-1:]:
+                    if task.ready() or not ready:
+                        self._give_turn(task)
+                    if task.error is not None:
+                        raise task.error
+        finally:
+            self._is_over = True
+            for task in self.tasks:
+                if task.thread is not None and not task.is_done:
+                    self._give_turn(task)
+
+    def _give_turn(self, task: Task) -> None:
+        self.current = task
+        if task.thread is None:
+            context = contextvars.copy_context()
+            task.thread = threading.Thread(target=context.run, args=(self._body, task), daemon=True)
+            task.thread.start()
+        else:
+            task.turn.release()
+        self._back.acquire()
+
+    def _body(self, task: Task) -> None:
+        try:
+            task.program()
+        except BaseException as error:
+            task.error = error
+        task.is_done = True
+        self._back.release()
+
+    def wait(self, holds: Callable[[], bool]) -> None:
+        """Lets other tasks run until something holds.  Raises Stuck where it never will."""
+        if holds():
+            return
+        if not self._takes_turns:
+            raise Stuck("waits for what nothing brings about")
+        task = self.current
+        task.ready = holds
+        self._back.release()
+        task.turn.acquire()
+        task.ready = lambda: True
+        if self._is_over or not holds():
+            raise Stuck("waits for what no agent brings about")
