@@ -105,9 +105,17 @@ def judge(
         reference = interpreted(module, image.entry, launch, coverage, options)
     except InterpreterError as error:
         return Judged(FAULT, [_fault(error.diagnostic, number)])
+    again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
+    return hold(facts, image, launch, number, seeds, reference, again)
+
+
+def hold(
+    facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None], reference: Reference,
+    again: Callable[..., Reference],
+) -> Judged:  # fmt: skip
+    """The code against the interpreter's results of a launch, which serve any number of images."""
     undefined = sum(int(where.sum()) for where in reference.undefined.values())
     judged = Judged(RIGHT, _notes(reference, number), 0.0, undefined, _unbounded(reference))
-    again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
     for seed in seeds:
         arguments = launch.copies()
         try:

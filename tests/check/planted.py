@@ -1,0 +1,215 @@
+"""`python -m tests.check.planted`: how many faults, planted one at a time in the PTX of many kernels, a check finds.
+
+Each line is a fault: the kernel, the target, the kind, the statement, and the launch that finds it, `survivor`, or
+`equivalent` where ptxas makes the same machine code of both texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import random
+import re
+import struct
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tileiras
+from tests.check.faults import ALL_KINDS, Fault, faults
+from tileiras.check import launches
+from tileiras.check.checker import SEEDS
+from tileiras.check.coverage import Coverage
+from tileiras.check.facts import facts
+from tileiras.check.fitting import Fitted, Unfit, fit
+from tileiras.check.judging import Image, Reference, hold, interpreted
+from tileiras.check.verdict import WRONG
+from tileiras.codegen import ptxas
+from tileiras.diagnostics import CompileError
+from tileiras.ir import Operation
+from tileiras.sim.errors import SimulationError
+from tileiras.sim.interpreter.machine import InterpreterError
+from tileiras.units import entries_of, entry_name
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+GENERATED = "generated:"
+"""A kernel that `tests.generator` draws by the number behind it."""
+
+
+class Kernel(NamedTuple):
+    """One entry and its code under the options of its build."""
+
+    name: str
+    gpu_name: str
+    module: Operation
+    entry: Operation
+    ptx: str
+    metadata: Any
+
+
+def names() -> list[str]:
+    files = (path for pattern in ("*.mlir", "*.py", "kernels/*.mlir", "kernels/*.py") for path in EXAMPLES.glob(pattern))
+    return sorted(path.relative_to(EXAMPLES).as_posix() for path in files)
+
+
+def kernels(name: str, gpu_name: str) -> Iterator[Kernel]:
+    """The entries of an example or of a generated kernel.  Raises CompileError."""
+    options: dict[str, Any] = {}
+    source: Any = EXAMPLES / name
+    if name.startswith(GENERATED):
+        from tests.generator.judge import draw
+
+        drawn, given = draw(int(name.removeprefix(GENERATED)), targets=(gpu_name,))
+        source, options, gpu_name = drawn.bytecode(given.hints), given.options, given.gpu_name
+    module = tileiras.parse(source)
+    for entry in entries_of(module):
+        artifact = tileiras.compile(source, gpu_name=gpu_name, entry=entry_name(entry), **options)
+        metadata = artifact.kernels[0].artifacts.get(".json")
+        yield Kernel(name, gpu_name, module, entry, artifact.text, json.loads(metadata) if metadata else None)
+
+
+class Launches:
+    """The launches of a check of one kernel, each interpreted once for all faults."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.facts = facts(kernel.entry)
+        self.name = entry_name(kernel.entry)
+        self.coverage = Coverage(kernel.entry)
+        self._plans = iter([*launches.plans(self.facts), *launches.edge_plans(self.facts)])
+        self._ready: list[tuple[Fitted, Reference, Any]] = []
+        self._seen: set[Any] = set()
+
+    def __iter__(self) -> Iterator[tuple[Fitted, Reference, Any]]:
+        number = 0
+        while number < len(self._ready) or self._next():
+            yield self._ready[number]
+            number += 1
+
+    def _next(self) -> bool:
+        for plan in self._plans:
+            try:
+                launch = fit(self.kernel.entry, self.kernel.module, self.facts, plan)
+                key = (launch.grid, plan.kind, launch.describe(), plan.is_aliased)
+                again = functools.partial(
+                    interpreted, self.kernel.module, self.name, launch, self.coverage, {}
+                )
+                if key not in self._seen:
+                    self._seen.add(key)
+                    self._ready.append((launch, again(), again))
+                    return True
+            except (Unfit, InterpreterError):
+                continue
+        return False
+
+    def find(self, ptx: str) -> str:
+        """The launch that finds a fault, with its finding; empty where none does."""
+        image = Image(ptx, self.name, self.kernel.metadata)
+        for number, (launch, reference, again) in enumerate(self):
+            seeds = SEEDS[:1] if launch.plan.is_edge else SEEDS
+            try:
+                judged = hold(self.facts, image, launch, number, seeds, reference, again)
+            except SimulationError as error:
+                return f"launch {number}: {str(error).splitlines()[0]}"
+            if judged.status == WRONG:
+                finding = next(each for each in judged.findings if each.is_wrong)
+                return f"launch {number} ({launch.plan.kind}): {finding.message[:100]}"
+        return ""
+
+
+@functools.lru_cache(maxsize=64)
+def machine_code(ptx: str, gpu_name: str) -> dict[str, bytes] | None:
+    """The sections of code and constants of the cubin; None where ptxas refuses the text."""
+    try:
+        cubin = ptxas.assemble(ptx, gpu_name).cubin
+    except CompileError:
+        return None
+    start, size, count, strings = *struct.unpack_from("<Q", cubin, 40), *struct.unpack_from("<HHH", cubin, 58)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, start + size * n) for n in range(count)]
+    table = cubin[headers[strings][4] :]
+    sections = {table[h[0] : table.index(0, h[0])].decode(): cubin[h[4] : h[4] + h[5]] for h in headers if h[1] != 8}
+    # `.nv.info` has resources and attributes that go with the code.
+    return {name: data for name, data in sections.items() if re.match(r"\.text|\.nv\.(constant|info|global)", name)}
+
+
+def is_equivalent(kernel: Kernel, ptx: str) -> bool | None:
+    """Whether the machine code is the same; None for a text that ptxas refuses, which is no fault of a running code."""
+    changed = machine_code(ptx, kernel.gpu_name)
+    return None if changed is None else changed == machine_code(kernel.ptx, kernel.gpu_name)
+
+
+def drawn(kernel: Kernel, kinds: tuple[str, ...], each: int, draw: random.Random) -> list[Fault]:
+    chosen = []
+    for kind in kinds:
+        every = faults(kernel.ptx, kind)
+        chosen += draw.sample(every, min(each, len(every)))
+    return chosen
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.check.planted", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--each", type=int, default=2, help="faults of each kind in a kernel")
+    parser.add_argument("--count", type=int, default=1000, help="faults in all")
+    parser.add_argument("--kernels", default="", help="names, separated by commas; all examples")
+    parser.add_argument("--generated", type=int, default=12, help="generated kernels besides")
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--kinds", default=",".join(ALL_KINDS))
+    parser.add_argument("--seconds", type=float, default=1e9, help="no further fault is planted then")
+    parser.add_argument("--slow", type=float, default=12.0, help="kernels whose launches take longer are left out")
+    given = parser.parse_args(arguments)
+    draw, targets, deadline = random.Random(given.seed), given.targets.split(","), time.monotonic() + given.seconds
+    chosen = given.kernels.split(",") if given.kernels else names()
+    if not given.kernels:
+        chosen += [f"{GENERATED}{draw.randrange(1 << 20)}" for _ in range(given.generated)]
+        draw.shuffle(chosen)
+    outcomes: Counter[tuple[str, str]] = Counter()
+    used: set[tuple[str, str]] = set()
+    for number, name in enumerate(chosen):
+        gpu_name = targets[(number + given.seed) % len(targets)]
+        try:
+            entries = list(kernels(name, gpu_name))
+        except CompileError:
+            continue
+        for kernel in entries:
+            begin, searched = time.monotonic(), Launches(kernel)
+            if begin > deadline or sum(outcomes.values()) >= given.count:
+                break
+            clean = searched.find(kernel.ptx)
+            seconds = time.monotonic() - begin
+            if clean or seconds > given.slow:
+                print(f"{name} {gpu_name}: {clean and 'called wrong: ' + clean or f'{seconds:.0f} s, left out'}", flush=True)
+                continue
+            for fault in drawn(kernel, tuple(given.kinds.split(",")), given.each, draw):
+                if time.monotonic() > deadline:
+                    break
+                outcome = found = searched.find(fault.ptx)
+                if not found:
+                    same = is_equivalent(kernel, fault.ptx)
+                    outcome = "survivor" if same is False else "equivalent" if same else "refused by ptxas"
+                used.add((name, gpu_name))
+                outcomes[fault.kind, "found" if found else outcome] += 1
+                print(f"{name}\t{gpu_name}\t{fault.kind}\t{fault.line} -> {fault.changed}\t{outcome}", flush=True)
+    print(*_table(outcomes, used), sep="\n")
+    return 0
+
+
+def _table(outcomes: Counter[tuple[str, str]], used: set[tuple[str, str]]) -> Iterator[str]:
+    yield f"{len(used)} kernels on {len({gpu_name for _, gpu_name in used})} targets"
+    for kind in (*ALL_KINDS, ""):
+        count = Counter({  # of the kind, or of all
+            outcome: sum(n for (k, o), n in outcomes.items() if o == outcome and kind in ("", k))
+            for outcome in ("found", "survivor", "equivalent", "refused by ptxas")
+        })
+        if sum(count.values()):
+            told = ", ".join(f"{n} {outcome}" for outcome, n in count.items() if n)
+            yield f"{kind or 'all'}: {told}; {100 * count['found'] / max(count['found'] + count['survivor'], 1):.1f} %"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
