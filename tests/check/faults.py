@@ -146,6 +146,13 @@ def _moved(ptx: str) -> Iterator[Fault]:
             yield Fault(text, "order moved", whole.strip(), f"moved past {other.group().strip()}")
 
 
+def _is_ordered(code: str, ptx: str) -> bool:
+    """Loads of memory that no tile block writes for another are ordered by nothing."""
+    if code.startswith("ld.global"):
+        return bool(re.search(r"^\s+(?:@!?%p\d+\s+)?(?:atom|red|fence\.acq_rel)\.", ptx, re.MULTILINE))
+    return bool(_MEMORY.match(code)) and not code.startswith("ld.param")
+
+
 def _neighbour(ptx: str, statements: list[re.Match], number: int, step: int) -> re.Match | None:
     at = number + step
     while 0 <= at < len(statements):
@@ -153,7 +160,7 @@ def _neighbour(ptx: str, statements: list[re.Match], number: int, step: int) -> 
         between = ptx[first.end() : last.start()]
         if re.search(r"^[$\w]+:", between, re.MULTILINE) or re.match(r"bra|ret|exit", statements[at]["code"]):
             return None
-        if _MEMORY.match(statements[at]["code"]):
+        if _is_ordered(statements[at]["code"], ptx):
             return statements[at]
         at += step
     return None

@@ -113,7 +113,7 @@ class Launches:
         for number, (launch, reference, again) in enumerate(self):
             seeds = SEEDS[:1] if launch.plan.is_edge else SEEDS
             try:
-                judged = hold(self.facts, image, launch, number, seeds, reference, again)
+                judged = hold(self.kernel.module, self.facts, image, launch, number, seeds, reference, again)
             except SimulationError as error:
                 return f"launch {number}: {str(error).splitlines()[0]}"
             if judged.status == WRONG:

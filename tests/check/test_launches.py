@@ -164,3 +164,18 @@ def test_counters_start_at_zero():
     fitted = found(text)[1]
     assert fitted and all(not launch.arguments[0].any() for launch in fitted)
     assert any(launch.arguments[1].any() for launch in fitted)
+
+
+def test_a_threshold_of_hashes_takes_parts_of_the_range():
+    text = rows("""
+    %lane = iota : tile<64xi32>
+    %bits = constant <i32: 7> : tile<64xi32>
+    %hash = xori %lane, %bits : tile<64xi32>
+    %one = reshape %limit : tile<i32> -> tile<1xi32>
+    %limits = broadcast %one : tile<1xi32> -> tile<64xi32>
+    %stays = cmpi less_than %hash, %limits, unsigned : tile<64xi32> -> tile<64xi1>
+    %none = constant <f32: 0.0> : tile<64xf32>
+    %result = select %stays, %value, %none : tile<64xi1>, tile<64xf32>""", 64)  # fmt: skip
+    described, fitted = found(text.replace("%n: tile<i32>)", "%n: tile<i32>, %limit: tile<i32>)"))
+    assert described.parameters[3].is_threshold and not described.parameters[2].is_threshold
+    assert {1 << 30, -1 << 30} <= {each.arguments[3] for each in fitted}

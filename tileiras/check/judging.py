@@ -26,6 +26,7 @@ from .bounds import Bounds, is_anything, is_point, unit
 from .coverage import Coverage, place
 from .facts import Facts
 from .fitting import Fitted
+from .roundings import unasked
 from .tracking import TrackedMemory, TrackingMachine
 from .verdict import FAULT, INCONCLUSIVE, RIGHT, WRONG, Finding
 
@@ -106,16 +107,19 @@ def judge(
     except InterpreterError as error:
         return Judged(FAULT, [_fault(error.diagnostic, number)])
     again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
-    return hold(facts, image, launch, number, seeds, reference, again)
+    return hold(module, facts, image, launch, number, seeds, reference, again)
 
 
 def hold(
-    facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None], reference: Reference,
-    again: Callable[..., Reference],
+    module: Operation, facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None],
+    reference: Reference, again: Callable[..., Reference],
 ) -> Judged:  # fmt: skip
     """The code against the interpreter's results of a launch, which serve any number of images."""
     undefined = sum(int(where.sum()) for where in reference.undefined.values())
     judged = Judged(RIGHT, _notes(reference, number), 0.0, undefined, _unbounded(reference))
+    if (alien := unasked(module, image.ptx)) is not None:
+        error = EmulationError("the program asks for no operation that is rounded so", line=alien[0], text=alien[1])
+        return _ended(judged, WRONG, _refused(image, error, number))
     for seed in seeds:
         arguments = launch.copies()
         try:

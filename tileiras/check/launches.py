@@ -18,6 +18,9 @@ two to four stages, and past it."""
 EDGES = ((1, 0), (1, 1), (1, -1), (2, 1), (0, 1), (2, 0), (1, 0), (0, 0))
 """Sizes that the grid runs along: a tile, one element more, one less, several, a single element, nothing."""
 SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
+THRESHOLDS = (1, 3, 1, 3, 0, 3, 1, 2)
+"""Quarters of an integer type's range: a tile of any numbers has some on either side of one or three, whether they are
+signed or not."""
 BLOCKS = ((3, 2, 1), (2, 3, 1), (2, 2, 2), (4, 1, 1))
 VALUES = (KINDS[0], KINDS[1], KINDS[2], KINDS[0], KINDS[3], KINDS[1], KINDS[0], KINDS[4])
 PADDINGS = (0, 1, 0, 3, 0, 0, 5, 0)
@@ -65,9 +68,18 @@ def _plan(facts: Facts, number: int, all_zero: bool) -> Plan:
         for position in group:
             numbers[position] = _within(facts.parameters[position], size)
     for parameter in facts.parameters:
-        if parameter.kind in ("scalar", "stride"):
+        if parameter.is_threshold:
+            numbers[parameter.position] = _within(parameter, _threshold(parameter, number))
+        elif parameter.kind in ("scalar", "stride"):
             numbers.setdefault(parameter.position, _within(parameter, SCALARS[(number + parameter.position) % 8]))
     return Plan(numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5)
+
+
+def _threshold(parameter: Parameter, number: int) -> int:
+    """A part of the range of the type, in two's complement."""
+    width = getattr(parameter.element, "width", 32)
+    quarters = THRESHOLDS[number] << width - 2
+    return quarters - (1 << width if quarters >> width - 1 else 0)
 
 
 def _size(members: Sequence[Parameter], turn: int) -> int:
