@@ -1,7 +1,7 @@
 """`python -m tests.check.planted`: how many faults, planted one at a time in the PTX of many kernels, a check finds.
 
 Each line is a fault: the kernel, the target, the kind, the statement, and the launch that finds it, `survivor`, or
-`equivalent` where ptxas makes the same machine code of both texts.
+`equivalent` where ptxas makes the same machine code of both texts or a rule of `equivalent` proves it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tileiras
+from tests.check.equivalent import proof
 from tests.check.faults import ALL_KINDS, Fault, faults
 from tileiras.check import launches
 from tileiras.check.checker import SEEDS
@@ -76,8 +77,9 @@ def kernels(name: str, gpu_name: str) -> Iterator[Kernel]:
 class Launches:
     """The launches of a check of one kernel, each interpreted once for all faults."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, seconds: float) -> None:
         self.kernel = kernel
+        self.deadline = time.monotonic() + seconds
         self.facts = facts(kernel.entry)
         self.name = entry_name(kernel.entry)
         self.coverage = Coverage(kernel.entry)
@@ -93,6 +95,8 @@ class Launches:
 
     def _next(self) -> bool:
         for plan in self._plans:
+            if time.monotonic() > self.deadline and self._ready:
+                return False
             try:
                 launch = fit(self.kernel.entry, self.kernel.module, self.facts, plan)
                 key = (launch.grid, plan.kind, launch.describe(), plan.is_aliased)
@@ -143,6 +147,15 @@ def is_equivalent(kernel: Kernel, ptx: str) -> bool | None:
     return None if changed is None else changed == machine_code(kernel.ptx, kernel.gpu_name)
 
 
+def _survivor(searched: Launches, fault: Fault) -> str:
+    same = is_equivalent(searched.kernel, fault.ptx)
+    if same is None:
+        return "refused by ptxas"
+    divisors = {each.position: each.divisor for each in searched.facts.parameters}
+    why = "the machine code is the same" if same else proof(fault, searched.kernel.ptx, divisors)
+    return f"equivalent: {why}" if why else "survivor"
+
+
 def drawn(kernel: Kernel, kinds: tuple[str, ...], each: int, draw: random.Random) -> list[Fault]:
     chosen = []
     for kind in kinds:
@@ -161,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--kinds", default=",".join(ALL_KINDS))
     parser.add_argument("--seconds", type=float, default=1e9, help="no further fault is planted then")
-    parser.add_argument("--slow", type=float, default=12.0, help="kernels whose launches take longer are left out")
+    parser.add_argument("--budget", type=float, default=12.0, help="seconds after which a kernel gets no more launches")
     given = parser.parse_args(arguments)
     draw, targets, deadline = random.Random(given.seed), given.targets.split(","), time.monotonic() + given.seconds
     chosen = given.kernels.split(",") if given.kernels else names()
@@ -170,6 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
         draw.shuffle(chosen)
     outcomes: Counter[tuple[str, str]] = Counter()
     used: set[tuple[str, str]] = set()
+    planted = 0
     for number, name in enumerate(chosen):
         gpu_name = targets[(number + given.seed) % len(targets)]
         try:
@@ -177,23 +191,23 @@ def main(arguments: list[str] | None = None) -> int:
         except CompileError:
             continue
         for kernel in entries:
-            begin, searched = time.monotonic(), Launches(kernel)
-            if begin > deadline or sum(outcomes.values()) >= given.count:
+            begin, searched = time.monotonic(), Launches(kernel, given.budget)
+            if begin > deadline or planted >= given.count:
                 break
-            clean = searched.find(kernel.ptx)
-            seconds = time.monotonic() - begin
-            if clean or seconds > given.slow:
-                print(f"{name} {gpu_name}: {clean and 'called wrong: ' + clean or f'{seconds:.0f} s, left out'}", flush=True)
+            wrong = searched.find(kernel.ptx)
+            print(f"{name}\t{gpu_name}\tright code\t{time.monotonic() - begin:.1f} s\t{wrong or 'right'}", flush=True)
+            outcomes["right code", "called wrong" if wrong else "right"] += 1
+            if wrong:
                 continue
             for fault in drawn(kernel, tuple(given.kinds.split(",")), given.each, draw):
                 if time.monotonic() > deadline:
                     break
                 outcome = found = searched.find(fault.ptx)
                 if not found:
-                    same = is_equivalent(kernel, fault.ptx)
-                    outcome = "survivor" if same is False else "equivalent" if same else "refused by ptxas"
+                    outcome = _survivor(searched, fault)
                 used.add((name, gpu_name))
-                outcomes[fault.kind, "found" if found else outcome] += 1
+                planted += 1
+                outcomes[fault.kind, "found" if found else outcome.partition(":")[0]] += 1
                 print(f"{name}\t{gpu_name}\t{fault.kind}\t{fault.line} -> {fault.changed}\t{outcome}", flush=True)
     print(*_table(outcomes, used), sep="\n")
     return 0
@@ -201,14 +215,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _table(outcomes: Counter[tuple[str, str]], used: set[tuple[str, str]]) -> Iterator[str]:
     yield f"{len(used)} kernels on {len({gpu_name for _, gpu_name in used})} targets"
-    for kind in (*ALL_KINDS, ""):
+    for kind in (*ALL_KINDS, "right code", ""):
         count = Counter({  # of the kind, or of all
             outcome: sum(n for (k, o), n in outcomes.items() if o == outcome and kind in ("", k))
-            for outcome in ("found", "survivor", "equivalent", "refused by ptxas")
+            for outcome in ("found", "survivor", "equivalent", "refused by ptxas", "right", "called wrong")
         })
         if sum(count.values()):
             told = ", ".join(f"{n} {outcome}" for outcome, n in count.items() if n)
-            yield f"{kind or 'all'}: {told}; {100 * count['found'] / max(count['found'] + count['survivor'], 1):.1f} %"
+            judged = count["found"] + count["survivor"]
+            yield f"{kind or 'all'}: {told}" + (f"; {100 * count['found'] / judged:.1f} %" if judged else "")
 
 
 if __name__ == "__main__":

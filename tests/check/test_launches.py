@@ -179,3 +179,32 @@ def test_a_threshold_of_hashes_takes_parts_of_the_range():
     described, fitted = found(text.replace("%n: tile<i32>)", "%n: tile<i32>, %limit: tile<i32>)"))
     assert described.parameters[3].is_threshold and not described.parameters[2].is_threshold
     assert {1 << 30, -1 << 30} <= {each.arguments[3] for each in fitted}
+
+
+TWO = rows("""
+    %in2 = make_tensor_view %w, shape = [%m], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %tiles2 = make_partition_view %in2
+        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>
+    %other, %t3 = load_view_tko weak %tiles2[%block]
+        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
+        -> tile<64xf32>, token
+    %result = addf %value, %other : tile<64xf32>""", 64).replace(
+    "%n: tile<i32>)", "%n: tile<i32>, %w: tile<ptr<f32>>, %m: tile<i32>)")  # fmt: skip
+
+
+def test_sizes_of_one_index_end_apart_in_the_last_tile():
+    described = found(TWO)[0]
+    pairs = [(plan.numbers[2], plan.numbers[4]) for plan in launches.edge_plans(described)]
+    assert described.groups == [[2, 4]] and all(-(-n // 64) == -(-m // 64) for n, m in pairs)
+    assert any(n != m for n, m in pairs) and any(n == m for n, m in pairs)
+
+
+def test_a_size_that_a_tile_number_asks_for_keeps_its_part():
+    text = rows("""
+    %far = constant <i32: 3> : tile<i32>
+    %other, %t2 = load_view_tko weak %in_tiles[%far]
+        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
+        -> tile<64xf32>, token
+    %result = addf %value, %other : tile<64xf32>""", 64)  # fmt: skip
+    sizes = {each.arguments[2] for each in found(text)[1]}
+    assert min(sizes) > 3 * 64 and any(size % 64 for size in sizes)

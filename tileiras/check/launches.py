@@ -48,8 +48,12 @@ def edge_plans(facts: Facts) -> Iterator[Plan]:
             members = [facts.parameters[position] for position in group]
             tile, divisor = max(each.tile for each in members), max(each.divisor for each in members)
             size = draw.randrange(1, tile + 1 if number % 4 else 2 * tile + 1)
+            size = -(-size // divisor) * divisor
             for each in members:
-                plan.numbers[each.position] = _within(each, -(-size // divisor) * divisor)
+                # As many tiles as the others have, of which the last ends where it may: each view has masks of its own.
+                if number % 2 and each.tile:
+                    own = (-(-size // tile) - 1) * each.tile + draw.randrange(1, each.tile + 1)
+                plan.numbers[each.position] = _within(each, own if number % 2 and each.tile else size)
         plan.kind = ("normal", "whole")[number % 2]
         plan.seed += 100 + number
         plan.is_aliased = False

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 
 from tileiras.ir import Operation
 
-_STATEMENT = re.compile(r"(?:add|sub|mul|fma|div|sqrt|rcp)\.(?:\w+\.)*?(?P<mode>r[nzmp])\.[\w.]*")
+_STATEMENT = re.compile(
+    r"(?:(?:add|sub|mul|fma|div|sqrt|rcp)\.(?:\w+\.)*?(?P<mode>r[nzmp])\.[\w.]*"
+    r"|cvt\.(?P<to>r[nzmp])\.(?:\w+\.)*?(?:f32|f64|f16|bf16|f16x2|bf16x2)\.[\w.]+)"
+)
 _OF_ATTRIBUTE = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
 EXPANSIONS = {
     "exp": {("fma", "rm")}, "remf": {("fma", "rz")},
@@ -30,7 +33,7 @@ def allowed(entry: Operation) -> set[tuple[str, str]]:
         attribute = op.attributes.get("rounding_mode")
         mode = _OF_ATTRIBUTE.get(getattr(attribute, "value", ""))
         if mode is not None:
-            modes |= {(opcode, mode) for opcode in ("add", "sub", "mul", "fma", "div", "sqrt", "rcp")}
+            modes |= {(opcode, mode) for opcode in ("add", "sub", "mul", "fma", "div", "sqrt", "rcp", "cvt")}
     return modes
 
 
@@ -42,9 +45,10 @@ def directed(ptx: str) -> tuple[tuple[int, str, str, str], ...]:
 
 def _directed(ptx: str) -> Iterator[tuple[int, str, str, str]]:
     for match in _STATEMENT.finditer(ptx):
-        if match["mode"] != "rn":
+        mode = match["mode"] or match["to"]
+        if mode != "rn":
             line = ptx.count("\n", 0, match.start()) + 1
-            yield line, match.group().partition(".")[0], match["mode"], ptx.splitlines()[line - 1].strip()
+            yield line, match.group().partition(".")[0], mode, ptx.splitlines()[line - 1].strip()
 
 
 def unasked(entry: Operation, ptx: str) -> tuple[int, str] | None:
