@@ -95,6 +95,8 @@ def _type(code: str, draw: random.Random) -> str | None:
     for old, new in ((".bf16.bf16", ".f16.f16"), (".f16.f16", ".bf16.bf16")):
         if old in code and "mma" in code:
             return code.replace(old, new, 1)
+    if re.match(r"(?:ld|st)\.(?:global|shared)\.(?:b32|b16)\b", code):
+        return code.replace(".b32", ".b16", 1) if ".b32" in code else code.replace(".b16", ".b8", 1)
     if re.match(r"(?:setp|min|max|shr|cvt|div|rem|mul\.wide|mad\.wide)\.", code):
         for old, new in ((".s32", ".u32"), (".u32", ".s32"), (".s64", ".u64")):
             if old in code:

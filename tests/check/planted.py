@@ -27,7 +27,7 @@ from tileiras.check.checker import SEEDS
 from tileiras.check.coverage import Coverage
 from tileiras.check.facts import facts
 from tileiras.check.fitting import Fitted, Unfit, fit
-from tileiras.check.judging import Image, Reference, hold, interpreted
+from tileiras.check.judging import Image, Reference, hold, interpreted, rounded_otherwise
 from tileiras.check.verdict import WRONG
 from tileiras.codegen import ptxas
 from tileiras.diagnostics import CompileError
@@ -117,13 +117,14 @@ class Launches:
         for number, (launch, reference, again) in enumerate(self):
             seeds = SEEDS[:1] if launch.plan.is_edge else SEEDS
             try:
-                judged = hold(self.kernel.module, self.facts, image, launch, number, seeds, reference, again)
+                judged = hold(self.facts, image, launch, number, seeds, reference, again)
             except SimulationError as error:
                 return f"launch {number}: {str(error).splitlines()[0]}"
             if judged.status == WRONG:
                 finding = next(each for each in judged.findings if each.is_wrong)
                 return f"launch {number} ({launch.plan.kind}): {finding.message[:100]}"
-        return ""
+        finding = rounded_otherwise(self.kernel.module, image)
+        return f"roundings: {finding.message}" if finding is not None else ""
 
 
 @functools.lru_cache(maxsize=64)

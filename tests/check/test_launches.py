@@ -151,6 +151,8 @@ def test_a_plan_is_the_same_in_every_process():
 def test_further_sizes_are_many_and_small():
     sizes = [plan.numbers[2] for plan in launches.edge_plans(found(DOUBLED)[0])]
     assert len(set(sizes)) > launches.EDGE_LAUNCHES // 2 and max(sizes) <= 512
+    assert {size % 16 for size in sizes} == set(range(16)), "every register of a vector has a size that ends there"
+    assert {(size - 1) % 256 // 32 for size in sizes} == set(range(8))
 
 
 def test_counters_start_at_zero():

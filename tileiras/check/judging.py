@@ -107,19 +107,16 @@ def judge(
     except InterpreterError as error:
         return Judged(FAULT, [_fault(error.diagnostic, number)])
     again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
-    return hold(module, facts, image, launch, number, seeds, reference, again)
+    return hold(facts, image, launch, number, seeds, reference, again)
 
 
 def hold(
-    module: Operation, facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None],
-    reference: Reference, again: Callable[..., Reference],
+    facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None], reference: Reference,
+    again: Callable[..., Reference],
 ) -> Judged:  # fmt: skip
     """The code against the interpreter's results of a launch, which serve any number of images."""
     undefined = sum(int(where.sum()) for where in reference.undefined.values())
     judged = Judged(RIGHT, _notes(reference, number), 0.0, undefined, _unbounded(reference))
-    if (alien := unasked(module, image.ptx)) is not None:
-        error = EmulationError("the program asks for no operation that is rounded so", line=alien[0], text=alien[1])
-        return _ended(judged, WRONG, _refused(image, error, number))
     for seed in seeds:
         arguments = launch.copies()
         try:
@@ -142,6 +139,15 @@ def hold(
         if not _compare(judged, facts, reference, arguments, number, again):
             break
     return judged
+
+
+def rounded_otherwise(module: Operation, image: Image) -> Finding | None:
+    """Code whose values are allowed, and whose roundings are not."""
+    alien = unasked(module, image.ptx)
+    if alien is None:
+        return None
+    error = EmulationError("the program asks for no operation that is rounded so", line=alien[0], text=alien[1])
+    return dataclasses.replace(_refused(image, error, 0), launch=None)
 
 
 def _unbounded(reference: Reference) -> int:

@@ -4,6 +4,7 @@ of its cases, in as few launches as the longest list of cases has."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tileiras.ir import IntegerType
@@ -24,8 +25,9 @@ signed or not."""
 BLOCKS = ((3, 2, 1), (2, 3, 1), (2, 2, 2), (4, 1, 1))
 VALUES = (KINDS[0], KINDS[1], KINDS[2], KINDS[0], KINDS[3], KINDS[1], KINDS[0], KINDS[4])
 PADDINGS = (0, 1, 0, 3, 0, 0, 5, 0)
-EDGE_LAUNCHES = 20
-"""Random sizes: of eight places a thread has in a tile, all but one in a hundred are met."""
+EDGE_LAUNCHES = 32
+"""Random sizes: each remainder of the largest vectors' sixteen elements, and each eighth of a tile, is met twice."""
+_CANDIDATES = 24
 
 
 def plans(facts: Facts) -> Iterator[Plan]:
@@ -42,23 +44,32 @@ def edge_plans(facts: Facts) -> Iterator[Plan]:
     if not facts.groups:
         return
     draw = random.Random(len(facts.parameters))
+    met: Counter[tuple[int, str, int]] = Counter()
     for number in range(EDGE_LAUNCHES):
         plan = _plan(facts, 1 + number % 6, False)
         for group in facts.groups:
             members = [facts.parameters[position] for position in group]
             tile, divisor = max(each.tile for each in members), max(each.divisor for each in members)
-            size = draw.randrange(1, tile + 1 if number % 4 else 2 * tile + 1)
-            size = -(-size // divisor) * divisor
+            most = tile if number % 4 else 2 * tile
+            drawn = [-(-draw.randrange(1, most + 1) // divisor) * divisor for _ in range(_CANDIDATES)]
+            size = min(drawn, key=lambda size: sum(met[key] for key in _parts(group[0], size, tile))  # noqa: B023)
+            met.update(_parts(group[0], size, tile))
             for each in members:
                 # As many tiles as the others have, of which the last ends where it may: each view has masks of its own.
-                if number % 2 and each.tile:
-                    own = (-(-size // tile) - 1) * each.tile + draw.randrange(1, each.tile + 1)
-                plan.numbers[each.position] = _within(each, own if number % 2 and each.tile else size)
+                end = size
+                if number % 2 and each.tile and each is not members[0]:
+                    end = (-(-size // tile) - 1) * each.tile + draw.randrange(1, each.tile + 1)
+                plan.numbers[each.position] = _within(each, end)
         plan.kind = ("normal", "whole")[number % 2]
         plan.seed += 100 + number
         plan.is_aliased = False
         plan.is_edge = True
         yield plan
+
+
+def _parts(group: int, size: int, tile: int) -> list[tuple[int, str, int]]:
+    """Low bits and high bits of the place where the last tile ends."""
+    return [(group, "low", size % 16), (group, "high", (size - 1) % tile * 8 // tile)]
 
 
 def _plan(facts: Facts, number: int, all_zero: bool) -> Plan:
