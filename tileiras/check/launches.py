@@ -52,7 +52,7 @@ def edge_plans(facts: Facts) -> Iterator[Plan]:
             tile, divisor = max(each.tile for each in members), max(each.divisor for each in members)
             most = tile if number % 4 else 2 * tile
             drawn = [-(-draw.randrange(1, most + 1) // divisor) * divisor for _ in range(_CANDIDATES)]
-            size = min(drawn, key=lambda size: sum(met[key] for key in _parts(group[0], size, tile))  # noqa: B023)
+            size = min((sum(met[key] for key in _parts(group[0], each, tile)), at, each) for at, each in enumerate(drawn))[2]
             met.update(_parts(group[0], size, tile))
             for each in members:
                 # As many tiles as the others have, of which the last ends where it may: each view has masks of its own.
