@@ -16,6 +16,9 @@ _ORDER = re.compile(
 )
 _MEMORY = re.compile(r"(?:ld|st|red|atom|ldmatrix|stmatrix|cp|wgmma|mma|tcgen05)\.")
 _NUMBER = re.compile(r"(?<![\w%.+$])\d+(?![\w.])")
+_COUNTED = re.compile(
+    r"mbarrier\.(?:init|arrive.*expect_tx|expect_tx)|cp\.async\.bulk\.(?!wait|commit)\w+(?!.*tensor)|cp\.async\.c[ag]"
+)
 _LESS = ((".lt.", ".le."), (".gt.", ".ge."), (".le.", ".lt."), (".ge.", ".gt."))
 
 
@@ -83,12 +86,11 @@ def _phase(code: str, draw: random.Random) -> str | None:
 
 def _bytes(code: str, draw: random.Random) -> str | None:
     """Another count of bytes that a copy has or a barrier expects, or of arrivals."""
-    if re.match(r"mbarrier\.(?:init|arrive.*expect_tx|expect_tx)|cp\.async\.bulk\.\w+(?!.*tensor)|cp\.async\.c[ag]", code):
-        found = list(_NUMBER.finditer(code))
-        if found and not code.startswith(("cp.async.bulk.wait", "cp.async.bulk.commit")):
-            step = 1 if code.startswith("mbarrier.init") else 16 if "bulk" in code or "mbar" in code else -8
-            return _replaced(code, found[-1], int(found[-1].group()) + step)
-    return None
+    found = list(_NUMBER.finditer(code))
+    if not found or not _COUNTED.match(code):
+        return None
+    step = 1 if code.startswith("mbarrier.init") else 16 if "bulk" in code or "mbar" in code else -8
+    return _replaced(code, found[-1], int(found[-1].group()) + step)
 
 
 def _type(code: str, draw: random.Random) -> str | None:

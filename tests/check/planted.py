@@ -54,8 +54,8 @@ class Kernel(NamedTuple):
 
 
 def names() -> list[str]:
-    files = (path for pattern in ("*.mlir", "*.py", "kernels/*.mlir", "kernels/*.py") for path in EXAMPLES.glob(pattern))
-    return sorted(path.relative_to(EXAMPLES).as_posix() for path in files)
+    patterns = ("*.mlir", "*.py", "kernels/*.mlir", "kernels/*.py")
+    return sorted(path.relative_to(EXAMPLES).as_posix() for pattern in patterns for path in EXAMPLES.glob(pattern))
 
 
 def kernels(name: str, gpu_name: str) -> Iterator[Kernel]:

@@ -210,13 +210,13 @@ def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitte
 def _repair(facts: Facts, plan: Plan, outside: _OutsideView) -> None:
     described = facts.sizes_of.get(outside.tensor, [])
     size = described[outside.dim] if outside.dim < len(described) else None
-    if size is None or size[0] != "parameter" or plan.numbers[size[1]] > outside.size - outside.tile or outside.size > 1 << 14:
+    least = outside.size - outside.tile
+    if size is None or size[0] != "parameter" or plan.numbers[size[1]] > least or outside.size > 1 << 14:
         raise Unfit(f"a tile lies outside of its view: it {outside}", outside.op)
     parameter = facts.parameters[size[1]]
     # The last tile keeps the part that was drawn of it.
     part = (plan.numbers[size[1]] - 1) % outside.tile + 1
-    least = outside.size - outside.tile + part
-    plan.numbers[size[1]] = -(-least // parameter.divisor) * parameter.divisor
+    plan.numbers[size[1]] = -(-(least + part) // parameter.divisor) * parameter.divisor
 
 
 def settle_strides(facts: Facts, plan: Plan) -> None:

@@ -52,7 +52,8 @@ def edge_plans(facts: Facts) -> Iterator[Plan]:
             tile, divisor = max(each.tile for each in members), max(each.divisor for each in members)
             most = tile if number % 4 else 2 * tile
             drawn = [-(-draw.randrange(1, most + 1) // divisor) * divisor for _ in range(_CANDIDATES)]
-            size = min((sum(met[key] for key in _parts(group[0], each, tile)), at, each) for at, each in enumerate(drawn))[2]
+            times = [sum(met[key] for key in _parts(group[0], each, tile)) for each in drawn]
+            size = drawn[times.index(min(times))]
             met.update(_parts(group[0], size, tile))
             for each in members:
                 # As many tiles as the others have, of which the last ends where it may: each view has masks of its own.
