@@ -7,10 +7,12 @@ Each line is a fault: the kernel, the target, the kind, the statement, and the l
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import random
 import re
+import signal
 import struct
 import sys
 import time
@@ -22,7 +24,7 @@ from typing import Any, NamedTuple
 import tileiras
 from tests.check.equivalent import proof
 from tests.check.faults import ALL_KINDS, Fault, faults
-from tileiras.check import launches
+from tileiras.check import judging, launches
 from tileiras.check.checker import SEEDS
 from tileiras.check.coverage import Coverage
 from tileiras.check.facts import facts
@@ -38,6 +40,8 @@ from tileiras.units import entries_of, entry_name
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+STEPS = 200_000
+"""Instructions of warps after which a launch counts as endless: right launches, which are held to it too, take less."""
 GENERATED = "generated:"
 """A kernel that `tests.generator` draws by the number behind it."""
 
@@ -72,6 +76,24 @@ def kernels(name: str, gpu_name: str) -> Iterator[Kernel]:
         artifact = tileiras.compile(source, gpu_name=gpu_name, entry=entry_name(entry), **options)
         metadata = artifact.kernels[0].artifacts.get(".json")
         yield Kernel(name, gpu_name, module, entry, artifact.text, json.loads(metadata) if metadata else None)
+
+
+class Expired(BaseException):
+    """The time of a kernel is over; not to be caught as an exception of the checker."""
+
+
+@contextlib.contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    def expire(*_: object) -> None:
+        raise Expired
+
+    previous = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
 
 
 class Launches:
@@ -177,6 +199,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="no further fault is planted then")
     parser.add_argument("--budget", type=float, default=12.0, help="seconds after which a kernel gets no more launches")
     given = parser.parse_args(arguments)
+    judging.STEP_LIMIT = STEPS
     draw, targets, deadline = random.Random(given.seed), given.targets.split(","), time.monotonic() + given.seconds
     chosen = given.kernels.split(",") if given.kernels else names()
     if not given.kernels:
@@ -195,7 +218,12 @@ def main(arguments: list[str] | None = None) -> int:
             begin, searched = time.monotonic(), Launches(kernel, given.budget)
             if begin > deadline or planted >= given.count:
                 break
-            wrong = searched.find(kernel.ptx)
+            try:
+                with alarm(5 * given.budget):
+                    wrong = searched.find(kernel.ptx)
+            except Expired:
+                print(f"{name}\t{gpu_name}\tleft out: a launch takes too long", flush=True)
+                continue
             print(f"{name}\t{gpu_name}\tright code\t{time.monotonic() - begin:.1f} s\t{wrong or 'right'}", flush=True)
             outcomes["right code", "called wrong" if wrong else "right"] += 1
             if wrong:
