@@ -237,7 +237,8 @@ def main(arguments: list[str] | None = None) -> int:
                 used.add((name, gpu_name))
                 planted += 1
                 outcomes[fault.kind, "found" if found else outcome.partition(":")[0]] += 1
-                print(f"{name}\t{gpu_name}\t{fault.kind}\t{fault.line} -> {fault.changed}\t{outcome}", flush=True)
+                columns = (name, gpu_name, fault.kind, f"{fault.line} -> {fault.changed}", outcome)
+                print(*(" ".join(each.split()) for each in columns), sep="\t", flush=True)
     print(*_table(outcomes, used), sep="\n")
     return 0
 
