@@ -3,8 +3,8 @@
 `tileiras.check(source, gpu_name=...)` executes the source (`tileiras.sim.interpret`) and its PTX
 (`tileiras.sim.emulate`) on the same launches.  `facts` reads from the entry what its parameters are, `launches` draws
 sizes and values, `fitting` finds strides, grid and memory for them, `tracking` runs the interpreter with the interval
-of every value (`bounds`, `bound_rules`, `sum_rules`), `judging` compares, `roundings` looks for those that the program does not ask
-for, `verdict` is the outcome.
+of every value (`bounds`, `bound_rules`, `sum_rules`), `judging` compares, `roundings` looks for those that
+the program does not ask for, `verdict` is the outcome.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import io
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -233,15 +234,22 @@ def _compare(
 
 
 def _varies(reference: Reference, again: Callable[..., Reference], position: int) -> np.ndarray:
-    """Where memory depends on the order of tile blocks, as far as three other orders tell."""
+    """Where memory depends on the order of tile blocks, as far as other orders tell."""
     varies = np.zeros(reference.arguments[position].size, bool)
-    orders: list[Callable[[list], list]] = [
-        lambda blocks: blocks[::-1], lambda blocks: blocks[1:] + blocks[:1], lambda blocks: blocks[::2] + blocks[1::2],
-    ]  # fmt: skip
+    count = int(np.prod(reference.machine.grid))
+    # A sum of four in the order of a lock has results of its own in most of its 24 orders.
+    turns: list[Sequence[int]] = [range(count)[::-1], [*range(1, count), 0], [*range(0, count, 2), *range(1, count, 2)]]
+    if count <= 4:
+        turns = list(itertools.permutations(range(count)))
+    orders = [functools.partial(_in_turns, turn) for turn in turns]
     for order in orders:
         other = again(order=order).arguments[position]
         varies |= _bits(other) != _bits(reference.arguments[position])
     return varies
+
+
+def _in_turns(turn: Sequence[int], blocks: list) -> list:
+    return [blocks[each] for each in turn]
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
