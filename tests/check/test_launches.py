@@ -151,6 +151,8 @@ def test_a_plan_is_the_same_in_every_process():
 def test_further_sizes_are_many_and_small():
     sizes = [plan.numbers[2] for plan in launches.edge_plans(found(DOUBLED)[0])]
     assert len(set(sizes)) > launches.EDGE_LAUNCHES // 2 and max(sizes) <= 512
+    assert {size % 16 for size in sizes} == set(range(16)), "every register of a vector has a size that ends there"
+    assert {(size - 1) % 256 // 32 for size in sizes} == set(range(8))
 
 
 def test_counters_start_at_zero():
@@ -164,3 +166,47 @@ def test_counters_start_at_zero():
     fitted = found(text)[1]
     assert fitted and all(not launch.arguments[0].any() for launch in fitted)
     assert any(launch.arguments[1].any() for launch in fitted)
+
+
+def test_a_threshold_of_hashes_takes_parts_of_the_range():
+    text = rows("""
+    %lane = iota : tile<64xi32>
+    %bits = constant <i32: 7> : tile<64xi32>
+    %hash = xori %lane, %bits : tile<64xi32>
+    %one = reshape %limit : tile<i32> -> tile<1xi32>
+    %limits = broadcast %one : tile<1xi32> -> tile<64xi32>
+    %stays = cmpi less_than %hash, %limits, unsigned : tile<64xi32> -> tile<64xi1>
+    %none = constant <f32: 0.0> : tile<64xf32>
+    %result = select %stays, %value, %none : tile<64xi1>, tile<64xf32>""", 64)  # fmt: skip
+    described, fitted = found(text.replace("%n: tile<i32>)", "%n: tile<i32>, %limit: tile<i32>)"))
+    assert described.parameters[3].is_threshold and not described.parameters[2].is_threshold
+    assert {1 << 30, -1 << 30} <= {each.arguments[3] for each in fitted}
+
+
+TWO = rows("""
+    %in2 = make_tensor_view %w, shape = [%m], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %tiles2 = make_partition_view %in2
+        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>
+    %other, %t3 = load_view_tko weak %tiles2[%block]
+        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
+        -> tile<64xf32>, token
+    %result = addf %value, %other : tile<64xf32>""", 64).replace(
+    "%n: tile<i32>)", "%n: tile<i32>, %w: tile<ptr<f32>>, %m: tile<i32>)")  # fmt: skip
+
+
+def test_sizes_of_one_index_end_apart_in_the_last_tile():
+    described = found(TWO)[0]
+    pairs = [(plan.numbers[2], plan.numbers[4]) for plan in launches.edge_plans(described)]
+    assert described.groups == [[2, 4]] and all(-(-n // 64) == -(-m // 64) for n, m in pairs)
+    assert any(n != m for n, m in pairs) and any(n == m for n, m in pairs)
+
+
+def test_a_size_that_a_tile_number_asks_for_keeps_its_part():
+    text = rows("""
+    %far = constant <i32: 3> : tile<i32>
+    %other, %t2 = load_view_tko weak %in_tiles[%far]
+        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
+        -> tile<64xf32>, token
+    %result = addf %value, %other : tile<64xf32>""", 64)  # fmt: skip
+    sizes = {each.arguments[2] for each in found(text)[1]}
+    assert min(sizes) > 3 * 64 and any(size % 64 for size in sizes)

@@ -43,6 +43,8 @@ class Parameter:
     counts_trips: bool = False
     starts_at_zero: bool = False
     """Integers that order tile blocks (counters, locks, flags): zero is where such things begin."""
+    is_threshold: bool = False
+    """A number that is compared with tiles which say no place of an element: hashes."""
     scales: bool = False
     """Block scales of products, which matrix instructions read without a sign (PTX ISA, ue4m3 and ue8m0)."""
 
@@ -249,7 +251,9 @@ def _counts(arguments: list[BlockArgument], entry_facts: Facts) -> None:
             continue
         extent = _compared(argument, set())
         parameter.counts_trips |= _bounds_loop(argument)
-        if parameter.kind == "scalar" and (extent > 1 or parameter.counts_trips):
+        is_place = parameter.counts_trips or _is_compared_with_places(argument, set())
+        parameter.is_threshold = parameter.kind == "scalar" and extent > 1 and not is_place
+        if parameter.kind == "scalar" and (extent > 1 or parameter.counts_trips) and not parameter.is_threshold:
             parameter.kind = "size"
             parameter.tile = max(extent, 1)
         if parameter.kind == "size" and not parameter.tile:
@@ -304,6 +308,35 @@ def _compared(value: Value, seen: set[Value]) -> int:
                 most = max(most, constant_of(user.operands[1]) or 0)
             most = max(most, _compared(user.results[0], seen))
     return most
+
+
+_PLACES = {*_FLOWS, "cuda_tile.iota", "cuda_tile.constant", "cuda_tile.get_tile_block_id", "cuda_tile.cat",
+           "cuda_tile.get_num_tile_blocks", "cuda_tile.get_index_space_shape", "cuda_tile.permute"}  # fmt: skip
+"""Operations that numbers of elements are computed with."""
+
+
+def _is_compared_with_places(value: Value, seen: set[Value]) -> bool:
+    """Whether a comparison or division has the number beside one that says where an element is."""
+    for user in value.users:
+        if user.name == "cuda_tile.cmpi":
+            if any(_is_place(each, set()) for each in user.operands if each is not value):
+                return True
+        elif user.name == "cuda_tile.divi":
+            return True
+        elif user.name in _FLOWS and user.results[0] not in seen:
+            seen.add(user.results[0])
+            if _is_compared_with_places(user.results[0], seen):
+                return True
+    return False
+
+
+def _is_place(value: Value, seen: set[Value]) -> bool:
+    op = value.defining_op
+    # Numbers from memory are rows of another array, as often as not: their bound is its size.
+    if op is None or value in seen or op.name.startswith("cuda_tile.load_"):
+        return True
+    seen.add(value)
+    return op.name in _PLACES and all(_is_place(each, seen) for each in op.operands)
 
 
 def _groups(entry_facts: Facts, keys: list[tuple[Any, int]]) -> list[list[int]]:

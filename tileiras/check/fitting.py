@@ -85,9 +85,9 @@ class Fitted:
 class _OutsideView(Exception):
     """A tile number beyond a view: the size that would have it."""
 
-    def __init__(self, tensor: Any, dim: int, size: int, op: Operation) -> None:
+    def __init__(self, tensor: Any, dim: int, size: int, tile: int, op: Operation) -> None:
         super().__init__(f"needs {size} elements along dimension {dim}")
-        self.tensor, self.dim, self.size, self.op = tensor, dim, size, op
+        self.tensor, self.dim, self.size, self.tile, self.op = tensor, dim, size, tile, op
 
 
 class _Guarded(Memory):
@@ -168,7 +168,8 @@ def _check_index(machine: _Probe, op: Operation) -> None:
         if number >= view.index_space[position]:
             dim = view.dim_map[position]
             size = number * view.steps[position] + view.tile_shape[position]
-            raise _OutsideView(source(op.view.defining_op.operands[0]) if op.view.defining_op else None, dim, size, op)
+            tensor = source(op.view.defining_op.operands[0]) if op.view.defining_op else None
+            raise _OutsideView(tensor, dim, size, view.tile_shape[position], op)
 
 
 def fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
@@ -209,10 +210,13 @@ def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitte
 def _repair(facts: Facts, plan: Plan, outside: _OutsideView) -> None:
     described = facts.sizes_of.get(outside.tensor, [])
     size = described[outside.dim] if outside.dim < len(described) else None
-    if size is None or size[0] != "parameter" or plan.numbers[size[1]] >= outside.size or outside.size > 1 << 14:
+    least = outside.size - outside.tile
+    if size is None or size[0] != "parameter" or plan.numbers[size[1]] > least or outside.size > 1 << 14:
         raise Unfit(f"a tile lies outside of its view: it {outside}", outside.op)
     parameter = facts.parameters[size[1]]
-    plan.numbers[size[1]] = -(-outside.size // parameter.divisor) * parameter.divisor
+    # The last tile keeps the part that was drawn of it.
+    part = (plan.numbers[size[1]] - 1) % outside.tile + 1
+    plan.numbers[size[1]] = -(-(least + part) // parameter.divisor) * parameter.divisor
 
 
 def settle_strides(facts: Facts, plan: Plan) -> None:

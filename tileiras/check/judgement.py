@@ -22,7 +22,7 @@ from . import launches
 from .coverage import Coverage, place
 from .facts import Facts, facts
 from .fitting import Fitted, Plan, Unfit, fit, may_index
-from .judging import Image, Judged, judge
+from .judging import Image, Judged, judge, rounded_otherwise
 from .values import DISTINCT
 from .verdict import (
     FAULT,
@@ -115,7 +115,7 @@ class _Check:
             if time.monotonic() > self.deadline:
                 message = f"{TIME_IS_UP}: further launches were not run"
                 self.findings.append(Finding("unjudged", message))
-                return
+                break
             try:
                 launch = fit(self.entry, self.module, self.facts, plan)
             except Unfit as error:
@@ -127,6 +127,9 @@ class _Check:
             if what not in seen:
                 seen.add(what)
                 self._judge(launch)
+        # Last: a value that differs says more.
+        if not self.is_wrong and (finding := rounded_otherwise(self.module, self.image)) is not None:
+            self.findings.append(finding)
 
     @property
     def is_wrong(self) -> bool:
@@ -192,7 +195,7 @@ class _Check:
     def _status(self) -> str:
         """The fault of a launch that was drawn counts only where no launch is right: the program may not allow it."""
         statuses = {each.status for each in self.reports}
-        if WRONG in statuses:
+        if WRONG in statuses or any(each.is_wrong for each in self.findings):
             return WRONG
         if any(each.status == FAULT and (each.values == GIVEN or RIGHT not in statuses) for each in self.reports):
             return FAULT

@@ -30,6 +30,7 @@ from .bounds import Bounds, is_anything, is_point, unit
 from .coverage import Coverage, place
 from .facts import Facts
 from .fitting import Fitted
+from .roundings import unasked
 from .tracking import TrackedMemory, TrackingMachine
 from .verdict import FAULT, INCONCLUSIVE, RIGHT, TIME_IS_UP, WRONG, Finding
 
@@ -113,14 +114,26 @@ def judge(
     module: Operation, facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None],
     coverage: Coverage, options: Mapping[str, Any], deadline: float = math.inf,
 ) -> Judged:  # fmt: skip
-    """The launch under each order; ends at the first that is wrong, and begins no second one behind the deadline."""
+    """The launch under each order of warps."""
     try:
         reference = interpreted(module, image.entry, launch, coverage, options)
     except InterpreterError as error:
         return Judged(FAULT, [_fault(error.diagnostic, number)])
+    again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
+    return hold(facts, image, launch, number, seeds, reference, again, deadline)
+
+
+def hold(
+    facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None], reference: Reference,
+    again: Callable[..., Reference], deadline: float = math.inf,
+) -> Judged:  # fmt: skip
+    """Compare an image with the interpreter's results of a launch, under each order of warps.
+
+    Ends at the first order that is wrong; after the deadline no second order begins.  The results serve any number of
+    images.
+    """
     undefined = sum(int(where.sum()) for where in reference.undefined.values())
     judged = Judged(RIGHT, _notes(reference, number), 0.0, undefined, _unbounded(reference))
-    again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
     for seed in seeds:
         if judged.seeds and time.monotonic() > deadline:
             message = f"{TIME_IS_UP}: further orders of warps were not run"
@@ -149,6 +162,15 @@ def judge(
         if not _compare(judged, facts, reference, arguments, number, again):
             break
     return judged
+
+
+def rounded_otherwise(module: Operation, image: Image) -> Finding | None:
+    """Code whose values are allowed, and whose roundings are not."""
+    alien = unasked(module, image.ptx)
+    if alien is None:
+        return None
+    error = EmulationError("the program asks for no operation that is rounded so", line=alien[0], text=alien[1])
+    return dataclasses.replace(_refused(image, error, 0), launch=None)
 
 
 def _unbounded(reference: Reference) -> int:

@@ -4,6 +4,7 @@ of its cases, in as few launches as the longest list of cases has."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tileiras.ir import IntegerType
@@ -18,11 +19,15 @@ two to four stages, and past it."""
 EDGES = ((1, 0), (1, 1), (1, -1), (2, 1), (0, 1), (2, 0), (1, 0), (0, 0))
 """Sizes that the grid runs along: a tile, one element more, one less, several, a single element, nothing."""
 SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
+THRESHOLDS = (1, 3, 1, 3, 0, 3, 1, 2)
+"""Quarters of an integer type's range: a tile of any numbers has some on either side of one or three, whether they are
+signed or not."""
 BLOCKS = ((3, 2, 1), (2, 3, 1), (2, 2, 2), (4, 1, 1))
 VALUES = (KINDS[0], KINDS[1], KINDS[2], KINDS[0], KINDS[3], KINDS[1], KINDS[0], KINDS[4])
 PADDINGS = (0, 1, 0, 3, 0, 0, 5, 0)
-EDGE_LAUNCHES = 20
-"""Random sizes: of eight places a thread has in a tile, all but one in a hundred are met."""
+EDGE_LAUNCHES = 32
+"""Random sizes: each remainder of the largest vectors' sixteen elements, and each eighth of a tile, is met twice."""
+_CANDIDATES = 24
 
 
 def plans(facts: Facts) -> Iterator[Plan]:
@@ -39,19 +44,33 @@ def edge_plans(facts: Facts) -> Iterator[Plan]:
     if not facts.groups:
         return
     draw = random.Random(len(facts.parameters))
+    met: Counter[tuple[int, str, int]] = Counter()
     for number in range(EDGE_LAUNCHES):
         plan = _plan(facts, 1 + number % 6, False)
         for group in facts.groups:
             members = [facts.parameters[position] for position in group]
             tile, divisor = max(each.tile for each in members), max(each.divisor for each in members)
-            size = draw.randrange(1, tile + 1 if number % 4 else 2 * tile + 1)
+            most = tile if number % 4 else 2 * tile
+            drawn = [-(-draw.randrange(1, most + 1) // divisor) * divisor for _ in range(_CANDIDATES)]
+            times = [sum(met[key] for key in _parts(group[0], each, tile)) for each in drawn]
+            size = drawn[times.index(min(times))]
+            met.update(_parts(group[0], size, tile))
             for each in members:
-                plan.numbers[each.position] = _within(each, -(-size // divisor) * divisor)
+                # As many tiles as the others have, of which the last ends where it may: each view has masks of its own.
+                end = size
+                if number % 2 and each.tile and each is not members[0]:
+                    end = (-(-size // tile) - 1) * each.tile + draw.randrange(1, each.tile + 1)
+                plan.numbers[each.position] = _within(each, end)
         plan.kind = ("normal", "whole")[number % 2]
         plan.seed += 100 + number
         plan.is_aliased = False
         plan.is_edge = True
         yield plan
+
+
+def _parts(group: int, size: int, tile: int) -> list[tuple[int, str, int]]:
+    """Low bits and high bits of the place where the last tile ends."""
+    return [(group, "low", size % 16), (group, "high", (size - 1) % tile * 8 // tile)]
 
 
 def _plan(facts: Facts, number: int, all_zero: bool) -> Plan:
@@ -65,9 +84,18 @@ def _plan(facts: Facts, number: int, all_zero: bool) -> Plan:
         for position in group:
             numbers[position] = _within(facts.parameters[position], size)
     for parameter in facts.parameters:
-        if parameter.kind in ("scalar", "stride"):
+        if parameter.is_threshold:
+            numbers[parameter.position] = _within(parameter, _threshold(parameter, number))
+        elif parameter.kind in ("scalar", "stride"):
             numbers.setdefault(parameter.position, _within(parameter, SCALARS[(number + parameter.position) % 8]))
     return Plan(numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5)
+
+
+def _threshold(parameter: Parameter, number: int) -> int:
+    """A part of the range of the type, in two's complement."""
+    width = getattr(parameter.element, "width", 32)
+    quarters = THRESHOLDS[number] << width - 2
+    return quarters - (1 << width if quarters >> width - 1 else 0)
 
 
 def _size(members: Sequence[Parameter], turn: int) -> int:

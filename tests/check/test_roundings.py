@@ -1,0 +1,42 @@
+"""Roundings that a program does not ask for are told, though the values they leave are within the bounds of sums."""
+
+from __future__ import annotations
+
+import pytest
+from faults import faults
+
+import tileiras
+from tests.kernels.checked import row_sums, rows
+from tileiras.check.roundings import unasked
+from tileiras.check.verdict import WRONG
+
+T = "tile<256xf32>"
+
+
+def unasked_in(text: str, ptx: str) -> tuple[int, str] | None:
+    return unasked(tileiras.parse(text), ptx)
+
+
+def test_a_rounding_inside_of_a_sum_is_found():
+    text = row_sums()
+    fault = faults(tileiras.compile(text, gpu_name="sm_90").text, "rounding")[0]
+    verdict = tileiras.check(text, gpu_name="sm_90", image=fault.ptx)
+    assert verdict.status == WRONG and fault.changed.split(".")[0] == "add"
+    (finding,) = [each for each in verdict.findings if each.is_wrong]
+    assert fault.ptx.splitlines()[finding.ptx_line - 1].strip() == f"{fault.changed};"
+
+
+@pytest.mark.parametrize("name", ["exp", "remf", "pow", "sin", "tanh"])
+def test_expansions_of_functions_round_as_the_table_says(name):
+    text = rows(f"%result = {name} %value{', %value' if name in ('remf', 'pow') else ''} : {T}")
+    ptx = tileiras.compile(text, gpu_name="sm_90").text
+    assert unasked_in(text, ptx) is None
+    if name != "remf":
+        assert all(unasked_in(text, each.ptx) for each in faults(ptx, "rounding")[:3])
+
+
+def test_a_mode_that_the_program_names_is_its_own():
+    text = rows(f"%result = addf %value, %value rounding<zero> : {T}")
+    ptx = tileiras.compile(text, gpu_name="sm_90").text
+    assert ".rz." in ptx and unasked_in(text, ptx) is None
+    assert unasked_in(text, ptx.replace(".rz.", ".rm.", 1))

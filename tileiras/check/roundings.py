@@ -1,0 +1,58 @@
+"""Roundings that a program does not ask for.
+
+Sums may be taken in any order and functions have a tolerance, so that a wrong rounding inside of one leaves values that
+are allowed.  Each operation of a sum is still rounded as the program says, to nearest even unless it names another
+mode: code with another has no operation in the source that it could be of, whatever its values are.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from tileiras.ir import Operation
+
+_STATEMENT = re.compile(
+    r"(?:(?:add|sub|mul|fma|div|sqrt|rcp)\.(?:\w+\.)*?(?P<mode>r[nzmp])\.[\w.]*"
+    r"|cvt\.(?P<to>r[nzmp])\.(?:\w+\.)*?(?:f32|f64|f16|bf16|f16x2|bf16x2)\.[\w.]+)"
+)
+_OF_ATTRIBUTE = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
+EXPANSIONS = {
+    "exp": {("fma", "rm")}, "remf": {("fma", "rz")},
+}  # fmt: skip
+"""Opcodes and modes other than to nearest in the expansions of functions: libdevice rounds the exponent of `exp` down,
+and the steps of a remainder towards zero."""
+
+def allowed(entry: Operation) -> set[tuple[str, str]]:
+    """Opcodes and modes other than to nearest that an entry asks for."""
+    modes: set[tuple[str, str]] = set()
+    for op in entry.walk():
+        name = op.name.partition(".")[2]
+        modes |= EXPANSIONS.get(name, set())
+        attribute = op.attributes.get("rounding_mode")
+        mode = _OF_ATTRIBUTE.get(getattr(attribute, "value", ""))
+        if mode is not None:
+            modes |= {(opcode, mode) for opcode in ("add", "sub", "mul", "fma", "div", "sqrt", "rcp", "cvt")}
+    return modes
+
+
+@functools.lru_cache(maxsize=8)
+def directed(ptx: str) -> tuple[tuple[int, str, str, str], ...]:
+    """Line, opcode, mode and text of each operation of PTX that is not rounded to nearest."""
+    return tuple(_directed(ptx))
+
+
+def _directed(ptx: str) -> Iterator[tuple[int, str, str, str]]:
+    for match in _STATEMENT.finditer(ptx):
+        mode = match["mode"] or match["to"]
+        if mode != "rn":
+            line = ptx.count("\n", 0, match.start()) + 1
+            yield line, match.group().partition(".")[0], mode, ptx.splitlines()[line - 1].strip()
+
+
+def unasked(entry: Operation, ptx: str) -> tuple[int, str] | None:
+    """The first operation of PTX, by line and text, with a rounding that the entry does not ask for."""
+    others = directed(ptx)
+    modes = allowed(entry) if others else set()
+    return next(((line, text) for line, opcode, mode, text in others if (opcode, mode) not in modes), None)
