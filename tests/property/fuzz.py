@@ -236,9 +236,9 @@ def compile_mutant(kind: str, seed: int, number: int) -> Outcome:
 
 def _with_llvm(outcome: Outcome) -> Outcome:
     """The outcome of a compilation; a failure where LLVM refuses the module."""
-    if not outcome.failure and "LLVM" in outcome.detail and "error: " in outcome.detail:
-        line = next(line for line in outcome.detail.split("\n") if "LLVM" in line)
-        return Outcome(outcome.code, line[line.find("error: ") + 7 :][:160], outcome.detail)
+    refusal = re.search(r"error: (.*\bLLVM\b.*)", outcome.detail)
+    if not outcome.failure and refusal is not None:
+        return Outcome(outcome.code, refusal[1][:160], outcome.detail)
     return outcome
 
 

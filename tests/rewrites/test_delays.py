@@ -78,6 +78,15 @@ def test_the_same_program_has_the_same_delays():
     assert first.text == second.text
 
 
+def test_a_name_may_hold_any_bytes():
+    """Names of bytecode are no UTF-8 always; seeds follow from them."""
+    text = matmul((64, 32, 64), steps=4).text
+    names = ["k", "\\FF"]
+    artifacts = [compile(text.replace("@k(", f'@"{name}"('), gpu_name="sm_90", emit="tileas", **SPECIALIZED)
+                 for name in names]  # fmt: skip
+    assert all(artifact.text.count("delay") > 4 for artifact in artifacts)
+
+
 SLEEPER = """
 cuda_tile.module @m {
   entry @k(%p: tile<ptr<i32>>) {

@@ -73,7 +73,7 @@ def _mixed(number: int) -> int:
 def _hash(text: str) -> int:
     """FNV-1a, of 32 bits."""
     found = 0x811C9DC5
-    for byte in text.encode():
+    for byte in text.encode("utf-8", "surrogatepass"):  # names of bytecode may hold any bytes
         found = (found ^ byte) * 0x01000193 & _WORD
     return found
 

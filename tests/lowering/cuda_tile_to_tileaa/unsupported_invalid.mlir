@@ -23,6 +23,27 @@ cuda_tile.module @kernels {
 
 // -----
 
+builtin.module {
+cuda_tile.module @kernels {
+  // CHECK: unsupported_invalid.mlir:[[@LINE+1]]:{{[0-9]+}}: error: alignment of 2147483648 bytes exceeds 1073741824, the largest that ptxas assembles
+  global @aligned alignment = 2147483648 <i32: 0> : tile<1xi32>
+}
+}
+
+// -----
+
+builtin.module {
+cuda_tile.module @kernels {
+  entry @aligned() {
+    // CHECK: unsupported_invalid.mlir:[[@LINE+1]]:{{[0-9]+}}: error: alignment of 4611686018427387904 bytes exceeds 1073741824, the largest that ptxas assembles
+    %0 = alloca num_elem = 1, alignment = 4611686018427387904 : tile<ptr<i32>>
+    return
+  }
+}
+}
+
+// -----
+
 // Two modules become one, which has one memory of a name.
 builtin.module {
 cuda_tile.module @one {

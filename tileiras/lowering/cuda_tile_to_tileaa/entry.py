@@ -9,6 +9,7 @@ from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa
 from tileiras.ir import DenseElementsAttr, IntegerAttr, Operation, StringAttr, TensorType
 
+from .memory import check_alignment
 from .rules import Rule, Table, converted
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def _global(op: cuda_tile.GlobalOp, args: tuple, rewriter: ConversionRewriter) -
     named: dict[str, Any] = {"constant": op.constant} if op.constant is not None else {}
     if op.alignment.value > 0:
         # The language takes any number, of which the vendor's compiler uses the highest bit.
-        named["alignment"] = IntegerAttr(1 << op.alignment.value.bit_length() - 1, op.alignment.type)
+        alignment = 1 << op.alignment.value.bit_length() - 1
+        check_alignment(op, alignment)
+        named["alignment"] = IntegerAttr(alignment, op.alignment.type)
     if op.symbol_visibility.value == "private":
         named["sym_visibility"] = StringAttr("private")
     rewriter.insert(nv_tileaa.GlobalOp(sym_name=op.sym_name, value=_as_tensor(op.value), **named))

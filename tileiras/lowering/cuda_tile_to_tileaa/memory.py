@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tileiras.diagnostics import CompileError
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.ir import (
     DYNAMIC,
@@ -239,7 +240,19 @@ def _get_global(op: cuda_tile.GetGlobalOp, args: tuple, rewriter: ConversionRewr
     return rewriter.insert(nv_tileaa.GetGlobalOp(symbol=reference, result=result))
 
 
+MOST_ALIGNMENT = 1 << 30
+"""Bytes: ptxas 13.5 ends with a segmentation fault at twice as many, and LLVM refuses more than 2^32."""
+
+
+def check_alignment(op: Operation, alignment: int) -> None:
+    """Raise CompileError where memory cannot be aligned to so many bytes."""
+    if alignment > MOST_ALIGNMENT:
+        message = f"alignment of {alignment} bytes exceeds {MOST_ALIGNMENT}, the largest that ptxas assembles"
+        raise CompileError.at(op.location, message)
+
+
 def _alloca(op: cuda_tile.AllocaOp, args: tuple, rewriter: ConversionRewriter) -> Any:
+    check_alignment(op, op.alignment.value)
     named = {"global_": op.global_} if op.global_ is not None else {}
     result = rewriter.convert_type(op.results[0].type)
     return rewriter.insert(nv_tileaa.AllocaOp(num_elem=op.num_elem, alignment=op.alignment, result=result, **named))
