@@ -210,3 +210,48 @@ def test_a_size_that_a_tile_number_asks_for_keeps_its_part():
     %result = addf %value, %other : tile<64xf32>""", 64)  # fmt: skip
     sizes = {each.arguments[2] for each in found(text)[1]}
     assert min(sizes) > 3 * 64 and any(size % 64 for size in sizes)
+
+
+MASKED = module("""
+    %block, %y, %z = get_tile_block_id : tile<i32>
+    %tile = constant <i32: 64> : tile<i32>
+    %first = muli %block, %tile : tile<i32>
+    %spread = reshape %first : tile<i32> -> tile<1xi32>
+    %base = broadcast %spread : tile<1xi32> -> tile<64xi32>
+    %lane = iota : tile<64xi32>
+    %place = addi %base, %lane : tile<64xi32>
+    %size = reshape %n : tile<i32> -> tile<1xi32>
+    %sizes = broadcast %size : tile<1xi32> -> tile<64xi32>
+    %mask = cmpi less_than %place, %sizes, signed : tile<64xi32> -> tile<64xi1>
+    %start = reshape %out : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %starts = broadcast %start : tile<1xptr<i32>> -> tile<64xptr<i32>>
+    %to = offset %starts, %place : tile<64xptr<i32>>, tile<64xi32> -> tile<64xptr<i32>>
+    %done = store_ptr_tko weak %to, %place, %mask : tile<64xptr<i32>>, tile<64xi32>, tile<64xi1> -> token
+""", "%out: tile<ptr<i32>>, %n: tile<i32>")
+
+
+@pytest.mark.parametrize(("text", "has_spare"), [(MASKED, True), (DOUBLED, False)], ids=["masks", "views"])
+def test_masks_hold_back_a_block_that_launchers_round_up_to(text, has_spare):
+    parsed = tileiras.parse(text)
+    (entry,) = entries_of(parsed)
+    described = facts(entry)
+    spare = []
+    for plan in launches.edge_plans(described):
+        launch = fit(entry, parsed, described, plan)
+        elements = launch.grid[0] * (64 if has_spare else 256)
+        spare.append(elements - len(launch.arguments[-2]) >= (64 if has_spare else 256))
+    assert any(spare) is has_spare and not all(spare)
+
+
+def test_quotients_rounded_down_are_places():
+    """Of Python's `//` and `%` the front end makes a quotient that a select corrects."""
+    text = MASKED.replace("%mask = cmpi less_than %place", """
+    %one = constant <i32: 1> : tile<64xi32>
+    %zero = constant <i32: 0> : tile<64xi32>
+    %rest = remi %place, %sizes signed : tile<64xi32>
+    %negative = cmpi less_than %rest, %zero, signed : tile<64xi32> -> tile<64xi1>
+    %lower = subi %place, %one : tile<64xi32>
+    %chosen = select %negative, %lower, %place : tile<64xi1>, tile<64xi32>
+    %mask = cmpi less_than %chosen""")
+    parameter = facts(entries_of(tileiras.parse(text))[0]).parameters[1]
+    assert parameter.kind == "size" and not parameter.is_threshold

@@ -336,6 +336,8 @@ def _is_place(value: Value, seen: set[Value]) -> bool:
     if op is None or value in seen or op.name.startswith("cuda_tile.load_"):
         return True
     seen.add(value)
+    if op.name == "cuda_tile.select":  # remainders and quotients of Python are rounded down by one
+        return all(_is_place(each, seen) for each in op.operands[1:])
     return op.name in _PLACES and all(_is_place(each, seen) for each in op.operands)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tileiras.ir import Operation
+from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import _load_globals
 from tileiras.sim.interpreter.arguments import bind_arguments
 from tileiras.sim.interpreter.machine import MEANINGS, InterpreterError, Machine
@@ -53,6 +54,8 @@ class Plan:
     is_aliased: bool = False
     is_edge: bool = False
     """Run in lock step alone: it is there for the bounds of masks."""
+    has_spare_blocks: bool = False
+    """The grid has a block more where that block touches nothing: launchers round grids up, and masks hold it back."""
     limit: int | None = None
     """Integers in memory are below it, or all different (`values.DISTINCT`)."""
 
@@ -200,6 +203,9 @@ def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitte
         settle_strides(facts, plan)
         try:
             trial = _Trial(entry, module, facts, plan)
+        except ArgumentMismatch as error:
+            raise Unfit(str(error)) from None
+        try:
             grid = trial.grow()
             return trial.fitted(grid)
         except _OutsideView as outside:
@@ -253,6 +259,8 @@ class _Trial:
         self.module = module
         self.memory = _Guarded()
         self.seen: np.ndarray | None = None
+        self.is_idle = False
+        """Whether the last block touched nothing."""
         self.addresses: dict[int, int] = {}
         arguments = []
         for parameter in facts.parameters:
@@ -299,6 +307,7 @@ class _Trial:
         touched = np.unique(np.concatenate(self.memory.touched)) if self.memory.touched else np.zeros(0, np.int64)
         fresh = touched if self.seen is None else np.setdiff1d(touched, self.seen)
         self.seen = touched if self.seen is None else np.union1d(self.seen, touched)
+        self.is_idle = not touched.size
         return bool(fresh.size)
 
     def grow(self) -> tuple[int, int, int]:
@@ -306,7 +315,7 @@ class _Trial:
         whole = tuple(
             most if uses and self.facts.reads_grid else 1 for most, uses in zip(self.plan.blocks, self.facts.axes)
         )
-        grid = list(whole)
+        grid, spare = list(whole), [0, 0, 0]
         self.run((0, 0, 0), whole)
         for axis, uses in enumerate(self.facts.axes):
             while uses and grid[axis] < self.plan.blocks[axis]:
@@ -314,6 +323,7 @@ class _Trial:
                 before = dict(self.memory.ends)
                 try:
                     if not self.run(block, tuple(max(a, b + 1) for a, b in zip(grid, block))):
+                        spare[axis] = int(self.is_idle and self.plan.has_spare_blocks)
                         break
                 except (Unfit, _OutsideView):
                     self.memory.ends = before
@@ -323,7 +333,7 @@ class _Trial:
         for block in np.ndindex(*grid):
             if sum(map(bool, block)) > 1 or (self.facts.reads_grid and any(block)):
                 self.run(tuple(block), tuple(grid))
-        return tuple(grid)
+        return (grid[0] + spare[0], grid[1] + spare[1], grid[2] + spare[2])
 
     def fitted(self, grid: tuple[int, int, int]) -> Fitted:
         arguments, written = [], set()

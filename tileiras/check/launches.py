@@ -65,6 +65,7 @@ def edge_plans(facts: Facts) -> Iterator[Plan]:
         plan.seed += 100 + number
         plan.is_aliased = False
         plan.is_edge = True
+        plan.has_spare_blocks = number % 4 == 1
         yield plan
 
 
