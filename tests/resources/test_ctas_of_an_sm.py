@@ -60,6 +60,14 @@ def test_no_hint_leaves_an_instruction_too_few_registers(plan, operand, hint, gp
     on_an_sm(kernel.compiled(gpu, pipeline_strategy=plan), gpu)
 
 
+@pytest.mark.parametrize("hint", [3, 4, 8])
+@pytest.mark.parametrize("tiles, operand", [((64, 128, 32), "f32"), ((64, 128, 64), "f16"), ((128, 64, 32), "f16")])
+def test_agents_start_with_the_registers_of_an_instruction(tiles, operand, hint, ptxas):
+    """ptxas holds loads of tensor memory to the registers that threads start with, before `setmaxnreg`."""
+    kernel = matmul(tiles, operand, steps=4, hints=f"sm_100 = {{occupancy = {hint}}}")
+    on_an_sm(kernel.compiled("sm_100", pipeline_strategy="warp-specialize"), "sm_100")
+
+
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_86", "sm_90", "sm_120"])
 @pytest.mark.parametrize(
     ("tiles", "operand", "aligned"),

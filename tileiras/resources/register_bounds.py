@@ -9,18 +9,20 @@ here.  The factors are of its registers for the examples and the kernels that th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from tileiras.analysis.dots_in_flight import is_asynchronous
+from tileiras.analysis.dots_in_flight import is_asynchronous, is_of_tensor_memory
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nvvm.tensor_memory import MOST_WORDS
 from tileiras.ir import Operation, Value
+from tileiras.layout.encoding import layout_of
 from tileiras.targets import known_mma_atom, registers_per_thread
 
 from .expected_registers import WEIGHTS, Place, expected_registers, places
 from .limits import LEAST_RESERVE, threads_of
-from .live_values import goes_by_element
+from .live_values import goes_by_element, width_of
 from .registers import LiveRegisters, words
 
 if TYPE_CHECKING:
@@ -77,11 +79,24 @@ def least_beside_tiles(func: aa.FuncOp, count: Callable[[Value], int] = words) -
     live = LiveRegisters(lambda value: 0 if goes_by_element(value) else count(value))
     ops = list(func.walk())
     beside = LEAST_RESERVE if any(isinstance(op, tileas.DOTS) for op in ops) else BESIDE_TILES
-    fragments = (words(value) for op in ops if _takes_whole_fragment(op) for value in op.results)
-    needed = max(live.of_block(func.body.blocks[0]) + beside, max(fragments, default=0) + BESIDE_ONE_FRAGMENT)
+    needed = max(live.of_block(func.body.blocks[0]) + beside, least_of_fragments(ops))
     if any(map(_is_wide_f64, ops)):
         needed = max(needed, LEAST_OF_WIDE_F64)
     return min(needed, registers_per_thread(threads_of(func)))
+
+
+def least_of_fragments(ops: Iterable[Operation]) -> int:
+    """Registers below which ptxas refuses an instruction that takes a whole fragment of an accumulator."""
+    fragments = [words(value) for op in ops if _takes_whole_fragment(op) for value in op.results]
+    return max(fragments, default=0) + BESIDE_ONE_FRAGMENT
+
+
+def least_of_reads(ops: Iterable[Operation]) -> int:
+    """The same for agents, where an accumulator that stays in tensor memory is read behind its loop."""
+    ops = list(ops)
+    types = [op.results[0].type for op in ops if is_of_tensor_memory(op)]
+    reads = (-(-layout_of(type).registers * width_of(type) // 32) for type in types)
+    return max(least_of_fragments(ops), min(max(reads, default=0), MOST_WORDS) + BESIDE_ONE_FRAGMENT)
 
 
 def _is_wide_f64(op: Operation) -> bool:

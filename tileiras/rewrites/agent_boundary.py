@@ -24,10 +24,11 @@ from tileiras.resources.agent_registers import (
 )
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
+from tileiras.resources.register_bounds import least_of_reads
 from tileiras.resources.registers import block_registers
 from tileiras.schedule.producer_slice import NotSeparable
 from tileiras.targets import Target, registers_per_thread
-from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
+from tileiras.targets.sm import MAX_THREADS_PER_CTA, REGISTERS_PER_THREAD, WARP_SIZE, entry_registers
 
 RUNS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 """Copies by all threads of an agent."""
@@ -49,7 +50,16 @@ def resolve_boundary(
         if warps < compute:
             narrow(region, warps)
     tiles, expected = block_registers(switch.agents[0].block), expected_registers(func)
-    shares = register_shares(tiles, expected, compute, sum(counts[1:]), service_registers(switch), least_ctas_of(func))
+    others, service = sum(counts[1:]), service_registers(switch)
+    shares = register_shares(tiles, expected, compute, others, service, least_ctas_of(func))
+    # ptxas 13.5 holds single instructions to the registers that threads start with, whatever `setmaxnreg` adds (C7602).
+    needed = min(least_of_reads(func.walk()), REGISTERS_PER_THREAD)
+    while (ctas := least_ctas_of(func)) > 1 and entry_registers(WARP_SIZE * shares.warps, ctas) < needed:
+        func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(ctas - 1)
+        if engine is not None:
+            message = f"{ctas - 1} CTAs to an SM instead of {ctas}: an instruction needs {needed} registers"
+            engine.remark(func.location, message)
+        shares = register_shares(tiles, expected, compute, others, service, ctas - 1)
     give_warps(switch, func, target, counts, shares)
     if engine is not None:
         pipes = sum(op.name == names.CREATE_PIPELINE for op in func.body.blocks[0].operations)
