@@ -12,7 +12,7 @@ from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 WARP = 32
 
 #: Pipe -> opcodes that it executes (CUDA Binary Utilities, "Instruction Set Reference"; the assignment follows the
-# throughput table of the CUDA C++ Programming Guide for the operations that use them).
+#: throughput table of the CUDA C++ Programming Guide for the operations that use them).
 _OPCODES: dict[str, str] = {
     "fma": "FADD FMUL FFMA FADD2 FMUL2 FFMA2 FFMA32I FADD32I FMUL32I FSWZADD",
     "half": "HADD2 HMUL2 HFMA2 HSET2 HSETP2 HMNMX2 HADD2_32I HFMA2_32I HMUL2_32I",
