@@ -115,7 +115,7 @@ class Float:
         return self._finish(rounding.decode(a, self.name) / rounding.decode(b, self.name))
 
     def div_approximate(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """PTX ISA, "div": the reciprocal of what is above 2^126 is taken for zero, NaN times an infinity."""
+        """PTX ISA, "div": the reciprocal of a divisor above 2^126 counts as zero; times an infinity it is NaN."""
         exact = self.div(a, b)
         x, y = rounding.decode(a, self.name), rounding.decode(b, self.name)
         huge = (np.abs(y) > 2.0**126) & np.isfinite(y) & ~np.isnan(x)

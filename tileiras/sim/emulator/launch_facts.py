@@ -16,12 +16,12 @@ import numpy as np
 
 
 def hold(facts: Sequence[str], grid: int, parameters: Sequence[Mapping[str, Any]], args: Sequence[Any] | None) -> bool:
-    """Whether all facts hold; none does that asks for an argument where these are not known."""
+    """Whether all facts hold; a fact about an argument does not hold if the arguments are unknown."""
     return all(_holds(fact.split(), grid, parameters, args) for fact in facts)
 
 
 def _holds(words: list[str], grid: int, parameters: Sequence[Mapping[str, Any]], args: Sequence[Any] | None) -> bool:
-    stack: list[range] = []  # from the least to the largest number, which it has as its last one
+    stack: list[range] = []  # from the least to the largest number, which is its last element
     for word in words[:-1]:
         if word == "below":
             found = 0, stack.pop()[-1] - 1
@@ -50,7 +50,7 @@ def _holds(words: list[str], grid: int, parameters: Sequence[Mapping[str, Any]],
 
 
 def _ends(word: str, one: range, other: range) -> list[int]:
-    """What a word makes of the ends of two numbers, which all else lies between; nothing where it makes nothing."""
+    """Bounds of a word's result, from the bounds of two numbers; empty if it is undefined."""
     if word in ("div", "ceildiv") and (one[0] < 0 or other[0] <= 0):
         return []
     made = {
@@ -61,7 +61,7 @@ def _ends(word: str, one: range, other: range) -> list[int]:
 
 
 def _integer(value: Any, size: int) -> int | None:
-    """An argument as a signed number of `size` bytes; None for what is no integer."""
+    """An argument as a signed number of `size` bytes; None if it is not an integer."""
     if isinstance(value, bytes | bytearray):
         return int.from_bytes(value, "little", signed=True)
     if not isinstance(value, int | np.integer):

@@ -83,7 +83,7 @@ class Operand(NamedTuple):
             group.fault(f"no matrix descriptor that is known, {word:#x}: {error}", item, warp * 32)
 
     def read(self, group: WarpGroup, item: Instruction, access: Access, units: np.ndarray) -> np.ndarray:
-        """(rows, k) binary64 of an access, which has found ``units``."""
+        """(rows, k) binary64 of an access that has read ``units``."""
         if (races := group.launch.races) is not None:
             races.read(group, item, access, generic=False)
         return self.values(units)
@@ -102,7 +102,7 @@ class Operand(NamedTuple):
 
 
 def begin_reads(group: WarpGroup, item: Instruction, accesses: Sequence[Access]) -> None:
-    """The matrices, of warps of a group, may be read from now on: they have to be there, and visible to the
+    """Check that the matrices of warps of a group, which may be read from now on, are written and visible to the
     asynchronous proxy."""
     if (races := group.launch.races) is not None:
         (everything,) = merged(accesses)
@@ -114,7 +114,7 @@ def begin_reads(group: WarpGroup, item: Instruction, accesses: Sequence[Access])
 
 @functools.lru_cache(maxsize=256)
 def _addresses(operand: Operand, made: Descriptor) -> np.ndarray:
-    """Of the units, row by row; where the matrix is MN-major, k by k."""
+    """Addresses of the units, row by row; for an MN-major matrix, k by k."""
     size = TYPES[operand.type].bytes
     lines, length = (operand.k, operand.rows) if operand.transposed else (operand.rows, operand.k)
     line = np.arange(lines, dtype=np.int64)[:, None]

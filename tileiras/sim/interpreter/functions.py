@@ -1,8 +1,8 @@
-"""Elementary functions of f64, right to the last bit but for about one result in 2^40.
+"""Elementary functions of f64, correctly rounded except for about one result in 2^40.
 
-NumPy's are its platform's, up to a few units off.  These are computed with about 100 bits (`double_double`) and rounded
-once: arguments are reduced without loss, power series do the rest.  Arguments of sine, cosine and tangent above 2^20
-are reduced with as many digits of pi as their exponents need.  Infinities, NaNs and zeros are NumPy's.
+NumPy's are its platform's, with errors of up to a few units. These are computed with about 100 bits (`double_double`)
+and rounded once, by lossless argument reduction and power series. Arguments of sine, cosine and tangent above 2^20 are
+reduced with as many digits of pi as their exponents need. Infinities, NaNs and zeros are NumPy's.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def tanh(x: np.ndarray) -> np.ndarray:
 
 
 def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x to the power of y; the sign, and what is infinite, zero or NaN, are NumPy's."""
+    """x to the power of y; the sign, infinities, zeros and NaNs are NumPy's."""
     part, k = _logarithm(np.abs(x))
     product = (part + _ln2() * k) * y
     p, scale = _exponential(product)
@@ -187,7 +187,7 @@ def _reduced(x: np.ndarray) -> tuple[np.ndarray, DoubleDouble]:
 
 
 def _less(number: DoubleDouble, high: np.ndarray, low: np.ndarray) -> DoubleDouble:
-    """The difference, of which the first step is exact where numbers cancel."""
+    """The difference; its first step is exact where numbers cancel."""
     s, e = two_sum(number.high, -high)
     t, f = two_sum(number.low, -low)
     e, g = two_sum(e, t)
@@ -266,7 +266,7 @@ def _not_positive(x: np.ndarray) -> np.ndarray:
 
 
 def _trivial_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Zeros and ones, and far beyond the largest and below the smallest number."""
+    """Zeros and ones, and results far beyond the largest or below the smallest number."""
     return (np.abs(x) == 1) | (x == 0) | (y == 0) | np.isnan(np.power(x, y)) | (np.abs(y * np.log2(np.abs(x))) > 1200)
 
 

@@ -119,14 +119,14 @@ def locate(
 
 
 def padding_tile(view: TileView, element: FloatType | IntegerType) -> np.ndarray:
-    """What out-of-bounds elements of a load read."""
+    """Padding value of out-of-bounds elements of a load."""
     shape, dtype = view.tile_shape, dtype_of(element)
     if view.padding is None:
         return undefined(shape, element)
     if dtype not in FLOAT_DTYPES.values():
         return np.zeros(shape, dtype)
     if view.padding == "zero":
-        # The bits are zero, also in f8E8M0FNU, whose least number they are.
+        # The bits are zero, also in f8E8M0FNU, where they encode the least number.
         return np.zeros(shape, dtype)
     number = np.float32({"neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}[view.padding])
     with np.errstate(all="ignore"):
@@ -137,7 +137,7 @@ def padding_tile(view: TileView, element: FloatType | IntegerType) -> np.ndarray
     return np.full(shape, padding, dtype)
 
 
-# A team of one device: there is one copy, which is what combining all of them gives.
+# A team of one device has a single copy, which is the result of combining all copies.
 @meaning("load_view_tko", "multimem_load_reduce_view_tko")
 def load_view_tko(machine: Machine, op: cuda_tile.LoadViewTkoOp):
     view = machine[op.view]
