@@ -87,7 +87,7 @@ REMEDIES = (
 
 
 def remedy(reason: str) -> str:
-    """What would remove the obstacle that a reason tells of; empty where nothing is known to."""
+    """Remedy of the obstacle that a reason describes; empty if unknown."""
     for each in REMEDIES:
         match = re.search(each.pattern, reason)
         if match is not None:

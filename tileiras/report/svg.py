@@ -22,7 +22,7 @@ class Drawing:
         })  # fmt: skip
 
     def style(self, text: str) -> None:
-        """Embed the style, for a drawing in a file of its own."""
+        """Embed the style, for a drawing in a separate file."""
         ElementTree.SubElement(self.root, "style").text = text
 
     def rect(

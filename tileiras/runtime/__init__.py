@@ -41,7 +41,7 @@ start only the one thread that the launch names."""
 
 
 def available() -> bool:
-    """Whether there is a driver with a device."""
+    """Whether the driver is present and has a device."""
     try:
         return load_driver().device_count > 0
     except DriverError:
@@ -357,7 +357,7 @@ def _check(
 
 
 class _Context:
-    """The current context; if there is none, the primary one of device 0 for the duration of the block."""
+    """The current context; by default, the primary one of device 0 for the duration of the block."""
 
     def __init__(self, cuda: Driver) -> None:
         self._cuda = cuda

@@ -236,9 +236,9 @@ def pack(
     placement: Placement,
     encode: Callable[[TensorMap, int, list[int], list[int]], bytes] | None = None,
 ) -> bytes:
-    """The parameter space of one launch, laid out by a kernel's part of NAME.json.
+    """The parameter space of one launch, in the layout of a kernel's part of NAME.json.
 
-    `encode` makes a tensor map of an address, dimensions and strides in bytes.  Raises ArgumentError naming the
+    `encode` creates a tensor map from an address, dimensions and strides in bytes. Raises ArgumentError naming the
     parameter.
     """
     parameters = kernel["parameters"]

@@ -153,7 +153,7 @@ class Driver:
     # ---- devices and contexts ----------------------------------------------------------------------------------------
 
     def current_context(self) -> int | None:
-        """The calling thread's context as a number, None if it has none current."""
+        """The calling thread's current context as a number, or None."""
         context = c_void_p()
         self.call("cuCtxGetCurrent", context)
         return context.value

@@ -19,7 +19,7 @@ _ROWS = 16
 class Accumulators:
     """Registers of a group that incomplete dots will write, kept as ``tiles``, (warps, 16, n) bits of D.
 
-    ``count`` is the number of incomplete dots of each warp, the last of which is ``item``; an access to the registers
+    ``count`` is the number of incomplete dots of each warp, and ``item`` the last of them; an access to the registers
     of such a warp fails with ``message``. The group's slots hold the ``registers`` until all dots are complete, and so
     do slots that they were moved to meanwhile.
     """

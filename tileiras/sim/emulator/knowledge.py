@@ -115,11 +115,11 @@ class Reach:
 
 class Knowledge:
     """Knowledge of one launch. Warps and threads are numbered through the launch; ``rows`` are warps of the running
-    batch, of which ``first`` is the first; ``width`` is the number of warps of a cluster.
+    batch, beginning with ``first``; ``width`` is the number of warps of a cluster.
 
-    ``own`` is the clock of each row, ``met`` its clock when the warp's lanes last converged, and ``known`` the clock up
-    to which it has seen each warp of its cluster. ``seen`` adds the knowledge of warps about the rest, and ``lanes``
-    what single threads have acquired since their warp converged.
+    ``own`` is the clock of each row, ``met`` its clock when the warp's lanes last converged, and ``known`` the last
+    seen clock of each warp of its cluster. ``seen`` adds the knowledge of warps about the rest, and ``lanes`` the
+    acquires of single threads since their warp converged.
     """
 
     def __init__(self, launch) -> None:

@@ -1,10 +1,10 @@
-"""Facts of a launch for which NAME.json has another kernel.
+"""Facts of a launch that select a variant of a kernel in NAME.json.
 
     p1 128 ceildiv grid below 512 div 8 mul sub 8 min positive
 
-Postfix notation: `pN` is parameter N, `grid` the number of blocks along x, `below` any number from 0 to one less than
-its operand.  Numbers are intervals.  A fact does not hold where a number may exceed 32 bits, a divisor may not be
-positive, or a dividend may be negative.
+Postfix notation: `pN` is parameter N, `grid` the number of blocks along x, `below` any number from 0 to its operand
+minus one. Numbers are intervals. A fact does not hold if a number may exceed 32 bits, a divisor may not be positive, or
+a dividend may be negative.
 """
 
 from __future__ import annotations

@@ -195,8 +195,7 @@ class _Look:
         self.order = order
 
     def once(self, group: WarpGroup) -> np.ndarray | None:
-        """Query for the active threads. Returns those that have queried this phase unsuccessfully before, None if
-        there are none."""
+        """Query for the active threads. Returns those that have queried this phase unsuccessfully before, or None."""
         cells, elements, threads = barriers_at(group, self.item, self.address, self.space)
         waits = self.item.modifiers[0] == "try_wait"
         if group.launch.recorder is not None:

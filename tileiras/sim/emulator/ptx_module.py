@@ -179,7 +179,7 @@ class Module:
 
 
 def immediate_bits(operand: Immediate, type_: PtxType) -> int | None:
-    """The bits of a literal read as a type; None for a fraction where the type has no literals of its own."""
+    """The bits of a literal as a type; None for a fraction if the type has no fractional literals."""
     if operand.float_bits is not None and operand.float_bits[0] == type_.bits:
         return operand.float_bits[1]
     value = operand.value

@@ -1,5 +1,5 @@
 """Data races on shared and global memory: two accesses of one place by different threads, at least one of them a write,
-neither of which happens before the other (PTX ISA, "Memory Consistency Model", "Data Race").
+not ordered by happens-before (PTX ISA, "Memory Consistency Model", "Data Race").
 
 Two strong accesses whose scopes include each other's thread do not race. A write of the value already present is not a
 race either: threads that hold copies of one element may all store it.

@@ -23,7 +23,7 @@ _TYPES: dict[str, tuple[dict[int, str], dict[int, str] | None]] = {
     "mxf4nvf4": ({1: "e2m1x2"}, None),
 }
 KINDS = tuple(_TYPES)
-#: Elements of k of one product: 32 bytes of them, as they lie in memory.
+#: Elements of k of one dot: 32 bytes of them in memory.
 K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32, "mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}
 SCALED = ("mxf8f6f4", "mxf4", "mxf4nvf4")
 _EIGHT_BITS = ("e4m3", "e5m2", "u8", "s8")

@@ -123,9 +123,9 @@ def decode(raw: bytes) -> TensorMap:
 
 
 def swizzled(addresses: np.ndarray, width: int, atom: int = 16) -> np.ndarray:
-    """Shared addresses (int64) with rows of ``width`` bytes mixed (PTX ISA, "Swizzling Modes"): bits 4 to 6 are changed
-    by bits 7 to 9, fewer of both for narrower rows.  With atoms of 32 bytes, bits 5 and 6 are by bits 7 and 8 (CUTLASS,
-    `Layout_MN_SW128_32B_Atom`: Swizzle<2, 5, 2>)."""
+    """Shared addresses (int64) with rows of ``width`` bytes swizzled (PTX ISA, "Swizzling Modes"): bits 4 to 6 are
+    XORed with bits 7 to 9, fewer of both for narrower rows. With atoms of 32 bytes, bits 5 and 6 are XORed with bits
+    7 and 8 (CUTLASS, `Layout_MN_SW128_32B_Atom`: Swizzle<2, 5, 2>)."""
     if atom == 32:
         return addresses ^ (addresses >> 2 & 0x60)
     mask = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}[width]

@@ -159,8 +159,8 @@ def meet_cluster(
 
 
 def set_registers(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
-    """`setmaxnreg`: registers go back to the CTA's pool, or come from it once it has enough, in the order in which
-    warps asked (PTX ISA, "setmaxnreg")."""
+    """`setmaxnreg`: registers return to the CTA's pool, or are taken from it once it has enough, in the order of
+    requests (PTX ISA, "setmaxnreg")."""
     asked: SetRegisters = event.what  # type: ignore[assignment]
     cluster, rank = warp.cluster, warp.rank
     more = WARP_SIZE * (asked.count - (warp.registers or engine.registers))

@@ -47,8 +47,8 @@ class Access:
         """Cycles of the port of shared memory.
 
         32 banks of 4 bytes; a warp is served in phases of 32 lanes with up to 4 bytes each, 16 lanes with 8, 8 with 16,
-        and in a phase a bank gives one word a wavefront, to however many lanes want it (CUDA C++ Programming Guide,
-        "Shared Memory").  Atomic operations on one address take a turn each.
+        and in a phase a bank delivers one word per wavefront, to any number of lanes (CUDA C++ Programming Guide,
+        "Shared Memory"). Atomic operations on one address take a turn each.
         """
         phases = self.lanes // (BANKS * 4 // max(4, self.size))
         words = (self.addresses[:, None] // 4 + np.arange(max(1, self.size // 4))).reshape(-1)

@@ -246,9 +246,9 @@ class Walker:
         return bool(block.successors) and all(self._first(each, view) == _FAR for each in block.successors)
 
     def _first(self, number: int, view: _Trace, own: bool = False) -> int:
-        """Where in the trace a block takes up: at its first instruction with effects, else at those of the blocks it
-        leads to; at any of its instructions where there are none, and for a loop of its own.  With ``own`` it leads
-        only to where blocks lead that are made of what the warp still executes."""
+        """Position in the trace at which a block continues it: that of its first instruction with effects, else of
+        the first one in the blocks reachable from it; of any of its instructions if no such block has any, or if the
+        block is a loop by itself. With ``own``, only blocks made of PTX that the warp still executes are followed."""
         block = self.blocks[number]
         if block.anchors:
             soonest = self._soonest(block, view)

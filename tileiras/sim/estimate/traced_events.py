@@ -44,7 +44,7 @@ class TracedEvents:
         for at in sorted(trace.events):
             lines = ptx[trace.visits[at]].lines
             for event in trace.events[at]:
-                # A guarded instruction at the end of a block has its effects in a block of its own after it.
+                # A guarded instruction at the end of a block has its effects in a separate block after it.
                 where = at if event.line in lines else max(at - 1, 0)
                 key = (event.line, family_of(event))
                 if key not in known:
@@ -73,7 +73,7 @@ class TracedEvents:
                 due.append(events)
                 again.add(self.visits[at])
             self.told += len(due)
-            # One line may have several statements, each in a block of its own.
+            # One line may have several statements, each in a separate block.
             self.crowded += max(0, len(due) - len(again) + 1 - len(positions))
             # One PTX instruction may be several machine instructions, or ptxas may have merged several into one.
             for index, events in enumerate(due):

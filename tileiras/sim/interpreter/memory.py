@@ -27,10 +27,10 @@ def read_elements(
     element: FloatType | IntegerType,
     mask: np.ndarray | None,
 ) -> np.ndarray:
-    """Elements at ``address`` plus ``offsets`` elements where ``mask``; others are undefined.
+    """Elements at ``address`` plus ``offsets`` elements where ``mask`` is true; others are undefined.
 
-    ``address`` is one number or an array shaped like ``offsets``.  An i1 is a byte, true when not zero; two 4-bit
-    elements share a byte, the even one in the lower half.
+    ``address`` is one number or an array shaped like ``offsets``. An i1 is a byte, true if not zero; two 4-bit elements
+    share a byte, the even one in the lower half.
     """
     memory: Memory = machine.memory
     machine.decide("an address", address, mask)

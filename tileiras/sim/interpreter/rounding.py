@@ -189,7 +189,8 @@ def _negative_zero(name: str, operands: Sequence[np.ndarray], result: np.ndarray
 
 
 def _rational(name: str, operands: list[np.ndarray], mode: str) -> np.ndarray:
-    """f64 results in any mode.  NumPy's answer decides zeros, infinities and NaNs; finite ones are made exact."""
+    """f64 results in any mode. NumPy's result determines zeros, infinities and NaNs; finite results are computed
+    exactly."""
     arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in operands))
     native, _, exact = _OPERATIONS[name]
     result = np.array(native(*arrays))

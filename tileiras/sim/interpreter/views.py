@@ -56,7 +56,7 @@ def make_strided_view(machine: Machine, op: cuda_tile.MakeStridedViewOp):
 def make_gather_scatter_view(machine: Machine, op: cuda_tile.MakeGatherScatterViewOp):
     view = op.results[0].type
     tile = tuple(view.tile_shape)
-    # Indices of the other dimensions count elements as well: cuTile passes a slice's start as it is.
+    # Indices of the other dimensions count elements as well: cuTile passes a slice's start unchanged.
     steps = (1,) * len(tile)
     return TileView(machine[op.operands[0]], tile, steps, tuple(range(len(tile))), _padding(view), view.sparse_dim)
 
@@ -79,11 +79,10 @@ def get_index_space_shape(machine: Machine, op: cuda_tile.GetIndexSpaceShapeOp):
 def locate(
     machine: Machine, view: TileView, op: cuda_tile.LoadViewTkoOp | cuda_tile.StoreViewTkoOp
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Element offsets from the tensor's base of every element of one tile, and which lie inside the tensor.
+    """Element offsets from the tensor's base of every element of one tile, and whether each lies inside the tensor.
 
-    Tile numbers outside the index space have no meaning and are an error, and so are elements outside the tensor along
-    a dimension that the operation's ``inbounds`` attribute vouches for.  Rows of a gather outside the tensor count as
-    out-of-bounds elements.
+    Tile numbers outside the index space are an error, and so are elements outside the tensor along a dimension of the
+    operation's ``inbounds`` attribute. Rows of a gather outside the tensor count as out-of-bounds elements.
     """
     indices = op.index
     promised = op.attributes.get("inbounds") or ()
