@@ -96,7 +96,7 @@ def remedy(reason: str) -> str:
 
 
 def choices(remarks: Iterable[Remark], places: Places) -> tuple[Choice, ...]:
-    """Remarks as data; duplicates are merged, in the order of their emission."""
+    """Remarks as data, in the order of their emission, with repetitions."""
     found = []
     for remark in remarks:
         position = remark.position

@@ -34,7 +34,7 @@ _SWIZZLES = (0, 128, 64, 32)
 
 
 class Descriptor(NamedTuple):
-    """Bytes all: where a matrix starts, its two strides, and the width of its swizzle (0: none)."""
+    """All in bytes: the start of a matrix, its two strides, and the width of its swizzle (0: none)."""
 
     address: int
     leading: int
@@ -55,7 +55,7 @@ def decode_descriptor(word: int) -> Descriptor:
 
 
 class Operand(NamedTuple):
-    """A factor: ``rows`` rows of the product (columns, of B) of ``k`` elements each; ``transposed``: MN-major."""
+    """Operand A or B: ``rows`` rows of the dot (columns, for B) of ``k`` elements each; ``transposed``: MN-major."""
 
     type: str
     rows: int

@@ -27,13 +27,14 @@ _SWIZZLES = {0: (16, 16), 1: (128, 32), 2: (128, 16), 4: (64, 16), 6: (32, 16)}
 
 
 class Format(NamedTuple):
-    """An element type: ``bits``, and ``group``, of how many 16 bytes of a row hold with their padding."""
+    """An element type: ``bits``, and ``group``, the number of elements that 16 bytes of a row hold including
+    padding."""
 
     bits: int
     group: int
 
 
-#: Elements narrower than 8 bits have groups of 16 padded to 16 bytes, but those of `mxf4` and `mxf4nvf4`, "e2m1x2".
+#: Elements narrower than 8 bits have groups of 16 padded to 16 bytes, except those of `mxf4` and `mxf4nvf4`, "e2m1x2".
 FORMATS = {
     "f16": Format(16, 8), "bf16": Format(16, 8), "tf32": Format(32, 4), "e4m3": Format(8, 16), "e5m2": Format(8, 16),
     "u8": Format(8, 16), "s8": Format(8, 16), "e2m3": Format(6, 16), "e3m2": Format(6, 16), "e2m1": Format(4, 16),
@@ -93,8 +94,8 @@ def unpack_words(words: np.ndarray, name: str) -> np.ndarray:
 
 
 class Descriptor(NamedTuple):
-    """Bytes all: where a matrix starts, its two strides, the rows and atoms of its swizzle, and how far after a
-    boundary of eight rows its pattern begins."""
+    """All in bytes: the start of a matrix, its two strides, the rows and atoms of its swizzle, and the offset of its
+    pattern from a boundary of eight rows."""
 
     address: int
     leading: int
@@ -120,8 +121,8 @@ def decode_descriptor(word: int) -> Descriptor:
 
 
 class Matrix(NamedTuple):
-    """A matrix in the shared memory of one block: ``rows`` of ``units`` times 16 bytes; MN-major (``transposed``), a
-    row has the elements of one k."""
+    """A matrix in the shared memory of one block: ``rows`` of ``units`` times 16 bytes; if MN-major
+    (``transposed``), a row has the elements of one k."""
 
     made: Descriptor
     rows: int

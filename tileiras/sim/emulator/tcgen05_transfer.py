@@ -99,7 +99,7 @@ class _Form:
         return np.broadcast_to(lanes + first, (step, *lanes.shape)), columns + column + halves
 
     def regions(self, group: WarpGroup, thread: int, address: int) -> list[Region]:
-        """The cells of the warp of ``thread``; an error when they are not in its quarter."""
+        """The cells of the warp of ``thread``; an error if they are not in its quarter."""
         first, column = split_address(address)
         warp = int(group.thread[thread]) // 32
         window = warp % 4 * QUARTER

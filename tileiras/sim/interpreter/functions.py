@@ -146,7 +146,7 @@ def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     product = (part + _ln2() * k) * y
     p, scale = _exponential(product)
     value = p + 1.0
-    # Products of short factors may lie exactly between two f64, where the series' error decides: they go to even.
+    # Powers of short factors may lie exactly between two f64, where the series' error would decide: they round to even.
     unit = np.spacing(np.abs(value.high))
     tie = np.abs(np.abs(value.low) - unit / 2) < unit * 2.0**-34
     odd = (value.high.view(np.int64) & 1).astype(bool)
@@ -253,7 +253,7 @@ class _Function(NamedTuple):
 
 
 def _small(x: np.ndarray) -> np.ndarray:
-    """Where sin x, tan x, sinh x and tanh x are nearer to x than to any other f64."""
+    """Where sin x, tan x, sinh x and tanh x round to x."""
     return np.abs(x) < 2.0**-60
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _combiner(machine: Machine, op: cuda_tile.ReduceOp | cuda_tile.ScanOp):
-    """A function from (accumulators, elements) to new accumulators: lists of arrays, one per operand."""
+    """Function from (accumulators, elements) to new accumulators: lists of arrays, one per operand."""
     block = op.regions[0].block
     dtypes = [dtype_of(value.type.element_type) for value in op.operands]
     terminators = ("cuda_tile.yield", "cuda_tile.return")
@@ -59,7 +59,7 @@ def _combiner(machine: Machine, op: cuda_tile.ReduceOp | cuda_tile.ScanOp):
 
 @meaning("reduce")
 def reduce(machine: Machine, op: cuda_tile.ReduceOp):
-    """Neighbours are combined pairwise; the order is the implementation's, the operands' order is kept."""
+    """Neighbours are combined pairwise; the association is implementation-defined, the operands' order is preserved."""
     axis = op.attributes["dim"].value
     tiles = [np.moveaxis(tile, axis, 0) for tile in machine.operands(op)]
     combine = _combiner(machine, op)
