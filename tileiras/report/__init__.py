@@ -1,6 +1,6 @@
-"""What a person looks at: what the compiler made of kernels, side by side by line of the source, and why.
+"""Reports: the compiler's output for kernels, side by side by line of the source, with its reasons.
 
 `collect` makes the data of a report of a source (`of_source`) or of a build directory (`of_build`); `page`, `markdown`
-and `model.as_json` show it.  `tileiras-report` and `env.TileReport` are the two ways in.  Nothing here decides anything
-about code: what a report says it reads from artifacts, notes of builds, machine code and estimates.
+and `model.as_json` render it. The entry points are `tileiras-report` and `env.TileReport`. Reports do not influence
+code: their data comes from artifacts, build histories, machine code and estimates.
 """

@@ -1,7 +1,7 @@
-"""Where each line of an artifact is from: lines of the source for each line of every level.
+"""Source lines of each line of every level.
 
-MLIR artifacts have location tables beside them, LLVM IR and PTX say it themselves when they were made with line
-information, and machine code through the lines of the PTX that ptxas notes.
+MLIR artifacts have location tables beside them; LLVM IR and PTX contain locations if they were compiled with line
+information; machine code is mapped through the lines of the PTX that ptxas records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Lines = tuple[tuple[int, ...], ...]
 
 
 class Places:
-    """The lines of the source that occur, each once; files are named as the report shows them."""
+    """The distinct lines of the source; files have the names that the report shows."""
 
     def __init__(self, source_name: str, source_path: str | None) -> None:
         self.found: list[Place] = []
@@ -29,7 +29,7 @@ class Places:
         self._source_path = source_path
         self._names: dict[str, str] = {}
         self.paths: dict[str, str] = {}
-        """File of a place -> where it can be read."""
+        """File of a place -> its path."""
 
     def number(self, file: str, line: int) -> int:
         place = Place(self._name(file), line)
@@ -44,7 +44,7 @@ class Places:
         return tuple(dict.fromkeys(numbers))
 
     def _name(self, file: str) -> str:
-        """One name for a file, however bytecode, tables and line information call it."""
+        """Canonical name of a file across bytecode, tables and line information."""
         found = self._names.get(file)
         if found is None:
             path = self._path(file)
@@ -57,7 +57,7 @@ class Places:
         return found
 
     def _path(self, file: str) -> str | None:
-        """Where a file can be read: the source, or beside it; None where it is not."""
+        """Path of a file: the source, or a file beside it; None if it cannot be read."""
         if self._source_path is None:
             return None
         beside = os.path.join(os.path.dirname(os.path.abspath(self._source_path)), file)
@@ -66,7 +66,7 @@ class Places:
 
 
 def positions_of(location: Location) -> Iterator[FilePosition]:
-    """The positions in the source that a location stands for: of an inlined call its own, then its callers'."""
+    """The source positions of a location: for an inlined call its own, then its callers'."""
     if isinstance(location, OpLoc):
         yield from positions_of(location.origin())
     elif isinstance(location, CallSiteLoc):
@@ -86,8 +86,8 @@ def positions_of(location: Location) -> Iterator[FilePosition]:
 
 
 def operation_lines(module: Operation) -> list[int]:
-    """The line of the text on which each operation of a freshly read module begins, in the order of `walk`; 0 for one
-    without."""
+    """The line of the text on which each operation of a freshly parsed module begins, in the order of `walk`; 0 if
+    unknown."""
     found = []
     for op in module.walk():
         position = op.location.resolve()
@@ -111,7 +111,7 @@ _METADATA = re.compile(r"^!(\d+) = (?:distinct )?!DI(\w+)\((.*)\)\s*$", re.MULTI
 _FIELD = re.compile(r'(\w+): (?:"((?:[^"\\]|\\.)*)"|([^,()]+))')
 _ATTACHED = re.compile(r"!dbg !(\d+)")
 _MOST_CALLS = 64
-"""Calls in one another that are followed; a damaged file may have a circle of them."""
+"""Most nested calls that are followed; a damaged file may contain a cycle."""
 
 
 def of_llvm(text: str, places: Places) -> Lines:
@@ -182,5 +182,5 @@ def of_ptx(text: str, places: Places) -> Lines:
 
 
 def of_machine_code(ptx_lines: Sequence[int], ptx: Lines) -> Lines:
-    """The places of each line of machine code: those of the PTX that it was made of."""
+    """The places of each line of machine code: those of its PTX line."""
     return tuple(ptx[line - 1] if 0 < line <= len(ptx) else () for line in ptx_lines)

@@ -12,9 +12,9 @@ from tileiras.report.svg import Drawing
 
 WIDTH = 960.0
 LEFT = 90.0
-"""Room for what stands beside the drawing."""
+"""Room for labels beside the drawing."""
 LEGEND, LEGEND_ROW = 5, 16.0
-"""Names of a legend beside each other, and the height of a row of them."""
+"""Names of a legend per row, and the height of a row."""
 MOST_PIPES, PIPE_ROW = 8, 36.0
 """Pipes below a timeline, and the height of each."""
 COLOURS = 8
@@ -23,12 +23,12 @@ KINDS = {"ring": "c0", "buffer": "c1", "scratch": "c2", "mbarriers": "c3"}
 
 
 def attribute(places: Sequence[int]) -> str:
-    """Places as elements of the page name them."""
+    """Places as an attribute of an element of the page."""
     return " ".join(map(str, places))
 
 
 class _Block(NamedTuple):
-    """A stretch of a memory over some lines of `tileas`."""
+    """An area of a memory over a range of lines of `tileas`."""
 
     first: int
     last: int
@@ -59,7 +59,7 @@ def tensor_memory(memory: Memory) -> str:
 
 
 def _last_line(memory: Memory) -> int:
-    """Of `tileas`, so that both memories have one axis."""
+    """Last line of `tileas`, so that both memories have one axis."""
     return max([area.last for area in memory.areas] + [tile.last for tile in memory.tensor], default=1)
 
 
@@ -88,7 +88,7 @@ def title_of(area: Area) -> str:
 
 
 def registers(kernel: Kernel) -> str:
-    """General registers in use at each instruction, with what a thread has."""
+    """General registers in use at each instruction, with the number allocated to a thread."""
     assert kernel.memory is not None
     found, height, bottom = kernel.memory.registers, 160.0, 24.0
     most = max([count for _, count in found] + [kernel.memory.allocated, 1])
@@ -112,7 +112,7 @@ def registers(kernel: Kernel) -> str:
 
 
 def _legend(drawing: Drawing, kinds: dict[str, str], left: float, y: float) -> None:
-    """What the colours stand for, in rows of LEGEND."""
+    """Draw the names of the colours, in rows of LEGEND."""
     for number, (what, kind) in enumerate(kinds.items()):
         x, row = left + number % LEGEND * (WIDTH - left) / LEGEND, y + number // LEGEND * LEGEND_ROW
         drawing.rect(x, row, 10, 10, kind)
@@ -120,12 +120,12 @@ def _legend(drawing: Drawing, kinds: dict[str, str], left: float, y: float) -> N
 
 
 def _kinds(names: Iterable[str]) -> dict[str, str]:
-    """A colour for each name, in the order in which they come."""
+    """Assign a colour to each name, in order."""
     return {name: f"c{number % COLOURS}" for number, name in enumerate(dict.fromkeys(names))}
 
 
 def timeline(timing: Timing) -> str:
-    """Tracks below each other, then how full pipes are; time to the right."""
+    """Tracks below each other, then fill levels of pipes; time to the right."""
     row, left = 18.0, 240.0
     pipes = timing.estimate["pipes"][:MOST_PIPES]
     kinds = _kinds(span[2] for track in timing.tracks for span in track["spans"])
@@ -200,7 +200,7 @@ def roofline(found: Roofline) -> str:
 
 
 def stalls(rows: Sequence[StallAt], most: int = 20) -> str:
-    """Waiting by line of the source, a bar a line with its reasons."""
+    """Stalls by line of the source, a bar per line with its reasons."""
     row, left = 20.0, 200.0
     shown = rows[:most]
     kinds = _kinds(reason for each in shown for reason in each.reasons)

@@ -1,4 +1,4 @@
-"""From artifacts to the data of a report."""
+"""Collects the data of a report from artifacts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REMARK_STAGES = ("tileas", "llvm", "cubin")
 
 
 def silent(what: str) -> None:
-    """Progress that nobody looks at."""
+    """Progress callback that discards its argument."""
 
 
 def of_source(
@@ -43,16 +43,16 @@ def of_source(
     launch: Launch | None = None,
     progress: Progress = silent,
 ) -> Report:
-    """The report of a source file for one target.
+    """Create the report of a source file for one target.
 
-    path: `.mlir`, `.tileirbc` or cuTile Python.  entries: only these kernels.  launch: what is to be estimated.
-    Raises CompileError for a source that cannot be read, and for a launch that does not fit.
+    path: `.mlir`, `.tileirbc` or cuTile Python. entries: only these kernels. launch: the launch to estimate. Raises
+    CompileError for a source that cannot be read, and for a launch that does not fit.
     """
     name = os.path.relpath(path).replace(os.sep, "/")
     if name.startswith("../"):
         name = os.path.basename(path)
     options = options.replace(**{"lineinfo": not options["device-debug"], "emit-remarks": True})
-    isolation.start()  # to load LLVM beside this process
+    isolation.start()  # loads LLVM in a helper process meanwhile
     with child_process.working_folder() as folder:
         found = build_source(path, name, options, folder, entries, progress)
         kernels = [_as_asked(collected(unit, launch, progress)) for unit in found]
@@ -60,7 +60,7 @@ def of_source(
 
 
 def _as_asked(kernel: Kernel) -> Kernel:
-    """A kernel without the options that only the report needed, which change no instruction."""
+    """A kernel without the options that only the report needed; they change no instruction."""
     asked = {name: value for name, value in kernel.options.items() if name not in ("lineinfo", "emit-remarks")}
     return kernel._replace(options=asked)
 
@@ -68,18 +68,19 @@ def _as_asked(kernel: Kernel) -> Kernel:
 def of_build(
     build: str, *, entries: Sequence[str] | None = None, most: int = 8, progress: Progress = silent
 ) -> Report:
-    """The report of the artifacts in a build directory: of `most` kernels at most, the others are named.
+    """Create the report of the artifacts in a build directory, with at most `most` kernels; the others are only named.
 
-    Raises CompileError where there are none.
+    Raises CompileError if there are no kernels.
     """
     title = os.path.basename(os.path.abspath(build))
     return _of_units(title, units_of_build(build, entries), most, progress)
 
 
 def of_artifacts(paths: Sequence[str], title: str, *, most: int = 8, progress: Progress = silent) -> Report:
-    """The report of the kernels that artifacts in a build directory are of: of `most` at most, the others are named.
+    """Create the report of the kernels of artifacts in a build directory, with at most `most` kernels; the others are
+    only named.
 
-    Raises CompileError for a file that is no artifact of a kernel.
+    Raises CompileError for a file that is not an artifact of a kernel.
     """
     return _of_units(title, units_of_artifacts(paths), most, progress)
 
@@ -92,12 +93,12 @@ def _of_units(title: str, found: Sequence[Unit], most: int, progress: Progress) 
 
 
 def collected(unit: Unit, launch: Launch | None = None, progress: Progress = silent) -> Kernel:
-    """Everything that a kernel's artifacts say."""
+    """Collect all data of a kernel from its artifacts."""
     return _Collector(unit, launch, progress).kernel()
 
 
 class _Collector:
-    """One kernel on the way from files to data; `missing` gets what is not there."""
+    """Collector of one kernel's data; `missing` lists absent artifacts."""
 
     def __init__(self, unit: Unit, launch: Launch | None, progress: Progress) -> None:
         self.unit = unit
@@ -137,7 +138,7 @@ class _Collector:
     # ---- levels ------------------------------------------------------------------------------------------------------
 
     def _text(self, suffix: str, what: str) -> str | None:
-        """An artifact's text; notes when it is not there, or is none."""
+        """An artifact's text; records it as missing if it does not exist or is not text."""
         data = read_if_there(self.unit.stem + suffix)
         if data is None:
             self.missing.append(f"{what}: there is no {os.path.basename(self.unit.stem)}{suffix}")
@@ -218,7 +219,7 @@ class _Collector:
         self.levels["sass"] = Level("sass", name, self.machine.text, lines, self.machine.ptx_lines)
 
     def _entry(self, ptx: str) -> str:
-        """The entry's symbol, which its files may not be called by."""
+        """The entry's symbol, which may differ from the stem of its files."""
         import re
 
         names = re.findall(r"\.entry\s+([\w$]+)", ptx)
@@ -233,7 +234,7 @@ class _Collector:
         return found.group(1) if found is not None else ""
 
     def _sources(self) -> tuple[str, ...]:
-        """The level of the source: the files that places name, as far as they can be read, one after the other."""
+        """The level of the source: all readable files that places name, concatenated."""
         self.places.number(self.unit.source_name, 0)
         files = dict.fromkeys([self.unit.source_name, *(place.file for place in self.places.found)])
         shown, text, rows = [], [], []
@@ -256,7 +257,7 @@ class _Collector:
             self.levels["source"] = Level("source", ", ".join(shown), "\n".join(text) + "\n", (*rows, ()))
         return tuple(shown)
 
-    # ---- what follows from them --------------------------------------------------------------------------------------
+    # ---- derived data -----------------------------------------------------------------------------------------------
 
     def _row(self, suffix: str) -> dict | None:
         """The entry's row of NAME.json or NAME.resources.json."""
@@ -292,7 +293,7 @@ class _Collector:
         return found
 
     def _verdict(self) -> Verdict | None:
-        """The verdict of a build with check=1, as far as it is of the PTX that lies there."""
+        """The verdict of a build with check=1, if it applies to the present PTX."""
         ptx = self.levels.get("ptx")
         try:
             found = verdicts.of_artifact(self.unit.stem, ptx.text if ptx is not None else "", self._places_of)
@@ -302,7 +303,7 @@ class _Collector:
         return found
 
     def _places_of(self, place: str) -> tuple[int, ...]:
-        """The lines of the source that a place in NAME.cuda_tile.mlir, or in the source, stands for."""
+        """The lines of the source for a place in NAME.cuda_tile.mlir, or in the source."""
         file, line, _ = place.rsplit(":", 2)
         level = self.levels.get("cuda_tile")
         if level is not None and file == level.file:

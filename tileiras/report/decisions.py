@@ -1,4 +1,4 @@
-"""What the compiler decided: its remarks, what stood in the way, what would remove that, and what each pass changed."""
+"""Decisions of the compiler: its remarks, obstacles with their remedies, and the changes of each pass."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tileiras.report.model import Choice, Obstacle, PassChange
 from tileiras.stages import tileas
 
 DIFFERENCE_LINES = 200
-"""Lines of a pass's difference that a report has."""
+"""Most lines of a pass's diff in a report."""
 
 WIDEST = 16
 """Bytes of the widest access of a thread below sm_100 (PTX ISA, ld: .v4.b32, .v2.b64)."""
 
 
 class Remedy(NamedTuple):
-    """What removes an obstacle: `pattern` finds it in the reason of a remark; its groups fill `text`."""
+    """Remedy of an obstacle: `pattern` is searched in the reason of a remark; its groups fill `text`."""
 
     pattern: str
     text: str
@@ -83,11 +83,11 @@ REMEDIES = (
     Remedy(r"threads a CTA leave (\d+) registers to each|a thread has at most",
            "smaller tiles, or more warps to share them"),
 )  # fmt: skip
-"""Reasons of remarks, as the passes word them, and what a kernel's author can do about each."""
+"""Reasons of remarks, as the passes word them, with advice for the kernel's author."""
 
 
 def remedy(reason: str) -> str:
-    """What would remove the obstacle that a reason tells of; empty where nothing is known to."""
+    """Remedy of the obstacle that a reason describes; empty if unknown."""
     for each in REMEDIES:
         match = re.search(each.pattern, reason)
         if match is not None:
@@ -96,7 +96,7 @@ def remedy(reason: str) -> str:
 
 
 def choices(remarks: Iterable[Remark], places: Places) -> tuple[Choice, ...]:
-    """Remarks as data; of one that is told of several times, in the order in which they were said."""
+    """Remarks as data, in the order of their emission, with repetitions."""
     found = []
     for remark in remarks:
         position = remark.position
@@ -108,7 +108,7 @@ def choices(remarks: Iterable[Remark], places: Places) -> tuple[Choice, ...]:
 
 
 def obstacles(found: Iterable[Choice]) -> tuple[Obstacle, ...]:
-    """What is not as good as the hardware would have it: choices with a reason that is one, narrow accesses first."""
+    """Suboptimal choices: those with a reason that counts as an obstacle, narrow accesses first."""
     rows: list[tuple[int, Obstacle]] = []
     for choice in found:
         fix = remedy(choice.reason)
@@ -119,7 +119,7 @@ def obstacles(found: Iterable[Choice]) -> tuple[Obstacle, ...]:
             what = f"{choice.arguments['Instruction']} moves {choice.arguments['Width']} at once, not {WIDEST}"
             rows.append((0, Obstacle("access", choice.places, what, choice.reason, fix)))
         elif fix or choice.kind in ("missed", "failed") and choice.category != "loop":
-            # A loop without loads that could run ahead is as good as it can be.
+            # A loop without loads that could run ahead is already optimal.
             rows.append((1, Obstacle(_kind(choice), choice.places, _subject(choice), choice.reason, fix)))
     return tuple(row for _, row in sorted(rows, key=lambda each: each[0]))
 
@@ -137,13 +137,13 @@ def _subject(choice: Choice) -> str:
 
 
 def _width(choice: Choice) -> int | None:
-    """Bytes of an access to memory; None for a choice of something else."""
+    """Bytes of an access to memory; None for other choices."""
     match = re.fullmatch(r"(\d+) bytes", choice.arguments.get("Width", ""))
     return int(match.group(1)) if match is not None and choice.category == "memory" else None
 
 
 def differing(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are not as they are when nobody says anything."""
+    """Options with a value other than their default."""
     defaults = CompileOptions({})
     return {
         name: list(value) if isinstance(value, tuple) else value
@@ -153,7 +153,7 @@ def differing(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Changes(PassInstrumentation):
-    """What each pass leaves different."""
+    """Records the changes of each pass."""
 
     def __init__(self, why: Mapping[str, list[str]]) -> None:
         self.found: list[PassChange] = []
@@ -194,7 +194,8 @@ def _difference(before: str, after: str) -> str:
 
 
 def pass_changes(tileaa: str, name: str, options: CompileOptions) -> tuple[PassChange, ...]:
-    """What the passes of the stage tileas do to its input, run once more.  Raises CompileError where one fails."""
+    """Rerun the passes of the stage tileas on its input and record their changes. Raises CompileError if a pass
+    fails."""
     given = pipeline.stage("tileas").select(options)
     module = parse_module(tileaa, name)
     watcher = _Changes(_reasons(given))
@@ -209,7 +210,7 @@ def pass_changes(tileaa: str, name: str, options: CompileOptions) -> tuple[PassC
 
 
 def _reasons(options: Any) -> dict[str, list[str]]:
-    """Pass -> why each of its rows stands where it stands, in order."""
+    """Pass -> the reasons for the positions of its rows, in order."""
     found: dict[str, list[str]] = {}
     for row in tileas.decisions(options):
         found.setdefault(row.made.name, []).append(row.why)

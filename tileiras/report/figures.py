@@ -1,4 +1,4 @@
-"""The numbers of a kernel that are told first, that are compared between builds, and the answers they give."""
+"""Headline figures of a kernel, their comparison between builds, and answers to common questions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tileiras.report.model import LEVELS, Kernel, Report
 
 
 class Figure(NamedTuple):
-    """A number with its unit, and what it depends on."""
+    """A number with its unit and its explanation."""
 
     name: str
     value: float | int | None
-    """None where it is not known."""
+    """None if it is unknown."""
     unit: str
     why: str = ""
 
@@ -68,7 +68,7 @@ def _through_memory(kernel: Kernel) -> str:
 
 
 def _tail(waves: float) -> str:
-    """What the last wave leaves idle."""
+    """Share of the GPU that the last wave fills."""
     part = waves % 1
     return f"the last one fills {part:.0%} of the GPU" if part else "no tail"
 
@@ -77,7 +77,7 @@ def _tail(waves: float) -> str:
 
 
 class Answer(NamedTuple):
-    """A question that a kernel's author has, and what the report knows of it."""
+    """A question of a kernel's author, answered from the report."""
 
     question: str
     answer: str
@@ -85,7 +85,7 @@ class Answer(NamedTuple):
 
 
 def answers(kernel: Kernel) -> list[Answer]:
-    """What limits the CTAs of an SM, which accesses are narrow and what would widen them, where warps wait."""
+    """Occupancy limit, narrow accesses with their remedies, and the lines where warps stall."""
     found = []
     held = (kernel.resources or {}).get("occupancy")
     if held:
@@ -106,7 +106,7 @@ def answers(kernel: Kernel) -> list[Answer]:
 
 
 def _waiting(kernel: Kernel, reasons: Sequence[str], question: str) -> Answer:
-    """The line at which warps wait longest, for any reason or for some."""
+    """The line with the longest stalls, for any reason or for the given ones."""
     assert kernel.timing is not None
     most, best = 0.0, None
     for each in kernel.timing.stalls:
@@ -139,7 +139,7 @@ class Compared(NamedTuple):
 
 
 class TextChange(NamedTuple):
-    """What is different in the text of a level."""
+    """Differences in the text of a level."""
 
     level: str
     added: int
@@ -158,16 +158,16 @@ class Difference(NamedTuple):
     options: tuple[Compared, ...]
     texts: tuple[TextChange, ...]
     gone: tuple[str, ...]
-    """Obstacles that only the other one has."""
+    """Obstacles that only the other report has."""
     new: tuple[str, ...]
-    """Obstacles that only this one has."""
+    """Obstacles that only this report has."""
     stages: tuple[Compared, ...]
-    """What stages take, in seconds."""
+    """Durations of stages, in seconds."""
 
 
 def differences(report: Report, other: Report) -> tuple[Difference, ...]:
-    """The kernels of `report` against those of `other`: of the same source, name and target, else of the same name and
-    target, else of the same name."""
+    """Compare the kernels of `report` with those of `other`: of the same source, name and target, else of the same
+    name and target, else of the same name."""
     found = []
     for kernel in report.kernels:
         same = _counterpart(kernel, other)

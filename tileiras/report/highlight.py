@@ -1,4 +1,4 @@
-"""Text of each level as HTML, a line at a time: Pygments finds the tokens, and escapes what it is given."""
+"""Text of each level as HTML, line by line: Pygments tokenizes and escapes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, Pu
 
 
 class MlirLexer(RegexLexer):
-    """MLIR's textual form, which Pygments does not have (MLIR Language Reference, "Lexical conventions")."""
+    """Lexer of MLIR's textual form, which Pygments lacks (MLIR Language Reference, "Lexical conventions")."""
 
     name = "MLIR"
     tokens = {
@@ -37,7 +37,7 @@ class MlirLexer(RegexLexer):
 
 
 class SassLexer(RegexLexer):
-    """nvdisasm's listing."""
+    """Lexer of nvdisasm's listing."""
 
     name = "SASS"
     tokens = {
@@ -63,13 +63,13 @@ CLASSES: tuple[tuple[_TokenType, str], ...] = (
     (Name.Function, "f"), (Name.Decorator, "f"), (Name.Class, "f"), (Name.Variable, "v"), (Name.Constant, "a"),
     (Name.Label, "a"), (Operator.Word, "k"),
 )  # fmt: skip
-"""Kinds of tokens that are shown in a colour -> the class of the page's style that they have; the first that fits."""
+"""Kinds of coloured tokens -> their class in the page's style; the first match applies."""
 
 TAG = "i"
 
 
 def lexer_of(level: str, file: str) -> Lexer:
-    """What reads the text of a level; a source by the suffix of its file."""
+    """The lexer for the text of a level; for a source, by the suffix of its file."""
     options = {"stripnl": False, "ensurenl": False}
     if level == "source":
         return PythonLexer(**options) if file.endswith(".py") else MlirLexer(**options)
@@ -94,8 +94,8 @@ def lines(text: str, lexer: Lexer) -> list[str]:
 
 
 def _joined(lexer: Lexer, text: str) -> list[tuple[str, str]]:
-    """(class, text) with neighbours of one class joined."""
-    # Pygments takes line breaks of other systems for its own, which would shift the lines behind them.
+    """(class, text), with neighbours of one class joined."""
+    # Pygments also splits at line breaks of other systems, which would shift all later lines.
     plain = text.replace("\r", " ")
     found: list[tuple[str, str]] = []
     for token, value in lexer.get_tokens(plain):

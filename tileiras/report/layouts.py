@@ -1,4 +1,4 @@
-"""Layouts of a kernel's tiles, what changing between them moves, and how shared memory is reached."""
+"""Layouts of a kernel's tiles, data movement of their conversions, and accesses to shared memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALIAS = re.compile(r"^#(\w+) = (.*)$", re.MULTILINE)
 
 
 class Names:
-    """What a module's text calls its layouts."""
+    """Names of the layouts in a module's text."""
 
     def __init__(self, text: str) -> None:
         self._aliases = {definition.strip(): f"#{name}" for name, definition in _ALIAS.findall(text)}
@@ -34,13 +34,13 @@ class Names:
 
 
 def tile_of(type: Type) -> TensorType | None:
-    """The tile that a value is, that is in flight, or of which a buffer has some; None for one without a layout."""
+    """The tile type of a tile, of a tile in flight, or of the tiles of a buffer; None if it has no layout."""
     inner = getattr(type, "tile", type)
     return inner if isinstance(inner, TensorType) and inner.encoding is not None else None
 
 
 def layouts(module: Operation, lines: Sequence[int], names: Names) -> tuple[Layout, ...]:
-    """The layouts of all tiles, in the order in which they occur; equal ones of tiles of one type once."""
+    """The layouts of all tiles, in order of occurrence; equal layouts of one tile type are merged."""
     found: dict[TensorType, list[int]] = {}
     for line, op in zip(lines, module.walk()):
         values = [*op.results, *(each for region in op.regions for block in region.blocks for each in block.arguments)]
@@ -64,7 +64,7 @@ def _layout(tile: TensorType, names: Names, lines: Sequence[int]) -> Layout:
 def conversions(
     module: Operation, lines: Sequence[int], names: Names, places: Mapping[int, tuple[int, ...]], gpu: str
 ) -> tuple[Conversion, ...]:
-    """What each `convert_layout` moves; `places`: line -> where it is from."""
+    """Data movement of each `convert_layout`; `places`: line -> its places in the source."""
     found = []
     for line, op in zip(lines, module.walk()):
         if isinstance(op, tileas.ConvertLayoutOp) and not is_in_shared(op.result.type):
@@ -90,7 +90,7 @@ def _conversion(
 
 
 def _wavefronts(access: SharedAccess | MatrixAccess, bits: int) -> tuple[int, int]:
-    """What one warp's accesses take, and what they would without conflicts."""
+    """Wavefronts of one warp's accesses, with and without bank conflicts."""
     found = access.wavefronts(bits)
     return found, found // max(1, access.degree)
 
@@ -98,7 +98,7 @@ def _wavefronts(access: SharedAccess | MatrixAccess, bits: int) -> tuple[int, in
 def shared_uses(
     module: Operation, lines: Sequence[int], names: Names, places: Mapping[int, tuple[int, ...]]
 ) -> tuple[SharedUse, ...]:
-    """How tiles get into buffers of shared memory and out of them, with the conflicts of their layouts."""
+    """Copies of tiles to and from buffers of shared memory, with the bank conflicts of their layouts."""
     found = []
     for line, op in zip(lines, module.walk()):
         for what, tile, access, bits in _accesses(op):
@@ -110,7 +110,7 @@ def shared_uses(
 
 
 def _accesses(op: Operation) -> Iterator[tuple[str, TensorType, SharedAccess | MatrixAccess, int]]:
-    """(what it does, the tile in shared memory, how it is reached, bits of an element)."""
+    """(activity, the tile in shared memory, its access, bits of an element)."""
     if not isinstance(op, (tileas.CopyOp, tileas.StoreTensorOp, tileas.AsyncLoadOp, tileas.AsyncTiledLoadOp)):
         return
     tile = op.buffer.type.tile
@@ -130,4 +130,4 @@ def _accesses(op: Operation) -> Iterator[tuple[str, TensorType, SharedAccess | M
             width = op.atom.vector_size.bit_length() - 1
             yield "copied from global memory", tile, store_access(layout, offsets, bits, width), bits
     except ValueError:
-        return  # a layout that was written by hand, which lowering refuses
+        return  # a hand-written layout that lowering rejects

@@ -1,5 +1,4 @@
-"""Machine code as the report shows it: nvdisasm's text of one entry, with the lines of the PTX and the registers in
-use."""
+"""Machine code for the report: nvdisasm's text of one entry, with the lines of the PTX and the registers in use."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/")
 _LIVE = re.compile(r"//\s*\|\s*(\d+)\s")
 """The first column of `nvdisasm -plr`: general registers in use."""
 _INDENT, _GAP = re.compile(r"^ {8}"), re.compile(r"(?<=\*/) {10}(?= )")
-"""Blanks of the listing that only take room."""
+"""Blanks of the listing that carry no information."""
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
 
 
@@ -26,15 +25,15 @@ class MachineText(NamedTuple):
 
     text: str
     ptx_lines: tuple[int, ...]
-    """For each line the PTX line it was made of, 0 for none; empty where the machine code has no lines."""
+    """For each line, the PTX line that it was assembled from, 0 if unknown; empty if the machine code has no lines."""
     registers: tuple[tuple[int, int], ...]
-    """(line, general registers in use) of each instruction but those that fill the end up; lines count from 1."""
+    """(line, general registers in use) of each instruction except padding at the end; lines count from 1."""
     code: MachineCode
 
 
 def listing(cubin: bytes, entry: str) -> MachineText:
-    """The machine code of an entry.  Raises CompileError for what is no cubin, without nvdisasm, and for an entry that
-    is not there."""
+    """The machine code of an entry. Raises CompileError if the data is not a cubin, nvdisasm is missing, or the
+    entry does not exist."""
     code = read(cubin, entry)
     rows = section_of(nvdisasm.disassemble(cubin), entry)
     ptx_lines = [0] * len(rows)
@@ -57,10 +56,10 @@ def listing(cubin: bytes, entry: str) -> MachineText:
 
 
 def with_lines(ptx: str, cubin: bytes | None, level: int) -> bytes:
-    """A cubin of the PTX with the lines of the PTX: the one there is, if it has them, else one that ptxas makes with
+    """A cubin of the PTX with its line information: the given one, if it has it, else one that ptxas assembles with
     line information, which changes no instruction.
 
-    Raises CompileError where ptxas does not assemble it.
+    Raises CompileError if ptxas rejects the PTX.
     """
     if cubin is not None:
         try:

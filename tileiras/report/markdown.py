@@ -1,4 +1,4 @@
-"""A report as Markdown, for a pull request: figures, answers, obstacles, stages, and what is different."""
+"""A report as Markdown, for a pull request: figures, answers, obstacles, stages, and differences."""
 
 from __future__ import annotations
 
@@ -82,5 +82,5 @@ _MARKS = str.maketrans({mark: "\\" + mark for mark in "\\`*_[]<>|#~&!"})
 
 
 def _plain(text: str) -> str:
-    """Text that is shown as it is."""
+    """Escape text for Markdown."""
     return " ".join(text.translate(_MARKS).split())

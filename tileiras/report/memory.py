@@ -1,4 +1,4 @@
-"""What a kernel takes of an SM's memories: shared and tensor memory over the program, registers along its code."""
+"""A kernel's use of an SM's memories: shared and tensor memory over the program, registers along its code."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def memory(
     resources: Mapping[str, Any] | None,
     machine: MachineText | None,
 ) -> Memory:
-    """`lines`: line of each operation of `module` in its text; `places`: line -> where it is from; `resources`: the
-    entry's row of NAME.resources.json."""
+    """`lines`: line of each operation of `module` in its text; `places`: line -> its places in the source;
+    `resources`: the entry's row of NAME.resources.json."""
     areas = _areas(module, lines, names, places)
     total = max((area.offset + area.bytes for area in areas), default=0)
     if resources is not None and resources.get("shared") is not None:
@@ -87,7 +87,7 @@ def _tensor(
 
 
 def _end(op: tileas.AllocTensorOp, line_of: Mapping[Operation, int], last: int) -> int:
-    """The line on which a buffer's life ends."""
+    """The last line of a buffer's live range."""
     ends = [line_of[user] for user in op.result.users if isinstance(user, tileas.DeallocTensorOp)]
     return max(ends, default=last)
 

@@ -1,4 +1,4 @@
-"""The data of a report: everything that its panels show.  `as_json` is what `--format json` writes."""
+"""Data model of a report, shown by its panels; `as_json` produces the output of `--format json`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from tileiras.named_tuple import NamedTuple
 
 FORMAT = 1
-"""Of the JSON of a report."""
+"""Version of a report's JSON."""
 
 LEVELS = ("source", "cuda_tile", "tileaa", "tileas", "llvm", "ptx", "sass")
-"""The panels of code, from what the user wrote to what the GPU executes."""
+"""The panels of code, from the user's source to the code that the GPU executes."""
 
 
 class Place(NamedTuple):
-    """A line of the user's source, or of what it imports, that something was made of."""
+    """A line of the user's source, or of an imported file, to which generated code is attributed."""
 
     file: str
     line: int
@@ -22,28 +22,28 @@ class Place(NamedTuple):
 
 
 class Level(NamedTuple):
-    """The text of a kernel at one level, and for each of its lines where it is from."""
+    """The text of a kernel at one level, and the source places of each of its lines."""
 
     name: str
     file: str
-    """What the artifact is called."""
+    """Name of the artifact."""
     text: str
     places: tuple[tuple[int, ...], ...]
     """For each line of the text, positions in `Kernel.places`; innermost first where calls were inlined."""
     ptx_lines: tuple[int, ...] = ()
-    """Of machine code: for each line the line of the PTX, counted from 1, that it was made of; 0 for none."""
+    """Of machine code: for each line, the 1-based line of the PTX that it was assembled from; 0 if unknown."""
 
 
 class Stage(NamedTuple):
-    """How a stage went when it was last looked at."""
+    """Outcome of the last run of a stage."""
 
     name: str
     outcome: str
     """`ran`, `served from the store`, `cut off`, `failed`, `overridden`, or `not reached`."""
     seconds: float | None
-    """What running it takes; None where nobody has noted it."""
+    """Duration of a run; None if it was not recorded."""
     why: tuple[str, ...]
-    """What was not as it was before, for a stage that ran in a build directory."""
+    """Changed inputs, for a stage that ran in a build directory."""
 
 
 class Layout(NamedTuple):
@@ -59,14 +59,14 @@ class Layout(NamedTuple):
     shape: tuple[int, ...]
     element: str
     bits: int
-    """Of an element as it is stored."""
+    """Of an element in storage."""
     bases: dict[str, tuple[tuple[int, ...], ...]]
     lines: tuple[int, ...]
-    """Lines of the level `tileas` on which values of this layout are made."""
+    """Lines of the level `tileas` that define values of this layout."""
 
 
 class Conversion(NamedTuple):
-    """What a change of layout moves."""
+    """Data movement of a layout conversion."""
 
     line: int
     """Of `tileas`."""
@@ -76,7 +76,7 @@ class Conversion(NamedTuple):
     kind: str
     """`registers`, `shuffles`, `shared memory` or `none`."""
     bytes: int
-    """Of shared memory that it goes through."""
+    """Bytes of shared memory that it uses."""
     store_wavefronts: int
     """Of a warp, for all of its stores; 0 without shared memory."""
     store_least: int
@@ -86,7 +86,7 @@ class Conversion(NamedTuple):
 
 
 class SharedUse(NamedTuple):
-    """How threads reach a tile in shared memory."""
+    """Access of threads to a tile in shared memory."""
 
     line: int
     places: tuple[int, ...]
@@ -99,7 +99,7 @@ class SharedUse(NamedTuple):
 
 
 class Area(NamedTuple):
-    """A stretch of the arena of shared memory, and where in the program it is in use."""
+    """An area of the arena of shared memory, and its live range in the program."""
 
     kind: str
     """`buffer`, `ring`, `scratch` or `mbarriers`."""
@@ -113,11 +113,11 @@ class Area(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Columns of tensor memory that a tile has, and where in the program it has them."""
+    """Columns of tensor memory of a tile, and their live range in the program."""
 
     what: str
     column: int
-    """The first."""
+    """The first column."""
     columns: int
     first: int
     """Lines of `tileas`."""
@@ -132,18 +132,18 @@ class Memory(NamedTuple):
     total: int
     """Bytes of shared memory of a CTA."""
     limit: int
-    """Bytes that a CTA of this target can have; 0 for a target that is not known."""
+    """Bytes that a CTA of this target can have; 0 for an unknown target."""
     registers: tuple[tuple[int, int], ...]
     """Line of `sass` -> general registers in use there, as nvdisasm counts them."""
     allocated: int
-    """Registers that a thread has."""
+    """Registers allocated to a thread."""
     tensor: tuple[Columns, ...] = ()
     tensor_columns: int = 0
-    """That a CTA allocates of the SM's 512; 0 where it has no tensor memory."""
+    """Columns that a CTA allocates of the SM's 512; 0 without tensor memory."""
 
 
 class Obstacle(NamedTuple):
-    """Something that is not as good as it could be, why, and what would change it."""
+    """A suboptimal choice of the compiler, its reason, and its remedy."""
 
     kind: str
     """`access`, `product`, `occupancy`, `conversion`, `loop` or `kernel`."""
@@ -165,33 +165,33 @@ class Choice(NamedTuple):
 
 
 class PassChange(NamedTuple):
-    """What a pass of the stage `tileas` changed."""
+    """Changes by a pass of the stage `tileas`."""
 
     name: str
     why: str
-    """Why it stands where it stands."""
+    """Reason for its position."""
     seconds: float
     changed: bool
     operations: dict[str, int]
-    """Operation -> how many more there are behind it; fewer are negative."""
+    """Operation -> change of its count; negative if there are fewer."""
     difference: str
-    """The module's text before and after, as a unified diff, cut off after `DIFFERENCE_LINES`."""
+    """Unified diff of the module's text, cut off after `DIFFERENCE_LINES`."""
 
 
 class StallAt(NamedTuple):
-    """Waiting at a line of the source."""
+    """Stalls at a line of the source."""
 
     places: tuple[int, ...]
     file: str
     line: int
     share: float
-    """Of all the time of all warps."""
+    """Of the total time of all warps."""
     reasons: dict[str, float]
 
 
 class Roofline(NamedTuple):
-    """How near a launch comes to the peaks of the busiest unit that computes and of the memories, as shares of what the
-    SMs with work have of them.  Work for a byte, in units of the ridge point, is `compute` / `dram`."""
+    """Throughput of a launch relative to the peaks of the busiest compute unit and of the memories, for the SMs with
+    work. Arithmetic intensity, in units of the ridge point, is `compute` / `dram`."""
 
     unit: str
     compute: float
@@ -206,10 +206,10 @@ class Timing(NamedTuple):
     grid: tuple[int, ...]
     summary: str
     estimate: dict[str, Any]
-    """`Estimate.to_json()`: the numbers of the panel are its."""
+    """`Estimate.to_json()`; the panel shows its numbers."""
     stalls: tuple[StallAt, ...]
     tracks: tuple[dict[str, Any], ...]
-    """Of the timeline: `name` and `spans`, of which each is [start, length, what] in microseconds."""
+    """Of the timeline: `name` and `spans`, each span as [start, length, activity] in microseconds."""
     roofline: Roofline
 
 
@@ -222,28 +222,28 @@ class Said(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a check says of the kernel's PTX."""
+    """Result of a check of the kernel's PTX."""
 
     status: str
     launches: int
     right: int
     worst_ulps: float
     coverage: dict[str, tuple[int, int]]
-    """Kind of case -> how many were reached, of how many."""
+    """Kind of case -> (reached, total)."""
     findings: tuple[Said, ...]
     uncovered: tuple[Said, ...]
 
 
 class Kernel(NamedTuple):
-    """Everything that is known of one kernel for one target."""
+    """All data of one kernel for one target."""
 
     name: str
     source: str
-    """What messages call the source."""
+    """Name of the source in diagnostics."""
     target: str
     opt_level: int | None
     options: dict[str, Any]
-    """Those that differ from their defaults."""
+    """Options with a value other than their default."""
     places: tuple[Place, ...]
     levels: dict[str, Level]
     sources: tuple[str, ...]
@@ -262,12 +262,12 @@ class Kernel(NamedTuple):
     stages: tuple[Stage, ...]
     timing: Timing | None
     missing: tuple[str, ...]
-    """What is not here, and how to get it."""
+    """Absent data, and how to get it."""
     verdict: Verdict | None = None
 
     @property
     def key(self) -> str:
-        """What tells kernels of a report apart, and finds the same one in another report."""
+        """Identity of a kernel within a report and across reports."""
         return f"{self.source}:{self.name}:{self.target}"
 
 
@@ -276,13 +276,13 @@ class Report(NamedTuple):
 
     title: str
     version: str
-    """Of the compiler that made the report."""
+    """Of the compiler that wrote the report."""
     kernels: tuple[Kernel, ...]
     missing: tuple[str, ...]
 
 
 def as_json(value: Any) -> Any:
-    """Plain data of a report or a part of it; a report has its format with it."""
+    """Convert a report or a part of it to plain data; a report includes its format."""
     if isinstance(value, Report):
         return {"format": FORMAT, **{name: as_json(each) for name, each in value._asdict().items()}}
     if hasattr(value, "_fields"):

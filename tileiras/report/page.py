@@ -1,7 +1,7 @@
-"""A report as one HTML file: no network, no code but its own, nothing of a kernel's text is markup.
+"""A report as one HTML file: no network access, no scripts but its own, and a kernel's text is never markup.
 
-Jinja2 escapes all that it is given but what `highlight` and `charts` have escaped already; scripts and styles are named
-by their digests in the page's policy, so that no other could run.
+Jinja2 escapes all input except the output of `highlight` and `charts`, which is already escaped; the page's policy
+lists scripts and styles by their digests, so that no others run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tileiras.report.model import LEVELS, Kernel, Report, as_json
 PAGE, STYLE, SCRIPT = "page.html.j2", "page.css", "page.js"
 
 FIRST_SHOWN = ("source", "tileas", "sass")
-"""Levels that are open when a report is opened."""
+"""Levels that are initially open."""
 
 
 def page(report: Report, against: Sequence[Difference] = ()) -> str:
@@ -45,7 +45,7 @@ def page(report: Report, against: Sequence[Difference] = ()) -> str:
 
 
 def _shown(number: int, kernel: Kernel, difference: Difference | None) -> dict[str, Any]:
-    """What the template shows of a kernel."""
+    """Template variables of a kernel."""
     memory = kernel.memory
     return {
         "id": f"k{number}", "it": kernel, "figures": figures(kernel), "answers": answers(kernel),
@@ -76,7 +76,7 @@ def _level(kernel: Kernel, name: str) -> dict[str, Any]:
 
 
 def _remark_lines(kernel: Kernel) -> dict[int, list[str]]:
-    """Remarks by the line of the source that they are about."""
+    """Remarks by line of the source."""
     found: dict[int, list[str]] = {}
     for choice in kernel.choices:
         if choice.places:
@@ -91,7 +91,7 @@ def _where(kernel: Kernel, places: Sequence[int]) -> str:
 
 
 def _data(report: Report) -> str:
-    """What the page's script needs, and the figures, as JSON that holds no end of a script."""
+    """Data of the page's script, and the figures, as JSON that cannot end the script element."""
     kernels = [
         {
             "key": kernel.key, "places": [f"{place.file}:{place.line}" for place in kernel.places],
@@ -114,7 +114,7 @@ def _digest(text: str) -> str:
 
 
 def _safe(text: str) -> Any:
-    """Markup that is escaped where it needs to be."""
+    """Mark text as escaped markup."""
     import markupsafe
 
     return markupsafe.Markup(text)

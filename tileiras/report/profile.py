@@ -1,6 +1,7 @@
-"""What a launch does, by line of the source: instructions, accesses with their sectors and wavefronts, waiting.
+"""Profile of a launch by line of the source: instructions, accesses with their sectors and wavefronts, stalls.
 
-The emulator executes some CTAs of the grid, or all of a small one, and tells of every access; waiting is the clock's.
+The emulator executes some CTAs of the grid, or all of a small one, and records every access; stalls come from the
+clock.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from tileiras.sim.estimate.result import Estimate
 from tileiras.sim.memory import Journal
 
 FORMAT = 1
-"""Of a profile's JSON."""
+"""Version of a profile's JSON."""
 
 NOWHERE = ("", 0)
-"""The place of instructions that the PTX gives no line of the source."""
+"""The place of instructions without a source line in the PTX."""
 
 MOST_CTAS = 16
-"""CTAs that are executed: of a larger grid the first, the last, and some between."""
+"""Most CTAs that are executed: of a larger grid the first, the last, and some between."""
 
 
 class Accesses(NamedTuple):
@@ -35,32 +36,32 @@ class Accesses(NamedTuple):
 
     count: int
     widths: dict[int, int]
-    """Bytes of a thread -> how many of the accesses; a thread that has the TMA unit copy a box accesses all of it."""
+    """Bytes per thread -> number of accesses; if a thread issues a TMA copy of a box, it accesses the whole box."""
     units: int
     """Sectors of 32 bytes of global memory, wavefronts of shared memory."""
     least: int
-    """The units that the same bytes would take in a row, and without conflicts."""
+    """The units for the same bytes if they were contiguous and without conflicts."""
 
 
 class LineProfile(NamedTuple):
-    """What the warps that were looked at do at a line."""
+    """Activity of the profiled warps at a line."""
 
     file: str
-    """`PTX` where the PTX has no lines of a source; empty for all that is of no line."""
+    """`PTX` if the PTX has no source lines; empty for the rest, which has no line."""
     line: int
     instructions: int
-    """Of PTX, that warps execute."""
+    """PTX instructions that warps execute."""
     memory: Accesses
-    """Global memory, asynchronous copies of threads and of the TMA unit included."""
+    """Global memory, including asynchronous copies of threads and of the TMA unit."""
     shared: Accesses
-    """Shared memory, without what asynchronous copies write there."""
+    """Shared memory, without the writes of asynchronous copies."""
     stalls: float | None
-    """Share of all the time of all warps, of an estimate; None without one."""
+    """Share of the total time of all warps in an estimate; None without one."""
     reasons: dict[str, float]
 
 
 class Profile(NamedTuple):
-    """A launch by line, the most instructions first; with an estimate the longest waiting."""
+    """A launch by line, the most instructions first; with an estimate, the longest stalls first."""
 
     entry: str
     grid: tuple[int, ...]
@@ -78,7 +79,7 @@ class Profile(NamedTuple):
 
 
 class _Row:
-    """A line on the way."""
+    """Accumulator of a line."""
 
     def __init__(self) -> None:
         self.instructions = 0
@@ -104,9 +105,9 @@ def profile(
     metadata: Mapping[str, Any] | None = None,
     estimate: Estimate | None = None,
 ) -> Profile:
-    """The profile of a launch; arguments are those of `tileiras.sim.emulate`, and arrays keep their contents.
+    """Profile a launch; arguments are those of `tileiras.sim.emulate`, and arrays keep their contents.
 
-    Raises what `tileiras.sim.emulate` raises.
+    Raises the errors of `tileiras.sim.emulate`.
     """
     axes = (grid,) if isinstance(grid, int) else tuple(grid)
     shape, _, cluster = launch_shapes(ptx, entry, axes, metadata, args)
@@ -133,7 +134,7 @@ def profile(
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """At most `most` of `count`, from the first to the last."""
+    """At most `most` of `count` numbers, evenly spread from the first to the last."""
     if count <= most:
         return list(range(count))
     if most == 1:
@@ -142,7 +143,7 @@ def _spread(count: int, most: int) -> list[int]:
 
 
 def _source_of(ptx: str) -> dict[int, tuple[str, int]]:
-    """Line of the PTX -> innermost line of the source; the line itself where the PTX names none at all."""
+    """Line of the PTX -> innermost line of the source; the PTX line itself if the PTX has no source lines."""
     places = Places("", None)
     rows = of_ptx(ptx, places)
     if not places.found:
@@ -167,7 +168,7 @@ def _rows(recording: Recording, source: Mapping[int, tuple[str, int]]) -> dict[t
 
 
 def _count(row: _Row, what: object) -> None:
-    """Adds what a warp did at a line."""
+    """Add an event of a warp to the counts of its line."""
     if isinstance(what, Access):
         if what.space == "global":
             unique = np.unique(what.addresses).size * what.size
@@ -178,7 +179,7 @@ def _count(row: _Row, what: object) -> None:
     elif isinstance(what, Copy) and what.addresses is not None and what.addresses.size:
         addresses = what.addresses.view(np.int64)
         unique = np.unique(addresses).size * what.element
-        # A thread copies its element, the TMA unit all that one thread asks it for.
+        # A thread copies its element, the TMA unit the whole request of a thread.
         width = what.bytes if what.kind in ("bulk", "tensor") else what.element
         row.add("memory", width, sectors_of(addresses, what.element).size, -(-unique // SECTOR))
 
@@ -189,7 +190,7 @@ _HEAD = ("line", "instr", "waits", "global", "sectors", "shared", "wavefr.", "so
 
 
 def table(found: Profile, width: int, sources: Mapping[str, Sequence[str]], most: int = 40) -> str:
-    """The profile as text of at most `width` columns; `sources`: lines of the files, as far as they can be read."""
+    """The profile as text of at most `width` columns; `sources`: lines of the readable files."""
     total = sum(line.instructions for line in found.lines) or 1
     rows = [_HEAD]
     for each in found.lines[:most]:
@@ -204,7 +205,7 @@ def table(found: Profile, width: int, sources: Mapping[str, Sequence[str]], most
     kept = [column for column in range(len(_HEAD)) if column == 0 or any(row[column] for row in rows[1:])]
     widths = {column: max(len(row[column]) for row in rows) for column in kept}
     last = len(_HEAD) - 1
-    # What does not fit is left out from the right, the source's text first.
+    # Columns are dropped from the right until the rest fits, the source's text first.
     while kept[1:] and sum(widths[column] + 2 for column in kept if column != last) - 2 > width:
         kept.remove(next(column for column in reversed(kept) if column != 0))
     lines = []

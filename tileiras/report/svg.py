@@ -1,8 +1,8 @@
 """Drawings as SVG: rectangles, lines and text in a coordinate system of pixels.
 
-Charts here are stretches over an axis (areas of an arena, spans of a timeline, bars), which are rectangles with a
-title.  They are made when the report is made, by the standard library's ElementTree, which escapes all text; colours
-are classes of the page's style, so that they follow light and dark.
+Charts are intervals over an axis (areas of an arena, spans of a timeline, bars), drawn as rectangles with a title. They
+are generated with the report, by the standard library's ElementTree, which escapes all text; colours are classes of the
+page's style, so that they follow light and dark mode.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ NAMESPACE = "http://www.w3.org/2000/svg"
 
 
 class Drawing:
-    """One SVG; `label` is what a screen reader says of it."""
+    """One SVG; `label` is its description for screen readers."""
 
     def __init__(self, width: float, height: float, label: str) -> None:
         self.root = ElementTree.Element("svg", {
@@ -22,13 +22,13 @@ class Drawing:
         })  # fmt: skip
 
     def style(self, text: str) -> None:
-        """The style of a drawing that is a file by itself."""
+        """Embed the style, for a drawing in a separate file."""
         ElementTree.SubElement(self.root, "style").text = text
 
     def rect(
         self, x: float, y: float, width: float, height: float, kind: str, title: str = "", places: str = ""
     ) -> None:
-        """A rectangle; `title` shows when it is pointed at, `places` are what it lights up in the code."""
+        """Draw a rectangle; `title` is its tooltip, `places` are the places that it highlights in the code."""
         attributes = {"x": _number(x), "y": _number(y), "width": _number(max(width, 0.4)), "height": _number(height),
                       "class": kind}  # fmt: skip
         if places:

@@ -1,4 +1,4 @@
-"""What a sweep over options found: as a table, as bars, as data, and in a notebook."""
+"""Results of a sweep over options: as a table, as bars, as data, and in a notebook."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tileiras.report.svg import Drawing
 from tileiras.tuning import Candidate, Tuned
 
 FORMAT = 2
-"""Of a sweep's JSON."""
+"""Version of a sweep's JSON."""
 
 _BAR = "█"
 _STYLE = (
@@ -20,14 +20,14 @@ _STYLE = (
 
 
 class Sweep(NamedTuple):
-    """Candidates of one kernel, judged for one launch."""
+    """Candidates of one kernel, ranked for one launch."""
 
     kernel: str
     entry: str
     gpu: str
     target: str
     grid: str
-    """As it was given: it may follow from constants."""
+    """As given: it may be computed from constants."""
     tuned: Tuned
     backend: str = "estimate"
     """Or `cuda`: times are measured."""

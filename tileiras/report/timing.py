@@ -1,4 +1,4 @@
-"""The estimate of a launch, as the panel of time shows it."""
+"""The estimate of a launch, for the panel of time."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tileiras.report.alignment import Places
 from tileiras.report.model import Roofline, StallAt, Timing
 
 MOST_SPANS = 400
-"""Spans of one track of the timeline: shorter neighbours become one."""
+"""Most spans of one track of the timeline: shorter neighbours are merged."""
 MOST_TRACKS = 40
 
 
 class Launch(NamedTuple):
-    """What is to be estimated."""
+    """The launch to estimate."""
 
     entry: str | None
-    """None for a source of one kernel."""
+    """None if the source has one kernel."""
     grid: tuple[int, ...]
     args: Sequence[Any]
     gpu: str
 
 
 def estimated(ptx: str, entry: str, metadata: Mapping[str, Any] | None, launch: Launch, places: Places) -> Timing:
-    """Raises what `tileiras.sim.estimate` raises."""
+    """Estimate a launch; raises the errors of `tileiras.sim.estimate`."""
     from tileiras.sim import estimate
 
     found = estimate(ptx, entry, launch.grid, launch.args, gpu=launch.gpu, metadata=metadata)
@@ -41,8 +41,8 @@ def estimated(ptx: str, entry: str, metadata: Mapping[str, Any] | None, launch: 
 
 
 def tracks(trace: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The tracks of Chrome's trace events as spans, in the order of their names in the trace; short neighbours that do
-    the same become one span."""
+    """The tracks of Chrome's trace events as spans, in the order of their names in the trace; short neighbours of
+    one activity are merged."""
     names: dict[tuple[int, int], str] = {}
     spans: dict[tuple[int, int], list[list[Any]]] = {}
     for event in trace.get("traceEvents", ()):
@@ -74,10 +74,10 @@ def _merged(spans: list[list[Any]]) -> list[list[Any]]:
 
 
 COMPUTING = ("tensor", "FMA", "FP16", "FP64", "MUFU", "IMAD", "ALU")
-"""Units that compute, of which the busiest is what the roofline is drawn for."""
+"""Compute units; the roofline is drawn for the busiest of them."""
 
 
 def roofline(utilization: Mapping[str, float]) -> Roofline:
-    """How near the launch comes to the peaks; units that it does not use have the share 0."""
+    """Throughput of the launch relative to the peaks; 0 for unused units."""
     unit = max(COMPUTING, key=lambda name: utilization.get(name, 0.0))
     return Roofline(unit, utilization.get(unit, 0.0), utilization.get("L2", 0.0), utilization.get("DRAM", 0.0))

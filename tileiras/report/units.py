@@ -1,5 +1,4 @@
-"""Which kernels a report is about: the entries of a source, built for the report, or those that lie in a build
-directory."""
+"""Selects the kernels of a report: entries of a source, built for the report, or kernels in a build directory."""
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ from tileiras.options import OPTIONS, CompileOptions
 from tileiras.report.model import Stage
 
 Progress = Callable[[str], None]
-"""Is told what is worked on."""
+"""Callback that receives the current step."""
 
 _VARIANT = re.compile(r"(sm_\d+)[/\\]O([0-3])(?=[/\\]|$)")
 _ENTRY_SUFFIXES = (".tileaa.mlir", ".tileas.mlir", ".llvm.mlir", ".ll", ".ptx", ".cubin", ".sass")
-"""Of artifacts that one kernel has alone."""
+"""Of artifacts that belong to one kernel only."""
 
 
 class Unit(NamedTuple):
@@ -32,20 +31,20 @@ class Unit(NamedTuple):
 
     name: str
     stem: str
-    """What suffixes are appended to."""
+    """Path without the suffix."""
     file_stem: str
-    """The same of the artifacts of its whole source."""
+    """The same for the artifacts of its whole source."""
     source_name: str
     source_path: str | None
-    """None where nobody has noted it, or it is gone."""
+    """None if it is not recorded or no longer exists."""
     options: CompileOptions | None
-    """None where nobody has noted them."""
+    """None if they are not recorded."""
     target: str
-    """Empty where the folder does not say it."""
+    """Empty if the folder does not determine it."""
     opt_level: int | None
     stages: tuple[Stage, ...]
     failures: tuple[str, ...]
-    """What stages that failed have said."""
+    """Error messages of failed stages."""
 
 
 # ---- of a source -------------------------------------------------------------------------------------------------
@@ -54,11 +53,12 @@ class Unit(NamedTuple):
 def build_source(
     path: str, name: str, options: CompileOptions, folder: str, wanted: Sequence[str] | None, progress: Progress
 ) -> list[Unit]:
-    """Builds the entries of a source, or those `wanted`, down to machine code into a folder, through the artifact store
+    """Build the entries of a source, or those `wanted`, down to machine code into a folder, through the artifact store
     as every build does.
 
-    `name` is what messages call the source.  Raises CompileError for a source that is not read, has no kernels, or
-    not those wanted; a kernel whose compilation fails is a unit with what was made before.
+    `name` is the name of the source in diagnostics. Raises CompileError for a source that cannot be read, has no
+    kernels, or lacks one of those wanted; a kernel whose compilation fails is a unit with the artifacts up to the
+    failure.
     """
     source = units.Source.read(path, name)
     if source.kind in units.ARTIFACTS:
@@ -74,7 +74,7 @@ def build_source(
     stem = plan.stem(plan.folder(folder, options), path, os.path.basename(name))
     chosen = list(wanted or entries) if entries else []
     options = tuned(options, path)
-    # Without entries only the stages of the file run, which say what is wrong with it.
+    # Without entries only the stages of the file run; they report its errors.
     made = plan.plan(path, name, path, stem, options, "sass", chosen)
     outcomes: dict[tuple[str, str], Outcome] = {}
     broken: set[str] = set()
@@ -119,9 +119,9 @@ def _built(
 
 
 def units_of_build(build: str, wanted: Sequence[str] | None = None) -> list[Unit]:
-    """The kernels whose artifacts lie in a build directory, or in any folder of artifacts, by target and name.
+    """The kernels whose artifacts are in a build directory, or in any folder of artifacts, by target and name.
 
-    Raises CompileError where there are none, or not one of those `wanted`.
+    Raises CompileError if there are no kernels, or if one of those `wanted` is missing.
     """
     history = _history_of(build)
     notes = {(entry.stem, entry.stage): entry for entry in history.entries()}
@@ -136,7 +136,8 @@ def units_of_build(build: str, wanted: Sequence[str] | None = None) -> list[Unit
 
 
 def units_of_artifacts(paths: Sequence[str]) -> list[Unit]:
-    """The kernels that artifacts are of, each once, in their order.  Raises CompileError for a file that is none."""
+    """The kernels of artifacts, without duplicates, in order. Raises CompileError for a file that is not an artifact
+    of a kernel."""
     found: dict[str, Unit] = {}
     for path in paths:
         suffix = next((each for each in (*_ENTRY_SUFFIXES, ".cuda_tile.mlir") if path.endswith(each)), None)
@@ -154,7 +155,7 @@ def units_of_artifacts(paths: Sequence[str]) -> list[Unit]:
 
 
 def _history_of(folder: str) -> History:
-    """The notes of the build directory that a folder is, or is in."""
+    """The history of the build directory that a folder is, or is in."""
     top = os.path.abspath(folder)
     while not os.path.isdir(os.path.join(top, NOTES)) and os.path.dirname(top) != top:
         top = os.path.dirname(top)
@@ -162,7 +163,8 @@ def _history_of(folder: str) -> History:
 
 
 def _stems(build: str) -> Iterator[str]:
-    """The stems of kernels: of files with a suffix that only kernels have, and of verified input that is one's own."""
+    """The stems of kernels: of files with a suffix that only kernels have, and of verified input that belongs to one
+    kernel."""
     for folder, folders, files in os.walk(build):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
         stems: dict[str, None] = {}
@@ -196,7 +198,7 @@ def _lying(history: History, notes: Mapping[tuple[str, str], Entry], stem: str) 
 
 
 def _noted_options(rows: Mapping[str, Entry], variant: re.Match[str] | None) -> CompileOptions | None:
-    """The options with which the stages ran, as far as they are of no machine's own."""
+    """The options with which the stages ran, without those specific to a machine."""
     given: dict[str, object] = {}
     if variant is not None:
         given = {"gpu-name": variant.group(1), "opt-level": int(variant.group(2))}
@@ -214,8 +216,8 @@ def _noted_options(rows: Mapping[str, Entry], variant: re.Match[str] | None) -> 
 
 
 def _noted_stages(history: History, rows: Mapping[str, Entry]) -> Iterator[Stage]:
-    """The stages as they went when they were last looked at: one that was not looked at when the one before it was made
-    anew has been cut off, since what that made is what lay there."""
+    """The recorded outcomes of the stages. A stage that has not been checked since the stage before it was rebuilt
+    counts as cut off: the rebuilt artifact was identical."""
     before = 0.0
     for row in pipeline.BY_NAME.values():
         entry = rows.get(row.name)

@@ -12,9 +12,9 @@ from tileiras.report.model import Said, Verdict
 
 
 def of_artifact(stem: str, ptx: str, places: Callable[[str], tuple[int, ...]]) -> Verdict:
-    """The verdict on a kernel's PTX; `places` gives the lines of the source for a place.
+    """The verdict on a kernel's PTX; `places` returns the lines of the source for a place.
 
-    Raises ValueError where there is none, saying how to get it.
+    Raises ValueError if there is no verdict; its message tells how to get one.
     """
     data = read_if_there(stem + ".check.json")
     if data is None:

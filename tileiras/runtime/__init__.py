@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 __all__ = ["ArgumentError", "DriverError", "Module", "available", "launch", "measure"]
 
 SHARED_WITHOUT_ASKING = 48 * 1024
-"""Bytes of dynamic shared memory above which it must be asked for (CUDA programming guide, "Shared Memory" of each
-capability)."""
+"""Bytes of dynamic shared memory above which a kernel needs an opt-in (CUDA programming guide, "Shared Memory" of
+each capability)."""
 
 PORTABLE_CLUSTER = 8
-"""CTAs of a cluster above which it must be asked for (the guide, "Thread Block Clusters")."""
+"""CTAs of a cluster above which a kernel needs an opt-in (the guide, "Thread Block Clusters")."""
 
 FLUSHED = 256 << 20
-"""Bytes that are written before each measured launch, more than any GPU's L2 cache has."""
+"""Bytes that are written before each measured launch, more than the L2 cache of any GPU."""
 
 TILE_LAUNCH_SINCE = (13, 0)
-"""The CUDA version of the first driver that knows tile launches (r580, says cuTile Python); an older one would start
-the one thread that the launch names."""
+"""The CUDA version of the first driver with tile launches (r580, according to cuTile Python); an older one would
+start only the one thread that the launch names."""
 
 
 def available() -> bool:
-    """Whether there is a driver with a device."""
+    """Whether the driver is present and has a device."""
     try:
         return load_driver().device_count > 0
     except DriverError:
@@ -63,7 +63,7 @@ class Module:
         self._functions: dict[str, int] = {}
 
     def function(self, kernel: Mapping[str, Any]) -> int:
-        """The handle of a kernel, by what describes it, with its shared memory and cluster size allowed."""
+        """The handle of a kernel from its description, with its shared memory and cluster size enabled."""
         entry = kernel["name"]
         known = self._functions.get(entry)
         if known is None:
@@ -91,13 +91,13 @@ class Module:
         with _Arrays(cuda, stream, copies_back=False) as arrays:
             packed = pack(kernel, arguments, arrays, cuda.tensor_map)
             arrays.settle()
-            # What a first launch takes besides, such as loading the code, is not measured.
+            # One-time costs of a first launch, such as loading the code, are not measured.
             self._queue(kernel, grid, packed, stream)
             cuda.synchronize(stream)
             flushed, begin, end = cuda.allocate(FLUSHED), cuda.event(), cuda.event()
             try:
                 for _ in range(runs):
-                    # Empties the caches, and lasts long enough for the launch to be queued meanwhile.
+                    # Flushes the caches, and lasts long enough for the launch to be queued meanwhile.
                     cuda.fill(flushed, 0, FLUSHED, stream)
                     cuda.record(begin, stream)
                     self._queue(kernel, grid, packed, stream)
@@ -112,13 +112,13 @@ class Module:
         block: Sequence[int] = kernel["block"]
         shared, cluster = kernel["shared_memory"], None
         if kernel.get("tile_launch"):
-            # The driver's tile launch: a block of one thread stands for a tile block, its memory is static.
+            # The driver's tile launch: a block of one thread represents a tile block; its memory is static.
             block, shared = (1, 1, 1), 0
             if self._cuda.version() < TILE_LAUNCH_SINCE:
                 wanted = "a tile launch needs a driver of CUDA 13.0 or newer"
                 raise DriverError(f"{wanted}; compile with --tile-launch=false")
         elif tuple(kernel["cluster"]) != (1, 1, 1):
-            # A tile block is a cluster; `.blocksareclusters` has the driver count the grid so, else we do.
+            # A tile block is a cluster; with `.blocksareclusters` the driver scales the grid, else it is scaled here.
             if not kernel.get("blocks_are_clusters"):
                 cluster = dimensions(kernel["cluster"])
                 x, y, z = (tiles * ctas for tiles, ctas in zip(blocks, cluster))
@@ -129,8 +129,8 @@ class Module:
 
 
 def launched(kernel: Mapping[str, Any], grid: Sequence[int], arguments: Sequence[Any]) -> Mapping[str, Any]:
-    """What describes the kernel that a launch over a grid starts: the one for pairs of tile blocks, where there is one,
-    the grid is made of such pairs, and the arguments are as it asks for."""
+    """The description of the kernel that a launch over a grid starts: the variant for pairs of tile blocks, if it
+    exists, the grid consists of such pairs, and the arguments satisfy its conditions."""
     pairs = kernel.get("pairs")
     if pairs is None or not _is_made_of_clusters(dimensions(grid), pairs):
         return kernel
@@ -146,18 +146,18 @@ def launched(kernel: Mapping[str, Any], grid: Sequence[int], arguments: Sequence
             if not hold(pairs["where"], dimensions(grid)[0], parameter):
                 return kernel
         except ArgumentError:
-            return kernel  # `pack` says which
+            return kernel  # `pack` reports the argument
     return {**kernel, **pairs}
 
 
 def _is_made_of_clusters(blocks: Sequence[int], kernel: Mapping[str, Any]) -> bool:
-    """Whether a grid is a multiple of the clusters of tile blocks that a kernel may be launched with."""
+    """Whether a grid is a multiple of the clusters of tile blocks that a kernel's launch requires."""
     cluster = kernel.get("cluster_blocks")
     return cluster is not None and not any(size % members for size, members in zip(blocks, cluster))
 
 
 def _free(cuda: Driver, address: int) -> None:
-    """Gives memory back; after a kernel's fault every call fails, and the fault itself is what must be reported."""
+    """Free memory; after a kernel's fault every call fails, and the fault itself must be reported."""
     try:
         cuda.free(address)
     except DriverError:
@@ -165,7 +165,7 @@ def _free(cuda: Driver, address: int) -> None:
 
 
 class _Arrays:
-    """Device copies of the host memory that one launch works on; copied back when the launch has ended well."""
+    """Device copies of the host memory of one launch; copied back after a successful launch."""
 
     def __init__(self, cuda: Driver, stream: int, copies_back: bool = True) -> None:
         self._cuda = cuda
@@ -189,8 +189,8 @@ class _Arrays:
     def settle(self) -> None:
         """Make the copies visible to the launch's stream.
 
-        Copies go through the default stream and may return while the last of them is under way (CUDA driver API, "API
-        synchronization behavior"); only that stream, and those that wait for it, come after them by themselves.
+        Copies go through the default stream and may return before the last of them is complete (CUDA driver API, "API
+        synchronization behavior"); only that stream, and streams that wait for it, are ordered after them implicitly.
         """
         if self._copies and self.stream:
             self._cuda.synchronize(0)
@@ -216,13 +216,13 @@ class _Arrays:
                 try:
                     self._cuda.free(address)
                 except DriverError:
-                    # After a kernel's fault every call fails; the fault itself is what must be reported.
+                    # After a kernel's fault every call fails; the fault itself must be reported.
                     if kind is None:
                         break
 
 
 def dimensions(sizes: int | Sequence[int]) -> tuple[int, int, int]:
-    """One integer, or a sequence of up to three, filled up with ones; ArgumentError for anything else."""
+    """Pad one integer, or a sequence of up to three, with ones; ArgumentError for anything else."""
     try:
         given = tuple(map(operator.index, sizes)) if hasattr(sizes, "__iter__") else (operator.index(sizes),)
     except TypeError:
@@ -268,15 +268,16 @@ def launch(
 
     image: an Artifact of `tileiras.compile` with PTX or a cubin, or those bytes (PTX also as str).
     grid: number of tile blocks along x, y, z.
-    args: the entry's parameters in order.  A pointer is a NumPy array (copied to the device and back), an object with
-        `__cuda_array_interface__` or DLPack, a buffer of the host, or a device address; a scalar is a number.
-    stream: a CUDA stream; the default stream when absent.  With memory of the host among the arguments the call waits
-        for the kernel and its results, without it returns when the launch is queued.
-    metadata: the content of NAME.json for an image that is bytes; PTX that nobody described is described from its own
-        text, with no dynamic shared memory.
+    args: the entry's parameters in order. A pointer is a NumPy array (copied to the device and back), an object with
+    `__cuda_array_interface__` or DLPack, a buffer of the host, or a device address; a scalar is a number.
+    stream: a CUDA stream; the default stream when absent. With memory of the host among the arguments the call waits
+    for the kernel and its results, without it returns when the launch is queued.
+    metadata: the content of NAME.json for an image that is bytes; PTX without metadata is described from its own
+    text, with no dynamic shared memory.
 
-    The kernel runs in the thread's current context, or in the primary one of device 0 when there is none.  Raises
-    DriverError with the driver's words, ArgumentError for arguments that do not fit, also where there is no driver.
+    The kernel runs in the thread's current context, or in the primary one of device 0 if there is no current context.
+    Raises DriverError with the driver's message, and ArgumentError for arguments that do not fit, even without a
+    driver.
     """
     data = image_bytes(image)
     try:
@@ -298,11 +299,11 @@ def measure(
     runs: int = 9,
     metadata: Mapping[str, Any] | None = None,
 ) -> float:
-    """Microseconds that one launch takes on the device: the median of ``runs``, each between two events and with caches
-    that hold nothing of its data.
+    """Measure one launch on the device in microseconds: the median of ``runs``, each between two events and with cold
+    caches.
 
-    image, entry, grid, args, metadata: as `launch` takes them.  Memory of the host is copied to the device once, and
-    nothing back; all launches work on the same memory, one after the other.  Raises what `launch` raises.
+    image, entry, grid, args, metadata: as for `launch`. Memory of the host is copied to the device once and not copied
+    back; all launches work on the same memory, one after the other. Raises the errors of `launch`.
     """
     data = image_bytes(image)
     cuda = load_driver()
@@ -314,27 +315,27 @@ def measure(
 def _loaded(
     cuda: Driver, context: _Context, data: bytes, image: Any, entry: str, metadata: Mapping[str, Any] | None
 ) -> Module:
-    """The module of an image in the current context, which has the entry; raises ArgumentError where it has not."""
+    """The module of an image in the current context, with the entry; raises ArgumentError if it does not exist."""
     key = (context.handle, data)
     module = _modules.get(key)
     if module is None:
         module = _modules[key] = Module(cuda, data, descriptions(image, metadata))
     if entry not in module.kernels:
-        # Somebody who describes one kernel at a time.
+        # The caller describes one kernel at a time.
         module.kernels.update(descriptions(image, metadata))
     _described(module.kernels, entry)
     return module
 
 
 def _described(kernels: Mapping[str, Mapping[str, Any]], entry: str) -> Mapping[str, Any]:
-    """A kernel's launch description; ArgumentError where the image has no such kernel."""
+    """A kernel's launch description; ArgumentError if the image has no such kernel."""
     if entry not in kernels:
         raise ArgumentError(f"no kernel '{entry}' in the image; it has: {', '.join(kernels) or 'none'}")
     return kernels[entry]
 
 
 class _NoDevice:
-    """Where pointers lead while arguments are looked at on a machine that cannot launch anything."""
+    """Placement for checking arguments on a machine that cannot launch."""
 
     stream = 0
 
@@ -348,7 +349,7 @@ class _NoDevice:
 def _check(
     kernels: Mapping[str, Mapping[str, Any]], entry: str, grid: int | Sequence[int], args: Sequence[Any], stream: Any
 ) -> None:
-    """Raises ArgumentError for what a launch would find wrong before it asks the driver for anything."""
+    """Raise ArgumentError for errors that a launch finds before it calls the driver."""
     kernel = _described(kernels, entry)
     dimensions(grid)
     stream_handle(stream)
@@ -356,7 +357,7 @@ def _check(
 
 
 class _Context:
-    """The current context; the primary one of device 0, for the time of the block, when there is none."""
+    """The current context; by default, the primary one of device 0 for the duration of the block."""
 
     def __init__(self, cuda: Driver) -> None:
         self._cuda = cuda

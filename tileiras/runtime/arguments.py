@@ -1,9 +1,9 @@
-"""A kernel's arguments as the bytes of its parameter space, and where arrays of the host live on the device.
+"""A kernel's arguments as the bytes of its parameter space, and device copies of host arrays.
 
-What may stand for a pointer: memory of the device (an object with `__cuda_array_interface__` or DLPack, an address as
-an int), or memory of the host (a NumPy array, a writable buffer), which is copied to the device and back.  Views of one
-NumPy array are pointers into one allocation, as in the simulators.  NumPy is never imported here: an array that is
-passed has been made by somebody who did.
+A pointer argument is memory of the device (an object with `__cuda_array_interface__` or DLPack, an address as an int),
+or memory of the host (a NumPy array, a writable buffer), which is copied to the device and back. Views of one NumPy
+array are pointers into one allocation, as in the simulators. This module never imports NumPy: the creator of an array
+argument has imported it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class ArgumentError(Exception):
-    """An argument that does not go with its parameter."""
+    """An argument that does not fit its parameter."""
 
 
 class HostMemory(NamedTuple):
-    """Memory of the host that a pointer leads into: `address` lies `offset` bytes behind the start of `size` bytes."""
+    """Host memory of a pointer argument: `address` is `offset` bytes after the start of `size` bytes."""
 
     start: int
     size: int
@@ -35,7 +35,7 @@ class HostMemory(NamedTuple):
 
 
 class Placement(Protocol):
-    """Where pointers point to: the device address for a place in host memory, and what producers wait on."""
+    """Maps host memory to device addresses, and names the stream that producers synchronize with."""
 
     stream: int
 
@@ -65,7 +65,7 @@ def _extent(interface: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def host_memory(value: object) -> HostMemory | None:
-    """The memory behind a NumPy array (its whole base array) or a buffer (of a memoryview: that which it shows a part
+    """The memory of a NumPy array (its whole base array) or a buffer (of a memoryview: the memory that it is a part
     of); None for anything else."""
     interface = getattr(value, "__array_interface__", None)
     if isinstance(interface, Mapping):
@@ -95,7 +95,7 @@ def host_memory(value: object) -> HostMemory | None:
 
 
 class _DLTensor(ctypes.Structure):
-    """DLTensor of dlpack.h, as far as it is read here."""
+    """DLTensor of dlpack.h; fields after those that are read are omitted."""
 
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device_id", ctypes.c_int),
                 ("ndim", ctypes.c_int), ("dtype", ctypes.c_uint8 * 4), ("shape", ctypes.c_void_p),
@@ -106,14 +106,14 @@ DL_CPU, DL_CUDA, DL_CUDA_MANAGED = 1, 2, 13
 
 
 def _dlpack_address(value: Any, stream: int) -> int:
-    """The address of a device tensor; its own memory, nothing is taken over from it.
+    """The address of a device tensor, without taking ownership.
 
     `stream` is the consumer's, in DLPack's numbers for CUDA: 1 is the legacy default stream.
     """
     capsule = value.__dlpack__(stream=stream or 1)
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    # A capsule that nobody renames frees what it holds; the tensor itself stays the caller's.
+    # An unconsumed (not renamed) capsule frees its DLManagedTensor; the tensor itself stays the caller's.
     tensor = _DLTensor.from_address(get(capsule, b"dltensor"))
     return (tensor.data or 0) + tensor.byte_offset
 
@@ -121,7 +121,7 @@ def _dlpack_address(value: Any, stream: int) -> int:
 def device_address(value: Any, placement: Placement) -> int:
     """The device address for a pointer argument; raises ArgumentError.
 
-    Memory is asked for before a number: a tensor of one integer has both, and the number is what it holds.
+    Memory is tried before a number: a tensor of one integer is both, and its number is its content, not its address.
     """
     if isinstance(value, bool):
         raise ArgumentError("a pointer is wanted, not a truth value")
@@ -131,7 +131,7 @@ def device_address(value: Any, placement: Placement) -> int:
     else:
         try:
             address = _exported_address(value, placement)
-        except (BufferError, RuntimeError) as error:  # of a tensor that is in no state to be handed on
+        except (BufferError, RuntimeError) as error:  # of a tensor that cannot be exported in its state
             raise ArgumentError(f"memory of a {type(value).__name__} is not to be had: {error}") from None
         if address is None:
             address = _number(value)
@@ -148,7 +148,7 @@ def device_address(value: Any, placement: Placement) -> int:
 
 
 def _exported_address(value: Any, placement: Placement) -> int | None:
-    """Where an object says that its memory on the device is; None for one that has none there."""
+    """The device memory that an object exports; None without device memory."""
     device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else None
     if device in (DL_CUDA, DL_CUDA_MANAGED):
         return _dlpack_address(value, placement.stream)
@@ -170,7 +170,7 @@ def _exported_address(value: Any, placement: Placement) -> int | None:
 
 
 def _number(value: Any) -> int | None:
-    """An address; None for what is no integer, or a tensor of the host with one."""
+    """An address; None if it is not an integer, or is a host tensor of one integer."""
     if hasattr(value, "__dlpack_device__"):
         return None
     try:
@@ -183,7 +183,7 @@ def _number(value: Any) -> int | None:
 
 
 def _on_host(value: Any) -> Any:
-    """A tensor of the host as its NumPy view, with which it shares its memory; anything else as it is."""
+    """The NumPy view of a host tensor, which shares its memory; other values unchanged."""
     return value.numpy() if hasattr(value, "__dlpack_device__") and hasattr(value, "numpy") else value
 
 
@@ -193,7 +193,7 @@ _FLOATS = {"f16": "<e", "f32": "<f", "tf32": "<f", "f64": "<d"}
 
 
 def _bfloat16(value: float) -> bytes:
-    """Rounded to nearest, ties to even, from f32, which holds every bf16."""
+    """Round to nearest, ties to even, from f32, which represents every bf16."""
     bits = struct.unpack("<I", struct.pack("<f", value))[0]
     if value != value:
         return struct.pack("<H", (bits >> 16) | 0x40)
@@ -201,10 +201,10 @@ def _bfloat16(value: float) -> bytes:
 
 
 def scalar_bytes(value: Any, type: str, size: int) -> bytes:
-    """A number as `size` bytes; raises ArgumentError when it is none or does not fit.
+    """A number as `size` bytes; raises ArgumentError if it is not a number or does not fit.
 
-    `type` is the source's (`i32`, `f16`, `bf16`) or, where only PTX is known, PTX's (`u32`, `b64`).  Types that
-    Python has no number for (f8) take a NumPy scalar of that width or the bits as an int.
+    `type` is the source's (`i32`, `f16`, `bf16`) or, if only PTX is available, PTX's (`u32`, `b64`). Types without a
+    Python number (f8) take a NumPy scalar of that width or the bits as an int.
     """
     try:
         if type in _FLOATS:
@@ -236,9 +236,9 @@ def pack(
     placement: Placement,
     encode: Callable[[TensorMap, int, list[int], list[int]], bytes] | None = None,
 ) -> bytes:
-    """The parameter space of one launch, laid out by a kernel's part of NAME.json.
+    """The parameter space of one launch, in the layout of a kernel's part of NAME.json.
 
-    `encode` makes a tensor map of an address, dimensions and strides in bytes.  Raises ArgumentError naming the
+    `encode` creates a tensor map from an address, dimensions and strides in bytes. Raises ArgumentError naming the
     parameter.
     """
     parameters = kernel["parameters"]
@@ -269,7 +269,7 @@ def _hidden(
     packed: bytes,
     encode: Callable[[TensorMap, int, list[int], list[int]], bytes] | None,
 ) -> bytes:
-    """The bytes of a hidden parameter; `packed` has the others."""
+    """The bytes of a hidden parameter; `packed` contains the others."""
     from tileiras.codegen import tensor_map
 
     try:
@@ -285,6 +285,7 @@ def _hidden(
     if encode is None:
         raise ArgumentError(f"kernel '{kernel['name']}' has tensor maps, which nobody makes here")
     rank = len(made.dims)
-    # No map has a dimension of no elements: of such an array, a kernel asks for what lies behind the first.
+    # A tensor map cannot have an empty dimension; for an empty array the size is 1, and the kernel only accesses
+    # elements beyond it.
     dims = [max(1, size) for size in numbers[:rank]]
     return encode(made, address, dims, [stride * made.element_size for stride in numbers[rank:]])

@@ -1,8 +1,8 @@
-"""The CUDA driver through ctypes: the few entry points that loading and launching a kernel takes.
+"""The CUDA driver through ctypes: the few entry points for loading and launching a kernel.
 
-The library is loaded when something is first asked of it, so that importing this module costs nothing and works
-without a GPU.  Names, argument types and numbers are those of cuda.h (CUDA 12); entry points that got a second version
-there are called by it (`cuMemAlloc_v2`), as the header's macros do.
+The library is loaded on first use, so that importing this module costs nothing and works without a GPU. Names, argument
+types and numbers are those of cuda.h (CUDA 12); entry points with a second version there are called by its name
+(`cuMemAlloc_v2`), as the header's macros do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tileiras.codegen.tensor_map import TensorMap
 
-# By name, and where containers and WSL mount it without telling the loader.
+# By name, and at the paths where containers and WSL mount it without telling the loader.
 _ELSEWHERE = ("/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1")
 LIBRARIES = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so", *_ELSEWHERE)
 
@@ -34,7 +34,7 @@ NOT_INITIALIZED, NO_DEVICE = 3, 100
 
 
 class DriverError(Exception):
-    """A call that the driver refused; `code` is its CUresult, None when there is no driver to call."""
+    """A call that the driver rejected; `code` is its CUresult, None if there is no driver."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
@@ -86,7 +86,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuMemcpyHtoD_v2": (_ADDRESS, c_void_p, c_size_t),
     "cuMemcpyDtoH_v2": (c_void_p, _ADDRESS, c_size_t),
 }
-"""What every launch takes."""
+"""Entry points of every launch."""
 
 MEASURING: dict[str, tuple[Any, ...]] = {
     "cuEventCreate": (POINTER(_HANDLE), c_uint),
@@ -99,17 +99,17 @@ MEASURING: dict[str, tuple[Any, ...]] = {
     "cuLibraryGetKernel": (POINTER(_HANDLE), _HANDLE, c_char_p),
     "cuLibraryUnload": (_HANDLE,),
 }
-"""What measuring one takes besides, also beside another compiler's."""
+"""Additional entry points for measurements, also of another compiler's kernels."""
 
 ENCODE_TENSOR_MAP = "cuTensorMapEncodeTiled"
-"""Looked for only when a kernel has a tensor map."""
+"""Looked up only if a kernel has a tensor map."""
 
 # CUtensorMap
 TENSOR_MAP_SIZE = TENSOR_MAP_ALIGNMENT = 128
 
 
 class Driver:
-    """The loaded library; every method but `error_text` raises DriverError when the driver refuses."""
+    """The loaded library; every method but `error_text` raises DriverError if the driver reports an error."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -145,7 +145,7 @@ class Driver:
         return f"{name.value.decode()} ({code}): {text.value.decode()}"
 
     def version(self) -> tuple[int, int]:
-        """The CUDA version that the driver is of: what PTX it compiles follows from it."""
+        """The CUDA version of the driver; it determines the PTX versions that it accepts."""
         number = c_int()
         self.call("cuDriverGetVersion", number)
         return number.value // 1000, number.value % 1000 // 10
@@ -153,13 +153,13 @@ class Driver:
     # ---- devices and contexts ----------------------------------------------------------------------------------------
 
     def current_context(self) -> int | None:
-        """The calling thread's context as a number, None when it has none."""
+        """The calling thread's current context as a number, or None."""
         context = c_void_p()
         self.call("cuCtxGetCurrent", context)
         return context.value
 
     def primary_context(self, device: int = 0) -> int:
-        """The device's primary context, which this process then holds until it ends."""
+        """The device's primary context, retained until the process ends."""
         if device not in self._primary:
             if device >= self.device_count:
                 raise DriverError(f"the CUDA driver has {self.device_count} devices, no device {device}", NO_DEVICE)
@@ -194,7 +194,7 @@ class Driver:
     # ---- memory ------------------------------------------------------------------------------------------------------
 
     def allocate(self, size: int) -> int:
-        """Device memory of `size` bytes; the driver refuses none at all, so that at least one is asked for."""
+        """Allocate `size` bytes of device memory, at least one, since the driver rejects 0."""
         address = _ADDRESS()
         self.call("cuMemAlloc_v2", address, max(size, 1))
         return address.value
@@ -211,18 +211,18 @@ class Driver:
             self.call("cuMemcpyDtoH_v2", host, address, size)
 
     def copy_on_device(self, to: int, address: int, size: int, stream: int = 0) -> None:
-        """Queued, not waited for."""
+        """Queue a copy without waiting for it."""
         if size:
             self.call("cuMemcpyDtoDAsync_v2", to, address, size, stream)
 
     def fill(self, address: int, byte: int, size: int, stream: int = 0) -> None:
-        """Queued, not waited for."""
+        """Queue a fill without waiting for it."""
         self.call("cuMemsetD8Async", address, byte, size, stream)
 
     # ---- time --------------------------------------------------------------------------------------------------------
 
     def event(self) -> int:
-        """A place in a stream, with the time when the device comes by."""
+        """An event, which records the time at which the device reaches it in a stream."""
         event = c_void_p()
         self.call("cuEventCreate", event, 0)
         assert event.value is not None
@@ -239,18 +239,18 @@ class Driver:
         return time.value
 
     def synchronize(self, stream: int) -> None:
-        """Wait for a stream; what failed while kernels ran is raised here."""
+        """Wait for a stream; raises errors of kernels that ran on it."""
         self.call("cuStreamSynchronize", stream)
 
     # ---- modules -----------------------------------------------------------------------------------------------------
 
     def load_module(self, image: bytes) -> int:
-        """A cubin, or PTX that the driver compiles; its complaints about PTX are in the error."""
+        """Load a cubin, or PTX that the driver compiles; the error contains its messages about PTX."""
         module, log = c_void_p(), ctypes.create_string_buffer(16384)
         options = (c_int * 2)(JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
         values = (c_void_p * 2)(ctypes.addressof(log), len(log))
         try:
-            # PTX must end in a zero; c_char_p supplies one, and a cubin says its own size.
+            # PTX must end in a zero, which c_char_p supplies; a cubin contains its own size.
             self.call("cuModuleLoadDataEx", module, image, len(options), options, values)
         except DriverError as error:
             said = log.value.decode(errors="replace").strip()
@@ -295,7 +295,7 @@ class Driver:
         cluster: tuple[int, int, int] | None,
         parameters: bytes,
     ) -> None:
-        """Launch with parameters packed as the kernel lays them out; `cluster` None leaves that attribute out."""
+        """Launch with parameters packed in the kernel's layout; with `cluster` None that attribute is omitted."""
         attributes = (LaunchAttribute * 1)()
         if cluster is not None:
             attributes[0].id = LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
@@ -318,7 +318,7 @@ _loaded: Driver | None = None
 
 
 def load_driver() -> Driver:
-    """The driver of this machine, loaded once; raises DriverError when there is none or when it has no device."""
+    """The driver of this machine, loaded once; raises DriverError if it is missing or has no device."""
     global _loaded
     if _loaded is None:
         problems = []

@@ -1,8 +1,8 @@
-"""Whether a launch has the facts that NAME.json asks for, in the language of `targets/launch_facts.py`.
+"""Checks the facts about a launch that NAME.json requires, in the language of `targets/launch_facts.py`.
 
     p1 128 ceildiv even
 
-Numbers are intervals.  What is not known to hold does not.
+Numbers are intervals. A fact that cannot be proved does not hold.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
-"""Beyond these a kernel's own numbers may wrap."""
+"""Beyond these a kernel's 32-bit numbers may wrap."""
 
 Interval = tuple[int, int]
 
 
 class _Unknown(Exception):
-    """Nothing is known of a number."""
+    """Raised for a number without known bounds."""
 
 
 def hold(facts: Sequence[str], grid: int, parameter: Callable[[int], int]) -> bool:
-    """Whether all facts hold of a launch of `grid` tile blocks along x; `parameter` gives the value of a parameter by
-    its number.  A fact with an unknown word does not hold."""
+    """Whether all facts hold for a launch of `grid` tile blocks along x; `parameter` returns the value of a
+    parameter by its number. A fact with an unknown word does not hold."""
     texts = tuple(facts)
     try:
         return _hold(texts, grid, tuple(map(parameter, _named(texts))))
@@ -32,14 +32,14 @@ def hold(facts: Sequence[str], grid: int, parameter: Callable[[int], int]) -> bo
 
 @functools.lru_cache(maxsize=256)
 def _named(facts: tuple[str, ...]) -> tuple[int, ...]:
-    """The parameters that facts are about."""
+    """The parameters that occur in facts."""
     words = (word for fact in facts for word in fact.split())
     return tuple(dict.fromkeys(int(word[1:]) for word in words if word[0] == "p" and word != "positive"))
 
 
 @functools.lru_cache(maxsize=1024)
 def _hold(facts: tuple[str, ...], grid: int, values: tuple[int, ...]) -> bool:
-    """Many launches are of the same sizes."""
+    """Cached: many launches have equal sizes."""
     known = dict(zip(_named(facts), values))
     return all(_holds(fact, grid, known) for fact in facts)
 

@@ -1,8 +1,8 @@
-"""Running kernels without a GPU: the cuda_tile interpreter, the PTX emulator, and the clock.
+"""Simulation of kernels without a GPU: the cuda_tile interpreter, the PTX emulator, and the clock.
 
-``interpret`` says what a cuda_tile module means, ``emulate`` what a PTX text does, ``estimate`` how long it takes on a
-GPU; they take their arguments the same way and share :class:`Memory`.  The names are resolved on first use, so that
-importing ``tileiras`` stays cheap and the emulator can be used without any of the compiler being loaded.
+``interpret`` executes a cuda_tile module, ``emulate`` executes PTX, ``estimate`` estimates its time on a GPU; they take
+their arguments the same way and share :class:`Memory`. The names are resolved on first use, so that importing
+``tileiras`` is fast and the emulator can be used without loading the compiler.
 """
 
 _EXPORTS = {
@@ -33,7 +33,7 @@ def __getattr__(name: str):
     import importlib
 
     if name == "estimate":
-        return importlib.import_module(f"{__name__}.estimate")  # a package that can be called
+        return importlib.import_module(f"{__name__}.estimate")  # a callable package
     submodule = _EXPORTS.get(name)
     if submodule is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

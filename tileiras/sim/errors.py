@@ -1,4 +1,4 @@
-"""The base of everything that a simulated kernel can do wrong; imports no simulator, so that it can be caught."""
+"""Base class of the errors of a simulated kernel; imports no simulator, so that a handler need not load one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 class SimulationError(Exception):
-    """A run that cannot start or go on: arguments that do not fit, an invalid access, a broken rule."""
+    """A simulation that cannot start or continue: arguments that do not fit, an invalid access, a broken rule."""
 
 
 class ArgumentMismatch(SimulationError, TypeError, ValueError):
@@ -15,7 +15,7 @@ class ArgumentMismatch(SimulationError, TypeError, ValueError):
 
 
 def sizes_of(given: int | Sequence[int]) -> tuple[int, ...]:
-    """One number or a sequence of them, as they give a grid; empty for what is neither."""
+    """The sizes of a grid, given as one number or a sequence; empty for any other value."""
     try:
         return tuple(map(operator.index, given)) if hasattr(given, "__iter__") else (operator.index(given),)
     except TypeError:

@@ -1,9 +1,9 @@
 """Global memory of a simulated device: bounds-checked allocations in one flat 64-bit address space.
 
-Shared by the interpreter and the emulator, and free of the compiler.  An allocation is backed by the caller's NumPy
-array, so that kernels update it in place and two views of one array are two pointers into one allocation.  Addresses
-never depend on the host's: allocations start at fixed multiples of 4 GiB, so that a pointer that has left its
-allocation by anything a 32-bit index can express lands in a hole instead of in a neighbour.
+Shared by the interpreter and the emulator, and independent of the compiler. An allocation is backed by the caller's
+NumPy array, so that kernels update it in place and two views of one array are two pointers into one allocation.
+Addresses never depend on the host's: allocations start at fixed multiples of 4 GiB, so that a pointer that has left its
+allocation by any offset that a 32-bit index can express points to a hole instead of a neighbour.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 
 from .errors import SimulationError
 
-#: Addresses below are never given out: the emulator keeps its shared and local windows there, and small integers
+#: Lower addresses are never allocated: the emulator keeps its shared and local windows there, and small integers
 #: mistaken for pointers fault.
 LOWEST_ADDRESS = 1 << 40
 _SPACING = 1 << 32
 #: cudaMalloc's guarantee (CUDA C++ Programming Guide, "Device Memory Accesses").
 DEFAULT_ALIGNMENT = 256
-#: What uninitialised memory reads as: large in every integer type and an improbable number in every float type.
+#: Byte of uninitialised memory: large in every integer type and an improbable number in every float type.
 UNINITIALISED = 0xCD
 
 
@@ -44,7 +44,7 @@ class MemoryAccessError(SimulationError):
 
 
 class Allocation:
-    """``size`` bytes at ``address``; ``data`` is a flat uint8 array over the very bytes of ``owner``."""
+    """``size`` bytes at ``address``; ``data`` is a flat uint8 view of the bytes of ``owner``."""
 
     __slots__ = ("address", "data", "host", "name", "owner", "size", "writable")
 
@@ -62,32 +62,32 @@ class Allocation:
 
 
 def _root(array: np.ndarray) -> np.ndarray:
-    """The array that owns the memory ``array`` looks into (or the outermost array over a foreign buffer)."""
+    """The array that owns the memory of ``array`` (or the outermost array over a foreign buffer)."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 def _raw_bytes(owner: np.ndarray) -> tuple[np.ndarray, int]:
-    """A flat uint8 array over all of ``owner``'s memory, whatever its strides, and its host address."""
+    """A flat uint8 array over all of ``owner``'s memory, for any strides, and its host address."""
     low, high = np.lib.array_utils.byte_bounds(owner) if owner.size else (owner.ctypes.data, owner.ctypes.data)
     return np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), dtype=np.uint8), low
 
 
 class Journal:
-    """What stores have changed, as it was before them: pages of allocations that may outlive their `Memory`.
+    """Undo log of stores: pages of allocations that may outlive their `Memory`.
 
-    As a context manager it undoes them behind the block.
+    As a context manager it undoes the stores at the end of the block.
     """
 
     _PAGE = 4096
 
     def __init__(self) -> None:
         self._pages: dict[int, tuple[Allocation, int, np.ndarray]] = {}  # by host address
-        """Allocation, offset and content: the allocation keeps the host address from being given out again."""
+        """Allocation, offset and content: the reference to the allocation prevents reuse of the host address."""
 
     def keep(self, allocation: Allocation, offsets: np.ndarray, size: int) -> None:
-        """Keep what is at ``offsets`` of an allocation, elements of ``size`` bytes, before it is overwritten."""
+        """Save the content at ``offsets`` of an allocation, elements of ``size`` bytes, before it is overwritten."""
         ends = (offsets + (size - 1)) // self._PAGE
         for page in np.unique(np.concatenate([offsets.reshape(-1) // self._PAGE, ends.reshape(-1)])).tolist():
             start = page * self._PAGE
@@ -96,12 +96,12 @@ class Journal:
                 self._pages[allocation.host + start] = allocation, start, content
 
     def forget(self, allocation: Allocation) -> None:
-        """An allocation has ended: no need to undo what was stored there."""
+        """Drop the pages of a released allocation, whose stores need no undo."""
         for start in range(0, allocation.size, self._PAGE):
             self._pages.pop(allocation.host + start, None)
 
     def exchange(self) -> None:
-        """Undo what was stored, or do it again."""
+        """Undo the stores, or redo them."""
         for host, (allocation, start, content) in self._pages.items():
             place = allocation.data[start : start + content.size]
             self._pages[host] = allocation, start, place.copy()
@@ -122,9 +122,9 @@ class Journal:
 class Memory:
     """A set of allocations.
 
-    ``Memory()`` draws from one process-wide address space: pointers of any live ``Memory`` can be stored in tables and
-    are valid in every later run.  ``Memory.scratch()`` numbers its allocations from a fixed address again (runs are
-    reproducible) and sees the allocations of all live ``Memory`` objects besides its own.
+    ``Memory()`` allocates in one process-wide address space: pointers of any live ``Memory`` can be stored in tables
+    and are valid in every later run. ``Memory.scratch()`` numbers its allocations from a fixed address again (runs are
+    reproducible) and also accesses the allocations of all live ``Memory`` objects.
     """
 
     _cursor = LOWEST_ADDRESS << 7
@@ -137,7 +137,7 @@ class Memory:
         self._private_cursor: int | None = None
         self._base_array: np.ndarray | None = None
         self.journal: Journal | None = None
-        """Where what stores overwrite is kept."""
+        """Undo log for overwritten data."""
         Memory._live.append(weakref.ref(self))
 
     @classmethod
@@ -160,7 +160,7 @@ class Memory:
     ) -> int:
         """Address of ``source``: fresh memory of that many bytes, or the place of an array's first element.
 
-        An array's whole base is made addressable once; a view of it gives an address inside that allocation.  The
+        The whole base of an array is made addressable once; a view of it gives an address inside that allocation. The
         first byte of the base is aligned to ``alignment`` (a power of two, in bytes).
         """
         if alignment <= 0 or alignment & (alignment - 1):
@@ -214,7 +214,7 @@ class Memory:
 
     @property
     def cursor(self) -> int:
-        """Where the next allocation goes; to be set back only when everything behind has been released."""
+        """Address of the next allocation; to be reset only when all later allocations have been released."""
         return Memory._cursor if self._private_cursor is None else self._private_cursor
 
     @cursor.setter
@@ -236,7 +236,7 @@ class Memory:
     # -- looking up ------------------------------------------------------------------------------------------------
 
     def find(self, address: int, size: int = 1) -> Allocation | None:
-        """The allocation that holds all of ``size`` bytes at ``address``, or None."""
+        """The allocation that contains all of ``size`` bytes at ``address``, or None."""
         at = bisect.bisect_right(self._bases, address) - 1
         if at >= 0:
             allocation = self._allocations[at]
@@ -249,7 +249,7 @@ class Memory:
         return None
 
     def view(self, address: int, dtype: np.dtype | type, count: int | None = None) -> np.ndarray:
-        """``count`` elements (all that fit when None) from ``address`` on, as a live array over the memory."""
+        """``count`` elements (as many as fit if None) from ``address`` on, as a view of the memory."""
         dtype = np.dtype(dtype)
         allocation = self.find(address, dtype.itemsize if count is None else max(1, count * dtype.itemsize))
         if allocation is None:
@@ -312,11 +312,11 @@ class Memory:
         fill: int | None = None,
         alignment: int | None = None,
     ) -> np.ndarray:  # fmt: skip
-        """Elements of ``dtype`` at ``addresses`` (any shape).
+        """Load elements of ``dtype`` at ``addresses`` (any shape).
 
-        Where ``mask`` is false nothing is read and the element is ``fill`` (uninitialised bytes when None).  Every
-        address must be a multiple of ``alignment`` (the element size by default).  Raises MemoryAccessError, whose
-        ``index`` is in the flattened ``addresses``.
+        Elements with a false ``mask`` are not read and are ``fill`` (uninitialised bytes if None). Every address must
+        be a multiple of ``alignment`` (the element size by default). Raises MemoryAccessError, whose ``index`` is in
+        the flattened ``addresses``.
         """
         dtype = np.dtype(dtype)
         addresses = np.asarray(addresses).astype(np.int64, copy=False)
@@ -336,8 +336,8 @@ class Memory:
     ) -> None:  # fmt: skip
         """Write ``values`` (broadcast to ``addresses``' shape) where ``mask`` is true.
 
-        Of several elements for one address the last in flattened order stays.  Nothing is written when any of the
-        accesses is an error.
+        Of several elements for one address the last in flattened order wins. If any access is an error, no element is
+        written.
         """
         values = np.asarray(values)
         addresses = np.asarray(addresses).astype(np.int64, copy=False)

@@ -1,8 +1,7 @@
-"""A PTX emulator in NumPy: what the text of a module does when its entry is launched.
+"""A PTX emulator in NumPy: executes a launch of an entry of a module's text.
 
-It reads PTX and nothing else, and imports nothing of the compiler, so that the two can check each other.  Threads that
-move together are computed together; the warp is the unit of progress, and the order in which warps advance is drawn
-from a seed.
+Its only input is PTX, and it imports no module of the compiler, so that the two can check each other. Threads in lock
+step are computed together; the warp is the unit of progress, and the order in which warps advance is drawn from a seed.
 """
 
 from __future__ import annotations

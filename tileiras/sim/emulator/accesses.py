@@ -1,8 +1,8 @@
-"""Memory as the threads of a group reach it.
+"""Memory accesses of the threads of a group.
 
-An access resolves each thread's address to bytes of a backing array: the global memory of the launch, the shared
-memory of the thread's block, the thread's local memory. Every access is checked against the bounds of what it lies in
-and against its natural alignment.
+An access resolves each thread's address to bytes of a backing array: the global memory of the launch, the shared memory
+of the thread's block, the thread's local memory. Every access is checked against the bounds of its memory and for
+natural alignment.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ LOCAL_WINDOW = 1 << 34
 WINDOW_END = 1 << 36
 
 
-#: Where in a shared address the rank of a block in its cluster stands; it is there in addresses of a block's own
-#: variables as well, so that clearing its lowest bit names the even block of a pair (as code for sm_100 does).
+#: Position of the block's rank in a shared address; addresses of a block's own variables contain it as well, so that
+#: clearing its lowest bit names the even block of a pair (as code for sm_100 does).
 RANK_BIT = 24
 RANK = 1 << RANK_BIT
 
 
 class Access:
-    """Resolved addresses: ``data`` seen as elements of the access's size, an element index per thread of ``threads``
-    (None: all of the group), and what it is part of: the batch's ``shared`` memory or, with ``address`` that of its
-    first element, an ``allocation`` of global memory.
+    """Resolved addresses: ``data`` as elements of the access's size, an element index per thread of ``threads`` (None:
+    all of the group), and the memory: the batch's ``shared`` memory or an ``allocation`` of global memory, with the
+    ``address`` of its first element.
 
-    ``ordered``: all writes of its shared memory that are stamped up to here (`happens_before.Clocks.stamp`) are before
-    what its threads do now, as the race checker has found when it was read."""
+    ``ordered``: all writes of its shared memory with a stamp up to this one (`happens_before.Clocks.stamp`) happen
+    before the present accesses of its threads, as the race checker has determined at the read."""
 
     __slots__ = ("address", "allocation", "data", "index", "ordered", "shared", "threads")
 
@@ -57,7 +57,7 @@ class Access:
         self.ordered = 0
 
     def part(self, chosen: np.ndarray) -> Access:
-        """The elements that ``chosen`` says of an access by given threads."""
+        """The ``chosen`` elements of an access by given threads."""
         return Access(
             self.data, self.index[chosen], self.threads[chosen], self.shared, self.allocation, self.address
         )
@@ -74,7 +74,7 @@ class Access:
 
 
 def merged(accesses: Sequence[Access]) -> list[Access]:
-    """Accesses by given threads, those of one memory and one size as one."""
+    """Merge accesses by given threads to one memory with one size."""
     found: dict[tuple, list[Access]] = {}
     for each in accesses:
         found.setdefault((each.shared, id(each.allocation), each.data.dtype, each.address), []).append(each)
@@ -103,12 +103,12 @@ def resolve(
     threads: np.ndarray | None,
     alignment: int,
 ) -> list[Access]:
-    """Where ``addresses`` (uint64, one per thread of ``threads``, or per thread of the group) lie.
+    """Resolve ``addresses`` (uint64, one per thread of ``threads``, or per thread of the group).
 
     ``write`` is None for shared memory that is neither read nor written yet.
 
-    Raises EmulationError for the first thread whose access is outside memory or misaligned, or reads shared memory
-    that was never written.
+    Raises EmulationError for the first thread whose access is outside memory or misaligned, or reads shared memory that
+    was never written.
     """
     size = dtype.itemsize
     if alignment > 1 and (bad := (addresses & np.uint64(alignment - 1)) != 0).any():
@@ -163,7 +163,7 @@ def resolve_shared(
     group: WarpGroup, item: Instruction, addresses: np.ndarray, dtype: np.dtype, write: bool | None,
     threads: np.ndarray | None, own: bool = False,
 ) -> Access:  # fmt: skip
-    """Shared memory of the blocks that addresses name by their ranks, or of the threads' ``own`` blocks."""
+    """Resolve addresses in shared memory of the blocks that their ranks name, or of the threads' ``own`` blocks."""
     batch, size = group.batch, dtype.itemsize
     limit = group.launch.shared_bytes
     offsets = addresses
@@ -204,7 +204,7 @@ def resolve_shared(
 
 
 def check_written(group: WarpGroup, item: Instruction, access: Access) -> None:
-    """What is read of shared memory has been written, and no copy is on its way there."""
+    """Check that the read shared memory has been written, and that no copy to it is in flight."""
     written, size = group.batch.shared_written, access.data.itemsize
     if written is None:
         return
@@ -250,7 +250,7 @@ def _resolve_global(
 def read(
     group: WarpGroup, item: Instruction, accesses: list[Access], order: Order = WEAK, whole_warp: bool = False
 ) -> None:
-    """Have loads checked for races before their values are used."""
+    """Check loads for races before their values are used."""
     races = group.launch.races
     if races is not None:
         for access in accesses:
@@ -268,7 +268,7 @@ def gather(accesses: list[Access], n: int, dtype: np.dtype) -> np.ndarray:
 
 
 def read_generic(group: WarpGroup, item: Instruction, address: int, size: int, thread: int) -> bytes:
-    """Bytes that one thread sees at a generic address."""
+    """Bytes that one thread reads at a generic address."""
     addresses = np.arange(address, address + size, dtype=np.uint64)
     result = bytearray()
     for each in addresses:

@@ -1,7 +1,7 @@
 """Non-bulk asynchronous copies (PTX ISA, "cp.async", "cp.async.commit_group", "cp.async.wait_group").
 
-A copy lands when the issuing thread waits for it and not before: the source is read and the destination written as
-late as the ISA allows, and the destination counts as unwritten until then, so that a missing wait shows.
+A copy completes when the issuing thread waits for it: the source is read and the destination written as late as the ISA
+allows, and the destination counts as unwritten until then, so that a missing wait is detected.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AsyncCopy:
         self.kept = kept  # bytes that are copied per thread; the rest of the destination becomes zero
 
     def values(self, group: WarpGroup) -> np.ndarray:
-        """What the copies would write if they landed now, one element for each of their threads."""
+        """Values that the copies would write now, one element for each of their threads."""
         dtype = _BY_SIZE[self.size]
         values = np.zeros(group.n, dtype)
         for access in self.sources:
@@ -63,8 +63,8 @@ class AsyncCopy:
         return values
 
     def land(self, group: WarpGroup, mask: np.ndarray | None, before: np.ndarray | None = None) -> bool:
-        """Complete the copies of the threads in ``mask`` and of groups numbered under ``before``; True when none is
-        left."""
+        """Complete the copies of the threads in ``mask`` and of groups numbered under ``before``; True if all are
+        complete."""
         if not self.threads.size:
             return True
         chosen = np.ones(self.threads.size, bool) if mask is None else mask[self.threads]
@@ -94,8 +94,8 @@ class AsyncCopy:
 
 
 class CopyArrival:
-    """The arrival at a barrier of a thread all of whose copies so far are complete; ``cell`` is the element of shared
-    memory that holds the barrier."""
+    """Arrival of a thread at a barrier after the completion of all its earlier copies; ``cell`` is the element of
+    shared memory that holds the barrier."""
 
     __slots__ = ("cell", "copies", "group", "item", "seen", "thread")
 
@@ -152,7 +152,7 @@ def decode_cp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
 
 
 def _decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """PTX ISA, "cp.async.mbarrier.arrive": without `.noinc` the phase waits for one arrival more."""
+    """PTX ISA, "cp.async.mbarrier.arrive": without `.noinc` the phase waits for one more arrival."""
     if not modifiers.take("arrive"):
         raise decoder.unsupported()
     counted = not modifiers.take("noinc")
@@ -168,7 +168,7 @@ def _decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                 change_counts(group, item, thread, cell, pending=1)
             group.batch.bulk_copies.append(CopyArrival(group, item, thread, cell))
             if group.launch.recorder is not None:
-                if counted:  # the phase waits for one arrival more
+                if counted:  # the phase waits for one more arrival
                     more = Arrive(place(group, cell), -1, 0)
                     group.launch.recorder.operation(group, item, thread, more)
                 told = Commit("cp.async", (place(group, cell),))
@@ -240,7 +240,7 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
         copy = AsyncCopy(item, destination, sources, threads, numbers, size, kept)
         written = group.batch.shared_written
         if group.launch.races is not None or written is not None:
-            # Threads may all copy the same to one place: what is there already changes nothing.
+            # Threads may all copy equal data to one place: a write of the present value changes nothing.
             changes = differ(destination.data[destination.index], copy.values(group))
             if written is not None:
                 changes |= ~written.reshape(-1, size)[destination.index].all(1)

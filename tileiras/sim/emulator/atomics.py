@@ -1,6 +1,6 @@
 """Atomic operations (PTX ISA, "atom", "red").
 
-Threads of a group that name one address take turns, in an order drawn from the launch's seed.
+Threads of a group with one address take turns, in an order drawn from the launch's seed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def operation_of(decoder: Decoder, name: str, type_: PtxType, flush: bool = Fals
 
 
 def _turns(index: np.ndarray, random) -> list[np.ndarray]:
-    """Positions split into rounds in which every index occurs once."""
+    """Positions split into rounds with distinct indices."""
     order = np.arange(index.size)
     if random is not None:
         order = np.random.default_rng(random.getrandbits(32)).permutation(index.size)
@@ -70,7 +70,7 @@ def _turns(index: np.ndarray, random) -> list[np.ndarray]:
 
 
 def perform(access: Access, turns: list[np.ndarray], compute, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
-    """Apply ``compute`` at every address of ``access`` in turn; the values found there, in the access's order."""
+    """Apply ``compute`` at every address of ``access`` in turn; returns the previous values, in the access's order."""
     index, data = access.index, access.data
     found = np.empty(index.size, data.dtype)
     for chosen in turns:
@@ -118,7 +118,7 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         raise decoder.unsupported()
     type_ = types[0]
     operands = list(item.operands[: len(item.operands) - hinted])
-    d = operands.pop(0) if item.opcode == "atom" else Sink()  # red and multimem.red give nothing
+    d = operands.pop(0) if item.opcode == "atom" else Sink()  # red and multimem.red have no result
     if len(operands) != (3 if name == "cas" else 2):
         raise decoder.error("the number of operands does not fit the operation")
     count = int(vector[1:]) if vector else 1
@@ -169,8 +169,8 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
 @instruction("multimem")
 def decode_multimem(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """A multicast address stands for a copy on every device of a team (PTX ISA, "multimem"); here it is the address of
-    the one copy that there is, and the access is an ordinary one."""
+    """A multicast address represents a copy on every device of a team (PTX ISA, "multimem"); in the emulator it is
+    the address of the only copy, and the access is an ordinary one."""
     kind = modifiers.take("ld_reduce", "red", "st")
     modifiers.take("acc::f32", "acc::f16")
     if kind == "red":

@@ -1,8 +1,8 @@
 """Bank conflicts of shared-memory accesses.
 
-Shared memory has 32 banks of 4-byte words (CUDA C++ Programming Guide, "Shared Memory").  A warp's access is served in
-phases of 32 lanes up to 4 bytes a lane, 16 lanes for 8 bytes and 8 lanes for 16; in a phase every bank gives one word,
-to however many lanes want it, per wavefront.
+Shared memory has 32 banks of 4-byte words (CUDA C++ Programming Guide, "Shared Memory"). A warp's access is served in
+phases of 32 lanes for up to 4 bytes per lane, 16 lanes for 8 bytes and 8 lanes for 16; in a phase every bank delivers
+one word per wavefront, to any number of lanes.
 """
 
 from __future__ import annotations

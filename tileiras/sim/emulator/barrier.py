@@ -1,7 +1,7 @@
 """CTA barriers: bar and barrier .sync, .arrive and .red (PTX ISA, "Parallel Synchronization and Communication").
 
-A barrier counts threads in whole warps, all of the block's live threads by default.  The 16 barriers of a block hold
-an arrival count and the running reduction; a barrier that fills is reset before its threads go on.
+A barrier counts threads in whole warps, by default all live threads of the block. The 16 barriers of a block hold an
+arrival count and the running reduction; a complete barrier is reset before its threads continue.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Barriers:
         self.rounded = np.zeros(shape, np.int64)  # arrived, in whole warps
         self.expected = np.zeros(shape, np.int64)  # explicit count, 0 for all live threads
         self.population = np.zeros(shape, np.int64)  # arrived with a true predicate
-        self.line = np.zeros(shape, np.int64)  # of the aligned instruction that all threads have to be at, 0 for none
+        self.line = np.zeros(shape, np.int64)  # of the aligned instruction that all threads have to execute, 0 for none
         self.used = False
 
     def arrive(
@@ -48,7 +48,7 @@ class Barriers:
         """Count the group's active threads in; ``number`` and ``count`` are one element or one per thread.
 
         Without a count, an aligned barrier is for all threads of the block at one instruction (PTX ISA, barrier: "all
-        threads in CTA will execute the same barrier instruction"): another one means that warps went different ways.
+        threads in CTA will execute the same barrier instruction"): another instruction means that warps diverged.
         """
         self.used = True
         active = group.active_lanes()
@@ -68,8 +68,8 @@ class Barriers:
         if self.batch.launch.races is not None:
             self.batch.launch.races.clocks.arrive(group, number)
         np.add.at(self.threads, where, active[warps].sum(1))
-        # A warp counts as whole, its ended threads with its first live one, once all its threads have arrived: without
-        # .aligned they may do so one after the other.
+        # A warp counts as a whole, including its exited threads, once all its live threads have arrived: without
+        # .aligned they may arrive one after the other.
         live = np.ones_like(active) if group.live is None else group.live.reshape(-1, 32)
         first = active[warps, live[warps].argmax(1)]
         np.add.at(self.rounded, where, active[warps].sum(1) + np.where(first, 32 - live[warps].sum(1), 0))
@@ -94,7 +94,7 @@ class Barriers:
             np.add.at(self.population, where, votes)
 
     def missing(self, cta: int, number: int) -> list[str]:
-        """What a barrier waits for, for the report of a deadlock."""
+        """Missing arrivals of a barrier, for the report of a deadlock."""
         batch = self.batch
         arrived, expected = int(self.threads[cta, number]), int(self.expected[cta, number])
         wanted = expected or int(batch.live_threads[cta])
@@ -114,7 +114,7 @@ class Barriers:
         return lines + [f"{waits.names(warps)} {state}" for state, warps in absent.items()]
 
     def release(self) -> None:
-        """Let the threads of every barrier that has filled go on."""
+        """Resume the threads of every complete barrier."""
         if not self.used:
             return
         default = (self.threads >= self.batch.live_threads[:, None]) & (self.threads > 0)
@@ -141,7 +141,7 @@ class Barriers:
 
 
 def _deliver(slot: int, operation: str, resume: int):
-    """What a reduction's threads get when the barrier fills."""
+    """Function that stores a reduction's result for its threads when the barrier completes."""
 
     def deliver(group: WarpGroup, lanes: np.ndarray, number: int, barriers: Barriers) -> None:
         lanes = lanes & (group.resume == resume)
@@ -229,7 +229,7 @@ def _meet(group: WarpGroup) -> None:
 
 
 def _decode_restricted(decoder: Decoder, modifiers: Modifiers) -> None:
-    """`fence.proxy.async::generic`: for transaction barriers and what they guard in shared memory of the cluster."""
+    """`fence.proxy.async::generic`: for mbarriers and the data that they guard in shared memory of the cluster."""
     restricted = modifiers.take("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
     if not modifiers.take("acquire", "release") or restricted is None or not modifiers.take("cluster"):
         raise decoder.unsupported()
@@ -251,9 +251,9 @@ def _fence_proxy(group: WarpGroup, shared: bool, everywhere: bool) -> None:
 
 @instruction("membar", "fence")
 def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """Values are sequentially consistent here: what a fence orders counts in the search for races alone.
+    """Values are sequentially consistent in the emulator: a fence only affects the search for races.
 
-    So do fences between proxies: what the generic proxy has written is shown to the asynchronous one by them.
+    So do fences between proxies: they make writes of the generic proxy visible to the asynchronous one.
     """
     if modifiers.take("proxy"):
         if modifiers.take("tensormap::generic"):
@@ -276,7 +276,7 @@ def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         modifiers.take("shared::cta", "shared::cluster")
     scope = SCOPES[modifiers.take(*SCOPES) or "sys"]
     if initialised:
-        # It orders `mbarrier.init` alone (PTX ISA, "membar, fence": `.op_restrict`).
+        # It only orders `mbarrier.init` (PTX ISA, "membar, fence": `.op_restrict`).
         decoder.emit(release_initialised)
         return
 

@@ -1,7 +1,7 @@
-"""Transaction barriers in shared memory (PTX ISA, "mbarrier").
+"""mbarrier objects in shared memory (PTX ISA, "mbarrier").
 
 The 64 bits of a barrier object hold, from bit 0: the phase's parity, the pending arrivals (20 bits), the arrivals that
-the next phase starts with (20), the transaction bytes still to come plus 2**20 (21), and a mark (2).
+the next phase starts with (20), the pending transaction bytes plus 2**20 (21), and a mark (2).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from .warps import WarpGroup
 
 _U64 = np.dtype(np.uint64)
-#: A field of arrivals.
+#: Mask of a field of arrivals.
 COUNT = (1 << 20) - 1
 TX_BIAS = 1 << 20
 _MARK = 1
 
 
 class State:
-    """A barrier object taken apart."""
+    """A decoded barrier object."""
 
     __slots__ = ("expected", "parity", "pending", "transactions")
 
@@ -37,7 +37,7 @@ class State:
         self.transactions = (bits >> 41 & (1 << 21) - 1) - TX_BIAS
 
     def bits(self) -> int:
-        """The object's bits, after starting the next phase when this one is complete."""
+        """The object's bits, after starting the next phase if this one is complete."""
         if self.pending == 0 and self.transactions == 0:
             self.parity ^= 1
             self.pending = self.expected
@@ -48,7 +48,7 @@ class State:
 def change_counts(
     group: WarpGroup, item: Instruction, thread: int, cell: int, pending: int = 0, transactions: int = 0
 ) -> None:
-    """Adds to the arrivals and transactions that a barrier waits for."""
+    """Add to the pending arrivals and transactions of a barrier."""
     cells = group.batch.shared.view(np.uint64)
     state = State(int(cells[cell]))
     state.pending += pending
@@ -57,7 +57,7 @@ def change_counts(
 
 
 def complete(group: WarpGroup, thread: int, cell: int, known: Vector | None = None) -> None:
-    """A thread that sees the phase of a barrier complete sees what was copied by ``thread``, and what is ``known``."""
+    """Release the copy of ``thread``, and its ``known`` clocks, to threads that observe the completion of the phase."""
     races, batch = group.launch.races, group.batch
     if races is not None:
         block = races.clocks.first // races.clocks.per_block + cell * 8 // batch.shared_stride
@@ -71,7 +71,7 @@ def barrier_cell(
     (access,) = resolve(group, item, space, np.array([address], np.uint64), _U64, True, np.array([thread]), 8)
     element = int(access.index[0])
     check_initialised(group, item, [element], [thread])
-    state_at(group, item, group.batch.shared.view(np.uint64), element, thread)  # what is begun may signal at once
+    state_at(group, item, group.batch.shared.view(np.uint64), element, thread)  # the operation may signal at once
     hidden = group.batch.unfenced_barriers.get(element) if asynchronous else None
     if hidden is not None:
         group.fault(
@@ -111,8 +111,8 @@ def put_state(group: WarpGroup, item: Instruction, cells: np.ndarray, element: i
 
 
 class Initialised(NamedTuple):
-    """Who initialised a barrier: thread, its clock, the instruction, and which phase of the cluster's barrier the
-    thread next arrives at after its `fence.mbarrier_init`, None while there was no fence."""
+    """Initialisation of a barrier: thread, its clock, the instruction, and the phase of the cluster's barrier at
+    which the thread next arrives after its `fence.mbarrier_init`, None without a fence."""
 
     thread: int
     clock: int
@@ -132,7 +132,7 @@ def note_init(group: WarpGroup, item: Instruction, element: int, thread: int) ->
 
 
 def check_free(group: WarpGroup, item: Instruction, cells: np.ndarray, element: int, thread: int) -> None:
-    """No barrier is where one is initialised (PTX ISA, "mbarrier.init")."""
+    """Check that an initialised place does not hold a barrier (PTX ISA, "mbarrier.init")."""
     if element in group.batch.initialised and int(cells[element]) >> 62 == _MARK:
         group.fault("a transaction barrier is there already, and no mbarrier.inval since", item, thread)
 
@@ -144,8 +144,8 @@ def note_inval(group: WarpGroup, elements: list[int]) -> None:
 
 
 def show_initialised(group: WarpGroup) -> None:
-    """The active threads run a fence by which the asynchronous proxy sees the barriers that they have initialised
-    (PTX ISA, "membar, fence": `.mbarrier_init`, `.proxy.async`)."""
+    """The active threads run a fence that makes their initialised barriers visible to the asynchronous proxy (PTX
+    ISA, "membar, fence": `.mbarrier_init`, `.proxy.async`)."""
     hidden = group.batch.unfenced_barriers
     if hidden:
         own = set(group.numbers[group.active()].tolist())
@@ -154,8 +154,9 @@ def show_initialised(group: WarpGroup) -> None:
 
 
 def release_initialised(group: WarpGroup) -> None:
-    """The active threads run `fence.mbarrier_init.release.cluster`: their next arrival at the cluster's barrier, be it
-    relaxed, hands on the barriers that they have initialised (PTX ISA, "membar, fence"), and nothing else."""
+    """The active threads run `fence.mbarrier_init.release.cluster`: their next arrival at the cluster's barrier,
+    even a relaxed one, releases the barriers that they have initialised (PTX ISA, "membar, fence"), but no other
+    writes."""
     batch = group.batch
     if group.launch.races is not None:
         threads = group.active().tolist()
@@ -168,8 +169,8 @@ def release_initialised(group: WarpGroup) -> None:
 
 
 def check_initialised(group: WarpGroup, item: Instruction, elements: list[int], threads: list[int]) -> None:
-    """Barriers are used by threads that are after their initialisation; by way of the cluster's barrier even where
-    arrivals are relaxed, as `fence.mbarrier_init` releases it to those that have waited there."""
+    """Check that the initialisation of barriers happens before their use; the cluster's barrier orders it even with
+    relaxed arrivals, as `fence.mbarrier_init` releases it to threads that have waited there."""
     races, batch = group.launch.races, group.batch
     if races is None or not batch.initialised:
         return
@@ -196,15 +197,15 @@ def check_initialised(group: WarpGroup, item: Instruction, elements: list[int], 
 
 
 def synchronise(group: WarpGroup, elements: list[int], threads: list[int], order: Order, arrives: bool) -> None:
-    """Arrivals release to a barrier object, waits that succeed acquire from it; a relaxed arrival hands on what a fence
-    before it released."""
+    """Arrivals release to a barrier object, successful waits acquire from it; a relaxed arrival releases the
+    accesses covered by an earlier fence."""
     races = group.launch.races
     if races is not None:
         if "barrier-scope" in group.launch.waived:
             order = order._replace(scope=max(order.scope, CLUSTER))
         keys = [-1 - element * 8 // races.granule for element in elements]
         numbers = group.numbers[threads].tolist()
-        # As read-modify-writes: each continues what was released before.
+        # As read-modify-writes: each continues earlier releases.
         races.clocks.synchronise(numbers, keys, order, True, arrives)
 
 

@@ -210,7 +210,7 @@ def decode_field(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
 
 def _extract(a: np.ndarray, position: np.ndarray, length: np.ndarray, type_: PtxType):
-    """`bfe`: bits [position, position + length), both taken modulo 256; the sign bit fills what lies above."""
+    """`bfe`: bits [position, position + length), both modulo 256; the sign bit fills the upper bits."""
     bits = type_.bits
     one, storage = type_.storage.type(1), type_.storage
     position, length = position & np.uint32(255), length & np.uint32(255)

@@ -1,8 +1,7 @@
-"""Bulk copies and reductions without tensors, and what else lands on a transaction barrier (PTX ISA, "cp.async.bulk",
-"cp.reduce.async.bulk", "st.async", "red.async", "st.bulk").
+"""Bulk copies and reductions without tensors, and other operations that complete on an mbarrier (PTX ISA,
+"cp.async.bulk", "cp.reduce.async.bulk", "st.async", "red.async", "st.bulk").
 
-A bulk copy lands when somebody looks for the second time for the end of the phase that it completes, or waits for its
-group, and not before.
+A bulk copy completes as late as possible: at the second query of the end of its phase, or at a wait for its group.
 """
 
 from __future__ import annotations
@@ -204,8 +203,8 @@ def _wait_group(group: WarpGroup, item: Instruction, left: int, only_read: bool)
             rest.append(copy)
     read_together(due)
     if not only_read:
-        # Nothing orders bulk copies of a thread, of one group or several, but a wait between them (PTX ISA, "Async
-        # Operations"): what relies on the order in which they began is found out.
+        # Bulk copies of a thread, of one group or several, are ordered only by a wait between them (PTX ISA, "Async
+        # Operations"): completing them in reverse exposes code that relies on their order of issue.
         for copy in reversed(due):
             copy.land(group.batch)
     group.batch.bulk_copies = rest
@@ -215,7 +214,7 @@ def _wait_group(group: WarpGroup, item: Instruction, left: int, only_read: bool)
 
 
 def decode_st_async(decoder: Decoder, item: Instruction, modifiers: Modifiers, reduces: bool = False) -> None:
-    """`st.async` and `red.async`: values that come to shared memory of the cluster, and complete on a barrier there."""
+    """`st.async` and `red.async`: values stored to shared memory of the cluster, which complete on a barrier there."""
     modifiers.take("weak", "relaxed")
     modifiers.take("cluster")
     if not modifiers.take("mbarrier::complete_tx::bytes"):

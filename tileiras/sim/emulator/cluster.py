@@ -63,7 +63,7 @@ class ClusterBarriers:
         return phase + arrived
 
     def missing(self, cta: int) -> list[str]:
-        """What the barrier of a block's cluster waits for, for the report of a deadlock."""
+        """Missing arrivals of the barrier of a block's cluster, for the report of a deadlock."""
         batch, cluster = self.batch, cta // self.members
         absent: dict[tuple[int, str], list[int]] = {}
         for group in batch.groups:
@@ -83,7 +83,7 @@ class ClusterBarriers:
         ]
 
     def release(self) -> None:
-        """Let threads go on whose phase is over."""
+        """Resume threads whose phase is complete."""
         for group in self.batch.groups:
             if group.barrier is None or group.cluster_phase is None:
                 continue

@@ -26,7 +26,7 @@ _ORDERED = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
-# lo, ls, hi, hs are the unsigned comparisons; the type says that already.
+# lo, ls, hi, hs are the unsigned comparisons; signedness follows from the type.
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _UNORDERED = {"equ": "eq", "neu": "ne", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge"}
 _COMPARISONS = (*_ORDERED, *_UNSIGNED, *_UNORDERED, "num", "nan")

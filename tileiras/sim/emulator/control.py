@@ -1,4 +1,4 @@
-"""Branches, calls, ends, and the few instructions that steer a thread without computing (PTX ISA, "Control Flow")."""
+"""Branches, calls, exits, and other control instructions that compute no value (PTX ISA, "Control Flow")."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def decode_brx(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
         if (active >= len(targets)).any():
             group.fault(f"branch index {int(active.max())} is outside a table of {len(targets)}", item)
         nonlocal numbers
-        if numbers is None:  # blocks have their final numbers only when all is decoded
+        if numbers is None:  # block numbers are final only after decoding
             numbers = np.array([target.index for target in targets], np.int32)
         group.branch_many(numbers[np.minimum(chosen, len(targets) - 1)])
 
@@ -108,7 +108,8 @@ def decode_trap(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
 @instruction("nanosleep")
 def decode_nanosleep(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """Other threads run before those that sleep go on.  The emulator has no clock: only a recorder is told how long."""
+    """Other threads run before sleeping ones continue. The emulator has no clock: only a recorder receives the
+    duration."""
     if not modifiers.take("u32"):
         raise decoder.unsupported()
     (operand,) = decoder.operands(1)
@@ -117,7 +118,7 @@ def decode_nanosleep(decoder: Decoder, item: Instruction, modifiers: Modifiers) 
     def terminate(group: WarpGroup) -> None:
         if group.launch.recorder is not None:
             _tell_of_sleep(group, item, np.broadcast_to(group.R[slot], (group.n,)))
-        woken = iter((False,))  # nobody at once, everybody when the scheduler asks for the first time
+        woken = iter((False,))  # no thread at once, all threads at the scheduler's first poll
         suspend(group, following.index, item, lambda group, lanes: np.full(lanes.size, next(woken, True)),
                 lambda group, thread: ["the end of its sleep"])  # fmt: skip
 
@@ -135,13 +136,13 @@ def _tell_of_sleep(group: WarpGroup, item: Instruction, lengths: np.ndarray) -> 
 
 @instruction("brkpt", "pmevent", "prefetch", "prefetchu", "applypriority", "discard")
 def decode_hint(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """Without effect on results: one kernel runs alone here, without caches or time."""
+    """No effect on results: a single kernel runs, without caches or time."""
     modifiers.names.clear()
 
 
 @instruction("griddepcontrol")
 def decode_griddepcontrol(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """The kernels that this one depends on have ended, and none depends on it: one kernel runs alone here."""
+    """No effect: a single kernel runs, without dependences on others."""
     decoder.operands(0)
     if not modifiers.take("launch_dependents", "wait"):
         raise decoder.unsupported()
@@ -149,7 +150,7 @@ def decode_griddepcontrol(decoder: Decoder, item: Instruction, modifiers: Modifi
 
 @instruction("createpolicy")
 def decode_createpolicy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """A cache policy is opaque, and without effect here."""
+    """A cache policy is opaque, and has no effect."""
     modifiers.names.clear()
     nothing = np.zeros(1, np.uint64)
     decoder.put(item.operands[0], U64, lambda R: nothing, raw=True)
@@ -188,7 +189,7 @@ def _pointers(group: WarpGroup, slot: int) -> np.ndarray:
 
 
 def _vprintf(decoder: Decoder, item: Instruction, function: Function, results: list, arguments: list) -> None:
-    """`vprintf(format, buffer)`: the arguments lie in the buffer at their natural alignment, floats as f64."""
+    """`vprintf(format, buffer)`: the arguments are in the buffer at their natural alignment, floats as f64."""
     slots = _argument_slots(decoder, function, arguments)
     result = None
     if results and isinstance(results[0], Symbol) and isinstance(results[0].target, Variable):
@@ -272,12 +273,12 @@ def _assertfail(decoder: Decoder, item: Instruction, function: Function, results
     decoder.emit(step)
 
 
-#: What malloc's addresses are multiples of (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation").
+#: Alignment of malloc (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation").
 _HEAP_ALIGNMENT = 16
 
 
 def _malloc(decoder: Decoder, item: Instruction, function: Function, results: list, arguments: list) -> None:
-    """`malloc(size)`: memory of its own for each thread that calls, of no known content."""
+    """`malloc(size)`: separate, uninitialised memory for each calling thread."""
     (size,) = _argument_slots(decoder, function, arguments)
     if not results or not isinstance(results[0].target, Variable):
         raise decoder.error("the result of malloc is not kept")
@@ -296,7 +297,7 @@ def _malloc(decoder: Decoder, item: Instruction, function: Function, results: li
 
 
 def _free(decoder: Decoder, item: Instruction, function: Function, results: list, arguments: list) -> None:
-    """`free(pointer)`: of what malloc gave and what has not been freed, or nothing of a null pointer."""
+    """`free(pointer)`: of a live allocation of malloc; a null pointer is ignored."""
     (slot,) = _argument_slots(decoder, function, arguments)
 
     def step(group: WarpGroup) -> None:

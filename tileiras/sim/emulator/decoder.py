@@ -1,9 +1,9 @@
-"""From a parsed module to the program of one entry.
+"""Decodes a parsed module to the program of one entry.
 
-Each family of instructions has a file with its decoders, which `instruction` enters into a table by opcode.
+Each family of instructions has a file with its decoders, which `instruction` registers in a table by opcode.
 
-Calls are resolved by decoding the callee in place, each time with slots of its own: the stack is static, divergence
-inside a callee is like any other, and recursion is refused.
+Calls are inlined: the callee is decoded in place, each time with separate slots. The stack is static, divergence inside
+a callee is not special, and recursion is rejected.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _FAMILIES = (
     "tcgen05",
 )
 
-# Poison that registers hold before they are written; the pattern is that of uninitialised memory.
+# Poison in unwritten registers, with the pattern of uninitialised memory.
 _POISON = {
     "bool": np.zeros(1, bool),
     **{f"uint{n}": np.frombuffer(b"\xcd" * (n // 8), f"u{n // 8}") for n in (8, 16, 32, 64)},
@@ -85,7 +85,8 @@ def instruction(*opcodes: str):
 
 
 class Modifiers:
-    """The dotted parts of an opcode, taken one by one; what nobody takes makes the instruction unsupported."""
+    """The dotted parts of an opcode, consumed one by one; a part that is not consumed makes the instruction
+    unsupported."""
 
     __slots__ = ("names",)
 
@@ -93,7 +94,7 @@ class Modifiers:
         self.names = list(names)
 
     def take(self, *names: str) -> str | None:
-        """Remove and return the first of ``names`` that is there."""
+        """Remove and return the first of ``names`` that is present."""
         for name in names:
             if name in self.names:
                 self.names.remove(name)
@@ -108,7 +109,7 @@ class Modifiers:
 
 
 class _Frame:
-    """One activation of a function: where its registers and parameters are."""
+    """One activation of a function: places of its registers and parameters."""
 
     __slots__ = ("base", "function", "labels", "locals", "params", "parent", "result_block", "shared")
 
@@ -184,7 +185,7 @@ class Decoder:
         return block
 
     def place(self, block: Block) -> None:
-        """Continue in ``block``, which comes after everything placed so far."""
+        """Continue in ``block``, which is placed after all earlier blocks."""
         if block.index < 0:
             block.index = len(self.program.blocks)
             self.program.blocks.append(block)
@@ -193,7 +194,7 @@ class Decoder:
     def begin_collective(self, members: int | None) -> None:
         """Make the instruction being decoded the first of a block that waits for the lanes it needs.
 
-        Steps that only prepare its operands have to be emitted after this.
+        Steps that compute its operands have to be emitted after this.
         """
         block = Block(-1)
         block.collective = Collective(members)
@@ -313,7 +314,7 @@ class Decoder:
             else:
                 self._guarded(item, decode, modifiers)
         except (AttributeError, IndexError, ValueError) as error:
-            # Decoders take operands and types apart as their instruction has them.
+            # Each decoder parses its operands and types according to its instruction.
             raise self.error("the operands or types do not fit the instruction") from error
         if modifiers.names:
             raise self.unsupported(f"modifier .{modifiers.names[0]}")
@@ -467,7 +468,7 @@ class Decoder:
         """Write ``compute(R)`` to a destination.
 
         The result has ``type_``'s width, in storage type when ``raw``; a wider destination register is sign- or
-        zero-extended (`cvt`, `ld` and the like are the only instructions that ptxas lets do so).
+        zero-extended (ptxas permits it only in `cvt`, `ld` and the like).
         """
         if isinstance(operand, Sink):
             return
@@ -486,7 +487,7 @@ class Decoder:
 
 
 def decode(module: Module, entry: str) -> Program:
-    """The program of an entry; raises EmulationError for what cannot be decoded."""
+    """Decode an entry to its program; raises EmulationError for constructs that cannot be decoded."""
     function = module.functions.get(entry)
     if function is None or not function.is_entry or function.body is None:
         known = ", ".join(module.entries) or "none"

@@ -6,12 +6,12 @@ from ..errors import SimulationError
 
 
 class EmulationError(SimulationError):
-    """A PTX program that cannot be run further: a syntax error, an instruction that the emulator does not know, an
-    access outside memory, a deadlock, a trap.
+    """The execution of a PTX program failed: a syntax error, an unknown instruction, an access outside memory, a
+    deadlock, a trap.
 
     ``line`` is the 1-based line of the PTX text and ``text`` the instruction there; ``block`` and ``thread`` are the
-    (x, y, z) ids of the first thread concerned and ``address`` the first byte of a faulting access.  What does not
-    apply is None.
+    (x, y, z) ids of the first thread concerned and ``address`` the first byte of a faulting access. Fields that do not
+    apply are None.
     """
 
     def __init__(
@@ -43,4 +43,4 @@ class UnsupportedInstruction(EmulationError):
 
 
 class UndescribedParameters(EmulationError):
-    """Hidden parameters, tensor maps mostly, that a launch cannot fill without a description of them."""
+    """Hidden parameters, mostly tensor maps, that a launch cannot fill without their description."""

@@ -1,8 +1,8 @@
 """Floating-point arithmetic (PTX ISA, "Floating Point Instructions", "Half Precision ...", "Mixed Precision ...").
 
-The computations below are functions from bit patterns to bit patterns; packed types (f16x2, bf16x2, f32x2) apply them
-to both halves.  Approximate instructions give the correctly rounded result of the exact function, which lies inside
-every accuracy class that the ISA states for them; where it states a value (div.approx), that one.
+The functions below map bit patterns to bit patterns; packed types (f16x2, bf16x2, f32x2) apply them to both halves.
+Approximate instructions return the correctly rounded result of the exact function, which satisfies every accuracy that
+the ISA states for them; where the ISA defines a value (div.approx), they return it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Float:
         return self._finish(rounding.decode(a, self.name) / rounding.decode(b, self.name))
 
     def div_approximate(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """PTX ISA, "div": the reciprocal of what is above 2^126 is taken for zero, NaN times an infinity."""
+        """PTX ISA, "div": the reciprocal of a divisor above 2^126 counts as zero; times an infinity it is NaN."""
         exact = self.div(a, b)
         x, y = rounding.decode(a, self.name), rounding.decode(b, self.name)
         huge = (np.abs(y) > 2.0**126) & np.isfinite(y) & ~np.isnan(x)

@@ -1,17 +1,17 @@
-"""Which accesses happen before which: clocks of warps, and what synchronisation passes from one to another (PTX ISA,
-"Memory Consistency Model").
+"""Happens-before order of accesses: clocks of warps, and their transfer by synchronisation (PTX ISA, "Memory
+Consistency Model").
 
-A warp's clock goes on whenever the warp releases anything (`knowledge` has what is known of clocks).
+A warp's clock advances at each of its releases (`knowledge` has the queries of clocks).
 
-- A barrier joins the rows of those that arrive into those that wait; a barrier of the cluster likewise.
-- A warp's lanes are threads of their own: what one of them did is before what another does only when `bar.warp.sync` or
-  a barrier that they wait at lies between.
-- A release is kept with the location it wrote; an acquire that reads there takes it over, when the scope of each takes
-  in the other's thread.  A fence before a relaxed write, or after a relaxed read, does the same.  Read-modify-writes
+- A barrier joins the rows of arriving warps into those of waiting warps; a barrier of the cluster likewise.
+- Lanes of a warp are separate threads: an access of one happens before an access of another only if `bar.warp.sync`
+  or a barrier at which they wait lies between.
+- A release is kept with the location it wrote; an acquire that reads there joins it, if the scope of each includes
+  the other's thread. A fence before a relaxed write, or after a relaxed read, does the same. Read-modify-writes
   continue the release that they read; other writes end it.
-- An arrival at a transaction barrier releases to it and a wait that succeeds acquires from it.
+- An arrival at an mbarrier releases to it and a successful wait acquires from it.
 
-The order of two `fence.sc` as such is not used: what they are for shows in what the reads behind them see.
+The order of two `fence.sc` as such is not used: their effect shows in the values of later reads.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from .scheduler import Batch, Launch
     from .warps import WarpGroup
 
-#: Instead of the number of a barrier of the block.
+#: Used instead of the number of a barrier of the block.
 _CLUSTER_BARRIER = -1
 
 
 class Published(NamedTuple):
-    """What a read sees of releases for its block, its cluster or its GPU (``level``, a scope): so much of a chain."""
+    """Releases that a read may acquire for its block, its cluster or its GPU (``level``, a scope): a length of a
+    chain."""
 
     level: int
     chain: Chain
@@ -40,7 +41,7 @@ class Published(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """A warp's last fence: which lanes ran it, its scope, its time, and what the warp had seen."""
+    """A warp's last fence: its lanes, scope and clock, and the knowledge of the warp."""
 
     lanes: int
     scope: int
@@ -49,15 +50,15 @@ class Fence(NamedTuple):
 
 
 class Clocks(Knowledge):
-    """The clocks of one launch, as barriers, releases and acquires move them on."""
+    """The clocks of one launch, advanced by barriers, releases and acquires."""
 
     def __init__(self, launch: Launch) -> None:
         super().__init__(launch)
         self.locations: dict[int, dict[tuple[int, int], Chain]] = {}
-        """What was released to each location, by level and number of the block, cluster or GPU that may acquire it."""
+        """Releases to each location, by level and number of the block, cluster or GPU that may acquire them."""
         self.shared_locations: list[int] = []
         self.fences: dict[int, Fence] = {}
-        self.observed: dict[int, dict[Chain, Published]] = {}  # thread -> releases that relaxed reads saw
+        self.observed: dict[int, dict[Chain, Published]] = {}  # thread -> releases read by relaxed reads
         self.accesses = 0
 
     def begin(self, batch: Batch, first_block: int) -> None:
@@ -72,15 +73,15 @@ class Clocks(Knowledge):
         self.passed_beyond: dict[int, Vector] = {}
         self.first_arrival = np.zeros((batch.count, 16), np.int64)
         self.settled = np.zeros(batch.count, np.int64)
-        """By block: what is `stamp`ed up to here is before all that its threads do now."""
+        """By block: accesses with a `stamp` up to this one happen before all present accesses of its threads."""
         for key in self.shared_locations:
             self.locations.pop(key, None)
         self.shared_locations = []
         self.handed: dict[tuple[int, int], Vector] = {}
-        """(row, barrier or `_CLUSTER_BARRIER`) -> what the warp handed over when it arrived there."""
+        """(row, barrier or `_CLUSTER_BARRIER`) -> knowledge that the warp released on arrival there."""
 
     def stamp(self) -> int:
-        """A number for an access that takes place now, greater than any before."""
+        """A number for a present access, greater than all earlier ones."""
         self.accesses += 1
         return self.accesses
 
@@ -104,7 +105,7 @@ class Clocks(Knowledge):
     # -- barriers --------------------------------------------------------------------------------------------------
 
     def _beyond(self, row: int) -> Vector:
-        """What a warp and its lanes know beyond the row."""
+        """Knowledge of a warp and its lanes beyond the row."""
         warp = self.first + row
         beyond = self.seen[warp].copy() if warp in self.seen else Vector()
         for vector in self.lanes.get(warp, {}).values():
@@ -128,7 +129,8 @@ class Clocks(Knowledge):
         self.join(joined, beyond)
 
     def _take_over(self, row: int, number: int, joined: Vector) -> None:
-        """A warp goes on after a barrier that ``joined`` what all brought there: its own is among it."""
+        """Join the knowledge of all arrivals, ``joined``, into a warp that leaves a barrier, without its own
+        contribution."""
         joined.shorten()
         beyond = self._beyond(row)
         if (handed := self.handed.pop((row, number), None)) is not None:
@@ -139,7 +141,7 @@ class Clocks(Knowledge):
         self.lanes.pop(self.first + row, None)
 
     def leave(self, group: WarpGroup, lanes: np.ndarray, number: int) -> None:
-        """The warps of ``lanes`` go on after a barrier."""
+        """The warps of ``lanes`` leave a barrier."""
         rows = self.rows(group, lanes)
         blocks = rows // self.per_block
         seen = np.maximum(self.joined[blocks, number], self.exited[blocks])
@@ -150,7 +152,7 @@ class Clocks(Knowledge):
         self.meet(rows)
 
     def reset(self, full: np.ndarray, everyone: np.ndarray) -> None:
-        """``full`` (blocks, 16): barriers that start over; ``everyone``: those of them that all threads waited at."""
+        """``full`` (blocks, 16): barriers that are reset; ``everyone``: those of them at which all threads waited."""
         if self.members == 1:
             settled = np.where(full & everyone, self.first_arrival, 0).max(1)
             self.settled = np.maximum(self.settled, settled)
@@ -167,14 +169,14 @@ class Clocks(Knowledge):
 
     @staticmethod
     def _fenced(warp: int, fence: Fence) -> Vector:
-        """What the lanes that ran a fence have released by it."""
+        """Knowledge that the lanes of a fence have released by it."""
         vector = fence.vector.copy()
         lanes = [lane for lane in range(32) if fence.lanes >> lane & 1]
         vector.clocks.update(dict.fromkeys((~(warp << 5 | lane) for lane in lanes), fence.clock))
         return vector
 
     def meet(self, rows: np.ndarray) -> None:
-        """The lanes of warps meet: what one has done or learnt, all of them know."""
+        """The lanes of warps converge and share their operations and knowledge."""
         self.advance(rows)
         self.met[rows] = self.own[rows]
         if self.lanes:
@@ -188,7 +190,7 @@ class Clocks(Knowledge):
         rows = self.rows(group)
         clusters = rows // self.width
         if relaxed:
-            # It hands on what a fence before it released.
+            # A relaxed arrival releases what an earlier fence covers.
             for row, cluster in zip(rows.tolist(), clusters.tolist()):
                 fence = self.fences.get(self.first + row)
                 if fence is not None and fence.scope >= CLUSTER:
@@ -218,7 +220,7 @@ class Clocks(Knowledge):
     # -- locations -------------------------------------------------------------------------------------------------
 
     def _row_vector(self, row: int) -> Vector:
-        """What a warp has seen, itself only as far as its lanes have met."""
+        """Knowledge of a warp; of itself only up to its last convergence."""
         warp, known = self.first + row, self.known[row]
         base = warp - row % self.width
         vector = Vector({base + column: int(known[column]) for column in np.flatnonzero(known).tolist()})
@@ -228,9 +230,9 @@ class Clocks(Knowledge):
         return vector
 
     def _levels(self, scope: int, block: int) -> list[tuple[int, int]]:
-        """Level and number of the block, the cluster and the GPU of a thread, as far as a scope takes them in.
+        """(level, number) of the block, the cluster and the GPU of a thread, as far as a scope includes them.
 
-        Scopes of a release and an acquire take in each other's thread where both have one of these (PTX ISA, "Morally
+        The scopes of a release and an acquire include each other's thread if both have one of these (PTX ISA, "Morally
         Strong").
         """
         levels = [(CTA, block)]
@@ -241,7 +243,7 @@ class Clocks(Knowledge):
         return levels
 
     def synchronise(self, threads: list[int], keys: list[int], order: Order, reads: bool, writes: bool) -> None:
-        """Accesses by ``threads`` of the locations ``keys`` take place, one after the other."""
+        """Execute accesses by ``threads`` of the locations ``keys``, one after the other."""
         if not (self.locations or self.fences or order.releases) or self.exhausted:
             return
         advanced: set[int] = set()
@@ -274,7 +276,7 @@ class Clocks(Knowledge):
                 lanes = released.setdefault((warp, key), set())
                 lanes.add(thread)
                 if reads and len(lanes) == len(self.lanes_of(warp)):
-                    # Who has seen this has seen the other lanes' too.
+                    # A thread that has seen this lane has seen the other lanes as well.
                     vector.clocks[warp] = int(self.own[row])
                 self._publish(key, order.scope, block, vector)
                 advanced.add(row)
@@ -287,7 +289,7 @@ class Clocks(Knowledge):
             self.advance(np.array(sorted(advanced)))
 
     def _visible(self, location: dict[tuple[int, int], Chain], scope: int, block: int) -> list[Published]:
-        """What a read sees of the releases to its location."""
+        """Releases to a location that a read of it may acquire."""
         return [
             Published(level[0], chain, chain.length)
             for level in self._levels(scope, block) if (chain := location.get(level)) is not None
@@ -296,8 +298,8 @@ class Clocks(Knowledge):
     def _synchronise_warps(
         self, places: list[tuple[int, int]], order: Order, writes: bool, advanced: set[int]
     ) -> list[tuple[int, int]]:
-        """Do for whole warps, all of whose lanes read one location and then with ``writes`` release to it, what
-        `synchronise` does thread by thread; gives the threads and locations that are left."""
+        """Execute `synchronise` for whole warps, all of whose lanes read one location and with ``writes`` then
+        release to it; returns the remaining threads and locations."""
         by_warp: dict[tuple[int, int], list[int]] = {}
         for thread, key in places:
             by_warp.setdefault((thread >> 5, key), []).append(thread)
@@ -332,7 +334,7 @@ class Clocks(Knowledge):
         return rest
 
     def overwrite(self, keys: np.ndarray) -> None:
-        """Weak writes of locations: what was released there can no longer be acquired."""
+        """Weak writes of locations: earlier releases there can no longer be acquired."""
         if not self.locations or not keys.size:
             return
         if keys.size < len(self.locations):
@@ -344,7 +346,7 @@ class Clocks(Knowledge):
             del self.locations[key]
 
     def _publish(self, key: int, scope: int, block: int, vector: Vector) -> None:
-        """Keep a release for all that may acquire it."""
+        """Keep a release for all threads that may acquire it."""
         self.work += len(vector)
         location = self.locations.get(key)
         if location is None:
@@ -364,8 +366,8 @@ class Clocks(Knowledge):
             vector.shorten()
 
     def complete(self, thread: int, block: int, key: int, known: Vector | None = None) -> None:
-        """An asynchronous copy of ``thread`` completes on the transaction barrier of ``block`` at ``key``; ``known`` is
-        what its thread had seen and passes on with it."""
+        """An asynchronous copy of ``thread`` completes on the mbarrier of ``block`` at ``key``; ``known`` is its
+        thread's knowledge at issue, which is released with it."""
         row = (thread >> 5) - self.first
         vector = known.copy() if known is not None else Vector()
         vector.clocks[~thread] = int(self.own[row])
@@ -373,7 +375,7 @@ class Clocks(Knowledge):
         self.advance(np.array([row]))
 
     def knowledge(self, thread: int) -> Vector:
-        """What a thread has seen by now."""
+        """Present knowledge of a thread."""
         warp = thread >> 5
         vector = self._row_vector(warp - self.first)
         if thread in self.lanes.get(warp, ()):
@@ -381,7 +383,7 @@ class Clocks(Knowledge):
         return vector
 
     def fence(self, group: WarpGroup, scope: int, releases: bool = True) -> None:
-        """The active threads run a fence that acquires, and releases unless it says that it does not."""
+        """The active threads run a fence that acquires and, with ``releases``, releases."""
         rows = self.rows(group)
         bits = np.packbits(group.active_lanes(), axis=1, bitorder="little").view(np.uint32).reshape(-1)
         bits = bits[bits != 0]

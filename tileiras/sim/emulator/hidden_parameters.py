@@ -1,10 +1,10 @@
-"""Hidden parameters of a kernel: tensor maps made of its other arguments, as NAME.json says.
+"""Hidden parameters of a kernel: tensor maps computed from its other arguments, as NAME.json specifies.
 
     tensor_map element=f16 address=p0 dims=p3,p2 strides=p4 box=64,32 swizzle=128
 
 `pN` is the kernel's parameter N, counted without the hidden ones; dimensions are innermost first, the innermost has no
-stride, strides are in elements.  A dimension of no elements is told as one of one: no map has none, and a kernel asks
-for elements behind it only.
+stride, strides are in elements. An empty dimension becomes one of size 1: a map cannot have an empty one, and the
+kernel only accesses elements after it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from .errors import EmulationError
 from .tensor_map import ELEMENTS, TensorMap, encode
 
-#: The words of NAME.json for elements -> those of tensor maps; what has no type of its own is moved as bits.
+#: The element types of NAME.json -> those of tensor maps; types without an equivalent are copied as bits.
 _ELEMENTS = {
     "i8": "u8", "f8E4M3FN": "u8", "f8E5M2": "u8", "f8E8M0FNU": "u8", "i16": "u16", "i32": "s32", "i64": "s64",
     "tf32": "f32",
@@ -23,9 +23,9 @@ _ELEMENTS = {
 
 
 def fill(kernel: Mapping[str, Any], data: bytearray) -> None:
-    """Writes the hidden parameters into the parameter space, which has the others.
+    """Write the hidden parameters into the parameter space, which contains the others.
 
-    Raises EmulationError for a text that is no tensor map, or a map that the driver would refuse.
+    Raises EmulationError for a text that is not a tensor map, or a map that the driver would reject.
     """
     for hidden in kernel.get("hidden_parameters", ()):
         try:

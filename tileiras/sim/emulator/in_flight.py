@@ -1,4 +1,4 @@
-"""Registers whose values are still to come: the accumulators of products that a warpgroup has begun."""
+"""Registers in flight: the accumulators of incomplete dots of a warpgroup."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from .warps import WarpGroup
 
 _ROWS = 16
-"""Rows of D that each warp of a warpgroup has (PTX ISA, "wgmma.mma_async": "Register Fragments")."""
+"""Rows of D of each warp of a warpgroup (PTX ISA, "wgmma.mma_async": "Register Fragments")."""
 
 
 class Accumulators:
-    """Registers of a group that products are to write, kept as ``tiles``, (warps, 16, n) bits of D.
+    """Registers of a group that incomplete dots will write, kept as ``tiles``, (warps, 16, n) bits of D.
 
-    ``count`` has for each warp how many products are to write them, the last of which is ``item``; whatever looks at
-    the registers of such a warp is told ``message``.  The group's slots hold the ``registers`` until no product is
-    left, and so do slots that they were moved to meanwhile.
+    ``count`` is the number of incomplete dots of each warp, and ``item`` the last of them; an access to the registers
+    of such a warp fails with ``message``. The group's slots hold the ``registers`` until all dots are complete, and so
+    do slots that they were moved to meanwhile.
     """
 
     __slots__ = ("_values", "count", "group", "item", "message", "registers", "tiles", "type")
@@ -32,7 +32,7 @@ class Accumulators:
         self.type = type
         self.message = message
         self.count = np.zeros(group.n // 32, np.int32)
-        # Of a slot that is in flight in another shape, this is what looks at it.
+        # Fails for a slot that is in flight in another shape.
         self._values: list[np.ndarray] | None = [np.asarray(group.full(slot)) for slot in slots]
         self.tiles = _tiles(self._values, type)
         self.registers = [InFlight(self, number) for number in range(len(slots))]
@@ -40,7 +40,7 @@ class Accumulators:
             group.R[slot] = register
 
     def issue(self, item: Instruction, warps: np.ndarray) -> None:
-        """A product of ``warps`` begins."""
+        """A dot of ``warps`` begins."""
         self.item = item
         self.count[warps] += 1
 
@@ -49,7 +49,7 @@ class Accumulators:
         return len(slots) == len(self.registers) and all(R[at] is own for at, own in zip(slots, self.registers))
 
     def land(self, warps: np.ndarray, tiles: np.ndarray, slots: list[int]) -> bool:
-        """A product has made ``tiles`` for ``warps``.  True when none is left: ``slots`` hold values again."""
+        """A dot has computed ``tiles`` for ``warps``. True if all dots are complete: ``slots`` hold values again."""
         self.tiles[warps] = tiles
         self._values = None
         self.count[warps] -= 1
@@ -62,7 +62,7 @@ class Accumulators:
         return True
 
     def values(self) -> list[np.ndarray]:
-        """The registers, of warps in flight as they were before."""
+        """The registers; those of warps in flight have their previous values."""
         if self._values is None:
             self._values = _fragments(self.tiles, self.type)
         return self._values
@@ -81,7 +81,7 @@ class Accumulators:
 
 
 class InFlight:
-    """What a slot holds while it is in flight: register ``number`` of ``accumulators``."""
+    """Placeholder in a slot in flight: register ``number`` of ``accumulators``."""
 
     __slots__ = ("accumulators", "number")
 
@@ -99,7 +99,7 @@ class InFlight:
         return np.asarray(self.settled(), dtype)
 
     def __array_function__(self, function, types, arguments, options):
-        """Where other warps of the group write the register, those in flight stay so."""
+        """If other warps of the group write the register, those in flight stay in flight."""
         if function is np.where and len(arguments) == 3 and arguments[2] is self:
             self.accumulators.write(self.number, *arguments[:2])
             return self
@@ -123,7 +123,7 @@ def _settled(argument):
 
 @functools.lru_cache(maxsize=64)
 def _places(n: int) -> np.ndarray:
-    """Where in a tile of (16, n) the elements of the fragment are, (n / 2, 32): element e of each lane."""
+    """Positions in a tile of (16, n) of the elements of the fragment, (n / 2, 32): element e of each lane."""
     lane = np.arange(32)
     element = np.arange(n // 2)[:, None]
     row = lane // 4 + 8 * (element % 4 // 2)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def truncating_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a / b rounded to zero; division by zero gives all ones (the ISA leaves it to the machine)."""
+    """a / b rounded to zero; division by zero returns all ones (the ISA does not specify it)."""
     zero = b == 0
     divisor = np.where(zero, np.ones(1, b.dtype), b)
     if b.dtype.kind == "u":
@@ -152,7 +152,7 @@ def _sum_with_carry(a: np.ndarray, b: np.ndarray, carry: np.ndarray | None, subt
 
 
 def _emit_carry(decoder: Decoder, d: Register, type_: PtxType, compute, define: bool) -> None:
-    """``compute(R)`` gives (result, carry out); both come from the sources as they were."""
+    """``compute(R)`` returns (result, carry out), computed from the sources before either is written."""
     carry = _carry_slot(decoder)
     result, flag = decoder.temporary(type_), decoder.temporary(PRED)
 

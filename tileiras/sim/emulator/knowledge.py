@@ -1,14 +1,14 @@
-"""What warps and threads have seen of each other: the clocks, and the question whether one access is before another.
+"""Vector clocks: the knowledge of warps and threads about each other, and queries whether one access happens before
+another.
 
-Every warp has a clock and knows how far it has seen the other warps of its cluster: a row of a matrix.  What it knows
-of warps elsewhere, or of single lanes, is in vectors.  Their keys are the number of a warp, for all of its lanes, or ~n
-for thread n.  Where threads are meant, -2-w stands for all lanes of warp w.
+Every warp has a clock and a row of a matrix: the clocks of the other warps of its cluster as far as it has seen them.
+Knowledge about warps of other clusters, or about single lanes, is in vectors. Their keys are the number of a warp, for
+all of its lanes, or ~n for thread n. In lists of threads, -2-w represents all lanes of warp w.
 
-What was released to one place is kept as a chain, of which an acquire takes the length over and not the content, so
-that thousands of threads may update one counter.  A vector that has grown long becomes a chain of its own, shared by
-all that take it over, so that a release costs the same however many locations its thread has acquired from.  Still,
-releases and acquires are followed as long as that is cheap; past a budget, everything counts as ordered, and
-`exhausted` says so.
+The releases to one location form a chain; an acquire copies the length of the chain and not its content, so that
+thousands of threads may update one counter. A vector that has grown long becomes a chain, shared by all that acquire
+it, so that a release costs the same however many locations its thread has acquired from. Releases and acquires are
+tracked within a budget; when it is exhausted, all accesses count as ordered, and `exhausted` is true.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import bisect
 
 import numpy as np
 
-#: Entries of dictionaries that may be joined or looked at in one launch: some seconds' worth.
+#: Entries of dictionaries that may be joined or looked up in one launch: some seconds of work.
 _BUDGET = 1 << 23
-#: Sets of chains whose content is remembered.
+#: Sets of chains whose content is cached.
 _REACHES = 4096
-#: Questions that are answered one by one rather than sorted.
+#: Most queries that are answered one by one rather than sorted.
 _FEW = 64
-#: Entries of a vector that are copied rather than shared.
+#: Most entries of a vector that are copied rather than shared.
 _SHORT = 16
 
 
 class Vector:
-    """How far something has seen others: clocks by key, and how much of which chains.  ``reach`` is what the chains
-    say, once somebody has asked and until the vector changes."""
+    """Vector clock: clocks by key, and a length of each chain. ``reach`` caches the content of the chains from the
+    first query until the vector changes."""
 
     __slots__ = ("chains", "clocks", "reach")
 
@@ -45,28 +45,28 @@ class Vector:
         return len(self.clocks) + len(self.chains)
 
     def shorten(self) -> None:
-        """Say the same in one entry if there are many, so that copies and joins need not repeat them."""
+        """Move the entries to a chain if there are many, so that copies and joins need not repeat them."""
         if len(self) > _SHORT:
             chain = Chain()
             chain.append(self)
             self.clocks, self.chains, self.reach = {}, {chain: 1}, None
 
     def remove(self, other: Vector) -> None:
-        """Remove the entries that ``other`` has as well."""
+        """Remove the entries that ``other`` contains as well."""
         self.reach = None
         self.clocks = {key: value for key, value in self.clocks.items() if other.clocks.get(key, 0) < value}
         self.chains = {chain: length for chain, length in self.chains.items() if other.chains.get(chain, 0) < length}
 
 
 class Chain:
-    """What was released to one place, for the threads of one block, cluster or GPU, one after the other; or what a
-    vector said that has been shortened."""
+    """Successive releases to one location, for the threads of one block, cluster or GPU; or the content of a
+    shortened vector."""
 
     __slots__ = ("chains", "clocks", "length")
 
     def __init__(self) -> None:
         self.length = 0
-        # Key or other chain -> the lengths at which what is known of it grew, and what it grew to.
+        # Key or other chain -> the lengths at which its value increased, and the values.
         self.clocks: dict[int, tuple[list[int], list[int]]] = {}
         self.chains: dict[Chain, tuple[list[int], list[int]]] = {}
 
@@ -86,15 +86,15 @@ def _at(steps: tuple[list[int], list[int]] | None, length: int) -> int:
 
 
 class Reach:
-    """What lengths of chains say, with all the chains behind them."""
+    """Content of lengths of chains, including all chains reachable from them."""
 
     __slots__ = ("known", "lengths", "limits")
 
     def __init__(self, chains: dict[Chain, int]) -> None:
-        self.limits: dict[int, int] = {}  # thread or -2-w for all of warp w -> how far it has been seen
+        self.limits: dict[int, int] = {}  # thread or -2-w for all of warp w -> clock up to which it has been seen
         self.lengths: dict[Chain, int] = {}
         self.known: dict[int, int] = {}
-        # Breadth first: chains are mostly met at their greatest length first.
+        # Breadth first: most chains are first reached at their greatest length.
         waiting = list(chains.items())
         for chain, length in waiting:
             if self.lengths.get(chain, 0) < length:
@@ -102,7 +102,7 @@ class Reach:
                 waiting += ((inner, _at(steps, length)) for inner, steps in chain.chains.items())
 
     def clock(self, key: int) -> int:
-        """How far the owner of ``key`` has been seen."""
+        """Clock up to which the owner of ``key`` has been seen."""
         found = self.known.get(key)
         if found is None:
             found = 0
@@ -114,12 +114,12 @@ class Reach:
 
 
 class Knowledge:
-    """What is known in one launch.  Warps and threads are numbered through the launch, ``rows`` are warps of the batch
-    that is running, the first of which is ``first``; ``width`` is the number of warps of a cluster.
+    """Knowledge of one launch. Warps and threads are numbered through the launch; ``rows`` are warps of the running
+    batch, beginning with ``first``; ``width`` is the number of warps of a cluster.
 
-    ``own`` has the clock of each row, ``met`` its clock when the warp's lanes last met, and ``known`` how far it has
-    seen each warp of its cluster.  Beyond that, ``seen`` has what warps know and ``lanes`` what single threads of them
-    have acquired since their warp met.
+    ``own`` is the clock of each row, ``met`` its clock when the warp's lanes last converged, and ``known`` the last
+    seen clock of each warp of its cluster. ``seen`` adds the knowledge of warps about the rest, and ``lanes`` the
+    acquires of single threads since their warp converged.
     """
 
     def __init__(self, launch) -> None:
@@ -144,7 +144,7 @@ class Knowledge:
 
     @property
     def exhausted(self) -> bool:
-        """Whether accesses count as ordered because following releases has become too much."""
+        """Whether accesses count as ordered because the budget for tracking releases is exhausted."""
         return self.work > _BUDGET
 
     def join(self, into: Vector, other: Vector) -> None:
@@ -159,14 +159,15 @@ class Knowledge:
         return warps // self.per_block
 
     def unordered(self, threads: np.ndarray, others: np.ndarray, clocks: np.ndarray) -> np.ndarray:
-        """Whether the accesses that ``others`` made at their ``clocks`` are not before what ``threads`` do now.
+        """Whether the accesses of ``others`` at their ``clocks`` do not happen before the present accesses of
+        ``threads``.
 
-        A thread -2-w stands for all lanes of warp w.  No thread is compared with itself.
+        A thread -2-w represents all lanes of warp w. No thread is compared with itself.
         """
         if self.exhausted or not threads.size:
             return np.zeros(threads.size, bool)
-        # What lanes have released together is known of their warp; few have to be asked about one by one.  Neighbours
-        # mostly are of one warp.
+        # Warps know the releases of whole warps; few lanes have to be queried one by one. Neighbours mostly belong to
+        # one warp.
         earlier = warp_of(others)
         starts = _run_starts(threads, earlier)
         limits = self._limits_by_warp(threads[starts], earlier[starts], np.maximum.reduceat(clocks, starts))
@@ -177,14 +178,14 @@ class Knowledge:
         return bad
 
     def _unordered_each(self, threads: np.ndarray, others: np.ndarray, clocks: np.ndarray) -> np.ndarray:
-        """As `unordered`, of accesses that are not before by what is known of their warps together."""
+        """As `unordered`, for accesses that the knowledge of whole warps does not order."""
         starts = _run_starts(threads, others)
         limits = self._limits(threads[starts], others[starts], np.maximum.reduceat(clocks, starts))
         return clocks > (limits if starts.size == 1 else np.repeat(limits, np.diff(starts, append=threads.size)))
 
     def _limits_by_warp(self, threads: np.ndarray, earlier: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        """How far each of ``threads`` has seen all lanes of each warp of ``earlier``; at least what its own warp knows
-        together, where that is all that is ``asked`` for."""
+        """Clock up to which each of ``threads`` has seen all lanes of each warp of ``earlier``; only the knowledge
+        of its whole warp if that suffices for ``asked``."""
         warps = warp_of(threads)
         rows = warps - self.first
         near = warps // self.width == earlier // self.width
@@ -198,8 +199,8 @@ class Knowledge:
         return limits
 
     def _limits(self, threads: np.ndarray, others: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        """How far each of ``threads`` has seen each of ``others``, beyond what its warp knows together; from the clock
-        that is ``asked`` for on, so far at least."""
+        """Clock up to which each of ``threads`` has seen each of ``others``, beyond the knowledge of its whole warp;
+        results of ``asked`` or more are lower bounds."""
         if threads.size > _FEW:
             pairs = threads.astype(np.int64) << 32 | others.astype(np.int64) & 0xFFFFFFFF
             distinct, inverse = np.unique(pairs, return_inverse=True)
@@ -218,8 +219,8 @@ class Knowledge:
         return np.array(limits)
 
     def one_knows(self, threads: list[int], others: list[int], clock: int) -> bool:
-        """Whether one of ``threads``, of one warp, has seen one of ``others``, of another warp, as it was at ``clock``;
-        of what all lanes of the other warp did, -2-w is one of ``others``."""
+        """Whether one of ``threads``, of one warp, has seen one of ``others``, of another warp, at ``clock``; -2-w
+        among ``others`` represents operations of all lanes."""
         if self.exhausted:
             return True
         warp, earlier = (int(warp_of(np.array(each[:1]))[0]) for each in (threads, others))
@@ -229,7 +230,7 @@ class Knowledge:
         lanes = self.lanes.get(warp, {})
         vectors = [each for each in (self.seen.get(warp), *map(lanes.get, threads)) if each is not None]
         keys = [earlier, *(~other for other in others if other >= 0)]
-        # Mostly all that is known is in chains.
+        # Most knowledge is in chains.
         told = [each.clocks for each in vectors if each.clocks]
         if any(clocks.get(key, 0) >= clock for clocks in told for key in keys):
             return True
@@ -237,9 +238,9 @@ class Knowledge:
         return any(found.clock(key) >= clock for found in reaches.values() for key in keys)
 
     def _known_of(self, thread: int, other: int, asked: int) -> int:
-        """How far ``thread`` has seen ``other``; from ``asked`` on, so far at least."""
+        """Clock up to which ``thread`` has seen ``other``; a result of ``asked`` or more is a lower bound."""
         if thread < 0 and (lanes := self.lanes.get(-2 - thread)):
-            # What a warp reads together, every lane has to know of; many know the same.
+            # If the whole warp reads, every lane must have seen the other; many lanes have equal knowledge.
             differ: dict[tuple, int] = {}
             for lane in self.lanes_of(-2 - thread):
                 vector = lanes.get(lane)
@@ -249,7 +250,7 @@ class Knowledge:
         vectors = self._vectors(thread)
         if len(vectors) != 1 or vectors[0].clocks or self._same_warp(thread, other):
             return self._known(thread, other, asked)
-        # What a thread knows through chains alone is the same for every thread that acquired the same.
+        # Knowledge through chains alone is equal for all threads that acquired the same chains.
         limits = (vectors[0].reach or self._reach(vectors[0])).limits
         if limits.get(other, -1) < asked:
             limits[other] = self._known(thread, other, asked)
@@ -258,11 +259,11 @@ class Knowledge:
     def _known(self, thread: int, other: int, asked: int) -> int:
         known = self._known_by(thread, other)
         if other < 0 and known < asked:
-            # A warp's lanes may have released what they did one by one.
+            # The lanes of a warp may have released one by one.
             least = asked
             for lane in self.lanes_of(-2 - other):
                 if (of_lane := self._known_by(thread, lane)) < asked:
-                    return known  # one that has not says what all have
+                    return known  # one unseen lane decides
                 least = min(least, of_lane)
             known = least
         return known
@@ -273,7 +274,7 @@ class Knowledge:
         return first == second
 
     def _vectors(self, thread: int) -> list[Vector]:
-        """What a thread knows beyond its warp's row."""
+        """Knowledge of a thread beyond its warp's row."""
         warp = thread >> 5 if thread >= 0 else -2 - thread
         found = (self.seen.get(warp), self.lanes.get(warp, {}).get(thread))
         return [vector for vector in found if vector is not None]
@@ -292,7 +293,7 @@ class Knowledge:
         return known
 
     def _reach(self, vector: Vector) -> Reach:
-        """Threads that acquired the same share what it says."""
+        """Threads that acquired the same chains share the result."""
         key = tuple(vector.chains.items())
         found = self.reaches.get(key)
         if found is None:
@@ -305,7 +306,7 @@ class Knowledge:
 
 
 def _run_starts(threads: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The first positions of runs of the same pair."""
+    """First positions of runs of equal pairs."""
     changes = (threads[1:] != threads[:-1]) | (others[1:] != others[:-1])
     return np.concatenate([[0], np.flatnonzero(changes) + 1])
 

@@ -1,7 +1,7 @@
-"""Asynchronous copies in flight: when they read, what they may write, and how they land.
+"""Asynchronous copies in flight: when they read, when they may write, and when they complete.
 
-A copy reads and writes when somebody waits for it, and not before.  What completes on a transaction barrier lands when
-somebody looks for the second time for the end of the phase (`mbarrier`).
+A copy reads and writes as late as possible: when a thread waits for it. A copy on an mbarrier completes at the second
+query of the end of the phase (`mbarrier`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _BYTE = np.dtype(np.uint8)
 
 
 class BulkCopy:
-    """Bytes from ``source`` to ``target`` that ``thread`` of ``group`` copies; ``cell`` is the element of shared memory
-    that holds the barrier, or None for a copy of the thread's bulk group ``number``."""
+    """Copy of bytes from ``source`` to ``target`` by ``thread`` of ``group``; ``cell`` is the element of shared
+    memory that holds the barrier, or None for a copy of the thread's bulk group ``number``."""
 
     __slots__ = (
         "cell", "combine", "convert", "data", "generic", "group", "item", "missing", "number", "seen", "source",
@@ -40,8 +40,8 @@ class BulkCopy:
         cell: int | None,
         convert=None, combine=None, generic: bool = False,
     ) -> None:  # fmt: skip
-        """``convert`` makes what is written of what was read; without it both are the same bytes.  ``combine``: from
-        what is there and what comes to what is there then, for reductions.  ``generic``: what writes is not the
+        """``convert`` computes the stored data from the loaded data; without it they are equal. ``combine`` computes
+        the result of a reduction from the present and the new data. ``generic``: the writes do not belong to the
         asynchronous proxy."""
         self.group = group
         self.item = item
@@ -53,12 +53,12 @@ class BulkCopy:
         self.convert = convert
         self.combine = combine
         self.generic = generic
-        self.missing = 0  # bytes that are counted without being copied
+        self.missing = 0  # bytes that are counted but not copied
         self.seen = False
         self.data: np.ndarray | None = None
 
     def read(self, checked: bool = False) -> None:
-        """``checked``: `read_together` has been there."""
+        """``checked``: `read_together` has already checked the read."""
         if self.data is None:
             if self.group.launch.races is not None and not checked:
                 for access in self.source:
@@ -68,7 +68,7 @@ class BulkCopy:
             self.data = data if self.convert is None else self.convert(data)
 
     def uses(self, stride: int) -> set[int]:
-        """The blocks whose shared memory it still reads or writes; ``stride``: bytes from one to the next."""
+        """The blocks whose shared memory it still reads or writes; ``stride``: bytes from one block to the next."""
         accesses = [*self.target, *(self.source if self.data is None else ())]
         return {
             int(block) for access in accesses if access.shared
@@ -100,7 +100,7 @@ class BulkCopy:
 
 
 def read_together(copies: list[BulkCopy]) -> None:
-    """Have copies of one thread or several read what they copy, those of one instruction looked at as one."""
+    """Execute the reads of copies of one or several threads; those of one instruction are checked as one access."""
     by_item: dict[tuple[object, int], list[BulkCopy]] = {}
     for copy in copies:
         if copy.data is None:
@@ -117,8 +117,8 @@ def read_together(copies: list[BulkCopy]) -> None:
 def begin_landing(
     group: WarpGroup, item: Instruction, stored: list[Access], reads: bool = False, generic: bool = False
 ) -> None:
-    """From now on an asynchronous copy may write, and with ``reads`` change what is there; ``generic``: not through the
-    asynchronous proxy."""
+    """Mark ``stored`` as written by an asynchronous copy in flight, with ``reads`` by a read-modify-write;
+    ``generic``: not through the asynchronous proxy."""
     written = group.batch.shared_written
     for access in stored:
         if access.shared and written is not None and not reads:
@@ -132,8 +132,8 @@ def begin_landing(
 
 def check_places(group: WarpGroup, item: Instruction, stored: list[Access], cell: int, thread: int, other: bool = False,
                  pair: bool = False) -> None:  # fmt: skip
-    """A barrier is in the shared memory that is written, or with ``pair`` in that of either block of the pair;
-    ``other``: that memory has to be another block's (PTX ISA, cp.async.bulk)."""
+    """Check that a barrier is in the written shared memory, or with ``pair`` in that of either block of the pair;
+    ``other``: the memory has to be another block's (PTX ISA, cp.async.bulk)."""
     stride = group.batch.shared_stride
     own, block = int(group.cta[thread]), cell * 8 // stride
     for access in stored:
@@ -147,7 +147,7 @@ def check_places(group: WarpGroup, item: Instruction, stored: list[Access], cell
 
 
 def begin_reading(group: WarpGroup, item: Instruction, loaded: list[Access]) -> None:
-    """What the asynchronous proxy reads has to be visible to it by now."""
+    """Check that the data is visible to the asynchronous proxy, which may read it from now on."""
     races = group.launch.races
     for access in loaded:
         if races is not None and access.index.size:
@@ -165,9 +165,9 @@ def ranks_of(mask: int | None) -> list[int | None]:
 
 
 def check_end(batch: Batch, ended: np.ndarray) -> None:
-    """Blocks have ended, and with them their shared memory: nothing may be in flight from or to it."""
+    """Blocks have ended, and with them their shared memory: no copy from or to it may be in flight."""
     gone = set(ended.tolist())
-    # What has nothing left to do but to arrive at its own block's barrier ends with the block.
+    # A copy that only has to arrive at the barrier of its own block ends with the block.
     batch.bulk_copies = [copy for copy in batch.bulk_copies if not gone & getattr(copy, "settled_in", set())]
     for copy in batch.bulk_copies:
         blocks = copy.uses(batch.shared_stride) if isinstance(copy, BulkCopy) else set()
@@ -179,6 +179,6 @@ def check_end(batch: Batch, ended: np.ndarray) -> None:
 
 
 def describe(flying) -> str:
-    """What is in flight, of one of the batch's ``bulk_copies``."""
+    """Description of an operation in flight, one of the batch's ``bulk_copies``."""
     own = getattr(flying, "describe", None)
     return own() if own is not None else f"line {flying.item.line}: {flying.item.text}"

@@ -19,17 +19,16 @@ from .ptx_module import Module, Variable
 from .recording import Recorder
 from .scheduler import Launch
 
-#: Dynamic shared memory when nobody says how much: what sm_90 allows a block to opt in to (227 KiB), less what
-#: variables of fixed size take.
+#: Default size of dynamic shared memory: the sm_90 opt-in limit of a block (227 KiB), less the variables of fixed size.
 _MOST_SHARED = 232448
 _INDEX_LIMITS = (2**31 - 1, 65535, 65535)
 
 
 class EmulationResult:
-    """``instruction_counts``: opcode with modifiers -> times a warp issued it (also under a false guard);
-    ``steps``: their sum; ``output``: what the kernel printed; ``bank_wavefronts``: PTX line -> (wavefronts of its
-    accesses to shared memory, the least they could be), when they were counted; ``searched_races``: whether the search
-    for races followed the launch to its end."""
+    """``instruction_counts``: opcode with modifiers -> times a warp issued it (also under a false guard); ``steps``:
+    their sum; ``output``: text printed by the kernel; ``bank_wavefronts``: PTX line -> (wavefronts of its accesses
+    to shared memory, their minimum), if counted; ``searched_races``: whether the search for races followed the
+    launch to its end."""
 
     __slots__ = ("bank_wavefronts", "instruction_counts", "output", "searched_races", "steps")
 
@@ -84,34 +83,34 @@ def emulate(
     arrays in place.
 
     ``args`` are the entry's parameters in order: NumPy arrays are pointers (views of one base array point into one
-    allocation), integers are scalars or addresses that a `tileiras.sim.Memory` gave out, NumPy scalars and Python
-    numbers are scalars of the parameter's width, bytes fill a parameter of that many bytes.
+    allocation), integers are scalars or addresses returned by a `tileiras.sim.Memory`, NumPy scalars and Python numbers
+    are scalars of the parameter's width, bytes fill a parameter of that many bytes.
 
-    ``metadata`` is the content of a NAME.json; it gives what PTX cannot say: parameter types, block and cluster shape
-    where the PTX has no `.reqntid`, dynamic shared memory in bytes, and how hidden parameters are filled (tensor maps).
-    ``block``, ``cluster`` and ``shared_memory`` override both.
+    ``metadata`` is the content of a NAME.json; it adds information that PTX lacks: parameter types, block and cluster
+    shape if the PTX has no `.reqntid`, dynamic shared memory in bytes, and the contents of hidden parameters (tensor
+    maps). ``block``, ``cluster`` and ``shared_memory`` override both.
 
     ``seed`` chooses the order in which warps advance; None runs all warps in lock step, which is the fastest.
-    ``step_limit`` bounds the instructions issued, in warps.  ``check_uninitialised``: reading shared memory that
-    was never written is an error, as is a shuffle from a lane that does not take part.  ``check_races``: so are
-    accesses of one place in shared memory by two warps, one of them a write that changes it, that no barrier orders.
-    ``count_bank_conflicts`` fills the result's ``bank_wavefronts``.
+    ``step_limit`` bounds the instructions issued, in warps. ``check_uninitialised``: reading shared memory that was
+    never written is an error, as is a shuffle from an inactive lane. ``check_races``: so are accesses of one place in
+    shared memory by two warps, one of them a write that changes it, that no barrier orders. ``count_bank_conflicts``
+    fills the result's ``bank_wavefronts``.
 
-    ``hidden`` gives the values of `.hidden` parameters, in order, from those of the others and from their own sizes:
-    tensor maps, as `emulator.tensor_map` has them.
+    ``hidden`` computes the values of `.hidden` parameters, in order, from those of the others and from their own sizes:
+    tensor maps in the format of `emulator.tensor_map`.
 
-    ``waive`` names rules of `emulator.rules` that the code need not keep.
+    ``waive`` names rules of `emulator.rules` that are not checked.
 
-    ``recorder`` is told what the warps do, in the order in which each of them does it; `mbarrier.try_wait` then always
-    waits for the phase.  ``blocks`` are the only ones to run, whole clusters, by their positions in the order of
-    clusters (x first, the blocks of a cluster next to each other).  Without ``multiply`` products of tensor cores are
-    checked as ever, but leave their accumulators as they are: for recordings, where values do not matter.  ``journal``
-    keeps what the launch overwrites, so that it can be undone.  `elect.sync` names the first lane of its mask from
-    ``leader`` on: a machine may have any, so that code which is right is so for each.
+    ``recorder`` receives the events of the warps, in program order of each; `mbarrier.try_wait` then always waits for
+    the phase. ``blocks`` restricts the launch to whole clusters, given by the positions of their blocks in the order of
+    clusters (x first, the blocks of a cluster next to each other). Without ``multiply`` dots of tensor cores are
+    checked as usual, but leave their accumulators unchanged: for recordings, in which values do not matter. ``journal``
+    saves the data that the launch overwrites, so that it can be undone. `elect.sync` elects the first lane of its mask
+    from ``leader`` on: the hardware may elect any, so that correct code is correct for each.
 
-    Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or
-    misaligned, a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid
-    or arguments that do not fit the entry.
+    Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or misaligned,
+    a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid or arguments
+    that do not fit the entry.
     """
     if not isinstance(ptx, str):
         ptx = bytes(ptx).decode("utf-8", "surrogateescape")
@@ -140,7 +139,7 @@ def _shapes(
     block: int | Sequence[int] | None,
     cluster: Sequence[int] | None,
 ) -> tuple[tuple[int, int, int], ...]:
-    """The shapes of grid, block and cluster: as given, else as the PTX has them, else the metadata."""
+    """The shapes of grid, block and cluster: as given, else from the PTX, else from the metadata."""
     entry, directives = program.entry.name, program.entry.directives
     block_shape = _shape(
         block or directives.get("reqntid") or kernel.get("block") or directives.get("maxntid"), "block", entry
@@ -162,7 +161,7 @@ def launch_shapes(
     ptx: str, entry: str, grid: int | Sequence[int], metadata: Mapping[str, Any] | None = None,
     args: Sequence[Any] | None = None,
 ) -> tuple[tuple[int, int, int], ...]:  # fmt: skip
-    """The shapes of grid (in blocks), block and cluster that `emulate` would launch with.  Raises what it raises."""
+    """The shapes of grid (in blocks), block and cluster of a launch by `emulate`; raises the same errors."""
     entry, kernel = launched_kernel(_kernel(metadata, entry), entry, grid, args)
     return _shapes(_program(ptx, entry), kernel, grid, None, None)
 
@@ -170,8 +169,8 @@ def launch_shapes(
 def launched_kernel(
     kernel: Mapping[str, Any], entry: str, grid: int | Sequence[int], args: Sequence[Any] | None
 ) -> tuple[str, Mapping[str, Any]]:
-    """The entry, and its row of NAME.json, that a launch of a kernel starts: the one for pairs of tile blocks where the
-    grid is a multiple of their clusters, and the arguments, where they are known, are as it asks for."""
+    """The entry, and its row of NAME.json, that a launch of a kernel starts: the variant for pairs of tile blocks if
+    the grid is a multiple of their clusters and the arguments, if known, satisfy its conditions."""
     pairs = kernel.get("pairs")
     sizes = (*sizes_of(grid), 1, 1)
     if pairs is None or any(size % members for size, members in zip(sizes, pairs["cluster_blocks"])):
@@ -182,7 +181,7 @@ def launched_kernel(
 
 
 def _dynamic_shared_memory(program: Program, kernel: Mapping[str, Any], given: int | None) -> int:
-    """Bytes of dynamic shared memory: as given, else as the metadata has it, else all that is left."""
+    """Bytes of dynamic shared memory: as given, else from the metadata, else all the rest."""
     if not program.dynamic_align:
         return 0
     size = given if given is not None else kernel.get("shared_memory")

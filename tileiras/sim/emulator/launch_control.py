@@ -1,8 +1,8 @@
-"""Clusters that take over the work of others that have not started (PTX ISA, "clusterlaunchcontrol").
+"""Clusters that take over the work of clusters that have not started (PTX ISA, "clusterlaunchcontrol").
 
-A request is answered in shared memory, as late as a bulk copy lands; the answer is opaque to programs, and here has the
-first block's id in its first three words and a mark in the fourth.  A launch whose program asks runs one cluster after
-the other, so that there are clusters that have not started.
+A request is answered in shared memory, at the time at which a bulk copy completes; the answer is opaque to programs,
+and in the emulator has the first block's id in its first three words and a mark in the fourth. A launch of a program
+with requests runs one cluster after the other, so that some clusters have not started.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Request(BulkCopy):
 
     def __init__(self, group: WarpGroup, item: Instruction, thread: int, target: list, cell: int, answer: list) -> None:
         super().__init__(group, item, thread, [], target, cell)
-        self.answer = answer  # one for all blocks that a request's answer goes to: empty until the first lands
+        self.answer = answer  # one for all blocks that receive a request's answer: empty until the first completes
 
     def read(self) -> None:
         if self.data is not None:
@@ -100,7 +100,7 @@ def _decode_query(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     source = decoder.src(response, wide)
 
     def words(group: WarpGroup) -> np.ndarray:
-        """(threads or 1, 4): the answer of each active thread, checked to be one."""
+        """(threads or 1, 4): the answer of each active thread, checked to be valid."""
         value = group.R[source]
         rows = np.ascontiguousarray(value).view(np.uint32).reshape(value.size, 4)
         marks = np.broadcast_to(rows[:, 3], (group.n,))[group.active()]

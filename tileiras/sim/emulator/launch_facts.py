@@ -1,10 +1,10 @@
-"""Facts of a launch for which NAME.json has another kernel.
+"""Facts of a launch that select a variant of a kernel in NAME.json.
 
     p1 128 ceildiv grid below 512 div 8 mul sub 8 min positive
 
-Postfix notation: `pN` is parameter N, `grid` the number of blocks along x, `below` any number from 0 to one less than
-its operand.  Numbers are intervals.  A fact does not hold where a number may exceed 32 bits, a divisor may not be
-positive, or a dividend may be negative.
+Postfix notation: `pN` is parameter N, `grid` the number of blocks along x, `below` any number from 0 to its operand
+minus one. Numbers are intervals. A fact does not hold if a number may exceed 32 bits, a divisor may not be positive, or
+a dividend may be negative.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 
 def hold(facts: Sequence[str], grid: int, parameters: Sequence[Mapping[str, Any]], args: Sequence[Any] | None) -> bool:
-    """Whether all facts hold; none does that asks for an argument where these are not known."""
+    """Whether all facts hold; a fact about an argument does not hold if the arguments are unknown."""
     return all(_holds(fact.split(), grid, parameters, args) for fact in facts)
 
 
 def _holds(words: list[str], grid: int, parameters: Sequence[Mapping[str, Any]], args: Sequence[Any] | None) -> bool:
-    stack: list[range] = []  # from the least to the largest number, which it has as its last one
+    stack: list[range] = []  # from the least to the largest number, which is its last element
     for word in words[:-1]:
         if word == "below":
             found = 0, stack.pop()[-1] - 1
@@ -50,7 +50,7 @@ def _holds(words: list[str], grid: int, parameters: Sequence[Mapping[str, Any]],
 
 
 def _ends(word: str, one: range, other: range) -> list[int]:
-    """What a word makes of the ends of two numbers, which all else lies between; nothing where it makes nothing."""
+    """Bounds of a word's result, from the bounds of two numbers; empty if it is undefined."""
     if word in ("div", "ceildiv") and (one[0] < 0 or other[0] <= 0):
         return []
     made = {
@@ -61,7 +61,7 @@ def _ends(word: str, one: range, other: range) -> list[int]:
 
 
 def _integer(value: Any, size: int) -> int | None:
-    """An argument as a signed number of `size` bytes; None for what is no integer."""
+    """An argument as a signed number of `size` bytes; None if it is not an integer."""
     if isinstance(value, bytes | bytearray):
         return int.from_bytes(value, "little", signed=True)
     if not isinstance(value, int | np.integer):

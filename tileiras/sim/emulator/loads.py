@@ -1,5 +1,5 @@
-"""Loads, stores and address conversions (PTX ISA, "ld", "st", "cvta", "isspacep", "mapa"), and how instructions name
-memory: addresses, spaces, orders and cache hints."""
+"""Loads, stores and address conversions (PTX ISA, "ld", "st", "cvta", "isspacep", "mapa"), and their operands:
+addresses, spaces, orders and cache hints."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def note_granule(decoder: Decoder, space: str, size: int) -> None:
 
 
 def take_space(modifiers: Modifiers) -> str:
-    """The state space named, `generic` when none is."""
+    """The named state space, `generic` by default."""
     space = modifiers.take(
         "global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func"
     )
@@ -98,9 +98,10 @@ _SEMANTICS = ("weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "n
 
 
 def take_order(modifiers: Modifiers, default: Order = WEAK) -> Order:
-    """The order and scope named; values are sequentially consistent here, and races judged by what is named.
+    """The named order and scope; values are sequentially consistent in the emulator, and races are determined by the
+    names.
 
-    `.volatile` is `.relaxed.sys` (PTX ISA, "ld"), and `.mmio` comes with an order of its own.
+    `.volatile` is `.relaxed.sys` (PTX ISA, "ld"), and `.mmio` has an explicit order.
     """
     modifiers.take("mmio")
     semantics = modifiers.take(*_SEMANTICS)
@@ -118,7 +119,7 @@ def take_order(modifiers: Modifiers, default: Order = WEAK) -> Order:
 
 
 def take_hints(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """Cache operators, which have nothing to do where there are no caches."""
+    """Cache operators, which have no effect without caches."""
     while modifiers.take(*_CACHE_OPERATORS):
         continue
     if modifiers.take(_HINTED):
@@ -169,7 +170,7 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
             group.launch.recorder.access(group, item, memory_space, every, wide.itemsize, threads, False)
         uniform = addresses.size == 1 and memory_space in ("global", "generic")
         if uniform and WINDOW_END <= int(addresses[0]):
-            # One address for all threads: the value is the same as well.
+            # One address for all threads: the value is uniform as well.
             accesses = resolve(group, item, "global", addresses, wide, False, None, wide.itemsize)
             read(group, item, accesses, order)
             loaded = gather(accesses, 1, wide)

@@ -1,9 +1,10 @@
-"""Tensor maps that a kernel makes or changes (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy", "fence.proxy").
+"""Tensor maps that a kernel creates or modifies (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy",
+"fence.proxy").
 
-Copies read maps through the tensormap proxy, to which what threads write of a map gets in a way of its own: the writer
-releases it (`tensormap.cp_fenceproxy` does, or `fence.proxy.tensormap::generic.release`), and who is to use it acquires
-these 128 bytes (`fence.proxy.tensormap::generic.acquire`) after that.  A copy that uses a map without is an error
-where races are searched.
+Copies read maps through the tensormap proxy, which has its own synchronisation with writes of threads: the writer
+releases the map (by `tensormap.cp_fenceproxy` or `fence.proxy.tensormap::generic.release`), and the user then acquires
+these 128 bytes (`fence.proxy.tensormap::generic.acquire`). A copy that uses a map without it is an error if races are
+checked.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ _FLAGS = {
     "swizzle_atomicity": (19, 1),
 }
 _STRIDE = "global_stride"
-#: `.elemtype` of a tf32.
+#: `.elemtype` of tf32.
 _TF32 = 11
 
 
 class Acquired(NamedTuple):
-    """What a thread acquired of a map, at its clock."""
+    """A map that a thread acquired at its clock."""
 
     thread: int
     clock: int
@@ -51,7 +52,7 @@ class Acquired(NamedTuple):
 
 
 class MapProxy:
-    """What the tensormap proxy of a launch has seen of the maps at addresses, and who released writes to it."""
+    """Maps acquired by the tensormap proxy of a launch, by address, and the threads that released writes to it."""
 
     def __init__(self) -> None:
         self.acquired: dict[int, list[Acquired]] = {}
@@ -71,7 +72,7 @@ class MapProxy:
                 self.released[number >> 5] = int(races.clocks.own[(number >> 5) - races.clocks.first])
 
     def check(self, group: WarpGroup, item: Instruction, address: int, thread: int) -> None:
-        """A thread is about to use a map; an error unless what was written of it has come to the proxy."""
+        """Check before a thread uses a map that all writes of it are visible to the proxy."""
         races = group.launch.races
         if races is None:
             return
@@ -98,7 +99,7 @@ class MapProxy:
 
 
 def _now(group: WarpGroup, thread: int) -> tuple[int, int]:
-    """(number in the launch, clock) of a thread; zeros where races are not searched."""
+    """(number in the launch, clock) of a thread; zeros if races are not checked."""
     races = group.launch.races
     if races is None:
         return 0, 0
@@ -107,7 +108,7 @@ def _now(group: WarpGroup, thread: int) -> tuple[int, int]:
 
 
 def map_bytes(group: WarpGroup, address: int) -> bytes | None:
-    """The 128 bytes of global memory at an address; None where they are in no allocation."""
+    """The 128 bytes of global memory at an address; None if it is outside all allocations."""
     found = group.launch.memory.find(address, tensor_map.BYTES)
     if found is None:
         return None
@@ -124,7 +125,7 @@ def _bytes(
 
 
 def map_at(group: WarpGroup, item: Instruction, address: int, thread: int) -> tensor_map.TensorMap:
-    """The map that a copy of ``thread`` names.  Raises EmulationError for a place where there is none."""
+    """The map operand of a copy of ``thread``. Raises EmulationError if the place does not contain a map."""
     if address % 64 or address < WINDOW_END:
         group.fault(f"address {address:#x} of a tensor map is not aligned to 64 bytes of global memory or parameters",
                     item, thread, address)  # fmt: skip
@@ -211,14 +212,15 @@ def _decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
                 if place % tensor_map.BYTES:
                     group.fault(f"address {place:#x} of a tensor map is not aligned to 128 bytes", item, thread, place)
             spans = [np.arange(place, place + tensor_map.BYTES, 4, dtype=np.int64).view(np.uint64) for place in places]
-            # The lanes copy a word each, and show the map together.
+            # Each lane copies a word, and all release the map together.
             lanes = np.arange(thread, thread + 32)
             loaded = resolve(group, item, "shared", spans[1], _WORD, None, lanes, 4)
-            # Nothing is known to stand in the last 64 bytes, and code in use leaves them as they are.
+            # The last 64 bytes have no known content, and public code leaves them uninitialised.
             used = tensor_map.USED // 4
             resolve(group, item, "shared", spans[1][:used], _WORD, False, lanes[:used], 4)
             read(group, item, loaded)
-            # To global memory each has copied all of it (PTX ISA, "tensormap.cp_fenceproxy"): two stand for them.
+            # In global memory each lane has copied all of it (PTX ISA, "tensormap.cp_fenceproxy"); two lanes represent
+            # them.
             writers = np.repeat(lanes[:2], lanes.size)
             (stored,) = resolve(group, item, "global", np.tile(spans[0], 2), _WORD, True, writers, 4)
             values = np.tile(np.concatenate([each.data[each.index] for each in loaded]), 2)
@@ -235,7 +237,7 @@ def _decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 def _decode_replace(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """`tensormap.replace`: one field of a map in global or shared memory.
 
-    Dimensions and boxes are given as sizes, strides in bytes, and the rank less one.
+    Dimensions and boxes are given as sizes, strides in bytes, and the rank minus one.
     """
     field = modifiers.take(*_WORDS, *_FLAGS, _STRIDE, "element_stride", "interleave_layout")
     if not modifiers.take("tile") or field is None or not modifiers.take("b1024"):
@@ -280,7 +282,7 @@ def _decode_replace(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 def _replaced(
     group: WarpGroup, item: Instruction, field: str, ordinal: int, new: int, space: str, place: int, thread: int
 ) -> tuple[int, bytes]:
-    """(first byte, bytes) that a field becomes.  Raises ValueError for a value that it cannot have here."""
+    """(first byte, new bytes) of a field. Raises ValueError for a value that is invalid here."""
     if field in _WORDS:
         first, size, several = _WORDS[field]
         if several:
@@ -307,7 +309,7 @@ def _replaced(
     read(group, item, [access])
     flags = int.from_bytes(access.data[access.index].tobytes(), "little")
     if field == "elemtype" and new == _TF32:
-        # An f32 that becomes a tf32: a bit of its own, as ptxas 13.5 spells the instruction out.
+        # An f32 converted to tf32 is a separate bit, in accordance with the code of ptxas 13.5 for the instruction.
         new, flags = tensor_map.ELEMENTS["f32"][0], flags | tensor_map.TO_TF32
     flags = flags & ~(((1 << bits) - 1) << start) | new << start
     return 8, flags.to_bytes(8, "little")

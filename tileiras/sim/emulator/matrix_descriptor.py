@@ -1,15 +1,15 @@
-"""Matrices in shared memory that 64-bit descriptors say where they are (PTX ISA, "Asynchronous Warpgroup Level Matrix
-Shared Memory Layout", "Matrix Descriptor Format").
+"""Matrices in shared memory, described by 64-bit descriptors (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared
+Memory Layout", "Matrix Descriptor Format").
 
-A matrix is made of units of 16 bytes.  With rows of S bytes, S being 16 without a swizzle and its width with one, and
-the strides L and T that a descriptor calls leading and stride dimension byte offset, unit c of row r begins at
+A matrix consists of units of 16 bytes. Its rows have S bytes: 16 without a swizzle, else the width of the swizzle. With
+L and T, the leading and stride dimension byte offsets of the descriptor, unit c of row r begins at
 
-- k in a row (K-major), r a row or column of the product, no swizzle:  16 (r % 8) + T (r / 8) + L c
+- k in a row (K-major), r a row or column of the dot, no swizzle:  16 (r % 8) + T (r / 8) + L c
 - k in a row, swizzle:                                                  S (r % 8) + T (r / 8) + 16 c
 - k from row to row (MN-major), r being k, no swizzle:                 16 (r % 8) + L (r / 8) + T c
 - k from row to row, swizzle:           S (r % 8) + T (r / 8) + 16 (c % (S / 16)) + L (c / (S / 16))
 
-from the descriptor's address, and the swizzle changes bits of the sum.
+after the descriptor's address, and the swizzle XORs bits of the sum.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SWIZZLES = (0, 128, 64, 32)
 
 
 class Descriptor(NamedTuple):
-    """Bytes all: where a matrix starts, its two strides, and the width of its swizzle (0: none)."""
+    """All in bytes: the start of a matrix, its two strides, and the width of its swizzle (0: none)."""
 
     address: int
     leading: int
@@ -43,7 +43,8 @@ class Descriptor(NamedTuple):
 
 
 def decode_descriptor(word: int) -> Descriptor:
-    """Raises ValueError for bits that have to be zero, and for a pattern that does not start where addresses do."""
+    """Decode a descriptor. Raises ValueError for bits that have to be zero, and for a base offset (a swizzle pattern
+    that does not start at an aligned address)."""
     if word & ~0xC00E3FFF3FFF3FFF:
         raise ValueError("bits that have to be zero are not")
     if word >> 49 & 7:
@@ -54,7 +55,7 @@ def decode_descriptor(word: int) -> Descriptor:
 
 
 class Operand(NamedTuple):
-    """A factor: ``rows`` rows of the product (columns, of B) of ``k`` elements each; ``transposed``: MN-major."""
+    """Operand A or B: ``rows`` rows of the dot (columns, for B) of ``k`` elements each; ``transposed``: MN-major."""
 
     type: str
     rows: int
@@ -76,14 +77,14 @@ class Operand(NamedTuple):
         return access
 
     def decode(self, group: WarpGroup, item: Instruction, word: int, warp: int) -> Descriptor:
-        """The descriptor that a warp gives of the matrix."""
+        """A warp's descriptor of the matrix."""
         try:
             return decode_descriptor(word)
         except ValueError as error:
             group.fault(f"no matrix descriptor that is known, {word:#x}: {error}", item, warp * 32)
 
     def read(self, group: WarpGroup, item: Instruction, access: Access, units: np.ndarray) -> np.ndarray:
-        """(rows, k) binary64 of an access, which has found ``units``."""
+        """(rows, k) binary64 of an access that has read ``units``."""
         if (races := group.launch.races) is not None:
             races.read(group, item, access, generic=False)
         return self.values(units)
@@ -102,7 +103,7 @@ class Operand(NamedTuple):
 
 
 def begin_reads(group: WarpGroup, item: Instruction, accesses: Sequence[Access]) -> None:
-    """The matrices, of warps of a group, may be read from now on: they have to be there, and visible to the
+    """Check that the matrices of warps of a group, which may be read from now on, are written and visible to the
     asynchronous proxy."""
     if (races := group.launch.races) is not None:
         (everything,) = merged(accesses)
@@ -114,7 +115,7 @@ def begin_reads(group: WarpGroup, item: Instruction, accesses: Sequence[Access])
 
 @functools.lru_cache(maxsize=256)
 def _addresses(operand: Operand, made: Descriptor) -> np.ndarray:
-    """Of the units, row by row; where the matrix is MN-major, k by k."""
+    """Addresses of the units, row by row; for an MN-major matrix, k by k."""
     size = TYPES[operand.type].bytes
     lines, length = (operand.k, operand.rows) if operand.transposed else (operand.rows, operand.k)
     line = np.arange(lines, dtype=np.int64)[:, None]

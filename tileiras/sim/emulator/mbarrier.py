@@ -1,7 +1,6 @@
-"""`mbarrier`: arrivals at transaction barriers and waits for their phases (PTX ISA, "mbarrier", "Async Copy and
-mbarrier").
+"""`mbarrier`: arrivals and waits for phases (PTX ISA, "mbarrier", "Async Copy and mbarrier").
 
-What is in flight to a barrier lands when somebody looks for the second time for the end of the phase, and not before.
+Asynchronous operations on a barrier complete as late as possible: at the second query of the end of the phase.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from .scheduler import Batch
     from .warps import WarpGroup
 
-#: Looks at barriers that found nothing, without any arrival in between, after which nobody is coming any more.
+#: Most unsuccessful queries of barriers without an arrival in between before the launch counts as deadlocked.
 _PATIENCE = 20_000
 
 
@@ -146,8 +145,8 @@ def _decode_pending_count(decoder: Decoder, modifiers: Modifiers) -> None:
 
 
 def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """`test_wait` looks once.  `try_wait` may give up at any time: the first look of a thread at a phase that is not
-    complete does, so that code that does not look again is found out; the next waits until the phase completes."""
+    """`test_wait` queries once. `try_wait` may fail at any time: the first query of an incomplete phase by a thread
+    does, to expose code that does not retry; the next one waits until the phase completes."""
     waits = item.modifiers[0] == "try_wait"
     parity = modifiers.take("parity")
     order = take_order(modifiers, Order("acquire", CTA))
@@ -183,7 +182,7 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
 
 class _Look:
-    """An instruction that looks whether a phase of a barrier is complete, and the slots of what it names."""
+    """An instruction that queries whether a phase of a barrier is complete, with the slots of its operands."""
 
     __slots__ = ("address", "item", "order", "phase", "slot", "space")
 
@@ -196,7 +195,7 @@ class _Look:
         self.order = order
 
     def once(self, group: WarpGroup) -> np.ndarray | None:
-        """Look for the active threads.  Gives those that have looked at this phase in vain before, None for none."""
+        """Query for the active threads. Returns those that have queried this phase unsuccessfully before, or None."""
         cells, elements, threads = barriers_at(group, self.item, self.address, self.space)
         waits = self.item.modifiers[0] == "try_wait"
         if group.launch.recorder is not None:
@@ -216,7 +215,7 @@ class _Look:
         if done.any() or waits:
             group.launch.fruitless_waits = 0
         else:
-            group.penalty += 200  # let the others have a turn
+            group.penalty += 200  # yield to the others
             group.launch.fruitless_waits += 1
             if group.launch.fruitless_waits > _PATIENCE:
                 lines = self.reason(group, threads[0])
@@ -232,7 +231,7 @@ class _Look:
             group.launch.recorder.operation(group, self.item, thread, told)
 
     def _complete(self, group: WarpGroup, cells: np.ndarray, elements: list[int], threads: list[int]) -> np.ndarray:
-        """bool per thread of the group: those of ``threads`` whose phase is complete, having let copies land."""
+        """bool per thread of the group: those of ``threads`` whose phase is complete after completing due copies."""
         phases = group.full(self.phase)
         wanted = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
         _deliver(group.batch, cells, wanted)
@@ -261,7 +260,7 @@ class _Look:
 
 
 def missing(group: WarpGroup, cells: np.ndarray, element: int, parity: int) -> list[str]:
-    """What a phase of a barrier lacks, and who would have to bring it."""
+    """Missing arrivals of a phase of a barrier, and the warps that could arrive."""
     batch, state = group.batch, State(int(cells[element]))
     cta, offset = divmod(element * 8, batch.shared_stride)
     text = f"the phase of parity {parity} of the barrier at shared address {offset:#x} of block {block_id(batch, cta)}"
@@ -283,8 +282,8 @@ def missing(group: WarpGroup, cells: np.ndarray, element: int, parity: int) -> l
 
 
 def _deliver(batch: Batch, cells: np.ndarray, phases: dict[int, int]) -> None:
-    """Somebody looks for the end of ``phases`` of barriers, by element: what completes on them lands, but not at the
-    first look, which may find nothing, and no more of it than ends the phase."""
+    """Complete operations on barriers whose ``phases``, by element, are queried, except at the first query, which
+    may fail, and no more of them than end the phase."""
     if not any(copy.cell in phases for copy in batch.bulk_copies):
         return
     rest = []

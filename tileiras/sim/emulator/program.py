@@ -1,9 +1,9 @@
 """A decoded entry: basic blocks of Python closures over register slots.
 
-Every value a thread can name has a *slot* in a flat register file: virtual registers, temporaries, literals, special
-registers, addresses of variables, kernel parameters.  A slot holds a NumPy array of the register's storage type, with
-one element per thread of a group of warps, or a single element when the value is the same in all of them; arrays
-are never changed in place, so that a move is a reference.  A *step* is a closure that reads and writes slots.
+Every value that a thread can name has a *slot* in a flat register file: virtual registers, temporaries, literals,
+special registers, addresses of variables, kernel parameters. A slot holds a NumPy array of the register's storage type,
+with one element per thread of a group of warps, or a single element if the value is uniform; arrays are immutable, so
+that a move copies a reference. A *step* is a closure that reads and writes slots.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from .warps import WarpGroup
 
 Step = Callable[["WarpGroup"], None]
-"""Takes a group of warps."""
+"""Function of a group of warps."""
 
 #: First shared-memory offset given to variables: offset 0 stays free, so that a null shared pointer faults.
 SHARED_START = 1024
 
 
 class Block:
-    """A basic block.  ``collective``: its first instruction needs all the warp's lanes (of a member mask) together;
-    ``successors``: where its terminator sends threads, the next block alone when None."""
+    """A basic block. ``collective``: its first instruction needs all the warp's lanes (of a member mask) together;
+    ``successors``: targets of its terminator, only the next block if None."""
 
     __slots__ = ("collective", "index", "instructions", "steps", "successors", "terminator")
 
@@ -42,7 +42,7 @@ class Block:
 
 
 class Collective:
-    """``members``: slot of the member mask, or None when every live lane of the warp takes part."""
+    """``members``: slot of the member mask, or None if every live lane of the warp takes part."""
 
     __slots__ = ("members",)
 
@@ -64,16 +64,16 @@ class Program:
         self.parameter_offsets: dict[str, int] = {}
         self.parameter_bytes = 0
         self.shared_bytes = SHARED_START  # static part, from offset 0 on
-        self.dynamic_align = 0  # of .extern .shared; 0 when there is none
+        self.dynamic_align = 0  # of .extern .shared; 0 if absent
         self.dynamic_slots: list[tuple[int, int]] = []
-        self.shared_slots: list[int] = []  # addresses of shared variables, which have the rank of their block in them
-        self.cta_group = 0  # of its `tcgen05` instructions, 0 when it has none
+        self.shared_slots: list[int] = []  # addresses of shared variables, which include the rank of their block
+        self.cta_group = 0  # of its `tcgen05` instructions, 0 without
         self.local_bytes = 0
         self.shared_variables: dict[str, int] = {}
-        self.register_requests: list[int] = []  # what `setmaxnreg.inc` asks for
-        self.cancels = False  # whether it asks for work of clusters that have not started
-        self.moves_in_flight = False  # whether registers may be moved while asynchronous products are to write them
-        self.bulk_copies = False  # whether there are any: only these bring the asynchronous proxy to some places
+        self.register_requests: list[int] = []  # operands of `setmaxnreg.inc`
+        self.cancels = False  # whether it requests the work of clusters that have not started
+        self.moves_in_flight = False  # whether registers may be moved while asynchronous dots will write them
+        self.bulk_copies = False  # whether it has any: in some places only these use the asynchronous proxy
         self.granule = 16  # bytes of the smallest access of shared memory in the entry, at most 16
         self.global_granule = 16  # of global memory
 

@@ -1,13 +1,13 @@
-"""Memory as the generic and the asynchronous proxy see it (PTX ISA, "Proxies", "Causality Order").
+"""Ordering of the generic and the asynchronous proxy (PTX ISA, "Proxies", "Causality Order").
 
-What threads have done through the generic proxy is before what the asynchronous one does, by bulk copies, `wgmma` and
-the like, only when a `fence.proxy.async` lies on the way between both: in the thread itself before it releases, or in
-the other after it has acquired.  That goes for
+Accesses of threads through the generic proxy happen before those of the asynchronous one (bulk copies, `wgmma` and the
+like) only if a `fence.proxy.async` lies between both: in the first thread before its release, or in the second after
+its acquire. This applies to
 
 - writes, which the asynchronous proxy reads or overwrites;
 - reads of shared memory, which it overwrites.
 
-The other direction needs no fence: to wait for the completion of what the asynchronous proxy does is enough.
+The other direction needs no fence: waiting for the completion of the asynchronous operation suffices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MISSING = "no fence.proxy.async between"
 
 
 class Fencing:
-    """The threads of a group that run a fence: what each of them covers."""
+    """The threads of a group that run a fence, and the accesses that it covers."""
 
     def __init__(self, races: RaceChecker, group: WarpGroup) -> None:
         self.clocks = races.clocks
@@ -41,10 +41,10 @@ class Fencing:
         whole = -2 - (self.leaders[together] >> 5)
         self.own = np.concatenate([group.numbers[group.active()], whole])
         self.parted = self._note_parts(races, active) if not together.all() else {}
-        """Warps whose lanes have each run a fence, not all together -> the clock up to which all of them have."""
+        """Warps whose lanes have each run a fence, not all together -> the clock up to which it covers all lanes."""
 
     def _note_parts(self, races: RaceChecker, active: np.ndarray) -> dict[int, int]:
-        """Notes the fences of warps that run them lane by lane, as behind a branch of one lane."""
+        """Record the fences of warps that run them lane by lane, as after a branch of one lane."""
         found = {}
         for position in self.warps.tolist():
             lanes = active[position]
@@ -54,18 +54,18 @@ class Fencing:
             times = races.proxy_fences.setdefault(warp, np.zeros(32, np.int64))
             times[lanes] = self.clocks.own[warp - self.clocks.first]
             found[warp] = int(times.min())
-        # What these lanes read from here on, before the others have come, is not before their fence.
+        # Later reads of these lanes, before the other lanes run the fence, are not covered by it.
         self.clocks.advance(self.clocks.rows(self.group))
         return found
 
     def covers(self, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-        """Whether accesses by ``others`` at their ``times`` are of these threads or before them; ``blocks``: positions
-        in the batch of the blocks whose fences count, or -1 for any block's."""
+        """Whether accesses by ``others`` at their ``times`` are by these threads or happen before them; ``blocks``:
+        positions in the batch of the blocks whose fences count, or -1 for any block."""
         done = np.isin(others, self.own)
         for warp, time in self.parted.items():
             done |= (others == -2 - warp) & (times <= time)
         if not done.all():
-            # Where one lane alone runs the fence, it speaks for what it knows of its own warp as well.
+            # A fence of a single lane also covers the accesses of its own warp that it has seen.
             for leader, cta in zip(self.leaders.tolist(), self.group.warp_cta[self.warps].tolist()):
                 at = np.flatnonzero(~done & ((blocks == cta) | (blocks < 0)))
                 at = at[others[at] != leader]
@@ -115,13 +115,13 @@ def readers(races: RaceChecker, batch: Batch, cells: np.ndarray, columns: np.nda
 
 
 def check_read(races: RaceChecker, group: WarpGroup, item: Instruction, access: Access) -> None:
-    """What is read through the asynchronous proxy has to be written through it, or shown to it by a fence."""
+    """Check that data read by the asynchronous proxy was written through it, or is covered by a fence."""
     _check_writes(races, group, item, access)
 
 
 def check_overwrite(races: RaceChecker, group: WarpGroup, item: Instruction, access: Access) -> None:
-    """What the asynchronous proxy overwrites must not have been written through the generic one without a fence since;
-    nor read, in shared memory."""
+    """Check that data overwritten by the asynchronous proxy was not written, or in shared memory read, through the
+    generic one without a later fence."""
     if "async-overwrite" in group.launch.waived:
         return
     _check_writes(races, group, item, access)

@@ -1,7 +1,7 @@
-"""What the parser makes of PTX: functions of instructions, variables, and the operands that instructions have, with the
-names of special registers and the bits of literals.
+"""Parsed PTX: functions of instructions, variables, and operands of instructions, with the names of special registers
+and the bits of literals.
 
-All are plain records; what is resolved by name (registers, labels, variables) is one object wherever it is used.
+All are plain records; a resolved name (register, label, variable) is one object at all its uses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Register:
 
 class Variable:
     """A variable of a state space: ``size`` bytes (0 for `name[]`), initial ``data``, and address references in it.
-    A ``hidden`` parameter is filled by the host, of what the others are."""
+    A ``hidden`` parameter is computed by the host from the others."""
 
     __slots__ = ("align", "data", "hidden", "name", "references", "size", "space", "type")
 
@@ -102,7 +102,7 @@ class Group:
 
 
 class Sink:
-    """`_`: a result that is not wanted."""
+    """`_`: an unused result."""
 
     __slots__ = ()
 
@@ -179,7 +179,7 @@ class Module:
 
 
 def immediate_bits(operand: Immediate, type_: PtxType) -> int | None:
-    """The bits of a literal read as a type; None for a fraction where the type has no literals of its own."""
+    """The bits of a literal as a type; None for a fraction if the type has no fractional literals."""
     if operand.float_bits is not None and operand.float_bits[0] == type_.bits:
         return operand.float_bits[1]
     value = operand.value

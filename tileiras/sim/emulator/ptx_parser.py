@@ -1,8 +1,9 @@
-"""PTX text to a module of declarations and instructions (PTX ISA, "Syntax", "State Spaces, Types, and Variables").
+"""Parses PTX text to a module of declarations and instructions (PTX ISA, "Syntax", "State Spaces, Types, and
+Variables").
 
-Names are resolved here: registers and variables through nested `{ }` scopes, labels at the end of each function body
-(a label may be used before it stands, and inline assembly brings scopes with labels of their own).  What instructions
-mean is none of the parser's business.
+Names are resolved here: registers and variables through nested `{ }` scopes, labels at the end of each function body (a
+label may be used before its definition, and inline assembly adds scopes with labels). The parser does not interpret
+instructions.
 """
 
 from __future__ import annotations
@@ -450,5 +451,5 @@ def _encode(number: Immediate, negative: bool, type_: PtxType) -> bytes:
 
 
 def parse(text: str) -> Module:
-    """The module that a PTX text declares; raises EmulationError with the line of what does not parse."""
+    """Parse PTX text to a module; raises EmulationError with the line of a syntax error."""
     return Parser(text).parse()

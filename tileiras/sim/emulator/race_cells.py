@@ -1,6 +1,6 @@
-"""What the race checker remembers of memory: the last write of each granule, and the reads since.
+"""Memory state of the race checker: the last write of each granule, and the reads since.
 
-Of global memory it remembers pages that a launch touches, since arrays may be larger than what is left of the memory.
+For global memory it stores only pages that a launch touches, since arrays may be larger than the free memory.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ import numpy as np
 from .happens_before import Clocks
 from .knowledge import warp_of
 
-#: Reads of one allocation that are remembered; the oldest of more are forgotten.
+#: Most reads of one allocation that are recorded; older ones are dropped.
 _LOG_READS = 1 << 22
 _SEVERAL = 32  # instead of a lane
 _PAGE_BITS = 8  # granules of a page of global memory, as a power of two
 
 
 class Cells:
-    """The last write of each granule: its thread, the clock of its warp, and what `RaceChecker.code` says.
+    """The last write of each granule: its thread, the clock of its warp, and its `RaceChecker.code`.
 
-    A thread -1 is none, and -2-w stands for lanes of warp w that wrote the same together.  ``unfenced``: written by the
-    generic proxy, and by no fence shown to the asynchronous one; None where that one does not come.
+    Thread -1 is no thread, and -2-w represents lanes of warp w that wrote the same together. ``unfenced``: written by
+    the generic proxy, and not covered by a fence for the asynchronous one; None if the asynchronous proxy does not
+    access the memory.
     """
 
     __slots__ = ("clock", "code", "unfenced", "writer")
@@ -32,7 +33,7 @@ class Cells:
         self.code = np.zeros(count, np.int32)
 
     def places(self, cells: np.ndarray) -> np.ndarray:
-        """Where granules are in the arrays."""
+        """Positions of granules in the arrays."""
         return cells
 
     def record(self, cells: np.ndarray, threads: np.ndarray, clocks: np.ndarray, code: int) -> None:
@@ -43,10 +44,10 @@ class Cells:
 
 class SharedCells(Cells):
     """Shared memory of a batch, with the last read of every warp of the cluster; ``unfenced_reads``: reads through the
-    generic proxy since the warp's last fence, None where no copy of the asynchronous proxy may write.
+    generic proxy since the warp's last fence, None if no copy of the asynchronous proxy may write.
 
-    ``written`` and ``read`` have the stamps of the last writes and reads.  ``pending`` are reads of which nothing else
-    is in the arrays yet: mostly nothing has to be, since a barrier of the block comes before the next write.
+    ``written`` and ``read`` are the stamps of the last writes and reads. ``pending`` reads are otherwise not in the
+    arrays yet: mostly they need not be, since a barrier of the block precedes the next write.
     """
 
     __slots__ = (
@@ -54,7 +55,7 @@ class SharedCells(Cells):
         "width", "written",
     )  # fmt: skip
 
-    #: Bytes per granule, besides those per warp.
+    #: Bytes per granule, in addition to those per warp.
     BYTES = 29
     BYTES_PER_WARP = 10
 
@@ -72,8 +73,8 @@ class SharedCells(Cells):
         self.read_lane = np.zeros((count, width), np.int8)
 
     def recent(self, clocks: Clocks, stamps: np.ndarray, cells: np.ndarray) -> np.ndarray | None:
-        """Where ``stamps`` of ``cells`` are later than the last barrier of all threads of their block, None for
-        nowhere."""
+        """Mask of ``cells`` whose ``stamps`` are later than the last barrier of all threads of their block, None if
+        there are no such cells."""
         found = stamps > clocks.settled.min()
         if clocks.settled.size > 1 and found.any():
             found &= stamps > clocks.settled[cells // self.per_block]
@@ -83,7 +84,7 @@ class SharedCells(Cells):
         self, clocks: Clocks, cells: np.ndarray, count: int, threads: np.ndarray, times: np.ndarray, code: int,
         generic: bool,
     ) -> None:  # fmt: skip
-        """Reads of ``cells``, ``count`` of them by each of ``threads``."""
+        """Record reads of ``cells``, ``count`` of them by each of ``threads``."""
         stamp, met = clocks.stamp(), clocks.met[warp_of(threads) - clocks.first]
         self.read[cells] = stamp
         self.pending.append((stamp, cells, count, threads, times, met, code, generic))
@@ -92,7 +93,7 @@ class SharedCells(Cells):
             self._bring_up_to_date(clocks)
 
     def _bring_up_to_date(self, clocks: Clocks) -> None:
-        """Put the pending reads that may matter still into the arrays."""
+        """Move the pending reads that may still matter to the arrays."""
         settled = 0 if self.unfenced_reads is not None else int(clocks.settled.min())
         for stamp, cells, count, *columns, code, generic in self.pending:
             if stamp > settled:
@@ -102,7 +103,7 @@ class SharedCells(Cells):
     def _put_read(
         self, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, met: np.ndarray, code: int, generic: bool
     ) -> None:
-        """``met``: the clocks of the threads' warps when their lanes had last met."""
+        """``met``: the clocks of the threads' warps at their last convergence."""
         warps = warp_of(threads)
         lanes = np.where(threads >= 0, threads & 31, _SEVERAL).astype(np.int8)
         at = cells * self.width + warps % self.width
@@ -119,7 +120,8 @@ class SharedCells(Cells):
             self.unfenced_reads.reshape(-1)[at] = True
 
     def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
-        """(position, thread that read, code) of reads of ``cells`` that are not before writes by ``threads`` now."""
+        """(position, reading thread, code) of reads of ``cells`` that do not happen before present writes by
+        ``threads``."""
         recent = self.recent(clocks, self.read[cells], cells)
         if recent is None:
             nothing = np.zeros(0, np.int64)
@@ -146,10 +148,10 @@ class SharedCells(Cells):
 
 
 class PagedCells(Cells):
-    """Granules of an allocation, of those pages alone that have been written, or read before a write.
+    """Granules of an allocation, only of those pages that have been written, or read before a write.
 
-    ``last``, ``time``, ``read_code``: the last read since the last write; ``several``: by several threads.  The first
-    page of the arrays stands for all that are not there yet: nothing was written or read.
+    ``last``, ``time``, ``read_code``: the last read since the last write; ``several``: by several threads. The first
+    page of the arrays represents all absent pages: neither written nor read.
     """
 
     __slots__ = ("last", "pages", "read_code", "several", "table", "time")
@@ -161,14 +163,14 @@ class PagedCells(Cells):
         self.read_code = np.zeros(1 << _PAGE_BITS, np.int32)
         self.several = np.zeros(1 << _PAGE_BITS, bool)
         self.pages = 1
-        self.table = np.zeros((count >> _PAGE_BITS) + 1, np.int32)  # the system maps what is touched of it
+        self.table = np.zeros((count >> _PAGE_BITS) + 1, np.int32)  # mapped lazily by the operating system
 
     def places(self, cells: np.ndarray) -> np.ndarray:
         pages = self.table[cells >> _PAGE_BITS].astype(np.int64)
         return pages << _PAGE_BITS | cells & (1 << _PAGE_BITS) - 1
 
     def add(self, cells: np.ndarray) -> np.ndarray:
-        """`places`, which exist from now on."""
+        """`places`, which are allocated if absent."""
         numbers = cells >> _PAGE_BITS
         absent = np.unique(numbers[self.table[numbers] == 0])
         if absent.size:
@@ -187,8 +189,8 @@ class PagedCells(Cells):
 
 
 class GlobalCells:
-    """One allocation.  ``pending`` are reads that no write has had to be compared with yet, ``log`` the others, by
-    their places in ``writes``."""
+    """One allocation. ``pending`` are reads not yet compared with a write, ``log`` the others, by their places in
+    ``writes``."""
 
     __slots__ = ("copies", "log", "pending", "pending_reads", "size", "writes")
 
@@ -201,7 +203,7 @@ class GlobalCells:
         self.log: list[tuple[np.ndarray, ...]] = []
 
     def note_read(self, cells: np.ndarray, count: int, threads: np.ndarray, times: np.ndarray, code: int) -> None:
-        """Reads of ``count`` granules from each of ``cells`` on."""
+        """Record reads of ``count`` granules from each of ``cells`` on."""
         self.pending.append((cells, count, threads, times, code))
         self.pending_reads += cells.size * count
         while self.pending_reads > _LOG_READS and len(self.pending) > 1:
@@ -209,7 +211,7 @@ class GlobalCells:
             self.pending_reads -= first[0].size * first[1]
 
     def begin_writes(self, cells: np.ndarray) -> PagedCells:
-        """Bring what is remembered of reads up to date, for writes of ``cells`` that are about to come."""
+        """Record the pending reads, before writes of ``cells``."""
         if self.writes is None:
             self.writes = PagedCells(self.size, self.copies)
         writes = self.writes
@@ -230,13 +232,13 @@ class GlobalCells:
         return writes
 
     def _compact(self, wanted: np.ndarray) -> None:
-        """Keep the log of ``wanted`` places alone: of others the last read says all."""
+        """Keep the log only for ``wanted`` places: for others the last read suffices."""
         columns = [np.concatenate(column) for column in zip(*self.log)]
         chosen = wanted[columns[0]]
         self.log = [tuple(column[chosen][-_LOG_READS:] for column in columns)]
 
     def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
-        """As `SharedCells.unordered_reads`; the reads of ``cells`` are then forgotten."""
+        """As `SharedCells.unordered_reads`; also discards the reads of ``cells``."""
         writes = self.writes
         places = writes.places(cells)
         last, several = writes.last[places], writes.several[places]
@@ -264,7 +266,7 @@ class GlobalCells:
 
 
 def expand(cells: np.ndarray, count: int, *columns: np.ndarray):
-    """``count`` granules from each of ``cells`` on, and the columns' elements once for each."""
+    """``count`` granules from each of ``cells`` on, and the columns' elements repeated for each."""
     if count == 1:
         return cells, *columns
     return (cells[:, None] + np.arange(count)).reshape(-1), *(np.repeat(column, count) for column in columns)

@@ -1,12 +1,12 @@
-"""Data races on shared and global memory: two accesses of one place by different threads, one of them a write, of
-which neither happens before the other (PTX ISA, "Memory Consistency Model", "Data Race").
+"""Data races on shared and global memory: two accesses of one place by different threads, at least one of them a write,
+not ordered by happens-before (PTX ISA, "Memory Consistency Model", "Data Race").
 
-Two strong accesses whose scopes take in each other's thread do not race.  Writing what is there already is no race
-either: threads that hold copies of one element may all store it.
+Two strong accesses whose scopes include each other's thread do not race. A write of the value already present is not a
+race either: threads that hold copies of one element may all store it.
 
-Memory is told apart in granules, the smallest access of the program.  Per granule the last write is remembered, and
-the reads since: in shared memory every warp's last one; in global memory the last one, and a log of all for granules
-that several threads read.  Reads of memory that is never written cost no more than a line in that log.
+Memory is divided into granules, of the size of the smallest access of the program. The last write of each granule is
+recorded, and the reads since: in shared memory the last one of each warp; in global memory the last one, and a log of
+all for granules that several threads read. Reads of memory that is never written cost no more than a line in that log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RaceChecker:
-    """The accesses of one launch.  Races are reported by the group that finds them, as EmulationError."""
+    """Race checker of one launch. The group whose access races reports it as EmulationError."""
 
     def __init__(self, launch: Launch, order: np.ndarray) -> None:
         """``order``: the ids of all thread blocks, in the order of their numbers."""
@@ -55,7 +55,7 @@ class RaceChecker:
             group.numbers = self.clocks.numbers(group)
 
     def code(self, item: Instruction, order: Order) -> int:
-        """An instruction and the scope of its access in one number."""
+        """Encode an instruction and the scope of its access in one number."""
         number = self.numbers.get(id(item))
         if number is None:
             number = self.numbers[id(item)] = len(self.items)
@@ -71,7 +71,7 @@ class RaceChecker:
         return times
 
     def _cells(self, access: Access):
-        """(what is remembered of the memory, first granule of every element, granules per element)."""
+        """(state of the memory, first granule of every element, granules per element)."""
         size = access.data.dtype.itemsize
         if access.shared:
             return self.shared, access.index * size // self.granule, max(1, size // self.granule)
@@ -87,7 +87,7 @@ class RaceChecker:
         return known[1], first, max(1, size // self.global_granule)
 
     def _keys(self, access: Access, first: np.ndarray) -> np.ndarray:
-        """Locations as the clocks know them: granules of global memory, the batch's shared memory below zero."""
+        """Locations for the clocks: granules of global memory, the batch's shared memory below zero."""
         if access.shared:
             return -1 - first
         return first + access.allocation.address // self.global_granule
@@ -98,8 +98,8 @@ class RaceChecker:
         self, group: WarpGroup, item: Instruction, access: Access, order: Order = WEAK, whole_warp: bool = False,
         generic: bool = True
     ) -> None:
-        """Loads through the generic or the asynchronous proxy; ``whole_warp``: what a lane's address names goes to all
-        lanes of its warp."""
+        """Record loads through the generic or the asynchronous proxy; ``whole_warp``: the data at a lane's address
+        goes to all lanes of its warp."""
         state, first, count = self._cells(access)
         if state is None:
             return
@@ -170,7 +170,7 @@ class RaceChecker:
         if together.any():
             writes.writer[places[together]] = -2 - (threads[together] >> 5)
         if lost.any():
-            # Two threads of this very instruction wrote different values to one place.
+            # Two threads of this instruction wrote different values to one place.
             at = np.flatnonzero(lost)
             if at.size and not order.strong:
                 same = (cells == cells[at[0]]) & ~lost
@@ -180,8 +180,8 @@ class RaceChecker:
     def update(
         self, group: WarpGroup, item: Instruction, access: Access, order: Order, turns: np.ndarray, generic: bool = True
     ) -> None:
-        """Read-modify-writes, the elements of ``access`` one after the other as ``turns`` says, through the generic or
-        the asynchronous proxy."""
+        """Read-modify-writes of the elements of ``access``, one after the other in the order of ``turns``, through
+        the generic or the asynchronous proxy."""
         state, first, count = self._cells(access)
         if state is None:
             return
@@ -192,7 +192,7 @@ class RaceChecker:
         code = self.code(item, order)
         places = self._record(access, writes, cells, everyone, times, code, generic)
         if order.scope < GPU:
-            # Threads of this very instruction that are outside each other's scopes.
+            # Threads of this instruction that are outside each other's scopes.
             last = writes.writer[places]
             at = np.flatnonzero(~self._morally_strong(everyone, last, writes.code[places], order))
             if at.size:
@@ -206,7 +206,7 @@ class RaceChecker:
         self, access: Access, writes: Cells, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, code: int,
         generic: bool,
     ) -> np.ndarray:  # fmt: skip
-        """Remember writes of ``cells``; gives their places."""
+        """Record writes of ``cells``; returns their places."""
         places = writes.places(cells)
         writes.record(places, threads, times, code)
         if access.shared:
@@ -219,8 +219,8 @@ class RaceChecker:
         self, group: WarpGroup, item: Instruction, access: Access, cells: np.ndarray, threads: np.ndarray,
         order: Order = WEAK, missing: str = ""
     ) -> Cells:
-        """Check that writes of ``cells`` may happen now; gives where they are to be recorded.  ``missing``: what is
-        said of reads that are not before them, instead of what would order two threads."""
+        """Check that ``cells`` may be written now; returns where the writes are recorded. ``missing``: the message
+        about unordered reads, instead of the missing order of two threads."""
         state = self._cells(access)[0]
         writes = state if access.shared else state.begin_writes(cells)
         self._check(group, item, access, writes, cells, threads, order, threads)
@@ -237,8 +237,8 @@ class RaceChecker:
             self.begin_write(group, item, access, *expand(first, count, group.numbers[access.threads]), order)
 
     def last_writes(self, access: Access) -> tuple[int, int, Instruction] | None:
-        """(thread, its clock, instruction) of the last write in this launch of global memory, None where nobody wrote;
-        of several writes that of the greatest clock."""
+        """(thread, its clock, instruction) of the last write of global memory in this launch, None without a write;
+        of several writes, the one with the greatest clock."""
         state, first, count = self._cells(access)
         if state is None or state.writes is None:
             return None
@@ -253,7 +253,7 @@ class RaceChecker:
     def granules(
         self, group: WarpGroup, access: Access
     ) -> tuple[SharedCells | GlobalCells | None, np.ndarray, np.ndarray]:
-        """(what is remembered of the memory, granules, the thread of each) of an access by given threads."""
+        """(state of the memory, granules, the thread of each) of an access by given threads."""
         state, first, count = self._cells(access)
         if state is None:
             return None, np.zeros(0, np.int64), np.zeros(0, np.int32)
@@ -263,7 +263,7 @@ class RaceChecker:
         self, group: WarpGroup, item: Instruction, access: Access, writes: Cells, cells: np.ndarray,
         threads: np.ndarray, order: Order, actual: np.ndarray,
     ) -> None:  # fmt: skip
-        """The last writes of ``cells`` have to be before what ``threads`` do now."""
+        """Check that the last writes of ``cells`` happen before the present accesses of ``threads``."""
         if access.shared:
             stamps = writes.written[cells]
             if access.ordered and stamps.max() <= access.ordered:
@@ -276,14 +276,14 @@ class RaceChecker:
         places = writes.places(cells)
         last = writes.writer[places]
         if order.semantics == "nc":
-            at = np.flatnonzero(last != -1)  # this path need not see anything that is written while the kernel runs
+            at = np.flatnonzero(last != -1)  # this path need not see writes during the kernel
         else:
             at = np.flatnonzero((last != -1) & (last != threads))
             if at.size and last.min() < -1:
                 at = at[(last[at] >= 0) | (warp_of(threads[at]) != -2 - last[at])]
         if at.size and order.strong:
             at = at[~self._morally_strong(actual[at], last[at], writes.code[places[at]], order)]
-        # What the clocks say is asked last, of few: through many releases it takes long to find.
+        # The clocks are queried last, for few accesses: following many releases is slow.
         if at.size and order.semantics != "nc":
             at = at[self.clocks.unordered(threads[at], last[at], writes.clock[places[at]])]
         if at.size:
@@ -291,7 +291,7 @@ class RaceChecker:
             self.report(group, item, access, int(cells[at[0]]), thread, other, code, "written", order)
 
     def _morally_strong(self, threads: np.ndarray, others: np.ndarray, codes: np.ndarray, order: Order) -> np.ndarray:
-        """Whether writes that ``codes`` describe are strong, at scopes that fit each other."""
+        """Whether writes with ``codes`` are strong, at scopes that include each other's threads."""
         scope = np.minimum((codes & 7) - 1, order.scope)
         blocks, rivals = (self.clocks.block_of(warp_of(each)) for each in (threads, others))
         clusters, far = blocks // self.clocks.members, rivals // self.clocks.members

@@ -1,10 +1,10 @@
-"""Where threads of a warp that have parted meet again: an order of the basic blocks in which a block comes behind all
-that lead to it, but for the ways back of loops.
+"""Reconvergence of diverged threads of a warp: an order of the basic blocks in which each block follows its
+predecessors, except along back edges.
 
-Of parted threads those whose block comes first run, so that the others wait for them where paths join, as they do
-behind the synchronisation that ptxas puts there (BSSY, BSYNC).  A loop's blocks stand together, so that what comes
-behind it waits for the last thread that leaves it (F. Bourdoncle, "Efficient chaotic iteration strategies with
-widenings", 1993: a weak topological order).
+Of diverged threads those in the first block run, so that the others wait for them where paths join, as they do after
+the synchronisation that ptxas inserts there (BSSY, BSYNC). The blocks of a loop are contiguous, so that the code after
+it waits for the last thread that leaves it (F. Bourdoncle, "Efficient chaotic iteration strategies with widenings",
+1993: a weak topological order).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Meeting:
         self.ranks[self.order] = np.arange(len(blocks), dtype=np.int32)
 
     def first(self, places: np.ndarray) -> int:
-        """Which of some blocks comes first."""
+        """The first of some blocks in the order."""
         return int(self.order[self.ranks[places].min()])
 
 
 def meeting_order(blocks: Sequence[Block]) -> list[int]:
-    """The numbers of the blocks, the first of which is entered first, in that order."""
+    """The numbers of the blocks in that order; the first block is the entry."""
     edges = [_successors(blocks, block) for block in blocks]
     return _ordered(list(range(len(blocks))), edges)
 
@@ -46,22 +46,22 @@ def _successors(blocks: Sequence[Block], block: Block) -> list[int]:
 
 
 def _ordered(nodes: Sequence[int], edges: Edges) -> list[int]:
-    """The nodes in order; they are entered at the first."""
+    """The nodes in order; the first node is the entry."""
     found: list[int] = []
     for component in reversed(_components(nodes, edges)):
         head = component[0]
         found.append(head)
         if len(component) > 1:
             body = set(component[1:])
-            # What follows the head first, then what else the loop may be entered by.
+            # First the successors of the head, then other entries of the loop.
             following = [node for node in edges[head] if node in body]
             found += _ordered(list(dict.fromkeys([*following, *sorted(body)])), edges)
     return found
 
 
 def _components(nodes: Sequence[int], edges: Edges) -> list[list[int]]:
-    """Strongly connected components of the graph of some nodes, those led to first; in each, the node that a walk from
-    the first node enters it by comes first (R. Tarjan, "Depth-first search and linear graph algorithms", 1972)."""
+    """Strongly connected components of the subgraph, predecessors first; each begins with the node by which a walk
+    from the first node enters it (R. Tarjan, "Depth-first search and linear graph algorithms", 1972)."""
     inside = set(nodes)
     numbers: dict[int, int] = {}
     lowest: dict[int, int] = {}

@@ -1,8 +1,8 @@
-"""What a launch tells of itself while it runs: the basic blocks that each warp executes, what it accesses, and what it
-asks of asynchronous units and barriers.
+"""Recording interface of a launch: the basic blocks that each warp executes, its accesses, and its operations on
+asynchronous units and barriers.
 
-A `Recorder` is given to `emulate`; without one nothing here is executed.  Barriers and places are named by the position
-of their block in the batch and their offset in its shared memory.
+A `Recorder` is passed to `emulate`; without one, none of this code runs. Barriers and places are identified by the
+position of their block in the batch and their offset in its shared memory.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Bytes of shared memory: position of the block in the batch, and offset there."""
+    """Place in shared memory: position of the block in the batch, and byte offset."""
 
     cta: int
     offset: int
 
 
 class Copy(NamedTuple):
-    """An asynchronous copy begins.
+    """Start of an asynchronous copy.
 
     ``kind``: `cp.async`, `bulk` or `tensor`; ``direction``: `load` (global to shared memory), `store` (shared to
-    global), `shared` (to another block of the cluster).  ``bytes`` are what one destination gets, ``rows`` the runs of
-    consecutive bytes in global memory that it is made of.  ``destinations`` are the blocks that get it, several with
-    multicast; ``barriers`` what it completes on, one of each destination, none for a copy of a group.  ``addresses``
-    are global, of the elements that exist (a box may reach out of its tensor), ``element`` bytes each.
+    global), `shared` (to another block of the cluster). ``bytes`` is the size at one destination, ``rows`` the number
+    of its contiguous runs in global memory. ``destinations`` are the receiving blocks, several with multicast;
+    ``barriers`` signal completion, one at each destination, empty for a copy of a group. ``addresses`` are the global
+    addresses of existing elements (a box may exceed its tensor), ``element`` bytes each.
     """
 
     kind: str
@@ -47,11 +47,11 @@ class Copy(NamedTuple):
 
 
 class Multiply(NamedTuple):
-    """A product of tensor cores, m x n x k, of elements of a type; ``kind``: `mma` (see `Recorder.product`), `wgmma` or
+    """A dot of tensor cores, m x n x k, of elements of a type; ``kind``: `mma` (see `Recorder.product`), `wgmma` or
     `tcgen05`.
 
-    ``a_bytes`` and ``b_bytes`` are what it reads of the shared memory of each block that takes part.  A `wgmma` is told
-    of once a warp, with the shape that its whole warpgroup computes; ``blocks`` is 2 where a pair of blocks computes.
+    ``a_bytes`` and ``b_bytes`` are its reads from the shared memory of each participating block. A `wgmma` is recorded
+    once per warp, with the shape of its whole warpgroup; ``blocks`` is 2 if a pair of blocks computes.
     """
 
     kind: str
@@ -66,8 +66,8 @@ class Multiply(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """What the thread has begun becomes a group of ``kind`` (`cp.async`, `bulk`, `wgmma`), or, with ``barriers``, has
-    an arrival at each of them once it is complete (`tcgen05`, `cp.async`)."""
+    """Pending operations of the thread become a group of ``kind`` (`cp.async`, `bulk`, `wgmma`), or, with
+    ``barriers``, arrive at each of them on completion (`tcgen05`, `cp.async`)."""
 
     kind: str
     barriers: tuple[Place, ...] = ()
@@ -89,14 +89,14 @@ class Transfer(NamedTuple):
 
 
 class BarrierInit(NamedTuple):
-    """A transaction barrier whose phases take ``count`` arrivals."""
+    """Initialisation of an mbarrier whose phases take ``count`` arrivals."""
 
     barrier: Place
     count: int
 
 
 class Arrive(NamedTuple):
-    """``count`` arrivals at a transaction barrier, after which the phase lacks ``expected`` bytes more."""
+    """``count`` arrivals at an mbarrier, which also add ``expected`` to the pending bytes of the phase."""
 
     barrier: Place
     count: int
@@ -104,7 +104,7 @@ class Arrive(NamedTuple):
 
 
 class PhaseWait(NamedTuple):
-    """A wait for the end of the phase of ``parity``; ``blocking`` unless the instruction only looks (`test_wait`)."""
+    """A wait for the end of the phase of ``parity``; ``blocking`` except for `test_wait`."""
 
     barrier: Place
     parity: int
@@ -112,7 +112,7 @@ class PhaseWait(NamedTuple):
 
 
 class BlockBarrier(NamedTuple):
-    """A barrier of the block: ``threads`` (0: all) have to come; without ``waits`` the warp only arrives."""
+    """A barrier of the block for ``threads`` (0: all); without ``waits`` the warp only arrives."""
 
     number: int
     threads: int
@@ -133,7 +133,7 @@ class SetRegisters(NamedTuple):
 
 
 class Sleep(NamedTuple):
-    """`nanosleep`: the warp does nothing for about `nanoseconds`."""
+    """`nanosleep`: the warp is idle for about `nanoseconds`."""
 
     nanoseconds: int
 
@@ -145,33 +145,32 @@ Operation = (
 
 
 class Recorder(Protocol):
-    """What a launch tells.  ``group`` is a `warps.WarpGroup`; threads and rows are numbered within it."""
+    """Receiver of the events of a launch. ``group`` is a `warps.WarpGroup`; threads and rows are numbered within it."""
 
     def visit(self, group: WarpGroup, block: Block) -> None:
-        """The active warps begin a basic block; what follows of them belongs to it until their next one."""
+        """The active warps enter a basic block; their later events belong to it until they enter the next one."""
 
     def access(self, group: WarpGroup, item: Instruction, space: str, addresses: np.ndarray, size: int,
                threads: np.ndarray, write: bool, atomic: bool = False) -> None:  # fmt: skip
-        """Threads access ``size`` bytes each at ``addresses``, of ``space`` (generic ones of
-        any)."""
+        """Threads access ``size`` bytes each at ``addresses``, of ``space`` (generic ones of any)."""
 
     def product(self, item: Instruction, product: Multiply) -> None:
-        """The active warps execute an `mma`, which is the same each time."""
+        """The active warps execute an `mma`, which is equal at each execution."""
 
     def operation(self, group: WarpGroup, item: Instruction, thread: int, operation: Operation) -> None:
-        """The warp of a thread has done something; where several threads of a warp do, they are told of one by one
+        """The warp of a thread executes an operation; if several threads of a warp do, each is reported separately
         unless the operation counts them."""
 
 
 def each_warp(group: WarpGroup, item: Instruction, operation: Operation) -> None:
-    """Tell of what every active warp does once."""
+    """Report an operation that every active warp executes once."""
     recorder = group.launch.recorder
     for row in np.flatnonzero(group.active_lanes().any(1)).tolist():
         recorder.operation(group, item, row * 32, operation)
 
 
 def place(group: WarpGroup, element: int) -> Place:
-    """Where the 64-bit element of a batch's shared memory is that holds a barrier."""
+    """Place of the 64-bit element of a batch's shared memory that holds a barrier."""
     return Place(*divmod(element * 8, group.batch.shared_stride))
 
 

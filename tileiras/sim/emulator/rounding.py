@@ -1,8 +1,8 @@
 """Correctly rounded arithmetic and conversions between the floating-point formats of PTX, on NumPy arrays.
 
-Results that binary64 cannot hold are carried as a binary64 value *rounded to odd*: rounding that once more to a format
-with at least two bits less gives what rounding the exact value gives (Boldo and Melquiond, "Emulation of FMA and
-Correctly Rounded Sums", 2008), in every rounding mode and for subnormal results too.
+Results that binary64 cannot represent are carried as a binary64 value *rounded to odd*: rounding that to a format with
+at least two bits less gives the correctly rounded exact value (Boldo and Melquiond, "Emulation of FMA and Correctly
+Rounded Sums", 2008), in every rounding mode and for subnormal results too.
 
 Modes: rn (ties to even), rz, rm (down), rp (up), rna (ties away from zero).
 """
@@ -15,9 +15,9 @@ import numpy as np
 
 
 class FloatFormat:
-    """A binary format: ``precision`` in bits with the hidden one, ``emin`` the exponent of the smallest normal number,
-    ``limit`` the largest finite one; ``nan`` the bits an operation gives for NaN (PTX ISA, "canonical NaN"; e2m1, which
-    has none, gives its largest number)."""
+    """A binary format: ``precision`` in bits with the hidden one, ``emin`` the exponent of the smallest normal
+    number, ``limit`` the largest finite one; ``nan`` the NaN that operations return (PTX ISA, "canonical NaN"; e2m1
+    has no NaN and uses its largest number)."""
 
     __slots__ = ("bits", "emin", "has_infinity", "limit", "name", "nan", "precision")
 
@@ -146,7 +146,7 @@ def round_to(values: np.ndarray, name: str, mode: str, satfinite: bool = False) 
         return values
     if name == "ue8m0":
         # No sign and no zero: the magnitude, at least the smallest power of two (CUDA math API,
-        # __nv_cvt_bfloat16raw_to_e8m0, for what the PTX ISA leaves out).
+        # __nv_cvt_bfloat16raw_to_e8m0, since the PTX ISA omits it).
         values = np.maximum(np.abs(values), 2.0**format_.emin)
     exponent = np.frexp(values)[1]
     quantum = np.maximum(exponent - format_.precision, format_.emin - format_.precision + 1)
@@ -244,7 +244,7 @@ def _round_fraction(value: Fraction, mode: str) -> float:
 
 
 def directed(value: np.ndarray, error: np.ndarray, mode: str) -> np.ndarray:
-    """``value``, the nearest binary64 to value + error, moved to what ``mode`` asks for."""
+    """``value``, the nearest binary64 to value + error, corrected to the rounding ``mode``."""
     if mode == "rn":
         return value
     if mode == "rz":
@@ -355,7 +355,7 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     p = a.astype(np.float64) * b
     s = p + c
     result = s.astype(np.float32)
-    # Rounding twice goes wrong only where the first result lies in the middle of two binary32 numbers, or is subnormal.
+    # Double rounding is wrong only if the first result is halfway between two binary32 numbers, or is subnormal.
     risky = (s.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
     if risky.any() or ((np.abs(s) < 2.0**-126) & (s != 0)).any():
         result = odd_sum(p, c.astype(np.float64)).astype(np.float32)
@@ -363,7 +363,7 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def flush(bits: np.ndarray, name: str) -> np.ndarray:
-    """Subnormal numbers replaced by zeros of their sign."""
+    """Replace subnormal numbers by zeros of their sign."""
     format_ = FORMATS[name]
     mantissa = format_.precision - 1 if name != "tf32" else 23
     sign = bits.dtype.type(1 << format_.bits - 1)

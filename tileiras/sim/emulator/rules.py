@@ -1,7 +1,7 @@
-"""Rules of the PTX ISA that code in use breaks and the hardware, or the assembler, lets pass.
+"""Rules of the PTX ISA that public code breaks although the hardware, or the assembler, accepts it.
 
-They hold unless a launch waives them by name (`emulate(waive=...)`): code of our own has to keep them, while code by
-others is to be run as it is.
+They are checked unless a launch waives them by name (`emulate(waive=...)`): code of this compiler has to satisfy them,
+code of others has to run unchanged.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """``isa``: what the PTX ISA asks for, and where; ``practice``: who does otherwise, and what is run when the rule is
-    waived."""
+    """``isa``: the rule of the PTX ISA, with its section; ``practice``: code that breaks it, and the behavior when
+    the rule is waived."""
 
     isa: str
     practice: str
@@ -75,7 +75,7 @@ RULES = {
 
 
 def waived(names: Iterable[str]) -> frozenset[str]:
-    """Raises ValueError for a name that no rule has."""
+    """Check names of rules. Raises ValueError for an unknown one."""
     chosen = frozenset(names)
     if unknown := sorted(chosen - RULES.keys()):
         raise ValueError(f"no rule '{unknown[0]}'; rules: {', '.join(sorted(RULES))}")

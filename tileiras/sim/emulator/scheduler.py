@@ -1,9 +1,9 @@
 """Launching: the argument list, batches of thread blocks, barriers, and the order in which groups of warps advance.
 
-Thread blocks run in batches.  Within a batch a group holds the warps of one number in all its blocks, without a seed
-all warps; with `wgmma` a warp of one block, without a seed a warpgroup.  The scheduler advances groups in an order
-drawn from the seed, each until it blocks or for a number of instructions drawn too.  Every such order is one that the
-hardware may take.
+Thread blocks run in batches. Within a batch a group holds the warps of one number in all its blocks, without a seed all
+warps; with `wgmma` a warp of one block, without a seed a warpgroup. The scheduler advances groups in an order drawn
+from the seed, each until it blocks or for a number of instructions that is drawn as well. The hardware may choose any
+such order.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from .warps import WarpGroup
 if TYPE_CHECKING:
     from ..memory import Memory
 
-#: Threads per group to aim for: enough to amortise NumPy's call overhead, few enough to stay in a core's cache.
+#: Target number of threads per group: enough to amortise NumPy's call overhead, few enough to stay in a core's cache.
 _GROUP_THREADS = 4096
-# Instructions of a long turn: enough to run far ahead of the other warps, few enough to let the holder of a lock
-# that the group spins on get its turn.
+# Instructions of a long turn: enough to run far ahead of the other warps, few enough for the holder of a lock on which
+# the group spins to get its turn.
 _TURN = 4096
 _SHARED_BUDGET = 256 << 20
 _LOCAL_BUDGET = 64 << 20
@@ -76,28 +76,28 @@ class Launch:
         self.check_uninitialised = check_uninitialised
         self.check_races = check_races
         self.waived = waived
-        """Names of rules that the code need not keep (`rules.RULES`)."""
+        """Names of rules that are not checked (`rules.RULES`)."""
         self.recorder = recorder
         self.blocks = blocks
-        """Which blocks run, by position in the order of clusters; all when None."""
+        """Positions of the blocks to run in the order of clusters; all if None."""
         self.multiply = multiply
         self.leader = leader
-        """`elect.sync` names the first lane from this one on, the same each time (PTX ISA, "elect.sync")."""
+        """`elect.sync` elects the first lane from this one on, the same each time (PTX ISA, "elect.sync")."""
         self.races: RaceChecker | None = None
         self.steps = 0
         self.fruitless_waits = 0
         self.banks = BankCounter() if count_bank_conflicts else None
         self.output: list[str] = []
         self.waiting_blocks = self.started_blocks = 0
-        """How many blocks are to run, in order, without those that were cancelled; how many of them have started."""
+        """(blocks to run, in order, without cancelled ones; blocks that have started)."""
         self.heap: set[int] = set()
-        """Addresses that malloc has given and nobody has freed."""
+        """Addresses returned by malloc and not freed."""
         self.maps = MapProxy()
-        # Bytes of global memory that each block has for itself (`.minperctamemory`), in whole tensor maps.
+        # Bytes of global memory of each block (`.minperctamemory`), in whole tensor maps.
         self.block_memory = -(-program.entry.directives.get("minperctamemory", (0,))[0] // 128) * 128
         self.block_counts = [0] * len(program.blocks)
         self.meeting: Meeting | None = Meeting(program.blocks) if recorder is not None else None
-        """Where parted threads meet as those of the machine do, which a recorder is to be told."""
+        """Reconvergence points like those of the hardware, for a recorder."""
         self.registers = list(program.registers)
         self.dynamic_shared = dynamic_shared
         start = program.shared_bytes
@@ -108,7 +108,7 @@ class Launch:
         self._bind(parameters, start)
 
     def _bind(self, parameters: bytes, dynamic_start: int) -> None:
-        """Give the slots that are known at launch their values."""
+        """Initialise the slots whose values are known at launch."""
         program, registers = self.program, self.registers
         for slot, offset, storage in program.parameters:
             registers[slot] = np.frombuffer(parameters, storage, 1, offset)
@@ -158,7 +158,7 @@ class Launch:
                 start += size
 
     def cancel(self) -> tuple[int, int, int] | None:
-        """The id of the first block of a cluster that will not be started, None when all have been."""
+        """The id of the first block of a cluster that will not be started, None if all have been started."""
         if self.waiting_blocks <= self.started_blocks:
             return None
         self.waiting_blocks -= self.members
@@ -185,12 +185,12 @@ class Batch:
         self.shared = np.full(self.count * self.shared_stride, 0xCD, np.uint8)
         self.shared_written = np.zeros(self.shared.size, bool) if launch.check_uninitialised else None
         self.block_memory = 0
-        """Address of the memory that the first block has for itself; the others' follow."""
+        """Address of the global memory of the first block; the others' follow."""
         if launch.block_memory:
             self.block_memory = launch.memory.allocate(self.count * launch.block_memory, name="per-CTA memory")
         warps = -(-launch.threads // 32)
         every = np.stack([np.tile(np.arange(self.count), warps), np.repeat(np.arange(warps), self.count)], axis=1)
-        # Warps that part while a warpgroup's accumulators are in flight may rename these by moves, each for itself.
+        # Diverged warps may rename a warpgroup's accumulators in flight by moves, each warp separately.
         apart = every[:, 0] if launch.program.moves_in_flight else np.zeros(len(every), np.int64)
         together = every[:, 1] if launch.random is not None else every[:, 1] // 4 * launch.program.moves_in_flight
         names = together * self.count + apart
@@ -201,25 +201,24 @@ class Batch:
         self.bulk_copies: list = []
         self.waits: list[waits.Wait] = []
         self.arrivals = waits.Arrivals()
-        self.moved = False  # something in flight has come closer, though no warp has issued anything
+        self.moved = False  # an asynchronous operation has made progress, though no warp has issued an instruction
         self.apart = False
-        """Whether threads go on without those of their warp that wait for something: all waited for each other."""
-        self.initialised: dict[int, Initialised] = {}  # transaction barriers, by their element of shared memory
+        """Whether threads continue without waiting threads of their warp: all of them waited for each other."""
+        self.initialised: dict[int, Initialised] = {}  # mbarriers, by their element of shared memory
         self.unfenced_barriers: dict[int, Initialised] = {}
-        """Those that the asynchronous proxy has not been shown."""
+        """Those not yet visible to the asynchronous proxy."""
         self.known_initialised: set[tuple[int, WarpGroup, int]] = set()
-        """(barrier, thread of a group) for threads that are known to come after its initialisation."""
+        """(barrier, thread of a group) for threads ordered after its initialisation."""
         self.units: dict[str, object] = {}
-        """State of units of the machine that some instructions alone use, by name."""
+        """State of units that only some instructions use, by name."""
         self.ended_warps = np.zeros((self.count, warps), bool)
         self.on_warp_end: list[Callable[[WarpGroup, int, int], None]] = []
-        """What is told the block (position in the batch) and number of a warp all of whose threads have exited."""
+        """Callbacks for the block (position in the batch) and number of a warp all of whose threads have exited."""
         self.on_block_end: list[Callable[[WarpGroup, np.ndarray], None]] = []
-        """What is told of blocks (positions in the batch) that have ended, with the group of the last threads."""
+        """Callbacks for ended blocks (positions in the batch), with the group of the last threads."""
         self.matrices: dict[tuple, np.ndarray] = {}
-        """Units of shared memory of the matrices that descriptors of `wgmma` have named, by shape, descriptor and
-        block."""
-        self.warpgroup_operands: dict = {}  # what warps of a warpgroup have read of shared memory for one product
+        """Units of shared memory of the matrices named by descriptors of `wgmma`, by shape, descriptor and block."""
+        self.warpgroup_operands: dict = {}  # operands in shared memory of one dot, read for a warpgroup
 
     def threads_exit(self, group: WarpGroup, leaving: np.ndarray | None) -> None:
         cta = group.cta if leaving is None else group.cta[leaving]
@@ -258,7 +257,8 @@ class Batch:
                     self.apart = True
                     continue
                 raise EmulationError(waits.deadlock(self, waiting))
-        # A copy that nobody waited for lands at the latest now, the last one first: nothing orders them (`bulk_copy`).
+        # Copies without a wait land at the end of the batch, the last one first, since their order is undefined
+        # (`bulk_copy`).
         for copy in reversed(self.bulk_copies):
             copy.land(self)
 

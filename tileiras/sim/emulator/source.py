@@ -1,4 +1,4 @@
-"""Where a line of PTX is from: its `.loc` directives (PTX ISA, "Debugging Directives")."""
+"""Source positions of a line of PTX, from its `.loc` directives (PTX ISA, "Debugging Directives")."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
 
 
 def source_positions(ptx: str, line: int) -> list[tuple[str, int, int]]:
-    """File, line and column of the source for a 1-based line of PTX, then those of the calls that it was inlined by.
+    """File, line and column of the source for a 1-based line of PTX, then those of the calls that inlined it.
 
-    Empty where the PTX does not say.
+    Empty if the PTX has no position for it.
     """
     found: list[tuple[str, ...]] = []
     for text in reversed(ptx.split("\n")[:line]):
         if _FUNCTION.match(text):
             break
         match = _LOC.match(text)
-        # The place of a call has a directive of its own, before that of the code inlined there.
+        # The position of a call has a separate directive, before that of the inlined code.
         if match is not None and (not found or match.group(1, 2, 3) == found[-1][3:]):
             found.append(match.groups())
             if match[4] is None:

@@ -1,8 +1,8 @@
 """Tensor cores of the fifth generation, `tcgen05` (PTX ISA, "TensorCore 5th Generation Family Instructions"): memory
-management, fences, waits and commits; the operations themselves are in files of their own.
+management, fences, waits and commits; the other operations are in separate files.
 
-`alloc` and `dealloc` of a pair of blocks wait for the warp of the other block.  `commit` arrives at its barrier when
-somebody looks there for the second time, having everything that it tracks take place first.
+`alloc` and `dealloc` of a pair of blocks wait for the warp of the other block. `commit` arrives at its barrier at the
+second query of the phase, after executing all operations that it tracks.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _WORD = np.dtype(np.uint32)
 
 
 class Unit:
-    """The tensor memory of a batch's blocks and the order of what is done to it."""
+    """The tensor memory of a batch's blocks and the order of its operations."""
 
     __slots__ = ("collectors", "memory", "order")
 
     def __init__(self, batch: Batch) -> None:
         self.memory = TensorMemory(batch)
         self.order = Order(batch, self.memory)
-        self.collectors: dict[tuple[int, str], int] = {}  # (block, buffer) -> the matrix that is in it
+        self.collectors: dict[tuple[int, str], int] = {}  # (block, buffer) -> the matrix that it contains
 
 
 def unit_of(group: WarpGroup) -> Unit:
@@ -97,7 +97,7 @@ def first_lanes(group: WarpGroup) -> list[int]:
 
 
 def of_warp(group: WarpGroup, item: Instruction, slot: int, what: str) -> np.ndarray:
-    """A slot's values, which the threads of each active warp have to agree on; one element per thread."""
+    """A slot's values, which have to be equal in the threads of each active warp; one element per thread."""
     values = group.full(slot)
     rows, active = values.reshape(-1, 32), group.active_lanes().any(1)
     differ = active & (rows != rows[:, :1]).any(1)
@@ -164,7 +164,7 @@ def _decode_dealloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 
 
 def _waiting(decoder: Decoder, item: Instruction, cta_group: int, begin, end) -> None:
-    """An instruction that a warp ``begin``s and, when what it asked for is there, ``end``s."""
+    """Decode an instruction that a warp ``begin``s and, once its request is granted, ``end``s."""
 
     def poll(group: WarpGroup, lanes: np.ndarray) -> np.ndarray:
         memory = unit_of(group).memory
@@ -216,7 +216,7 @@ def _decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
         if before:
             order.fence_before(group, first_lanes(group))
         if races is not None and order.strict:
-            # With them, relaxed accesses pass an order on; that it is one of tensor memory alone is not looked at.
+            # With them, relaxed accesses propagate an order; its restriction to tensor memory is not modeled.
             races.clocks.fence(group, CLUSTER)
         if before:
             return
@@ -243,8 +243,8 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
 
 class Commit:
-    """The arrival of a `commit` at the barrier ``cell``, once its ``operations`` have taken place; kept among the bulk
-    copies of a batch."""
+    """Arrival of a `commit` at the barrier ``cell`` after its ``operations`` have executed; one of the bulk copies
+    of a batch."""
 
     __slots__ = ("cell", "group", "item", "known", "operations", "order", "seen", "thread")
 
@@ -258,7 +258,7 @@ class Commit:
         self.order = unit_of(group).order
         self.cell = cell
         self.seen = False
-        # What the thread had waited for before its products is before them, and so before what waits for these.
+        # Operations that the thread had waited for before its dots happen before these, and so before waits for these.
         races = group.launch.races
         self.known = races.clocks.knowledge(int(group.numbers[thread])) if races is not None else None
 
@@ -270,7 +270,7 @@ class Commit:
 
     @property
     def settled_in(self) -> set[int]:
-        """The block whose barrier alone is still to be told that the operations have taken place."""
+        """The block of its barrier, if only the arrival there is outstanding."""
         block = int(self.group.cta[self.thread])
         local = self.cell * 8 // self.group.batch.shared_stride == block
         return {block} if local and all(operation.complete for operation in self.operations) else set()

@@ -7,11 +7,11 @@ Row r of the source is a lane of tensor memory, several with `.multicast`:
 - 64x128b.warpx2::02_13: r and r + 64;  64x128b.warpx2::01_23: r + 32 (r / 32) and 32 after it
 - 32x128b.warpx4: r in every quarter
 
-A shift moves 8 columns one lane down, in every quarter: lane i gets what lane i + 1 has, and the last keeps its own.
-With `.cta_group::2` each block of a pair copies from its own shared memory.
+A shift moves 8 columns one lane down, in every quarter: lane i receives the value of lane i + 1, and the last keeps
+its value. With `.cta_group::2` each block of a pair copies from its own shared memory.
 
-What has not been written is copied as such: the places of scales beyond those of a tile's rows have no value, and who
-reads them from tensor memory is at fault.
+Unwritten cells are copied as unwritten: the places of scales beyond those of a tile's rows have no value, and a read of
+them from tensor memory is a fault.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SHAPES = {
     ("64x128b", "warpx2::01_23"): ((_ROWS[:64] + 32 * (_ROWS[:64] // 32))[:, None] + np.array([0, 32]), 1),
     ("32x128b", "warpx4"): (_ROWS[:32, None] + np.array([0, 32, 64, 96]), 1),
 }
-#: Source formats that are made into containers of 8 bits -> (bits, bits of padding below)
+#: Source formats that are expanded to containers of 8 bits -> (bits, bits of padding below)
 _DECOMPRESSED = {"b6x16_p32": (6, 0), "b4x16_p64": (4, 2)}
 _SHIFTED = 8  # columns
 
@@ -129,6 +129,6 @@ def decode_shift(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
 
 def shift_down(cells: Cells, column: int, count: int) -> None:
-    """Every lane of a quarter but the last gets what the next has, in ``count`` columns."""
+    """Every lane of a quarter but the last receives the value of the next lane, in ``count`` columns."""
     words = cells.words[:, column : column + count].reshape(4, QUARTER, count)
     words[:, :-1] = words[:, 1:].copy()

@@ -23,15 +23,15 @@ _TYPES: dict[str, tuple[dict[int, str], dict[int, str] | None]] = {
     "mxf4nvf4": ({1: "e2m1x2"}, None),
 }
 KINDS = tuple(_TYPES)
-#: Elements of k of one product: 32 bytes of them, as they lie in memory.
+#: Elements of k of one dot: 32 bytes of them in memory.
 K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32, "mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}
 SCALED = ("mxf8f6f4", "mxf4", "mxf4nvf4")
 _EIGHT_BITS = ("e4m3", "e5m2", "u8", "s8")
 
 
 class Shape(NamedTuple):
-    """What an instruction descriptor says.  ``m`` and ``n`` are those of both blocks of a pair together; ``scale`` is
-    the type of scales, and ``scale_ids`` are the bytes that A's and B's begin at."""
+    """Decoded instruction descriptor. ``m`` and ``n`` are those of both blocks of a pair together; ``scale`` is the
+    type of scales, and ``scale_ids`` are the first bytes of A's and B's."""
 
     kind: str
     d: str
@@ -52,7 +52,7 @@ class Shape(NamedTuple):
 
 
 def decode_instruction(word: int, kind: str, cta_group: int, weights: bool) -> Shape:
-    """``weights``: `.ws`.  Raises ValueError for what the ISA has no product for."""
+    """``weights``: `.ws`. Raises ValueError for a combination that the ISA does not define."""
     scaled, four = kind in SCALED, kind in ("mxf4", "mxf4nvf4")
     if word >> 2 & 1 or word & 3:
         raise ValueError("a sparse product")
@@ -102,7 +102,7 @@ def _check_size(kind: str, m: int, n: int, cta_group: int, weights: bool, eight_
 
 
 def column_mask(word: int, shape: Shape) -> tuple[int, np.ndarray]:
-    """(by how many columns B is shifted, which of the n columns are used).  Raises ValueError."""
+    """(shift of B in columns, mask of the n used columns). Raises ValueError."""
     if word >> 62 or word >> 36 & 7:
         raise ValueError("bits of a zero-column mask that have to be zero are not")
     shift = word >> 56 & 63

@@ -1,7 +1,7 @@
-"""Products of tensor cores, `tcgen05.mma` (PTX ISA, "tcgen05.mma", "Data Path Layout Organization", "Block Scaling").
+"""Dots of tensor cores, `tcgen05.mma` (PTX ISA, "tcgen05.mma", "Data Path Layout Organization", "Block Scaling").
 
-A product is issued by one thread and takes place when a commit that tracks it is waited for; its operands are read
-then.  D is a float or integer per cell of tensor memory, rows along the lanes:
+A dot is issued by one thread and executes at the wait for a commit that tracks it; its operands are read then. D is a
+float or integer per cell of tensor memory, rows along the lanes:
 
 - 128 rows of a block: lane r;  64 rows (one block, not `.ws`): lane r % 16 + 32 (r / 16), from lane 0 or 16 on
 - 64 rows of a block of a pair, or of `.ws`: lane r for the first half of the columns, r + 64 for the second
@@ -11,10 +11,10 @@ A in tensor memory has the lanes of D, 8 columns of it; where columns of D are i
 has all of A's rows.  Scales of row or column i are in lane i % 32 of column i / 32, the same in every quarter (for B of
 half a pair's columns: in every half of their lanes), each block having all those of B.
 
-Products are summed in binary64 and rounded once, D being added: the ISA leaves order and precision open.
+Dots are summed in binary64, including D, and rounded once: the ISA leaves order and precision open.
 
-A row of A may be uninitialized in shared memory, or have uninitialized scales, where a tile has fewer rows than the
-instruction's M.  The row of D is then uninitialized as well, also where the product adds to it; loads of it are faults.
+A row of A may be uninitialized in shared memory, or have uninitialized scales, if a tile has fewer rows than the
+instruction's M. The row of D is then uninitialized as well, even if the dot adds to it; loads of it are faults.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .warps import WarpGroup
 
 _A_COLUMNS = 8
-_SCALE_ADDRESS = 0x3FFFFFFF  # the upper two bits repeat the byte that the instruction descriptor gives
+_SCALE_ADDRESS = 0x3FFFFFFF  # the upper two bits repeat the byte number of the instruction descriptor
 #: (kind, scales along k) -> types of scales
 _SCALES = {
     ("mxf8f6f4", 1): ("ue8m0",),
@@ -53,8 +53,8 @@ _VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "block16
 
 
 class Form(NamedTuple):
-    """What the instruction says: slots of its operands (None: it has none), and modifiers.  ``vector`` is the number of
-    scales along k; ``collector`` (buffer, what to do with it)."""
+    """Decoded instruction: slots of its operands (None if absent), and modifiers. ``vector`` is the number of scales
+    along k; ``collector`` is (buffer, its use)."""
 
     item: Instruction
     kind: str
@@ -105,7 +105,7 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
 
 
 def _vector(decoder: Decoder, modifiers: Modifiers, kind: str) -> int:
-    """How many scales there are along k."""
+    """Number of scales along k."""
     if (kind in SCALED) != bool(modifiers.take("block_scale")):
         raise decoder.unsupported()
     if kind not in SCALED:
@@ -175,7 +175,7 @@ def _operands(
 
 
 class Product:
-    """One product of ``thread``: its operands' values as they are at its issue."""
+    """One dot of ``thread``, with its operands' values at its issue."""
 
     def __init__(self, unit: Unit, group: WarpGroup, form: Form, thread: int) -> None:
         self.unit = unit
@@ -312,7 +312,7 @@ class Product:
         )  # fmt: skip
 
     def _collect(self, matrix: int) -> None:
-        """A matrix that is used out of a collector buffer has to have been put there."""
+        """Check that a matrix used from a collector buffer has been put there."""
         buffer, use = self.form.collector
         key = (self.blocks[0], buffer)
         held = self.unit.collectors.get(key)
@@ -324,7 +324,7 @@ class Product:
         else:
             self.unit.collectors.pop(key, None)
 
-    # -- the product -----------------------------------------------------------------------------------------------
+    # -- the dot ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         shape = self.shape
@@ -381,13 +381,13 @@ class Product:
         return [unpack_words(each, shape.a) * shape.signs[0] for each in found]
 
     def _known_rows(self) -> np.ndarray:
-        """(m,): which rows of A have a value."""
+        """(m,): rows of A that are initialised."""
         if self.a_address is not None:
             return np.ones(self.rows * len(self.blocks), bool)
         return np.concatenate([source.known_rows(self.shape.a)[: self.rows] for source in self.a])
 
     def _known_scales(self, number: int) -> np.ndarray:
-        """(rows of a block,): which rows of A have scales."""
+        """(rows of a block,): rows of A whose scales are initialised."""
         region = self._scale_region(number, 0)
         written = self.unit.memory.cells(region.block).written[:, region.first : region.last]
         return self._of_rows(written, 0, slice(None), self.rows).all((0, 2))
@@ -436,7 +436,7 @@ class Product:
         cells.written[np.concatenate(self.groups) + self.d[0], region.first : region.last] = True
 
     def _accumulate(self, number: int, result: np.ndarray, known: np.ndarray) -> None:
-        """Add a block's rows of the product to D, or put them there; those that are not known have no value then."""
+        """Add a block's rows of the dot to D, or store them; rows with unknown results become uninitialised."""
         shape, memory = self.shape, self.unit.memory
         region = self._d_region(number)
         cells = memory.cells(region.block)

@@ -1,9 +1,9 @@
 """Operands of `tcgen05.mma` and sources of `tcgen05.cp` in shared memory (PTX ISA, "Shared Memory Descriptor", "Shared
 Memory Layout and Swizzling", "Packing formats of elements in Tensor and Shared memory").
 
-The units of 16 bytes lie as those of `wgmma`, by rows and strides (`matrix_descriptor`), but for the swizzle of 128
-bytes by atoms of 32: MN-major, four rows of k make a pattern there instead of eight, and bits 5 and 6 of an address are
-changed by bits 7 and 8.  A base offset says at which row of eight a pattern begins.
+The layout of the units of 16 bytes is that of `wgmma`, by rows and strides (`matrix_descriptor`), except for the
+swizzle of 128 bytes by atoms of 32: MN-major, its pattern has four rows of k instead of eight, and bits 5 and 6 of an
+address are XORed with bits 7 and 8. A base offset is the row of eight at which a pattern begins.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ _SWIZZLES = {0: (16, 16), 1: (128, 32), 2: (128, 16), 4: (64, 16), 6: (32, 16)}
 
 
 class Format(NamedTuple):
-    """An element type: ``bits``, and ``group``, of how many 16 bytes of a row hold with their padding."""
+    """An element type: ``bits``, and ``group``, the number of elements that 16 bytes of a row hold including
+    padding."""
 
     bits: int
     group: int
 
 
-#: Elements narrower than 8 bits have groups of 16 padded to 16 bytes, but those of `mxf4` and `mxf4nvf4`, "e2m1x2".
+#: Elements narrower than 8 bits have groups of 16 padded to 16 bytes, except those of `mxf4` and `mxf4nvf4`, "e2m1x2".
 FORMATS = {
     "f16": Format(16, 8), "bf16": Format(16, 8), "tf32": Format(32, 4), "e4m3": Format(8, 16), "e5m2": Format(8, 16),
     "u8": Format(8, 16), "s8": Format(8, 16), "e2m3": Format(6, 16), "e3m2": Format(6, 16), "e2m1": Format(4, 16),
@@ -54,7 +55,7 @@ _NARROW = {"e2m3": _narrow(2, 3, 1), "e3m2": _narrow(3, 2, 3), "e2m1": _narrow(2
 
 
 def decode_codes(codes: np.ndarray, name: str) -> np.ndarray:
-    """binary64 values of the codes of elements, each in an integer of its own."""
+    """binary64 values of the codes of elements, one code per integer."""
     if name in _NARROW:
         return _NARROW[name][codes]
     if name in ("u8", "s8"):
@@ -81,8 +82,8 @@ def narrow_codes(raw: np.ndarray, bits: int, group: int) -> np.ndarray:
 
 
 def unpack_words(words: np.ndarray, name: str) -> np.ndarray:
-    """(rows, columns) of tensor memory as (rows, elements): narrow ones have containers of 8 bits, that of e2m1 has two
-    bits of padding on either side, but for `mxf4`."""
+    """(rows, columns) of tensor memory as (rows, elements): narrow types have containers of 8 bits, that of e2m1 has
+    two bits of padding on either side, except for `mxf4`."""
     bits, _ = FORMATS[name]
     raw = np.ascontiguousarray(words).view(np.uint8)
     if bits >= 8:
@@ -93,8 +94,8 @@ def unpack_words(words: np.ndarray, name: str) -> np.ndarray:
 
 
 class Descriptor(NamedTuple):
-    """Bytes all: where a matrix starts, its two strides, the rows and atoms of its swizzle, and how far after a
-    boundary of eight rows its pattern begins."""
+    """All in bytes: the start of a matrix, its two strides, the rows and atoms of its swizzle, and the offset of its
+    pattern from a boundary of eight rows."""
 
     address: int
     leading: int
@@ -105,7 +106,7 @@ class Descriptor(NamedTuple):
 
 
 def decode_descriptor(word: int) -> Descriptor:
-    """Raises ValueError for bits that are not as the ISA has them."""
+    """Raise ValueError for bits that the ISA does not define."""
     if word >> 46 & 7 != 1:
         raise ValueError("bits 46 to 48 are not 0b001")
     if word >> 52 & 1:
@@ -120,8 +121,8 @@ def decode_descriptor(word: int) -> Descriptor:
 
 
 class Matrix(NamedTuple):
-    """A matrix in the shared memory of one block: ``rows`` of ``units`` times 16 bytes; MN-major (``transposed``), a
-    row has the elements of one k."""
+    """A matrix in the shared memory of one block: ``rows`` of ``units`` times 16 bytes; if MN-major
+    (``transposed``), a row has the elements of one k."""
 
     made: Descriptor
     rows: int
@@ -154,8 +155,8 @@ def unit_addresses(matrix: Matrix) -> np.ndarray:
 
 
 class Source:
-    """A matrix that ``thread`` of ``group`` has an instruction read of the shared memory of ``block``, all of which is
-    written, or ``partly``."""
+    """A matrix in the shared memory of ``block``, read by an instruction of ``thread`` of ``group``; it has to be
+    written completely, or ``partly``."""
 
     __slots__ = ("block", "group", "item", "known_before", "matrix", "ordered", "partly", "thread", "units")
 
@@ -168,9 +169,9 @@ class Source:
         self.block = block
         self.matrix = matrix
         self.partly = partly
-        self.units: np.ndarray | None = None  # as they were when the instruction was issued
+        self.units: np.ndarray | None = None  # their values when the instruction was issued
         self.ordered = 0  # of that access
-        self.known_before: np.ndarray | bool = True  # which were written then
+        self.known_before: np.ndarray | bool = True  # whether they were written then
 
     def _access(self) -> Access:
         addresses = unit_addresses(self.matrix)
@@ -181,11 +182,11 @@ class Source:
         return resolve_shared(self.group, self.item, addresses, _UNIT, None if self.partly else False, threads)
 
     def known(self) -> np.ndarray:
-        """(rows, bytes): which have been written, when it is read and when the instruction was issued."""
+        """(rows, bytes): written both at issue and at the read."""
         return self._known() & self.known_before
 
     def known_rows(self, name: str) -> np.ndarray:
-        """(rows,), or where it is transposed (columns,), of elements of a format: which have been written."""
+        """(rows,), or if transposed (columns,), of elements of a format: whether they are written."""
         known = self.known()
         if not self.matrix.transposed:
             return known.all(1)
@@ -201,7 +202,7 @@ class Source:
         return written.reshape(-1, _UNIT.itemsize)[access.index].reshape(self.matrix.rows, -1)
 
     def begin(self) -> None:
-        """From now on the matrix may be read: it has to be there, and visible to the asynchronous proxy."""
+        """Check that the matrix, which may be read from now on, is written and visible to the asynchronous proxy."""
         access = self._access()
         if (races := self.group.launch.races) is not None:
             races.read(self.group, self.item, access, generic=False)
@@ -228,7 +229,7 @@ class Source:
 def matrix_at(
     group: WarpGroup, item: Instruction, thread: int, word: int, rows: int, units: int, transposed: bool
 ) -> Matrix:
-    """The matrix that a descriptor names; a fault when it is none."""
+    """Decode a descriptor to its matrix; a fault if it is invalid."""
     try:
         made = decode_descriptor(word)
     except ValueError as error:

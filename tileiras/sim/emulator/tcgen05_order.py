@@ -1,18 +1,18 @@
-"""The order of operations on tensor memory (PTX ISA, "Memory Consistency Model for 5th generation of TensorCore
+"""Order of operations on tensor memory (PTX ISA, "Memory Consistency Model for 5th generation of TensorCore
 operations").
 
-`ld`, `st`, `cp`, `shift` and `mma` are asynchronous: once issued they are in flight.  `wait::ld` and `wait::st`
-complete a warp's loads and stores; `commit` makes a transaction barrier track a thread's `cp`, `shift` and `mma`, which
-take place when somebody sees that barrier's phase end, in the order in which they were issued, and not before.
+`ld`, `st`, `cp`, `shift` and `mma` are asynchronous: once issued they are in flight. `wait::ld` and `wait::st` complete
+a warp's loads and stores; `commit` makes an mbarrier track a thread's `cp`, `shift` and `mma`, which execute as late as
+possible, when the end of that barrier's phase is observed, in the order of their issue.
 
-Two operations on one cell, one of which writes it, need an order:
+Two operations on one cell, at least one of them a write, need an order:
 
 - Some pairs execute in the order of their issue (`_PIPELINED`); issued by different threads, they need
   `fence::before_thread_sync`, a synchronisation and `fence::after_thread_sync` between them.
-- Of any other two, the first has to be complete and the thread that issues the second has to know of it.
+- For all other pairs, the first has to be complete, and the completion has to happen before the issue of the second.
 
-Of fences the ISA has two readings, and of what else is in order practice has another than the ISA: the rules
-"tensor-fences", "tensor-pipeline" and "tensor-load-wait" (`rules`).
+The ISA permits two readings of fences, and public kernels rely on more pipelining than the ISA guarantees: see the
+rules "tensor-fences", "tensor-pipeline" and "tensor-load-wait" (`rules`).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 #: Earlier and later operation of one queue that execute in this order (ISA: "Pipelined tcgen05 Instructions").
 _PIPELINED = {("mma", "mma"), ("cp", "mma"), ("shift", "mma"), ("shift", "cp"), ("mma", "shift")}
-#: What public kernels take to be in order besides, whatever the accumulators.
+#: Further pairs that public kernels assume to be in order, for any accumulators.
 _OBSERVED = _PIPELINED | {("mma", "cp"), ("cp", "cp"), ("cp", "shift"), ("shift", "shift")}
-#: Kinds that a warp issues together and waits for itself -> the wait's name.
+#: Kinds that a whole warp issues and waits for -> the instruction of the wait.
 WAITED = {"ld": "tcgen05.wait::ld", "st": "tcgen05.wait::st"}
 
 
 class Operation:
     """One asynchronous operation of ``thread`` of ``group``, or of its whole warp.
 
-    ``reads`` and ``writes`` are what it does to tensor memory; ``run`` does it.  ``accumulator`` says of a product
-    which others it is in order with.  ``clock`` is the issuer's when others can know of the operation, None before a
-    fence has made it known; ``seen`` are the warps whose `fence::after_thread_sync` came behind that.
+    ``reads`` and ``writes`` are its regions of tensor memory; ``run`` executes it. ``accumulator`` of a dot determines
+    the dots that it is pipelined with. ``clock`` is the issuer's when a fence released the operation, None before;
+    ``seen`` are the warps with a later `fence::after_thread_sync`.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class Operation:
         self.queue = (self.block, int(group.thread[thread]) if self.single else -1 - self.warp)
         self.complete = False
         self.clock: int | None = None
-        self.done = 0  # the issuer's clock when it was complete
+        self.done = 0  # the issuer's clock at its completion
         self.needs: list[Operation] = []
         self.seen: set[tuple[int, int]] = set()
 
@@ -94,7 +94,7 @@ class _Use:
 
 
 class Order:
-    """The operations of a batch that later ones have to be in order with."""
+    """The operations of a batch with which later ones have to be ordered."""
 
     def __init__(self, batch: Batch, memory: TensorMemory) -> None:
         self.memory = memory
@@ -110,7 +110,7 @@ class Order:
 
     @property
     def clocks(self):
-        """The race checker's clocks; None where nobody looks for races."""
+        """The race checker's clocks; None if races are not checked."""
         races = self.launch.races
         return races.clocks if races is not None and not races.clocks.exhausted else None
 
@@ -122,7 +122,7 @@ class Order:
         return int(clocks.own[self._warp_number(operation) - clocks.first]) if clocks is not None else 0
 
     def _knows(self, group: WarpGroup, threads: np.ndarray, earlier: Operation, clock: int) -> bool:
-        """Whether one of the threads, of one warp, has seen the issuer of ``earlier`` as it was at ``clock``."""
+        """Whether one of the threads, of one warp, has seen the issuer of ``earlier`` at ``clock``."""
         clocks = self.clocks
         if clocks is None:
             return True
@@ -137,14 +137,14 @@ class Order:
             return clocks.one_knows(numbers, [number], clock)
         if numbers[0] >> 5 == number >> 5:
             return True
-        # What a warp did together is known by what any of its lanes released.
+        # A release of any lane covers operations of the whole warp.
         first = number & ~31
         return clocks.one_knows(numbers, [-2 - (number >> 5), *range(first, first + 32)], clock)
 
     # -- issue -----------------------------------------------------------------------------------------------------
 
     def issue(self, operation: Operation) -> None:
-        """Have an operation begin: it has to be in order with those before it, and is in flight from now on."""
+        """Issue an operation: check its order with earlier ones, and put it in flight."""
         for writes, regions in ((False, operation.reads), (True, operation.writes)):
             for region in regions:
                 self.memory.check_allocated(operation.group, operation.item, region, operation.thread)
@@ -162,7 +162,7 @@ class Order:
         rest = []
         for use in self.uses.get(region.block, ()):
             if not (writes or use.writes):
-                # A later read of the same cells by the same queue stands for the earlier one.
+                # A later read of the same cells by the same queue replaces the earlier one.
                 repeated = use.region == region and use.operation.queue == operation.queue and use.operation.complete
                 if not repeated:
                     rest.append(use)
@@ -193,7 +193,7 @@ class Order:
             missing = f"no {wait} since" if wait else "no tcgen05.commit that has been waited for"
             self._fault(later, use, region, writes, f"which is in flight: {missing}")
         if earlier.queue == later.queue and not earlier.single:
-            return  # its wait is in the order of the program
+            return  # its wait is in program order
         self._require_known(later, use, region, writes)
 
     def _in_pipeline(self, earlier: Operation, later: Operation) -> bool:
@@ -256,11 +256,11 @@ class Order:
         self.queues[queue] = rest
 
     def pending(self, group: WarpGroup, thread: int) -> list[Operation]:
-        """What a commit of the thread tracks."""
+        """Operations that a commit of the thread tracks."""
         return list(self.queues.get((int(group.cta[thread]), int(group.thread[thread])), ()))
 
     def land(self, operation: Operation) -> None:
-        """Have an operation take place, and before it what its thread issued earlier and what it needs."""
+        """Execute an operation after the earlier ones of its thread and its dependences."""
         queue = self.queues[operation.queue]
         while not operation.complete:
             first = queue[0]
@@ -272,7 +272,7 @@ class Order:
             first.clock = first.done = self._now(first)
 
     def commit(self, operations: list[Operation]) -> None:
-        """`commit` makes known what it tracks, as `fence::before_thread_sync` would."""
+        """`commit` releases the operations that it tracks, as `fence::before_thread_sync` would."""
         for operation in operations:
             if operation.clock is None:
                 operation.clock = self._now(operation)
@@ -286,7 +286,7 @@ class Order:
             rest = []
             for operation in self.unfenced.pop(key, ()):
                 if not operation.single and not operation.complete:
-                    rest.append(operation)  # not before its wait
+                    rest.append(operation)  # released after its wait
                 elif operation.clock is None or not operation.complete:
                     operation.clock = self._now(operation)
             if rest:
@@ -313,7 +313,7 @@ class Order:
     # -- the end of an allocation ----------------------------------------------------------------------------------
 
     def check_free(self, group: WarpGroup, item: Instruction, region: Region, thread: int) -> None:
-        """Columns that are freed may be in no operation any more."""
+        """Freed columns may not be in use by any operation."""
         freeing = Operation(group, item, thread, "ld", [], [])
         for use in self.uses.pop(region.block, []):
             if use.region.overlaps(region):

@@ -1,7 +1,7 @@
 """Loads and stores of tensor memory, `tcgen05.ld` and `tcgen05.st` (PTX ISA, "Data Movement Shape").
 
-A warp reaches the quarter of the lanes that its number modulo 4 gives.  With l the lane of the warp and r the register,
-the fragments have at (lane, column) from the address on
+A warp accesses the quarter of the lanes with its number modulo 4.  With l the lane of the warp and r the register,
+the fragments contain (lane, column) relative to the address
 
 - 32x32b:    (l, r)
 - 16x64b:    (l / 4 + 8 (l % 2), l / 2 % 2 + 2 r)
@@ -12,7 +12,7 @@ the fragments have at (lane, column) from the address on
 With `.pack::16b` and `.unpack::16b` a register has the lower halves of two columns next to each other, and there are
 twice as many columns.
 
-A load takes effect when it is issued: what could change the cells before its wait is an error.  Its registers may be
+A load takes effect at its issue: a write of the cells before its wait is an error.  Its registers may be
 used before the wait (ISA, "Register dependencies, same thread"), the cells may not be written.
 """
 
@@ -61,10 +61,10 @@ def positions(shape: str, registers: int, split: int) -> tuple[np.ndarray, np.nd
 
 
 class _Form:
-    """What a load or store says: its shape, ``registers``, ``columns`` from each address on, and whether it packs."""
+    """Decoded load or store: its shape, ``registers``, ``columns`` from each address on, and whether it packs."""
 
     def __init__(self, decoder: Decoder, item: Instruction, modifiers: Modifiers, packing: str, operands: list) -> None:
-        """``operands`` are the address and perhaps the distance of the halves."""
+        """``operands`` are the address and optionally the distance of the halves."""
         if not modifiers.take("sync") or not modifiers.take("aligned"):
             raise decoder.error("expected .sync.aligned")
         self.item = item
@@ -99,7 +99,7 @@ class _Form:
         return np.broadcast_to(lanes + first, (step, *lanes.shape)), columns + column + halves
 
     def regions(self, group: WarpGroup, thread: int, address: int) -> list[Region]:
-        """The cells of the warp of ``thread``; an error when they are not in its quarter."""
+        """The cells of the warp of ``thread``; an error if they are not in its quarter."""
         first, column = split_address(address)
         warp = int(group.thread[thread]) // 32
         window = warp % 4 * QUARTER
@@ -170,7 +170,7 @@ def decode_load(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
 
 def _reduction(decoder: Decoder, modifiers: Modifiers):
-    """A function from the registers of a load, (registers, threads), to what they reduce to."""
+    """Function that reduces the registers of a load, (registers, threads)."""
     operation = modifiers.take("min", "max")
     magnitude, keep_nan = modifiers.take("abs"), modifiers.take("NaN")
     types = modifiers.types()

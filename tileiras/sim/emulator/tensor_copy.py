@@ -1,11 +1,10 @@
 """Copies of boxes of tensors between global and shared memory, and reductions, in tile mode: `cp.async.bulk.tensor` and
 `cp.reduce.async.bulk.tensor` (PTX ISA, "Tensors", "cp.async.bulk.tensor").
 
-`tile::gather4` and `tile::scatter4` take four rows of a matrix, each by a coordinate of its own, as one box.
+`tile::gather4` and `tile::scatter4` copy four rows of a matrix, each with its own coordinate, as one box.
 
-As other bulk copies, they land when somebody looks at the barrier that they complete on, or waits for their group.
-What a box has outside of its tensor is filled when it is loaded and dropped when it is stored; the barrier counts the
-whole box either way.
+As other bulk copies, they complete at a query of their barrier, or at a wait for their group. Elements of a box outside
+of its tensor are filled on loads and dropped on stores; the barrier counts the whole box in both cases.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ if TYPE_CHECKING:
     from .tensor_map import TensorMap
     from .warps import WarpGroup
 
-_UNIT = np.dtype(np.complex128)  # 16 bytes, of which swizzles change the places
+_UNIT = np.dtype(np.complex128)  # 16 bytes, the unit that swizzles permute
 _ALIGNMENT = 128
 _ROWS = 4
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
 class _Form(NamedTuple):
-    """What the modifiers of a tensor copy say."""
+    """Decoded modifiers of a tensor copy."""
 
     rank: int
     rows: str | None
-    """`tile::gather4` or `tile::scatter4`, whose rows have coordinates of their own."""
+    """`tile::gather4` or `tile::scatter4`, whose rows have separate coordinates."""
     pair: bool
     """Whether the barrier may be in the other block of the pair."""
     reduction: str | None
     loads: bool
-    """Loads complete on a transaction barrier, stores in a bulk group."""
+    """Loads complete on an mbarrier, stores in a bulk group."""
     multicast: bool
     hinted: bool
 
@@ -59,7 +58,7 @@ def _form(decoder: Decoder, modifiers: Modifiers, reduces: bool) -> _Form:
     order = [name for name in modifiers.names if name in ("global", "shared::cta", "shared::cluster")]
     modifiers.names = [name for name in modifiers.names if name not in order]
     if modifiers.take("im2col", "im2col_no_offs", "im2col::w", "im2col::w::128"):
-        raise decoder.unsupported()  # the maps that these take are not documented
+        raise decoder.unsupported()  # the maps of these modes are not documented
     rows = modifiers.take("tile::gather4", "tile::scatter4")
     modifiers.take("tile")
     pair = modifiers.take("cta_group::1", "cta_group::2") == "cta_group::2"
@@ -99,7 +98,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
     note_granule(decoder, "global", 1)  # boxes may begin and end at any element
 
     def boxes(group: WarpGroup) -> Iterator[tuple[int, int, tensor_map.TensorMap, np.ndarray, np.ndarray]]:
-        """(thread, shared address, and `_box`'s) for the active threads."""
+        """(thread, shared address, and the results of `_box`) for the active threads."""
         for thread in group.active().tolist():
             made = map_at(group, item, int(group.full(described)[thread]), thread)
             if len(made.dims) != rank:
@@ -118,7 +117,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
             for number in ranks_of(None if mask is None else int(group.full(mask)[thread])):
                 stored = _units(group, item, made, in_block(base, number), thread, True)
                 signalled = int(group.full(barrier)[thread])
-                if pair and number is not None:  # in the pair of each block, the one that the address names
+                if pair and number is not None:  # in the pair of each block, the block that the address names
                     number = number & ~1 | signalled >> RANK_BIT & 1
                 cell = barrier_cell(group, item, "shared", in_block(signalled, number), thread, asynchronous=True)
                 check_places(group, item, stored, cell, thread, pair=pair)
@@ -136,7 +135,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
             combine = None if reduction is None else _combination(decoder, group, item, made, reduction, thread)
             copies.append(BulkCopy(group, item, thread, loaded, stored, None, _stored(made, chosen), combine))
             _tell(group, item, thread, made, elements, "store", [])
-        # The lanes of a warp may all store boxes.
+        # All lanes of a warp may store boxes.
         begin_reading(group, item, merged([access for copy in copies for access in copy.source]))
         begin_landing(group, item, merged([access for copy in copies for access in copy.target]), reads=reduces)
         group.batch.bulk_copies += copies
@@ -163,7 +162,7 @@ def _tell(
 
 
 def _box(group: WarpGroup, item: Instruction, made: TensorMap, at: list[int], gathers: bool, thread: int):
-    """(map with the whole box, numbers of the box's elements that the tensor has, their addresses)."""
+    """(map with the whole box, numbers of the box's elements inside the tensor, their addresses)."""
     if not gathers:
         return made, *tensor_map.places(made, at)
     if made.box[1] != 1:
@@ -174,7 +173,7 @@ def _box(group: WarpGroup, item: Instruction, made: TensorMap, at: list[int], ga
 
 
 def _combination(decoder: Decoder, group: WarpGroup, item: Instruction, made: TensorMap, name: str, thread: int):
-    """What a reduction makes of elements of the tensor and of the box."""
+    """Function that combines elements of the tensor and of the box in a reduction."""
     element = {"u8": None, "u16": None}.get(made.element, made.element)
     if element is None:
         group.fault(f"a reduction of elements of type {made.element}", item, thread)
@@ -203,7 +202,7 @@ def _elements(
 
 
 def _loaded(made: tensor_map.TensorMap, chosen: np.ndarray):
-    """From the elements inside of the tensor to the units of the whole box."""
+    """Function from the elements inside the tensor to the units of the whole box."""
     dtype = np.dtype(f"u{made.element_bytes}")
     fill = 0
     if made.fill_nan:
@@ -212,7 +211,7 @@ def _loaded(made: tensor_map.TensorMap, chosen: np.ndarray):
     def convert(elements: np.ndarray) -> np.ndarray:
         box = np.full(math.prod(made.box), fill, dtype)
         if made.to_tf32:
-            # To nearest, ties to even, infinities and NaN as they are: what a GPU of sm_120 was seen to do
+            # To nearest, ties to even, infinities and NaN unchanged: observed on a GPU of sm_120
             # (triton-lang/triton#11751).
             values = decode(elements.view(np.uint32), "f32")
             elements = encode(values, "tf32")

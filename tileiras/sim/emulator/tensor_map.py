@@ -1,18 +1,18 @@
 """Tensor maps: the 128 bytes that describe a tensor and its boxes to `cp.async.bulk.tensor`.
 
-The CUDA driver API calls them opaque (`cuTensorMapEncodeTiled`).  Cubins for the driver's tile launch have code for the
-host that writes them, and the layout below is what such code (13.5, sm_90) writes for tensors of known sizes.  Fields
-that it never sets, element strides and interleaving among them, have to be zero here.  From byte 0, low bits first:
+The CUDA driver API calls them opaque (`cuTensorMapEncodeTiled`). Cubins for the driver's tile launch contain host code
+that writes them; the layout below was derived from the output of such code (13.5, sm_90) for tensors of known sizes.
+Fields that it never sets, such as element strides and interleaving, have to be zero. From byte 0, low bits first:
 
     0   address, 64 bits
-    8   bits 0-3: 2, or 0 in maps that kernels make of zeros by `tensormap.replace`, which has no field for them
+    8   bits 0-3: 2, or 0 in maps that kernels create from zeros by `tensormap.replace`, which has no field for them
         (Triton's do, TMAToLLVM.cpp, and run on Hopper and Blackwell); 4-6: rank - 1; 7-10: element type; 13-14:
         swizzle; 15: fill with NaN; 16: f32 becomes tf32; 18, 20-23: hints for the caches; 19: a swizzle of 128 bytes
         moves 32 bytes together; from bit 32 on: first stride, in units of 16 bytes
     16  second to fourth stride, 32 bits each; 0
     32  sizes of the five dimensions less 1, 32 bits each, innermost first
     55  sizes of the box in five dimensions less 1, 8 bits each
-    64  nothing: kernels that make maps leave the rest as it is
+    64  unused: kernels that create maps leave the rest unchanged
 
 Element types and swizzles have the numbers of the PTX ISA ("tensormap.replace": `.elemtype`, `.swizzle_mode`).
 """
@@ -44,7 +44,7 @@ _NAMES = {number: name for name, (number, _) in ELEMENTS.items()}
 _SWIZZLES = (0, 32, 64, 128)
 
 BYTES = 128
-#: Bytes of these that mean something.
+#: Used bytes of these.
 USED = 64
 _VALID = 2
 _NAN, TO_TF32, _WIDE_ATOMS = 1 << 15, 1 << 16, 1 << 19
@@ -53,7 +53,7 @@ _KNOWN = 0xFFFFFFFF & ~(3 << 11) & ~(1 << 17) & ~(0xFF << 24)
 
 class TensorMap(NamedTuple):
     """``dims``, ``strides`` (bytes, of all dimensions but the innermost) and ``box`` are innermost first;
-    ``swizzle`` is the width in bytes of the rows that it mixes, 0 for none; ``atom`` bytes stay together."""
+    ``swizzle`` is the width in bytes of the rows that it permutes, 0 without; ``atom`` bytes stay together."""
 
     element: str
     address: int
@@ -70,7 +70,7 @@ class TensorMap(NamedTuple):
         return ELEMENTS[self.element][1]
 
     def check(self) -> None:
-        """Raises ValueError for what the driver refuses (CUDA driver API, `cuTensorMapEncodeTiled`)."""
+        """Raise ValueError for parameters that the driver rejects (CUDA driver API, `cuTensorMapEncodeTiled`)."""
         rank, row = len(self.dims), self.box[0] * self.element_bytes
         wrong = (
             ("the ranks differ", len(self.strides) != rank - 1 or len(self.box) != rank),
@@ -89,7 +89,7 @@ class TensorMap(NamedTuple):
 
 
 def encode(made: TensorMap) -> bytes:
-    """The 128 bytes.  Raises ValueError for a map that the driver would refuse."""
+    """The 128 bytes. Raises ValueError for a map that the driver would reject."""
     made.check()
     rank = len(made.dims)
     flags = _VALID | rank - 1 << 4 | ELEMENTS[made.element][0] << 7 | _SWIZZLES.index(made.swizzle) << 13
@@ -103,7 +103,7 @@ def encode(made: TensorMap) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def decode(raw: bytes) -> TensorMap:
-    """The map in 128 bytes.  Raises ValueError for bytes that are none, or one of a kind that is not known here."""
+    """Decode a map of 128 bytes. Raises ValueError if they are not a map, or are one of an unknown kind."""
     address, flags, *rest = struct.unpack_from("<QI4II5I", raw)
     strides, beyond, dims, box = rest[:4], rest[4], rest[5:], raw[55:60]
     rank = (flags >> 4 & 7) + 1
@@ -123,9 +123,9 @@ def decode(raw: bytes) -> TensorMap:
 
 
 def swizzled(addresses: np.ndarray, width: int, atom: int = 16) -> np.ndarray:
-    """Shared addresses (int64) with rows of ``width`` bytes mixed (PTX ISA, "Swizzling Modes"): bits 4 to 6 are changed
-    by bits 7 to 9, fewer of both for narrower rows.  With atoms of 32 bytes, bits 5 and 6 are by bits 7 and 8 (CUTLASS,
-    `Layout_MN_SW128_32B_Atom`: Swizzle<2, 5, 2>)."""
+    """Shared addresses (int64) with rows of ``width`` bytes swizzled (PTX ISA, "Swizzling Modes"): bits 4 to 6 are
+    XORed with bits 7 to 9, fewer of both for narrower rows. With atoms of 32 bytes, bits 5 and 6 are XORed with bits
+    7 and 8 (CUTLASS, `Layout_MN_SW128_32B_Atom`: Swizzle<2, 5, 2>)."""
     if atom == 32:
         return addresses ^ (addresses >> 2 & 0x60)
     mask = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}[width]
@@ -133,8 +133,8 @@ def swizzled(addresses: np.ndarray, width: int, atom: int = 16) -> np.ndarray:
 
 
 def places(made: TensorMap, at: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """(number in the box, address) of the elements, row by row, that a box with its first element ``at`` has inside of
-    the tensor."""
+    """(number in the box, address) of the elements inside the tensor, row by row, of a box with its first element
+    ``at``."""
     inside = np.ones(1, bool)
     addresses = np.zeros(1, np.int64)
     strides = (made.element_bytes, *made.strides)

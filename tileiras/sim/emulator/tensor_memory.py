@@ -1,10 +1,10 @@
 """Tensor memory (PTX ISA, "Tensor Memory", "Tensor Memory Allocation"): 128 lanes of 512 columns of 32 bits per block.
 
-Columns are allocated by one warp, in powers of two from 32 to 512, and all lanes of a column with it.  An address has
-the lane in its upper and the column in its lower half.  A block's allocations do not grow from one to the next, and
-none follows `relinquish_alloc_permit`; both warps of a pair of blocks allocate and free together.
+Columns are allocated by one warp, in powers of two from 32 to 512, with all their lanes. An address has the lane in its
+upper and the column in its lower half. A block's allocations do not grow from one to the next, and no allocation
+follows `relinquish_alloc_permit`; both warps of a pair of blocks allocate and free together.
 
-Allocations are made from the last column down, so that code which takes column 0 for granted shows.
+Columns are allocated from the last one down, to expose code that assumes column 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .warps import WarpGroup
 
 LANES, COLUMNS = 128, 512
-#: Lanes that the warps of a warpgroup can each reach with `ld` and `st`.
+#: Lanes that each warp of a warpgroup can access with `ld` and `st`.
 QUARTER = 32
 _UNIT = 32
 
@@ -58,8 +58,8 @@ def split_address(address: int) -> tuple[int, int]:
 
 
 class Cells:
-    """The tensor memory of one block: ``words`` and which of their bytes are ``written``; ``owners`` has the number of
-    a column's allocation, 0 for none."""
+    """The tensor memory of one block: ``words`` and which of their bytes are ``written``; ``owners`` is the number
+    of a column's allocation, 0 for free columns."""
 
     __slots__ = ("allocations", "largest", "owners", "relinquished", "words", "written")
 
@@ -68,11 +68,11 @@ class Cells:
         self.written = np.zeros((LANES, COLUMNS, 4), bool)
         self.owners = np.zeros(COLUMNS, np.int32)
         self.allocations: dict[int, int] = {}  # first column -> columns
-        self.largest = COLUMNS  # columns that the next allocation may have
+        self.largest = COLUMNS  # most columns of the next allocation
         self.relinquished = False
 
     def free_columns(self, count: int) -> list[int]:
-        """Where ``count`` columns are free, the last first."""
+        """First columns of free ranges of ``count`` columns, the last first."""
         places = range(COLUMNS - count, -1, -count)
         return [first for first in places if not self.owners[first : first + count].any()]
 
@@ -89,7 +89,7 @@ class Cells:
 
 
 class Request(NamedTuple):
-    """What a warp of ``block`` waits for: `alloc` or `dealloc` of ``count`` columns, from ``first`` on."""
+    """A pending request of a warp of ``block``: `alloc` or `dealloc` of ``count`` columns, from ``first`` on."""
 
     kind: str
     first: int
@@ -103,8 +103,8 @@ class TensorMemory:
         self.batch = batch
         self.launch = batch.launch
         self._cells: dict[int, Cells] = {}
-        self.requests: dict[tuple[int, int], Request] = {}  # (block, warp) -> what it waits for
-        self.granted: dict[tuple[int, int], int] = {}  # (block, warp) -> first column of what it has got
+        self.requests: dict[tuple[int, int], Request] = {}  # (block, warp) -> its pending request
+        self.granted: dict[tuple[int, int], int] = {}  # (block, warp) -> first column of its allocation
 
     def cells(self, block: int) -> Cells:
         if block not in self._cells:
@@ -118,7 +118,7 @@ class TensorMemory:
         return other if block % members ^ 1 < members else None
 
     def pair(self, group: WarpGroup, item: Instruction, block: int, cta_group: int, thread: int) -> list[int]:
-        """The blocks that an instruction works on, the even one first."""
+        """The blocks that an instruction operates on, the even one first."""
         if cta_group == 1:
             return [block]
         other = self.peer(block)
@@ -143,7 +143,7 @@ class TensorMemory:
                         thread)  # fmt: skip
 
     def check_allocated(self, group: WarpGroup, item: Instruction, region: Region, thread: int) -> None:
-        """Every column has to be allocated, and all of one region by one allocation."""
+        """Check that every column is allocated, and all of one region by one allocation."""
         if region.last > COLUMNS:
             group.fault(f"column {region.last - 1} is outside of tensor memory", item, thread)
         owners = self.cells(region.block).owners[region.first : region.last]
@@ -155,7 +155,7 @@ class TensorMemory:
             group.fault(f"{span} of tensor memory are of several allocations", item, thread)
 
     def request(self, group: WarpGroup, item: Instruction, thread: int, kind: str, first: int, count: int) -> None:
-        """The warp of ``thread`` begins to wait for an allocation or for a release."""
+        """The warp of ``thread`` begins to wait for an allocation or a deallocation."""
         key = (int(group.cta[thread]), int(group.thread[thread]) // 32)
         for (block, warp), request in self.requests.items():
             if block == key[0] and kind == request.kind == "dealloc" and first == request.first:
@@ -167,7 +167,7 @@ class TensorMemory:
         self.requests[key] = Request(kind, first, count)
 
     def poll(self, key: tuple[int, int], cta_group: int) -> bool:
-        """Whether what the warp ``key`` asked for is done; with a pair, both ask for the same."""
+        """Whether the request of the warp ``key`` is granted; with a pair, both blocks make the same request."""
         block, _ = key
         if key in self.granted:
             return True
@@ -199,7 +199,7 @@ class TensorMemory:
         return True
 
     def waits_for(self, key: tuple[int, int]) -> str:
-        """What is missing for a request."""
+        """Condition that a request waits for."""
         request = self.requests[key]
         other = self.peer(key[0])
         taken = ", ".join(f"{count} from {first}" for first, count in sorted(self.cells(key[0]).allocations.items()))
@@ -208,12 +208,12 @@ class TensorMemory:
         return f"block {block_id(self.batch, other)}, to {request.kind} the same columns of tensor memory"
 
     def finish(self, key: tuple[int, int]) -> int:
-        """The first column of what was done for a warp, once."""
+        """Remove the granted request of a warp and return its first column."""
         del self.requests[key]
         return self.granted.pop(key)
 
     def check_end(self, blocks: np.ndarray) -> None:
-        """Blocks that have ended must have freed all.  Raises EmulationError."""
+        """Check that ended blocks have freed all columns. Raises EmulationError."""
         for block in blocks.tolist():
             if block in self._cells and (left := self._cells[block].allocations):
                 first, count = next(iter(left.items()))
@@ -233,7 +233,7 @@ class TensorMemory:
 
 
 def unwritten(lane: int, column: int) -> str:
-    """What is wrong with a read."""
+    """Message of a read of unwritten memory."""
     return f"lane {lane}, column {column} of tensor memory is read before it is written"
 
 

@@ -1,8 +1,8 @@
-"""Threads that wait for something other than a barrier of their block or cluster: a phase of a transaction barrier,
-registers, room in tensor memory; and the report of a launch in which nobody can go on.
+"""Waits for events other than a barrier of the block or cluster (a phase of an mbarrier, registers, room in tensor
+memory), and the report of a deadlock.
 
-An instruction that may have to wait ends its block and calls `suspend` in the terminator.  Between the turns of groups
-the scheduler asks every wait which of its threads can go on.
+An instruction that may have to wait ends its block and calls `suspend` in the terminator. Between the turns of groups
+the scheduler polls every wait for threads that can continue.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from .warps import CLUSTER_BARRIER, DEAD, PARKED, WAITING, WarpGroup, instructio
 if TYPE_CHECKING:
     from .scheduler import Batch
 
-#: (group, bool per thread: those that wait) -> bool per thread: those of them that can go on, for which the instruction
-#: has now taken effect.
+#: (group, bool per thread: those that wait) -> bool per thread: those that can continue, for which the instruction has
+#: now taken effect.
 Poll = Callable[[WarpGroup, np.ndarray], np.ndarray]
-#: (group, thread) -> what is missing, for the report of a deadlock; further lines say who would have to bring it.
+#: (group, thread) -> the unmet condition, for the report of a deadlock; further lines name the warps that could meet
+#: it.
 Reason = Callable[[WarpGroup, int], "list[str]"]
 
 #: The state of a warp all of whose threads have exited.
@@ -44,7 +45,7 @@ class Wait:
         self.lanes[group.active()] = True
 
     def wake(self) -> bool:
-        """Let those go on that can; True when some could."""
+        """Resume the threads that can continue; True if there were some."""
         ready = self.poll(self.group, self.lanes) & self.lanes
         if not ready.any():
             return False
@@ -65,7 +66,7 @@ def suspend(group: WarpGroup, resume: int, item: Instruction, poll: Poll, reason
 
 
 class Agent(NamedTuple):
-    """Warps of one block that are at one place: what they do there, and what that lacks."""
+    """Warps of one block at one place: their activity, and the conditions that it waits for."""
 
     block: tuple[int, ...]
     warps: list[int]
@@ -91,7 +92,7 @@ def names(warps: Iterable[int]) -> str:
 
 
 def state_of(batch: Batch, cta: int, warp: int) -> str:
-    """What a warp of a block does instead of something else."""
+    """Activity of a warp of a block, for the report."""
     for group in batch.groups:
         rows = np.flatnonzero((group.warp_cta == cta) & (group.thread[::32] // 32 == warp))
         if rows.size:
@@ -101,7 +102,7 @@ def state_of(batch: Batch, cta: int, warp: int) -> str:
 
 
 def _places(group: WarpGroup, row: int) -> list[tuple[str, int]]:
-    """(what it does, first of these threads) for the threads of a warp, by place."""
+    """(activity, first of its threads) for the threads of a warp, by place."""
     blocks = group.program.blocks
     found: dict[str, int] = {}
     for thread in range(row * 32, row * 32 + 32):
@@ -123,7 +124,7 @@ def _places(group: WarpGroup, row: int) -> list[tuple[str, int]]:
 
 
 def agents(batch: Batch, groups: Iterable[WarpGroup]) -> list[Agent]:
-    """Every warp that has not ended, those of a block that do the same together."""
+    """All warps that have not ended; those of a block with one activity form one agent."""
     found: dict[tuple, Agent] = {}
     for group in groups:
         for row in range(group.n // 32):
@@ -150,7 +151,8 @@ def _missing(batch: Batch, group: WarpGroup, thread: int) -> list[str]:
 
 
 def deadlock(batch: Batch, groups: Iterable[WarpGroup]) -> str:
-    """Which warps wait, where, for what, who would have to bring it, and what those do instead."""
+    """Report of a deadlock: the waiting warps, their places and conditions, and the activity of the warps that could
+    meet these."""
     lines = ["deadlock: no warp can go on"]
     every = agents(batch, groups)
     for agent in every[:_MOST_AGENTS]:
@@ -162,7 +164,7 @@ def deadlock(batch: Batch, groups: Iterable[WarpGroup]) -> str:
 
 
 class Arrivals:
-    """Who has arrived where: for each barrier the instructions that did, and the warps, as (block, warp)."""
+    """History of arrivals: for each barrier the instructions that arrived, and their warps as (block, warp)."""
 
     __slots__ = ("places",)
 
@@ -176,7 +178,8 @@ class Arrivals:
         found[id(item)][1].update(warps)
 
     def describe(self, batch: Batch, key: object, but: Iterable[tuple[int, int]] = ()) -> list[str]:
-        """Who arrived there before and is to be waited for, and what each does now; ``but``: those that are there."""
+        """Describe earlier arrivals at a barrier and the present activity of their warps; ``but``: warps that have
+        arrived already."""
         lines = []
         present = set(but)
         for item, warps in self.places.get(key, {}).values():

@@ -243,7 +243,7 @@ def decode_redux(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
 @instruction("elect")
 def decode_elect(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """The leader is whichever lane of the member mask the machine likes, the same for the same mask."""
+    """The hardware may elect any lane of the member mask, but the same one for equal masks."""
     modifiers.take("sync")
     d, members_operand = decoder.operands(2)
     members = _mask_operand(decoder, members_operand)

@@ -1,8 +1,8 @@
-"""What the four warps of a warpgroup have to do alike, and the registers that they may have (PTX ISA,
+"""Operations that the four warps of a warpgroup have to execute alike, and their register limits (PTX ISA,
 "wgmma.mma_async", "setmaxnreg").
 
-Warps may run ahead of each other.  What each does is compared with what the first of them did at the same place in the
-order of such instructions; a warp that ends while another has done more of them is told so.
+Warps may run ahead of each other. Each instruction is compared with that of the first warp at the same position in the
+order of such instructions; a warp that ends with fewer of them than another is reported.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 WARPS = 4
 _REGISTERS = 1 << 16
-"""Of a multiprocessor (CUDA C++ Programming Guide, "Compute Capabilities")."""
+"""Registers of a multiprocessor (CUDA C++ Programming Guide, "Compute Capabilities")."""
 _FEWEST, _MOST, _STEP = 24, 256, 8
 
 
 class Lockstep:
-    """The instructions of one kind that the warpgroups of a batch have run: by block and warpgroup, what was done from
-    the first that not all warps have run on, and how many each warp has run."""
+    """Instructions of one kind that the warpgroups of a batch have run: by block and warpgroup, those from the first
+    that not all warps have run on, and the number that each warp has run."""
 
     def __init__(self, batch: Batch, what: str) -> None:
         self.batch = batch
@@ -41,8 +41,8 @@ class Lockstep:
         batch.on_warp_end.append(self.end)
 
     def run(self, group: WarpGroup, item: Instruction, row: int, what: Hashable = None, differ: str = "") -> int:
-        """A warp (row of the group) runs ``item`` with ``what``, which has to be the same in all four warps; ``differ``
-        is said where it is not.  The number of such instructions that it had run before."""
+        """A warp (row of the group) runs ``item`` with operands ``what``, which have to be equal in all four warps;
+        ``differ`` is the message if they are not. Returns the number of such instructions that it had run before."""
         cta, warp = int(group.warp_cta[row]), int(group.thread[row * 32]) // 32
         if warp // WARPS * WARPS + WARPS > self.warps:
             group.fault(f"{self.what} in a warpgroup of fewer than four warps", item, row * 32)
@@ -83,10 +83,10 @@ class Lockstep:
 
 
 def entry_registers(program: Program, threads: int) -> int:
-    """Registers per thread that a block starts with.
+    """Registers per thread at the start of a block.
 
-    `.maxnreg`, if there is one.  Else what the assembler allots for `.minnctapersm` blocks on a multiprocessor, or for
-    the fewest blocks that leave less than every `setmaxnreg.inc` asks for.
+    `.maxnreg`, if given. Else the assembler's allocation for `.minnctapersm` blocks on a multiprocessor, or for the
+    fewest blocks that leave less than the operand of every `setmaxnreg.inc`.
     """
     if "maxnreg" in program.entry.directives:
         return program.entry.directives["maxnreg"][0]
@@ -98,7 +98,7 @@ def entry_registers(program: Program, threads: int) -> int:
 
 
 class Registers:
-    """Registers per thread of each warp of a batch, and what their blocks have given back."""
+    """Registers per thread of each warp of a batch, and the released registers of their blocks."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
@@ -120,7 +120,7 @@ class Registers:
                 self.held[cta, warp] = wanted
 
     def grant(self, group: WarpGroup, lanes: np.ndarray, wanted: int) -> np.ndarray:
-        """Give warps that wait what the pools of their blocks have."""
+        """Grant registers from the pools of their blocks to waiting warps."""
         granted = np.zeros(group.n, bool)
         for row in np.flatnonzero(lanes.reshape(-1, 32).any(1)).tolist():
             cta, warp = int(group.warp_cta[row]), int(group.thread[row * 32]) // 32

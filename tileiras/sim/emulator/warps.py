@@ -1,11 +1,11 @@
 """A group of warps that move together: the unit the scheduler advances and the instructions are vectorised over.
 
-The threads of a group are the lanes of whole warps, possibly of several thread blocks.  While they are all at one
-place, ``pcs`` is None and ``pc`` is the block they are at; once they part, ``pcs`` has a block number per thread and
-the lowest-numbered block that can run is run for the threads that are there, so that threads meet again where paths
-join (LLVM lays blocks out in an order that makes this the immediate post-dominator nearly always; where it does
-not, instructions that need the lanes of a warp together wait for them, as the PTX ISA has it for `.sync`).  Where a
-recorder listens, which is told what a warp does at once, `reconvergence` orders the blocks.
+The threads of a group are the lanes of whole warps, possibly of several thread blocks. While they are converged,
+``pcs`` is None and ``pc`` is their block; after divergence, ``pcs`` has a block number per thread, and the
+lowest-numbered runnable block runs for its threads, so that threads reconverge where paths join. (LLVM's block layout
+makes this the immediate post-dominator nearly always; in other cases, instructions that need the lanes of a warp
+together wait for them, as the PTX ISA specifies for `.sync`.) With a recorder, which needs the events of a warp
+together, `reconvergence` orders the blocks.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from .reconvergence import Meeting
     from .scheduler import Batch
 
-#: What threads that wait for their cluster have as their barrier number (see `cluster`).
+#: Barrier number of threads that wait for their cluster (see `cluster`).
 CLUSTER_BARRIER = 100
-#: What threads that wait for something else than a barrier have as their barrier number (see `waits`).
+#: Barrier number of threads that wait for something else than a barrier (see `waits`).
 WAITING = 101
-#: Block numbers of threads that wait and of threads that have exited.
+#: Block numbers of waiting threads and of exited threads.
 PARKED = 2**31 - 2
 DEAD = 2**31 - 1
 
-# Every so many choices among diverged paths, the highest-numbered is taken: a thread that spins on a lock held by a
-# lane further on must not keep that lane from running (independent thread scheduling, sm_70 and later).
+# Periodically the highest-numbered of the divergent paths runs: a thread that spins on a lock held by a later lane must
+# not keep that lane from running (independent thread scheduling, sm_70 and later).
 _FAIRNESS = 64
-# Less often where a recorder listens: threads that this parts do one after the other what a warp does at once.
+# Less often with a recorder, since it diverges threads whose operations a real warp executes together.
 _RECORDED_FAIRNESS = 1 << 16
 
 
@@ -102,12 +102,12 @@ class WarpGroup:
         self.bulk_groups = np.zeros(self.n, np.int64)
         self.cluster_phase: np.ndarray | None = None  # by thread: the phase of the last arrival, of the last wait; -1
         self.cluster_waited: np.ndarray | None = None
-        self.sought: dict[int, tuple[int, int]] = {}  # thread -> barrier and phase that it looked for in vain
-        self.penalty = 0  # instructions to charge to the turn, for waiting in vain
+        self.sought: dict[int, tuple[int, int]] = {}  # thread -> barrier and phase of its last unsuccessful test
+        self.penalty = 0  # instructions to charge to the turn, for unsuccessful waits
         self.async_groups = np.zeros(1, np.int64)
         self.numbers: np.ndarray | None = None  # of its threads in the launch, and their clocks, for the race checker
         self.times: tuple[int, np.ndarray | None] = (-1, None)
-        self.warpgroup = None  # what its warps have begun of `wgmma`
+        self.warpgroup = None  # state of `wgmma` of its warps
         self.R = list(batch.launch.registers)
         if batch.launch.members > 1:
             rank = (self.cta % batch.launch.members).astype(np.uint64) << np.uint64(RANK_BIT)
@@ -212,7 +212,8 @@ class WarpGroup:
         return self.mask.reshape(-1, 32)
 
     def check_whole_warps(self, item: Instruction) -> None:
-        """For what is undefined once a thread of the warp has exited (PTX ISA, mma, ldmatrix, stmatrix)."""
+        """Check for instructions that are undefined once a thread of the warp has exited (PTX ISA, mma, ldmatrix,
+        stmatrix)."""
         if self.mask is None:
             return
         lanes = self.active_lanes()
@@ -342,8 +343,8 @@ class WarpGroup:
         return chosen
 
     def _behind(self, pcs: np.ndarray, meeting: Meeting) -> np.ndarray:
-        """Where threads are, those parked too that have come to where they meet threads of their warp which wait for
-        something: the hardware lets them go on together."""
+        """Places of threads, including parked ones at the reconvergence point of waiting threads of their warp: the
+        hardware lets them continue together."""
         waiting = (pcs == PARKED) & (self.barrier == WAITING)
         if not waiting.any():
             return pcs
@@ -376,7 +377,7 @@ class WarpGroup:
         return mask & ((wanted & ~here_bits) == 0).reshape(-1)
 
     def run(self, budget: int) -> None:
-        """Advance until no thread can, or ``budget`` instructions have been issued."""
+        """Advance until no thread can continue, or ``budget`` instructions have been issued."""
         blocks = self.program.blocks
         launch = self.launch
         counts = launch.block_counts
@@ -407,7 +408,7 @@ class WarpGroup:
 
 
 def instruction_at(block: Block, blocks: Sequence[Block]) -> Instruction:
-    """The first instruction of a block, or the next behind it."""
+    """The first instruction of a block, or the next after it."""
     for each in blocks[block.index :]:
         if each.instructions:
             return each.instructions[0]

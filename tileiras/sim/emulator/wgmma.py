@@ -1,12 +1,12 @@
-"""Products of a warpgroup, `wgmma.mma_async` (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
+"""Dots of a warpgroup, `wgmma.mma_async` (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
 Instructions").
 
-A product reads its operands and writes its accumulators when `wgmma.wait_group` waits for it, and not before.  Until
-then its accumulators are in flight: reading them is an error, and so is writing them or the registers of A.  The four
-warps of a warpgroup have 16 rows of D each; what they read of shared memory is read once for all of them, when the
-first of them waits.
+A dot reads its operands and writes its accumulators as late as possible, when `wgmma.wait_group` waits for it. Until
+then its accumulators are in flight: reading or writing them is an error, and so is writing the registers of A. Each of
+the four warps of a warpgroup has 16 rows of D; operands in shared memory are read once for all of them, when the first
+of them waits.
 
-D has the fragments of `mma`, 8 columns after the other; A in registers is a fragment of `mma` with 16 rows.
+D consists of fragments of `mma`, 8 columns each; A in registers is a fragment of `mma` with 16 rows.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _EARLY = "an accumulator of this product is used before wgmma.wait_group has wai
 
 
 class Warpgroup:
-    """What the warps of a group have begun: ``committed`` groups and ``issued`` products of each warp, the products
-    that nobody has waited for, and the registers as they were at the last `wgmma.fence`."""
+    """State of the warps of a group: ``committed`` groups and ``issued`` dots of each warp, the dots not waited for,
+    and the registers at the last `wgmma.fence`."""
 
     __slots__ = ("committed", "fenced", "issued", "products", "registers")
 
@@ -70,8 +70,8 @@ def _of(group: WarpGroup) -> Warpgroup:
 
 
 class Form(NamedTuple):
-    """What the instruction says: types, sizes, slots of D's registers, of those of A or its descriptor, of B's and of
-    the predicate that adds D; signs of A and B; what shared memory holds of them, A first where it is there."""
+    """Decoded instruction: types, sizes, slots of D's registers, of those of A or its descriptor, of B's and of the
+    predicate that adds D; signs of A and B; the operands in shared memory, A first if it is there."""
 
     item: Instruction
     types: tuple[str, str, str]
@@ -111,18 +111,18 @@ class Product:
         self.accumulators = self._begin()
 
     def _begin(self) -> Accumulators:
-        """The accumulators, which are in flight from now on."""
+        """The accumulators, which are now in flight."""
         group, form = self.group, self.form
         value = group.R[form.d[0]]
         known = value.accumulators if isinstance(value, InFlight) else None
-        # Registers that were moved to others while in flight are the same under another name.
+        # Registers that were moved to others while in flight are the same registers under other names.
         if known is None or not known.count.any() or not known.are_in(form.d):
             known = Accumulators(group, form.item, form.d, form.types[0], _EARLY)
         known.issue(form.item, self.warps)
         return known
 
     def begin_reads(self) -> None:
-        """What the warps read of shared memory may be read from now on."""
+        """Check the operands in shared memory, which may be read from now on."""
         group, item, operands = self.group, self.form.item, self.form.operands
         accesses = [
             [operand.access(group, item, operand.decode(group, item, int(word), warp), warp)
@@ -133,7 +133,7 @@ class Product:
         self.found = [[(access, access.data[access.index]) for access in those] for those in accesses]
 
     def land(self, warps: np.ndarray) -> bool:
-        """Complete the product for some of its warps; True when none is left."""
+        """Complete the dot for some of its warps; True if it is complete for all."""
         chosen = np.isin(self.warps, warps)
         if chosen.any():
             self._land(np.flatnonzero(chosen))
@@ -163,7 +163,7 @@ class Product:
                 registers[slot] = group.R[slot]
 
     def _check_operands(self, at: int, warp: int) -> None:
-        """Nobody may write what the product reads until it has been waited for."""
+        """Check that no operand was written before the wait."""
         group, item = self.group, self.form.item
         for access, before in self.found[at]:
             check_written(group, item, access)
@@ -181,9 +181,9 @@ class Product:
         return {warp: every[warp] for warp in warps.tolist()}
 
     def _product(self, at: int, from_registers: np.ndarray | None) -> np.ndarray:
-        """(16, n) binary64: the rows of A that a warp has, ``from_registers`` or of shared memory, times B.
+        """(16, n) binary64: the rows of A of a warp, ``from_registers`` or from shared memory, times B.
 
-        What the warps of a warpgroup read of shared memory is read and multiplied by the first of them that lands.
+        Operands in shared memory are read and multiplied by the first warp of a warpgroup that lands.
         """
         group, form = self.group, self.form
         warp = int(self.warps[at])
@@ -207,7 +207,7 @@ class Product:
         return a if self.form.signs[0] == 1 else -a
 
     def _accumulate(self, products: np.ndarray, tiles: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The bits of D, (warps, 16, n), from those before and the products."""
+        """The bits of D, (warps, 16, n), from the previous ones and the dots."""
         form, d_type = self.form, self.form.types[0]
         added = self.added[rows][:, None, None]
         if d_type == "s32":
@@ -221,7 +221,8 @@ class Product:
 
 
 def _check_alike(group: WarpGroup, item: Instruction, warps: np.ndarray, done: Sequence[Hashable]) -> None:
-    """All warps of a warpgroup run the same `wgmma` instructions, with the same descriptors and scale of D."""
+    """Check that all warps of a warpgroup run the same `wgmma` instructions, with the same descriptors and scale of
+    D."""
     units = group.batch.units
     lockstep = units.get("wgmma")
     if lockstep is None:
@@ -335,7 +336,7 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 def _constants(
     decoder: Decoder, constants: list, in_registers: bool, ordered: bool, signed: bool
 ) -> tuple[tuple[int, int], tuple[bool, bool]]:
-    """(signs of A and B, whether they are MN-major), out of the last operands."""
+    """(signs of A and B, whether they are MN-major), from the last operands."""
     if not all(isinstance(each, Immediate) for each in constants):
         raise decoder.error("scales and orders of factors are constants")
     values = [int(each.value) for each in constants]
@@ -349,7 +350,7 @@ def _constants(
 
 
 def _check_fence(group: WarpGroup, form: Form, state: Warpgroup, warps: np.ndarray) -> None:
-    """Registers that other instructions have written since `wgmma.fence` may not be used yet."""
+    """Check that no register was written by other instructions since `wgmma.fence`."""
     if not state.fenced[warps].all():
         group.fault("no wgmma.fence before the first product", form.item, int(group.active()[0]))
     if "wgmma-fence" in group.launch.waived:

@@ -1,9 +1,8 @@
-"""The clock: how long a launch takes on a GPU that nobody has at hand.
+"""The clock: estimates the time of a launch on a GPU that need not be present.
 
-``estimate`` records what some CTAs of a launch do in the emulator (`recorder`, `events`), finds the machine
-instructions that they executed (`paths`), replays those against the units of a multiprocessor (`machine`, `engine`,
-`units`, `barriers`), and carries that to the grid (`steady_state`, `traffic`, `model`).  The rates are those of
-`tileiras.targets.rates`.
+``estimate`` records some CTAs of a launch in the emulator (`recorder`, `events`), finds the machine instructions that
+they executed (`paths`), replays those against the units of a multiprocessor (`machine`, `engine`, `units`, `barriers`),
+and extrapolates to the grid (`steady_state`, `traffic`, `model`). The rates are those of `tileiras.targets.rates`.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ def estimate(
     *,
     dirty_l2: bool = False,
 ) -> Estimate:
-    """How long ``entry`` takes over ``grid`` on a GPU, and what it waits for.
+    """Estimate the time of ``entry`` over ``grid`` on a GPU, and its bounds.
 
     ``image`` is an Artifact, PTX, or a cubin with its PTX in it or beside it, as `images.load` takes them; ``grid`` and
-    ``args`` are those of `tileiras.sim.emulate`.  The arrays keep their contents: some CTAs are run to see what they
-    do, and what they write is undone.  ``gpu`` is a name of `tileiras.targets.rates.names()`.  With ``dirty_l2`` L2 is
-    full of what others have written, as behind a fill of memory: what the launch brings there displaces some of it.
+    ``args`` are those of `tileiras.sim.emulate`. The arrays keep their contents: some CTAs are emulated to record them,
+    and their stores are undone. ``gpu`` is a name of `tileiras.targets.rates.names()`. With ``dirty_l2`` L2 is
+    initially full of dirty lines, as after a fill of memory: data of the launch evicts some of them.
 
-    Raises CompileError for an unknown GPU, an image of another target or without what is needed, ArgumentMismatch for a
-    grid or arguments that do not fit, EmulationError for what the emulator finds wrong with the kernel, and
-    SimulationError where its path through the PTX is not one through the machine code.
+    Raises CompileError for an unknown GPU, an image of another target, or one without its required parts;
+    ArgumentMismatch for a grid or arguments that do not fit; EmulationError for errors that the emulator finds in the
+    kernel; and SimulationError if no path through the machine code corresponds to the path through the PTX.
     """
     from tileiras.sim.estimate import images
     from tileiras.sim.estimate.model import Model
@@ -57,8 +56,8 @@ def estimate(
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No search for cycles in the block: a recording is millions of objects without any, each search visits them all
-    again, and together these took half of an estimate's time."""
+    """Disable the cyclic GC: a recording is millions of objects without cycles, each collection visits them all
+    again, and together the collections took half of the time of an estimate."""
     collected = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Arguments of launches whose effects nobody wants."""
+"""Arguments of launches whose effects are discarded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def roots(arguments: Sequence[Any]) -> list[np.ndarray]:
-    """The writable arrays that arguments are views of, each once."""
+    """Distinct writable arrays that the arguments are views of."""
     found: dict[int, np.ndarray] = {}
     for argument in arguments:
         if isinstance(argument, np.ndarray):
@@ -23,7 +23,7 @@ def roots(arguments: Sequence[Any]) -> list[np.ndarray]:
 
 @contextmanager
 def preserved(arguments: Sequence[Any]) -> Iterator[None]:
-    """What the block writes to arrays is undone behind it."""
+    """Undo changes of the arrays at the end of the block."""
     arrays = roots(arguments)
     before = [array.copy() for array in arrays]
     try:

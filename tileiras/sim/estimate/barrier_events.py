@@ -1,4 +1,4 @@
-"""Groups of asynchronous operations, barriers and registers that warps give back, as the engine times them."""
+"""Timing of groups of asynchronous operations, of barriers and of released registers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def commit(engine: Simulation, warp: Warp, event: Event, index: int, at: float) 
             engine.push(done, Signal(warp.cluster, key_of(engine, place), 1, 0, cause))
         return at + 1, "tensor core", cause
     if commit.kind == "wgmma":
-        return at, "", None  # the machine code's own groups count
+        return at, "", None  # the groups of the machine code count
     group = warp.groups[commit.kind]
     if commit.barriers:
         cause = group.cause or Cause("warp", warp.number, index, at, at, at)
@@ -61,7 +61,7 @@ def wait_for_group(engine: Simulation, warp: Warp, event: Event, index: int, at:
 
 
 def _when_left(group: Group, left: int, reads: bool, at: float) -> tuple[float, Cause | None]:
-    """When no more than `left` groups are in flight, and by what."""
+    """When at most `left` groups are in flight, and the cause."""
     due = group.committed[: len(group.committed) - left] if left else group.committed
     done, cause = at, None
     for read, complete, by in due:
@@ -74,7 +74,7 @@ def _when_left(group: Group, left: int, reads: bool, at: float) -> tuple[float, 
 
 
 def hand_on_products(warp: Warp, group: int, at: float) -> Done:
-    """A machine instruction that closes a group of a warpgroup's products, or waits for groups: `Segment.group`."""
+    """Execute a machine instruction that closes a group of `wgmma`, or waits for groups: `Segment.group`."""
     products = warp.groups["wgmma"]
     if group == COMMITS:
         products.committed.append((products.reads, products.open, products.cause))
@@ -159,8 +159,8 @@ def meet_cluster(
 
 
 def set_registers(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
-    """`setmaxnreg`: registers go back to the CTA's pool, or come from it once it has enough, in the order in which
-    warps asked (PTX ISA, "setmaxnreg")."""
+    """`setmaxnreg`: registers return to the CTA's pool, or are taken from it once it has enough, in the order of
+    requests (PTX ISA, "setmaxnreg")."""
     asked: SetRegisters = event.what  # type: ignore[assignment]
     cluster, rank = warp.cluster, warp.rank
     more = WARP_SIZE * (asked.count - (warp.registers or engine.registers))

@@ -1,4 +1,4 @@
-"""Barriers of the simulated machine: who waits, and when they are let go."""
+"""Barriers of the simulated machine: waiting warps, and the arrivals that release them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 class Cause(NamedTuple):
-    """What ended a wait: work of a unit that a warp asked for, or the arrival of a warp.  Times are cycles."""
+    """Cause of the end of a wait: work of a unit that a warp requested, or the arrival of a warp. Times are cycles."""
 
     unit: str
     warp: int
     instruction: int
-    """Number of the machine instruction that asked."""
+    """Number of the requesting machine instruction."""
     issued: float
     start: float
-    """When the unit began with it."""
+    """When the unit began."""
     done: float
 
 
@@ -30,7 +30,7 @@ class Waiting(NamedTuple):
 
 
 class TransactionBarrier:
-    """An mbarrier.  Raises nothing: more arrivals than expected are what the emulator reports."""
+    """An mbarrier. Does not check for excess arrivals; the emulator reports them."""
 
     __slots__ = (
         "cause", "completed", "counts_bytes", "expected", "first_parity", "pending", "phases", "transactions",
@@ -43,16 +43,17 @@ class TransactionBarrier:
         self.completed = 0
         self.waiting: list[tuple[int, Waiting]] = []
         self.cause: Cause | None = None
-        self.phases: list[float] = []  # when each was over
+        self.phases: list[float] = []  # end of each phase
         self.counts_bytes = False
-        self.first_parity: int | None = None  # of the first wait
+        self.first_parity: int | None = None  # parity of the first wait
 
     def passes(self, parity: int) -> bool:
-        """Whether the phase of ``parity`` is over."""
+        """Whether the phase of ``parity`` is complete."""
         return self.completed & 1 != parity & 1
 
     def change(self, arrivals: int, transactions: int, cause: Cause) -> list[Waiting]:
-        """Arrivals and bytes that come (negative) or are expected; the warps that this lets go."""
+        """Apply arrivals and a change of the pending bytes (negative when they arrive); returns the warps that this
+        releases."""
         self.pending -= arrivals
         self.transactions += transactions
         if self.pending > 0 or self.transactions != 0:
@@ -76,11 +77,11 @@ class BlockBarrierState:
         self.waiting: list[Waiting] = []
 
     def arrive(self, warp: int) -> None:
-        """A warp counts as a whole, though its threads may come one after the other."""
+        """A warp arrives as a whole, even if its threads arrive one after the other."""
         self.arrived.add(warp)
 
     def complete(self, live: int) -> bool:
-        """Whether all have come; ``live``: threads that there are, for a barrier without a count."""
+        """Whether all have arrived; ``live``: number of live threads, for a barrier without a count."""
         return 0 < 32 * len(self.arrived) >= (self.expected or live)
 
     def release(self) -> list[Waiting]:
@@ -91,7 +92,7 @@ class BlockBarrierState:
 
 
 class ClusterBarrierState:
-    """The barrier of a cluster; ``phase``: how many are over, ``joined``: warp -> the phase it arrived in."""
+    """The barrier of a cluster; ``phase``: completed phases, ``joined``: warp -> the phase it arrived in."""
 
     __slots__ = ("arrived", "cause", "joined", "phase", "waiting")
 

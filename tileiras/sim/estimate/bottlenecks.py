@@ -1,4 +1,4 @@
-"""What bounds a kernel: how busy units are, what warps wait for, and which of the two it is, over stretches of time."""
+"""Bounds of a kernel over time: utilization of units, or waits of warps."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tileiras.sim.estimate.result import Phase, Stall
 from tileiras.sim.estimate.units import BIN, TITLES
 
 BOUND = 0.6
-"""Utilization from which on a unit bounds the kernel; below, warps are bound by what they wait for."""
+"""Utilization from which on a unit bounds the kernel; below it, the kernel is bound by the waits of its warps."""
 _PHASES = 32
 
 
 def phases_of(outcome: Outcome, clock_mhz: float) -> tuple[Phase, ...]:
-    """Stretches of a simulation, at most `_PHASES`, and what bounds each; times in microseconds."""
+    """Stretches of a simulation, at most `_PHASES`, with the bound of each; times in microseconds."""
     count = max(1, int(outcome.cycles) // BIN + 1)
     width = -(-count // _PHASES)
     waits = _waits_by_bin(outcome)
@@ -37,7 +37,7 @@ def phases_of(outcome: Outcome, clock_mhz: float) -> tuple[Phase, ...]:
 
 
 def shares_of_bounds(phases: Sequence[Phase]) -> dict[str, float]:
-    """The share of what bounds each phase in the time of all, largest first."""
+    """Bound -> share of the time of all phases with that bound, largest first."""
     simulated = sum(phase.end - phase.start for phase in phases) or 1.0
     found: dict[str, float] = {}
     for phase in phases:
@@ -46,7 +46,7 @@ def shares_of_bounds(phases: Sequence[Phase]) -> dict[str, float]:
 
 
 def utilization_of(busy: dict[str, float], cycles: float, outcome: Outcome) -> dict[str, float]:
-    """The share of `cycles` in which each unit was busy, by its name in results; of two of one name, the busier."""
+    """Share of `cycles` in which each unit was busy, by its name in results; of two units with one name, the busier."""
     found: dict[str, float] = {}
     for unit, spent in busy.items():
         instances = sum(len(sm.free[unit]) for sm in outcome.sms)
@@ -76,7 +76,7 @@ _MEETING = ("barrier", "mbarrier", "cluster barrier")
 
 
 def bound_by(utilization: dict[str, float], reasons: dict[str, float]) -> str:
-    """The busiest unit when it is busy enough, else what the warps wait for."""
+    """The busiest unit if it is busy enough, else the kind of wait that dominates."""
     unit, share = max(utilization.items(), key=lambda each: (each[1], each[0]), default=("", 0.0))
     if share >= BOUND:
         return unit

@@ -1,4 +1,4 @@
-"""A simulation as Chrome's trace events, which Perfetto reads as well, and its critical path."""
+"""A simulation as Chrome trace events, which Perfetto reads as well, and its critical path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileiras.sim.estimate.result import Link, Pipe
 from tileiras.sim.estimate.units import TITLES
 
 _LEAST_DRAWN = 2.0
-"""Cycles of the shortest wait that is drawn."""
+"""Duration of the shortest wait that is drawn, in cycles."""
 _UNIT_TRACK = 10_000
 _AGENT_TRACK = 5_000
 _MOST_LINKS = 2000
@@ -75,7 +75,7 @@ def _slice(process: int, track: int, name: str, start: float, end: float, clock_
 
 
 def _agents(warps: Sequence[Warp]) -> list[list[Warp]]:
-    """Warps that take one path through the machine code."""
+    """Groups of warps with the same path through the machine code."""
     found: dict[tuple, list[Warp]] = {}
     for warp in warps:
         found.setdefault((warp.rank, tuple(step.block for step in warp.work)), []).append(warp)
@@ -83,7 +83,7 @@ def _agents(warps: Sequence[Warp]) -> list[list[Warp]]:
 
 
 def _running(warps: Sequence[Warp]) -> list[tuple[float, float]]:
-    """When at least one of them does not wait."""
+    """Intervals in which at least one of them does not wait."""
     stretches: list[tuple[float, float]] = []
     for warp in warps:
         at = warp.start
@@ -109,8 +109,8 @@ def _running(warps: Sequence[Warp]) -> list[tuple[float, float]]:
 def critical_path(
     outcome: Outcome, code: Sequence[Instruction], begin: float, warp: Warp, end: float
 ) -> tuple[Link, ...]:
-    """What made ``warp`` reach the time ``end`` no earlier, back to ``begin``: what it ran, what it waited for, what
-    that had waited for, and so on."""
+    """Critical path to ``warp`` at the time ``end``, back to ``begin``: alternating execution and waits, each
+    followed to its cause."""
     links: list[Link] = []
     logs = {each.number: sorted(each.log, key=lambda wait: wait.end) for each in outcome.warps}
     at, now = warp, end
@@ -132,7 +132,7 @@ def critical_path(
         if cause.unit == "warp":
             links.append(_link(f"warp {at.warp}", f"{wait.reason}: arrival", code, wait.instruction, wait.end - issued))
         else:
-            # The unit works from when it was asked, for others first where it was busy.
+            # A unit is in use from the request on, first for others if it was busy.
             done = min(cause.done, wait.end)
             if wait.end > max(begin, done):
                 links.append(_link(f"warp {at.warp}", wait.reason, code, wait.instruction, wait.end - max(begin, done)))
@@ -144,7 +144,7 @@ def critical_path(
 
 
 def _joined(links: list[Link]) -> tuple[Link, ...]:
-    """Links without those of few cycles, which the one before takes over, and neighbours of one kind as one."""
+    """Merge neighbours of one kind, and links of few cycles into the one before."""
     found: list[Link] = []
     for link in links:
         if found and (link.cycles < _SHORT_LINK or (found[-1].who, found[-1].what) == (link.who, link.what)):
@@ -155,7 +155,7 @@ def _joined(links: list[Link]) -> tuple[Link, ...]:
 
 
 def _last_wait(log: list[Wait], now: float) -> Wait | None:
-    """The last wait that had ended by then and that something else ended."""
+    """The last wait ended by that time that another warp or a unit ended."""
     found = None
     for wait in log:
         if wait.end > now:

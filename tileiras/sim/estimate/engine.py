@@ -1,10 +1,10 @@
-"""The discrete-event model: warps replay the machine instructions that they executed, and wait for issue slots, pipes,
-memories, asynchronous units and each other.
+"""Discrete-event model: warps replay their machine instructions and wait for issue slots, pipes, memories, asynchronous
+units and each other.
 
-A warp is advanced segment by segment (`machine.Segment`) in the order of time.  What finishes later (copies, products,
-arrivals of other warps) is either known when it is asked for, since servers work in order, or comes as an event of its
-own.  What instructions do beyond registers is in `memory_events`, `tensor_events` and `barrier_events`.  Everything is
-a function of its inputs: events at one time are taken in the order in which they were made.
+A warp advances by segments (`machine.Segment`) in order of time. The completion of an asynchronous operation (copy,
+dot, arrival of another warp) is either known when it is requested, since servers work in order, or is an event. Effects
+beyond registers are modeled in `memory_events`, `tensor_events` and `barrier_events`. The model is deterministic:
+events at one time are processed in the order of their creation.
 """
 
 from __future__ import annotations
@@ -51,30 +51,31 @@ from tileiras.sim.estimate.units import Multiprocessor, Shares
 from tileiras.targets.rates import SUB_CORES, Gpu
 
 _AHEAD = 16
-"""Cycles that the last instruction of a segment may be ahead of the next event when its effects are taken at once."""
+"""Cycles that the last instruction of a segment may be ahead of the next event for its effects to apply at once."""
 CODE_LINE = 128
-"""Bytes of code that an instruction cache gets at a time (Jia et al., arXiv 1804.06826)."""
+"""Bytes of code that an instruction cache fetches at a time (Jia et al., arXiv 1804.06826)."""
 PREFETCHED = 16
-"""Lines of code that are asked for ahead of the one that a warp is in: a stream buffer, whose size with 16 lines comes
-nearest to an A6000 in Huerta et al., "Analyzing Modern NVIDIA GPU Cores", arXiv 2503.20481 (recalled)."""
+"""Lines of code that are prefetched ahead of the warp: a stream buffer; a size of 16 lines comes nearest to an A6000
+in Huerta et al., "Analyzing Modern NVIDIA GPU Cores", arXiv 2503.20481 (recalled)."""
 _READ = 4
-"""Cycles that reading operands takes: what ptxas has fixed-latency instructions wait for each other."""
+"""Cycles of an operand read: the delay that ptxas puts between dependent fixed-latency instructions."""
 
 
 class Simulation:
-    """Clusters on the SMs that one cluster needs: ``slots`` of them at a time, the others one by one as these end."""
+    """Clusters on the SMs that one cluster needs: ``slots`` of them at a time, the others start one by one as these
+    end."""
 
     def __init__(
         self, machine: Machine, gpu: Gpu, shares: Shares, members: int, cache_bytes: int,
         products: Mapping[int, Multiply] | None = None, registers: int = 0, cold: bool = False,
     ) -> None:  # fmt: skip
-        """``products``: PTX line -> the `mma` there; ``registers``: those that a thread begins with; ``cold``: the
-        code is in memory only, and comes to an SM line by line."""
+        """``products``: PTX line -> the `mma` there; ``registers``: initial registers of a thread; ``cold``: the
+        code is in memory only, and is fetched to an SM line by line."""
         self.registers = registers
         self.cold = cold
-        self.code: list[dict[int, float]] = [{} for _ in range(members)]  # by SM: line of code -> when it is there
+        self.code: list[dict[int, float]] = [{} for _ in range(members)]  # by SM: line of code -> when it arrives
         self.products = products or {}
-        self.tensor_cycles: dict[int, float] = {}  # by instruction of an `mma`, as they are asked for
+        self.tensor_cycles: dict[int, float] = {}  # by instruction of an `mma`, computed on demand
         self.machine = machine
         self.gpu = gpu
         self.members = members
@@ -93,7 +94,7 @@ class Simulation:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def run(self, clusters: Sequence[Sequence[WarpWork]], slots: int) -> Outcome:
-        """Raises StalledForever when warps wait for what never comes."""
+        """Raises StalledForever if warps wait for events that never come."""
         self.queue = list(clusters)
         self.begun = 0
         for slot in range(min(slots, len(clusters))):
@@ -117,7 +118,7 @@ class Simulation:
                 fixed = max(1, self.machine.instructions[index].stall) - 1
                 if fixed:
                     self._note(index, "fixed latency", fixed * times)
-        # The launch ends when the memories have what was stored.
+        # The launch ends when its stores have reached memory.
         cycles = max([*self.ends, *(sm.backlog(0.0) for sm in self.sms)], default=0.0)
         return Outcome(cycles, tuple(self.ends), tuple(self.warps), self.sms, issued, self.stalls,
                        self.spans, self.updates, self.mbarriers)  # fmt: skip
@@ -131,7 +132,7 @@ class Simulation:
         self.ends.append(-1.0)
         self.begun += 1
         for work in works:
-            # Warps of a CTA go to the sub-cores in turn, and so do CTAs that have fewer warps than these.
+            # Warps of a CTA are assigned to the sub-cores in turn; so are CTAs with fewer warps than sub-cores.
             count = live[work.rank]
             first = slot * count if count < SUB_CORES else 0
             warp = Warp(len(self.warps), work, cluster, self.sms[work.rank], (first + work.warp) % SUB_CORES)
@@ -158,7 +159,7 @@ class Simulation:
         warp.log.append(Wait(start, end, reason, instruction, cause))
 
     def _advance(self, warp: Warp, now: float) -> None:
-        """Run a warp until it waits, or something else comes first."""
+        """Run a warp until it blocks or an earlier event is pending."""
         heap = self.heap
         while True:
             step = warp.work[warp.step]
@@ -202,7 +203,7 @@ class Simulation:
                 return
 
     def _fetch(self, warp: Warp, segment: Segment, now: float) -> float:
-        """When a segment can begin for its instructions to be there in time, where the code is executed first."""
+        """Earliest start of a segment whose code is executed for the first time and has to be fetched."""
         lines = self.code[warp.rank]
         per_line = CODE_LINE // INSTRUCTION_BYTES
         first, last = segment.first // per_line, (segment.first + segment.issues - 1) // per_line
@@ -224,7 +225,7 @@ class Simulation:
         last = self.machine.segments[step.block][-1]
         if following <= step.block:
             warp.marks.append((following, now))
-        # The stall count of the branch is part of the time to the first instruction behind it.
+        # The stall count of the branch is part of the time to the first instruction after it.
         end = now + max(0.0, self.gpu.latency["branch"] - max(1, last.last.stall))
         if end > now:
             self._note(last.first + last.issues - 1, "branch", end - now)
@@ -242,7 +243,7 @@ class Simulation:
         return ready
 
     def _issue(self, warp: Warp, segment: Segment, now: float) -> float:
-        """Issue a segment; when the warp can issue what follows."""
+        """Issue a segment; returns when the warp can issue the next one."""
         sm, sub_core = warp.sm, warp.sub_core
         known = self.executed.get(id(segment))
         if known is None:
@@ -254,7 +255,7 @@ class Simulation:
         end = max(alone, sm.take("issue", sub_core, now, segment.issues) + segment.issues - 1 + stall)
         binding = "issue"
         for pipe, total, one in segment.pipes:
-            # The pipe has to take the last instruction when that is issued.
+            # The pipe has to accept the last instruction when it is issued.
             limit = sm.take(pipe, sub_core, now, total) + total - one + stall
             if limit > end:
                 end, binding = limit, f"{pipe} pipe"
@@ -263,7 +264,7 @@ class Simulation:
         return end
 
     def _act(self, warp: Warp, step: Step, segment: Segment, end: float) -> float | None:
-        """The effects of the last instruction of a segment; None when the warp waits for somebody else."""
+        """Apply the effects of the last instruction of a segment; None if the warp blocks."""
         instruction = segment.last
         index = segment.first + segment.issues - 1
         issued = end - max(1, instruction.stall)
@@ -274,7 +275,7 @@ class Simulation:
         if warp.event < len(step.events) and step.events[warp.event][0] == segment.position:
             for event in step.events[warp.event][1]:
                 if blocked and type(event.what) in _MEETINGS:
-                    continue  # parts of a warp that come one after the other wait once
+                    continue  # diverged parts of a warp, executed one after the other, wait once
                 found = HANDLERS[type(event.what)](self, warp, event, index, issued)
                 if found is None:
                     blocked = True
@@ -288,20 +289,20 @@ class Simulation:
             if found[0] > done or not reason:
                 done, reason, cause = found
         if segment.fences:
-            # L2, where other SMs look, answers for what threads have stored (PTX ISA, "membar/fence": scope `.gpu`);
-            # asynchronous copies under way are not theirs.
+            # L2, which other SMs read, acknowledges the stores of threads (PTX ISA, "membar/fence": scope `.gpu`);
+            # asynchronous copies in flight are not covered.
             done, reason, cause = max(issued, warp.sm.stored) + self.gpu.latency["l2"], "fence", None
         if instruction.write_scoreboard is not None:
             self._hold(warp, instruction.write_scoreboard, done, reason, cause)
         if instruction.read_scoreboard is not None:
-            # Operands are read when the unit begins with them; then the registers are free.
+            # Operands are read when the unit starts; then the registers are free.
             begun = cause.start if cause is not None else issued
             read = max(begun, issued) + _READ
             self._hold(warp, instruction.read_scoreboard, min(done, read) if done > issued else read, reason, cause)
         if blocked:
             return None
         if (segment.fences or reason in _IN_LINE) and done > end:
-            # The instruction itself does not end before that.
+            # The instruction itself does not end earlier.
             self.wait(warp, index, reason, end, done, cause)
             return done
         return end
@@ -315,12 +316,12 @@ class Simulation:
         warp.causes[board] = cause
 
     def _untold(self, warp: Warp, segment: Segment, issued: float) -> tuple[float, str]:
-        """When the result of an instruction of variable latency is there that the emulator tells nothing of."""
+        """Completion of a variable-latency instruction for which the emulator records no event."""
         latency = self.gpu.latency
         opcode = segment.last.opcode
         pipe = pipe_of(segment.last)
         if pipe == "lsu" and opcode != "LDC":
-            return issued + 2, "memory"  # no lane took part
+            return issued + 2, "memory"  # no lane was active
         key, reason = _LATENCIES.get(opcode) or _PIPE_LATENCIES.get(pipe, ("mufu", "special register"))
         cycles = pipe_cycles(pipe, self.gpu)
         free = warp.sm.free.get(pipe)
@@ -346,7 +347,7 @@ class Simulation:
             self._begin(cluster.slot, now)
 
     def free(self, waiting: list[Waiting], at: float, latency: str, reason: str, cause: Cause | None) -> None:
-        """Let warps go on that waited for others."""
+        """Resume warps that waited for others."""
         for warp, since, instruction in waiting:
             resumed = max(since, at + self.gpu.latency.get(latency, self.gpu.latency["barrier"]))
             self._resume(warp, instruction, since, resumed, reason, cause)
@@ -383,14 +384,14 @@ HANDLERS: dict[type, Callable[[Simulation, Warp, Event, int, float], Done | None
     ClusterBarrier: barrier_events.meet_cluster, SetRegisters: barrier_events.set_registers,
     Sleep: barrier_events.sleep,
 }  # fmt: skip
-"""What the emulator told of -> what it takes; None where the warp waits for somebody else."""
+"""Event type -> cost function; None if it blocks."""
 _MEETINGS = frozenset({PhaseWait, BlockBarrier, ClusterBarrier, SetRegisters})
 _IN_LINE = frozenset({
     "tensor pipe", "asynchronous copy", "tensor core", "tensor memory", "cluster barrier", "registers",
     "store queue", "sleep",
 })  # fmt: skip
-"""Reasons for which the instruction itself waits, and not a later one for its scoreboard."""
-#: Opcode -> (latency of `targets.rates`, reason), where the pipe does not say it.
+"""Reasons for which the instruction itself waits, not a later one for its scoreboard."""
+#: Opcode -> (latency of `targets.rates`, reason), where the pipe does not determine it.
 _LATENCIES: dict[str, tuple[str, str]] = {
     "LDC": ("shared", "constant memory"), "LDCU": ("shared", "constant memory"), "ULDC": ("shared", "constant memory"),
     "S2R": ("mufu", "special register"), "S2UR": ("mufu", "special register"), "R2UR": ("branch", "uniform datapath"),

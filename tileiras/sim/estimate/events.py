@@ -1,5 +1,5 @@
-"""What the emulator recorded of a launch, as the timing model reads it: for every warp the basic blocks of the PTX that
-it executed, in order, and what it did there.
+"""Recording of a launch for the timing model: for each warp the basic blocks of the PTX that it executed, in order,
+with their events.
 
 The records of single operations (`Copy`, `Multiply`, `Arrive` and so on) are the emulator's own, of
 `sim.emulator.recording`.
@@ -15,15 +15,15 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.recording import Multiply, Operation
 
 SECTOR = 32
-"""Bytes that L2 gives at once (CUDA C++ Programming Guide, "Global Memory")."""
+"""Bytes of an L2 transfer (CUDA C++ Programming Guide, "Global Memory")."""
 LINE = 128
 BANKS = 32
 
 
 class Access:
-    """One memory instruction of a warp: ``size`` bytes at each of ``addresses``, one for each lane that takes part.
+    """One memory instruction of a warp: ``size`` bytes at each of ``addresses``, one for each active lane.
 
-    ``space`` is `shared`, `global` or `local`.  Costs are computed when they are asked for.
+    ``space`` is `shared`, `global` or `local`. Costs are computed on demand.
     """
 
     __slots__ = ("__dict__", "addresses", "atomic", "lanes", "size", "space", "write")
@@ -47,8 +47,8 @@ class Access:
         """Cycles of the port of shared memory.
 
         32 banks of 4 bytes; a warp is served in phases of 32 lanes with up to 4 bytes each, 16 lanes with 8, 8 with 16,
-        and in a phase a bank gives one word a wavefront, to however many lanes want it (CUDA C++ Programming Guide,
-        "Shared Memory").  Atomic operations on one address take a turn each.
+        and in a phase a bank delivers one word per wavefront, to any number of lanes (CUDA C++ Programming Guide,
+        "Shared Memory"). Atomic operations on one address take a turn each.
         """
         phases = self.lanes // (BANKS * 4 // max(4, self.size))
         words = (self.addresses[:, None] // 4 + np.arange(max(1, self.size // 4))).reshape(-1)
@@ -61,12 +61,12 @@ class Access:
 
     @functools.cached_property
     def sectors(self) -> np.ndarray:
-        """Numbers of the sectors of 32 bytes that it touches, in order."""
+        """Numbers of the 32-byte sectors that it touches, in order."""
         return sectors_of(self.addresses, self.size)
 
 
 def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:
-    """Numbers of the sectors that ``size`` bytes at each of the addresses touch, in order, each once."""
+    """Numbers of the sectors that ``size`` bytes at each of the addresses touch, in order, without duplicates."""
     first = addresses // SECTOR
     if size > 1:
         last = (addresses + (size - 1)) // SECTOR
@@ -75,30 +75,30 @@ def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:
             every = first[:, None] + spread
             return np.unique(every[every <= last[:, None]])
     steps = np.diff(first)
-    if first.size and (steps >= 0).all():  # as boxes and most accesses are
+    if first.size and (steps >= 0).all():  # true for boxes and most accesses
         return first[np.concatenate([[True], steps > 0])]
     return np.unique(first)
 
 
 class Event(NamedTuple):
-    """What a warp did at a line of the PTX."""
+    """An operation of a warp at a line of the PTX."""
 
     line: int
     what: Access | Operation
 
 
 class PtxBlock(NamedTuple):
-    """A basic block of the PTX, as the emulator has them, and the lines of its instructions."""
+    """A basic block of the PTX, as in the emulator, and the lines of its instructions."""
 
     number: int
     lines: tuple[int, ...]
     branch: int
-    """Line of the branch that ends it, 0 for one that runs into the next."""
+    """Line of the branch that ends it, 0 for a fallthrough."""
 
 
 class WarpTrace:
-    """``visits``: numbers of the PTX blocks that the warp executed; ``lanes``: how many of its threads did;
-    ``events``: position in ``visits`` -> what it did there, in order."""
+    """``visits``: numbers of the PTX blocks that the warp executed; ``lanes``: number of threads that executed them;
+    ``events``: position in ``visits`` -> events there, in order."""
 
     __slots__ = ("events", "lanes", "rank", "visits", "warp")
 
@@ -119,7 +119,7 @@ class ClusterTrace(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """Global memory that the kernel was given, in bytes."""
+    """Global memory passed to the kernel, in bytes."""
 
     name: str
     address: int
@@ -127,8 +127,8 @@ class Allocation(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """What a launch of some clusters did.  Places in its operations name CTAs by position, of which the rank is the
-    remainder by ``members``."""
+    """Recording of some clusters of a launch. Operations name CTAs by position; the rank is the position modulo
+    ``members``."""
 
     blocks: dict[int, PtxBlock]
     clusters: tuple[ClusterTrace, ...]
@@ -140,7 +140,7 @@ class Recording(NamedTuple):
     """Of a CTA, static and dynamic."""
     allocations: tuple[Allocation, ...]
     steps: int
-    """Instructions that the emulator executed, of all warps."""
+    """Instructions that the emulator executed for all warps."""
     products: dict[int, Multiply]
     """PTX line -> the `mma` there."""
     skipped: frozenset[int] = frozenset()

@@ -1,10 +1,9 @@
-"""How many stages of each pipe are full over the simulated time.
+"""Number of full stages of each pipe over the simulated time.
 
-A stage has two mbarriers: a phase of the one completes when the stage is full, a phase of the other when it is empty
-again, and those that say full stand before those that say empty (`tileiras.targets.pipe_protocol`, CUTLASS's
-`PipelineAsync`).  PTX does not name them.  A producer finds the phase before the first one complete, so that the first
-wait for an empty stage has parity 1, and only full stages count bytes; whether what was found is a pipe shows in its
-phases, which alternate.
+A stage has two mbarriers: a phase of the first completes when the stage is full, a phase of the second when it is empty
+again; all full barriers precede the empty ones (`tileiras.targets.pipe_protocol`, CUTLASS's `PipelineAsync`). PTX does
+not name them. A producer finds the phase before the first one complete, so the first wait for an empty stage has parity
+1, and only full barriers count bytes. A candidate is confirmed as a pipe by its phases, which alternate.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ _BYTES = 8
 
 
 class _Kind(NamedTuple):
-    """How mbarriers are used."""
+    """Usage pattern of mbarriers."""
 
     counts_bytes: bool
     starts_over: bool
     """Whether the first wait is for the phase before the first one."""
     arrivals: int
-    """Of a phase."""
+    """Arrivals of a phase."""
 
 
 class _Run(NamedTuple):
-    """Neighbouring mbarriers that are used alike."""
+    """Neighbouring mbarriers with the same usage pattern."""
 
     kind: _Kind
     barriers: list[Mbarrier]
 
 
 def pipes(outcome: Outcome, clock_mhz: float) -> tuple[Pipe, ...]:
-    """The pipes of all CTAs that were simulated, in the order of CTAs and of addresses."""
+    """Pipes of all simulated CTAs, in the order of CTAs and of addresses."""
     found = []
     for barriers in _by_cta(outcome.mbarriers):
         runs = _runs(barriers)
@@ -56,12 +55,13 @@ def pipes(outcome: Outcome, clock_mhz: float) -> tuple[Pipe, ...]:
 
 
 def _may_be(full: _Kind, empty: _Kind) -> bool:
-    """One of the two ways in which a pipe shows has to: two barriers at which warps meet in turn alternate as well."""
+    """A barrier pair is a pipe only if it shows one of two patterns: two barriers at which warps meet in turn
+    alternate as well."""
     return (empty.starts_over or full.counts_bytes) and not full.starts_over and not empty.counts_bytes
 
 
 def _by_cta(barriers: Sequence[Mbarrier]) -> list[list[Mbarrier]]:
-    """Those of one CTA by address; what is initialised once more at one address is of a later group."""
+    """Barriers of one CTA by address; a repeated initialisation of an address begins a later group."""
     groups: dict[tuple[int, int, int], list[Mbarrier]] = {}
     times: dict[tuple[int, int, int], int] = {}
     for each in barriers:
@@ -72,7 +72,7 @@ def _by_cta(barriers: Sequence[Mbarrier]) -> list[list[Mbarrier]]:
 
 
 def _runs(barriers: Sequence[Mbarrier]) -> list[_Run]:
-    """Stages that a short loop does not reach are like those before them."""
+    """Group barriers into runs; stages that a short loop does not reach count as stages of the run before them."""
     runs: list[_Run] = []
     for each in barriers:
         state = each.barrier
@@ -87,7 +87,7 @@ def _runs(barriers: Sequence[Mbarrier]) -> list[_Run]:
 
 
 def _alternate(full: Mbarrier, empty: Mbarrier) -> bool:
-    """Whether a stage is filled, emptied, filled and so on."""
+    """Whether the phases of a stage alternate: full, empty, full and so on."""
     filled, emptied = full.barrier.phases, empty.barrier.phases
     return (
         0 <= len(filled) - len(emptied) <= 1

@@ -1,4 +1,4 @@
-"""What keeps a grid from being faster than some of its clusters were: what all SMs share, and power."""
+"""Lower bounds of a grid's time that a few clusters do not reach: resources shared by all SMs, and power."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tileiras.sim.estimate.units import TITLES
 from tileiras.targets.rates import Gpu
 
 _SHARED = ("l2", "dram")
-"""Units of an SM that are its share of what the chip has."""
+"""Units of an SM that represent its share of a resource of the chip."""
 
 
 class Limit(NamedTuple):
-    """The least cycles that a grid takes, by what (`TITLES`, or power), and a note for who reads the estimate."""
+    """Lower bound of the cycles of a grid, the limiting unit (`TITLES`, or power), and a note for the estimate."""
 
     cycles: float
     by: str
@@ -23,11 +23,11 @@ class Limit(NamedTuple):
 
 
 def limit(busy: Mapping[str, float], servers: Mapping[str, int], gpu: Gpu, active: int, recording: Recording) -> Limit:
-    """The largest of a grid on ``active`` SMs.
+    """Return the largest bound of a grid on ``active`` SMs.
 
-    ``busy``: cycles that all clusters of the grid keep each unit busy, on all SMs together, of which one has so many
-    ``servers``.  Clusters whose stores are still on their way when they end leave work to L2 and DRAM, which the few
-    clusters of a simulation need not wait for, and the grid has to.
+    ``busy``: cycles for which all clusters of the grid occupy each unit, on all SMs together; ``servers``: instances of
+    a unit per SM. Stores that are still in flight when clusters end leave work for L2 and DRAM, for which a simulation
+    of a few clusters need not wait but the grid has to.
     """
     reach = gpu.tensor_reach
     tensor = max((cycles / servers[unit] for unit, cycles in busy.items() if TITLES[unit] == "tensor"), default=0.0)
@@ -41,10 +41,10 @@ def limit(busy: Mapping[str, float], servers: Mapping[str, int], gpu: Gpu, activ
 
 
 def _at_full_rate(recording: Recording) -> bool:
-    """Whether products go to the tensor cores asynchronously, as those that `tensor_reach` was found of.
+    """Whether dots are asynchronous, as in the measurements of `tensor_reach`.
 
-    What warps multiply in registers has a rate of its own, a part of the peak, at which no limit by power was seen: 383
-    TFLOP/s by `mma.sync` on a B200, of the source of its `tensor_reach`, are above that share of this rate.
+    Dots in registers have a rate of their own, a part of the peak, at which no power limit was observed: 383 TFLOP/s by
+    `mma.sync` on a B200, from the source of its `tensor_reach`, exceed that share of this rate.
     """
     traces = (warp for cluster in recording.clusters for warp in cluster.warps)
     return any(isinstance(event.what, Multiply) for trace in traces for told in trace.events.values() for event in told)

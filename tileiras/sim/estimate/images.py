@@ -1,7 +1,7 @@
-"""What is estimated: PTX for the emulator, and the machine code that was made of it with the lines of that PTX.
+"""Inputs of an estimate: PTX for the emulator, and the machine code assembled from it with the lines of that PTX.
 
-An image is PTX text, an Artifact, a cubin, or the path of one of the two files.  A cubin needs the PTX that it was
-assembled from: in it (`--lineinfo`), beside it (NAME.ptx), or in the Artifact.  PTX is assembled here for the GPU, as
+An image is PTX text, an Artifact, a cubin, or the path of one of the two files. A cubin needs the PTX that it was
+assembled from: in it (`--lineinfo`), beside it (NAME.ptx), or in the Artifact. PTX is assembled here for the GPU, as
 the driver does when it loads PTX, with line information, which changes no instruction.
 """
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 LINES = "--generate-line-info"
 LEVELS = (3, 2, 1, 0)
-"""Of ptxas; nothing in a cubin says at which it was assembled."""
+"""Optimization levels of ptxas; a cubin does not record its level."""
 
 FillHidden = Callable[[Sequence[bytes], Sequence[int]], Sequence[bytes]]
 
 
 class Image(NamedTuple):
-    """One entry, ready to be emulated and timed."""
+    """One entry, ready for emulation and timing."""
 
     entry: str
     ptx: str
-    """Its lines are those that `code` names."""
+    """The PTX to whose lines `code` refers."""
     code: MachineCode
     metadata: Mapping[str, Any] | None
     """The entry's row of NAME.json, or None."""
     hidden: FillHidden | None
-    """Fills `.hidden` parameters, as `emulate` wants it; None where there are none."""
+    """Fills `.hidden` parameters for `emulate`; None if the entry has no hidden parameters."""
     dynamic_shared: int
     """Bytes of shared memory that the launch adds to `code.shared`."""
 
@@ -61,10 +61,10 @@ def load(
     grid: int | Sequence[int] = 1,
     arguments: Sequence[Any] | None = None,
 ) -> Image:
-    """An entry of an image, for a GPU: the one that a launch of `entry` over a grid, with arguments, starts.
+    """Load the entry of an image that a launch of `entry` over a grid, with arguments, starts on a GPU.
 
-    Raises CompileError: with the code of a configuration error for an image that is of another target, has no such
-    entry, or lacks its PTX, its lines or its description, and what ptxas says of PTX that it does not assemble.
+    Raises CompileError: with the code of a configuration error for an image of another target, or without the entry,
+    its PTX, its lines or its description; and with the message of ptxas for PTX that it rejects.
     """
     parts = _parts(image, entry, metadata)
     if parts.metadata is not None:
@@ -149,7 +149,7 @@ def _description(data: bytes, path: str) -> Mapping[str, Any]:
 
 
 def _assembled(text: str, entry: str, gpu: Gpu) -> MachineCode:
-    """What ptxas makes of PTX for the GPU."""
+    """Assemble PTX with ptxas for the GPU."""
     found = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
     if found is None:
         raise CompileError.at(None, "neither PTX nor a cubin: PTX has a .target", ExitCode.INVALID_INPUT)
@@ -161,20 +161,20 @@ def _assembled(text: str, entry: str, gpu: Gpu) -> MachineCode:
     compatible = gpu.runs(target) if suffix else number <= gpu.target.number
     if not compatible:
         _other_target(f"PTX for {target}", gpu)
-    # Code for a family is assembled for it by name; for one chip, `assemble` takes the chip from the PTX.
+    # Family-specific code is assembled for the family by name; for one chip, `assemble` takes the chip from the PTX.
     return read(assemble(text, chip + suffix if suffix == "f" else chip), entry)
 
 
 def assemble(text: str, chip: str, level: int = LEVELS[0]) -> bytes:
-    """A cubin of PTX with line information.  Raises CompileError with ptxas's words."""
+    """Assemble PTX with line information to a cubin. Raises CompileError with the message of ptxas."""
     options = [LINES]
     if re.search(r"^\.language\b", text, re.MULTILINE) is not None:
-        options += ["--enable-extended-smem", "true"]  # a tile launch's shared memory is static, of any size
+        options += ["--enable-extended-smem", "true"]  # shared memory of a tile launch is static, of any size
     return ptxas.assemble(text, chip, opt_level=level, options=options).cubin
 
 
 def _disassembled(data: bytes, beside: str | None, entry: str, gpu: Gpu) -> tuple[MachineCode, str]:
-    """The machine code of a cubin, and its PTX, whose lines the code names."""
+    """Machine code of a cubin, and the PTX to whose lines it refers."""
     code = read(data, entry)
     if not gpu.runs(code.target):
         _other_target(f"machine code for {code.target}", gpu)

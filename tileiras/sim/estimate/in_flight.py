@@ -1,4 +1,4 @@
-"""What a simulation has in flight: warps and what they wait for, clusters and their barriers; and what comes of it."""
+"""State of a simulation: warps and their waits, clusters and their barriers; and its outcome."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tileiras.sim.estimate.paths import Step
 from tileiras.sim.estimate.units import Multiprocessor
 
 Done = tuple[float, str, Cause | None]
-"""When an operation is done with its warp, what the warp waits for until then, and by what it ends."""
+"""(end of an operation for its warp, stall reason until then, cause of the end)."""
 _COPY_GROUPS = ("cp.async", "bulk", "wgmma")
 
 
 class StalledForever(SimulationError):
-    """Warps wait for each other: what was replayed is not a whole execution."""
+    """Warps wait for each other: the replayed traces are not a complete execution."""
 
 
 class WarpWork(NamedTuple):
-    """What one warp of a cluster has to do."""
+    """Work of one warp of a cluster."""
 
     rank: int
     warp: int
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A wait of a warp that something else ended."""
+    """A wait of a warp that was ended by another warp or a unit."""
 
     start: float
     end: float
@@ -49,7 +49,8 @@ class Wait(NamedTuple):
 
 
 class Group:
-    """Asynchronous operations of one warp and kind: the latest completion of those not committed, and the committed."""
+    """Asynchronous operations of one warp and kind: the latest completion of the uncommitted ones, and the committed
+    groups."""
 
     __slots__ = ("cause", "committed", "open", "reads", "read_done")
 
@@ -57,7 +58,7 @@ class Group:
         self.open = 0.0
         self.reads = 0.0
         self.cause: Cause | None = None
-        self.committed: list[tuple[float, float, Cause | None]] = []  # (sources read, done, by what)
+        self.committed: list[tuple[float, float, Cause | None]] = []  # (sources read, done, cause)
 
 
 class Warp:
@@ -82,14 +83,14 @@ class Warp:
         self.saved = 0.0
         self.held = 0
         self.registers = 0
-        """Of each of its threads; what it has been given last."""
+        """Registers of each of its threads, as last set."""
         self.scoreboards = [0.0] * 6
         self.reasons = [""] * 6
         self.causes: list[Cause | None] = [None] * 6
         self.groups = {kind: Group() for kind in _COPY_GROUPS}
         self.tensor_loads = 0.0
         self.log: list[Wait] = []
-        self.marks: list[tuple[int, float]] = []  # (block of the loop's head, when it was gone back to)
+        self.marks: list[tuple[int, float]] = []  # (block of the loop's head, time of the back edge)
 
 
 class Cluster:
@@ -107,13 +108,13 @@ class Cluster:
         self.transactions: dict[tuple[int, int], TransactionBarrier] = {}
         self.block_barriers: dict[tuple[int, int], BlockBarrierState] = {}
         self.barrier = ClusterBarrierState()
-        self.tensor_queue: dict[int, float] = {}  # rank -> when its products so far are complete
-        self.registers: dict[int, int] = {}  # rank -> those that its warps have given back
-        self.waiting_for_registers: dict[int, list[tuple[int, Waiting]]] = {}  # rank -> (how many, who), in order
+        self.tensor_queue: dict[int, float] = {}  # rank -> completion of its dots so far
+        self.registers: dict[int, int] = {}  # rank -> registers that its warps have released
+        self.waiting_for_registers: dict[int, list[tuple[int, Waiting]]] = {}  # rank -> (count, waiting warp), in order
 
 
 class Signal(NamedTuple):
-    """Arrivals or bytes that come to a transaction barrier."""
+    """Arrivals or bytes that come to an mbarrier."""
 
     cluster: Cluster
     key: tuple[int, int]
@@ -123,7 +124,7 @@ class Signal(NamedTuple):
 
 
 class Mbarrier(NamedTuple):
-    """A transaction barrier that was initialised."""
+    """An initialised mbarrier."""
 
     cluster: int
     rank: int
@@ -142,20 +143,20 @@ class Update(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What was simulated; times are cycles."""
+    """Outcome of a simulation; times are cycles."""
 
     cycles: float
-    """Until the last warp had ended and memory had what was stored."""
+    """Until the last warp had ended and all stores had reached memory."""
     ends: tuple[float, ...]
-    """When each cluster had ended, in the order in which they began."""
+    """End of each cluster, in the order in which they began."""
     warps: tuple[Warp, ...]
     sms: tuple[Multiprocessor, ...]
     issued: dict[int, int]
-    """Machine instruction -> how often warps issued it."""
+    """Machine instruction -> number of times that warps issued it."""
     stalls: dict[tuple[int, str], float]
     """(machine instruction, reason) -> cycles that warps waited there."""
     spans: list[Span]
     updates: list[Update]
-    """In order of time, as far as events are."""
+    """Approximately in order of time, as events are."""
     mbarriers: list[Mbarrier]
     """In the order in which they were initialised."""

@@ -1,8 +1,8 @@
-"""Locks between CTAs: parts of a kernel that only one of several CTAs is in at a time.
+"""Locks between CTAs: critical sections of a kernel.
 
-The recorded CTAs run one after the other and find every lock free.  What tells a lock is that a cluster updates one
-address of global memory twice, by one thread each time: when it takes the lock and when it gives it back.  Who else
-takes it, the axes of the grid along which that address stays the same.
+The recorded CTAs run one after the other and find every lock free. A lock is recognized by two updates of one address
+of global memory by a cluster, each by one thread: one acquires the lock, the other releases it. The contenders follow
+from the axes of the grid along which that address is constant.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tileiras.sim.estimate.in_flight import Outcome
 
 
 class Section(NamedTuple):
-    """What only one CTA at a time does."""
+    """A critical section."""
 
     address: int
     cycles: float
-    """From when the lock is taken until it is given back."""
+    """From acquisition to release."""
 
 
 def locks_of(cluster: ClusterTrace) -> tuple[int, ...]:
-    """Addresses of the locks that warps of the cluster take, in order."""
+    """Addresses of the locks that warps of the cluster acquire, in order."""
     taken: dict[int, int] = {}
     for trace in cluster.warps:
         for at in sorted(trace.events):
@@ -37,8 +37,8 @@ def locks_of(cluster: ClusterTrace) -> tuple[int, ...]:
 
 
 def contenders(places: Mapping[int, ClusterTrace], shape: Sequence[int]) -> int:
-    """How many clusters of the grid take the first one's locks: along the axes at whose end they are the same, all;
-    1 where the first takes none."""
+    """Number of clusters of the grid that take the first one's locks: all along each axis whose last cluster takes
+    the same locks; 1 if the first takes no lock."""
     first = locks_of(places[0])
     if not first:
         return 1
@@ -50,7 +50,7 @@ def contenders(places: Mapping[int, ClusterTrace], shape: Sequence[int]) -> int:
 
 
 def sections(outcome: Outcome) -> list[Section]:
-    """The locked parts of what was simulated, each from a cluster's first update of an address to its last."""
+    """Critical sections of the simulation, each from a cluster's first update of an address to its last."""
     spans: dict[tuple[int, int], list[float]] = {}
     for update in outcome.updates:
         spans.setdefault((update.cluster, update.address), []).append(update.at)

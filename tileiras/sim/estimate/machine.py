@@ -1,5 +1,4 @@
-"""The machine code of an entry as the engine executes it: runs of instructions between the places where a warp has to
-wait or asks something of a unit."""
+"""Machine code of an entry for the engine: segments of instructions that end where a warp may wait or use a unit."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 
 WARP = 32
 
-#: Pipe -> opcodes that go through it (CUDA Binary Utilities, "Instruction Set Reference"; which pipe takes them is what
-#: the throughput table of the CUDA C++ Programming Guide says of the operations they are made of).
+#: Pipe -> opcodes that it executes (CUDA Binary Utilities, "Instruction Set Reference"; the assignment follows the
+#: throughput table of the CUDA C++ Programming Guide for the operations that use them).
 _OPCODES: dict[str, str] = {
     "fma": "FADD FMUL FFMA FADD2 FMUL2 FFMA2 FFMA32I FADD32I FMUL32I FSWZADD",
     "half": "HADD2 HMUL2 HFMA2 HSET2 HSETP2 HMNMX2 HADD2_32I HFMA2_32I HMUL2_32I",
@@ -28,12 +27,12 @@ _OPCODES: dict[str, str] = {
 }
 PIPE_OF = {opcode: pipe for pipe, names in _OPCODES.items() for opcode in names.split()}
 _PACKED = frozenset({"FADD2", "FMUL2", "FFMA2"})
-"""Two results a lane."""
+"""Two results per lane."""
 _UNIFORM = frozenset({"R2UR", "S2UR", "ULDC", "LDCU", "REDUX", "UMOV", "ELECT", "VOTEU"})
 
 
 def pipe_of(instruction: Instruction) -> str:
-    """The pipe that takes an instruction; `alu` for what has none of its own."""
+    """The pipe of an instruction; `alu` by default."""
     opcode = instruction.opcode
     pipe = PIPE_OF.get(opcode)
     if pipe == "mufu" and "EX2" in instruction.modifiers:
@@ -46,14 +45,14 @@ def pipe_of(instruction: Instruction) -> str:
 
 
 class Segment(NamedTuple):
-    """Instructions that a warp issues one after the other; only the last may have effects beyond registers, and only
-    before the first does it wait for scoreboards."""
+    """Consecutive instructions of a warp; only the last may have effects beyond registers, and only the first waits
+    for scoreboards."""
 
     wait: int
-    """Scoreboards, a bit each, that are awaited."""
+    """Mask of the awaited scoreboards."""
     issues: int
     cycles: int
-    """From the first issue until the warp could issue what follows, if it had its sub-core for itself."""
+    """From the first issue until the warp can issue the next segment, on an idle sub-core."""
     pipes: tuple[tuple[str, float, float], ...]
     """(pipe, cycles that it is busy in all, cycles of the last instruction there)."""
     first: int
@@ -64,20 +63,20 @@ class Segment(NamedTuple):
     tensor: bool
     """Whether the last one is an `mma`."""
     acts: bool
-    """Whether the last one writes or reads behind a scoreboard, branches, or may have been told of by the emulator."""
+    """Whether the last one uses a scoreboard, branches, or may have an event of the emulator."""
     group: int | None = None
-    """What the last one does with groups of a warpgroup's products: COMMITS, or the number left by the wait."""
+    """Effect of the last one on groups of `wgmma`: COMMITS, or the number of groups that the wait leaves."""
     fences: bool = False
-    """Whether the last one waits until other SMs see what the warp has stored."""
+    """Whether the last one waits until the stores of the warp are visible to other SMs."""
 
 
 COMMITS = -1
-"""An asynchronous product of a warpgroup that closes a group: the counter `gsb0` has one more."""
+"""A `wgmma` that closes a group: the counter `gsb0` is incremented."""
 
 
 def _group(instruction: Instruction) -> int | None:
-    """ptxas may wait for groups where the PTX does not (it then says that products are serialized), so what the machine
-    code says of them counts."""
+    """ptxas may wait for groups where the PTX does not (it then reports that dots are serialized), so the groups of
+    the machine code count."""
     if "gsb0" not in instruction.operands:
         return None
     return int(instruction.operands[-1], 0) if instruction.opcode == "WARPGROUP" else COMMITS
@@ -96,15 +95,15 @@ class Machine(NamedTuple):
     segments: tuple[tuple[Segment, ...], ...]
     instructions: tuple[Instruction, ...]
     parts: dict[int, float]
-    """Instruction of `mma` whose shape its name does not say -> which part of the PTX's product it computes."""
+    """Instruction of `mma` whose name lacks the shape -> its share of the dot of the PTX."""
 
 
 _SHAPE = re.compile(r"(8|16)(8)(4|8|16|32|64|128|256)")
 
 
 def mma_flops(instruction: Instruction) -> float | None:
-    """Of what one instruction of tensor cores multiplies, by its name: HMMA.16816 has m16n8k16.  A product of the PTX
-    may be several."""
+    """FLOP of one tensor core instruction, from its name: HMMA.16816 is m16n8k16. A dot of the PTX may be several
+    instructions."""
     for modifier in instruction.modifiers:
         if (found := _SHAPE.fullmatch(modifier)) is not None:
             m, n, k = map(int, found.groups())
@@ -113,7 +112,7 @@ def mma_flops(instruction: Instruction) -> float | None:
 
 
 def pipe_cycles(pipe: str, gpu: Gpu) -> float:
-    """Cycles that one warp instruction keeps a pipe, that of its sub-core or the SM's for `SHARED_PIPES`."""
+    """Cycles that one warp instruction occupies a pipe of its sub-core, or of the SM for `SHARED_PIPES`."""
     lanes = gpu.lanes.get(pipe)
     if not lanes:
         return 0.0
@@ -148,7 +147,7 @@ def compile_blocks(blocks: list[MachineBlock], gpu: Gpu) -> Machine:
 
 
 def _parts(blocks: list[MachineBlock]) -> dict[int, float]:
-    """Several instructions of one line in a block are parts of one product, but for those of unrolled iterations."""
+    """Several instructions of one line in a block are parts of one dot, except those of unrolled iterations."""
     found: dict[int, float] = {}
     first = 0
     for block in blocks:
@@ -167,7 +166,7 @@ def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool
     for instruction in run:
         pipe = pipe_of(instruction)
         cycles = pipe_cycles(pipe, gpu)
-        if cycles and pipe not in ("lsu", "tensor"):  # these depend on what the instruction does
+        if cycles and pipe not in ("lsu", "tensor"):  # the time of these depends on the operands
             cycles *= 2 if instruction.opcode in _PACKED else 1
             busy[pipe] = busy.get(pipe, 0.0) + cycles
             one[pipe] = cycles

@@ -1,7 +1,8 @@
-"""The blocks of an entry's machine code, prepared for finding the path of a warp through them.
+"""Basic blocks of an entry's machine code, prepared for the walk of a warp's path.
 
-ptxas gives each machine instruction the line of one of the PTX.  What it has added for threads to part and meet has the
-line of some branch near by, one instruction may stand for several branches, and a loop's block for several iterations.
+ptxas gives each machine instruction a line of the PTX. Instructions that it adds for divergence and reconvergence have
+the line of some nearby branch, one instruction may represent several branches, and the block of a loop several
+iterations.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tileiras.named_tuple import NamedTuple
 
 BRANCHES = frozenset({"BRA", "BRX", "BRXU", "EXIT", "RET", "JMP", "JMX"})
 
-#: What the emulator tells of -> machine instructions that do it.
+#: Event family of the emulator -> machine instructions that implement it.
 _FAMILIES: dict[str, str] = {
     "access": "LDG LDS LDSM LD STG STS ST STSM RED REDG ATOM ATOMG ATOMS LDGSTS LDL STL",
     "copy": "LDGSTS UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED STAS REDAS",
@@ -35,29 +36,29 @@ for _family, _names in _FAMILIES.items():
     for _name in _names.split():
         FAMILIES_OF[_name] = (*FAMILIES_OF.get(_name, ()), _family)
 UNITS = frozenset(FAMILIES_OF)
-"""Opcodes of machine instructions that the emulator tells something of."""
+"""Opcodes of machine instructions with an event of the emulator."""
 
 LOADS = frozenset({"LDG", "LDS", "LDSM", "LD", "LDL", "STL"})
-"""Of those, what ptxas may move to another block, or adds on its own."""
+"""Those of them that ptxas may move to another block, or add."""
 _SPARE = ("LDL", "STL", "WARPGROUP.DEPBAR")
-"""What ptxas adds on its own as often as it likes: spills, and waits for products that it could not keep in flight."""
+"""Instructions that ptxas adds in any number: spills, and waits for dots that it could not keep in flight."""
 EFFECTS = UNITS - LOADS | {"UTCATOMSWS"}
 
 ALWAYS = ("", "PT", "UPT")
 JUMP = 2
-"""Instructions of a block that only branches."""
+"""Most instructions of a block that only branches."""
 
 _MEETINGS = frozenset({"BSSY", "BSYNC", "BREAK", "EXIT", "NOP", "WARPSYNC", "YIELD"})
 _DIVERGED = frozenset({"DIV", "CONV"})
-"""Modifiers of branches that lead to code for warps whose threads have parted."""
+"""Modifiers of branches that lead to code for diverged warps."""
 _OVER_THREADS = "ANY"
-"""Modifier of the way back of a loop that ptxas puts around an instruction whose operand has to be one for the warp: it
-takes the threads with equal values at a time."""
+"""Modifier of the back edge of a loop that ptxas puts around an instruction whose operand has to be warp-uniform: it
+executes the threads with equal values at a time."""
 
 
 def is_added(instruction: Instruction) -> bool:
-    """Whether ptxas has added it for threads to part, meet or end: its line is that of some branch near by, often of a
-    loop's way back, and says nothing of where the code belongs."""
+    """Whether ptxas has added it for divergence, reconvergence or exit: its line is that of some nearby branch,
+    often of a loop's back edge, and is no evidence of the position in the PTX."""
     if instruction.opcode in _MEETINGS:
         return instruction.predicate in ALWAYS
     return instruction.opcode == "BRA" and not _DIVERGED.isdisjoint(instruction.modifiers)
@@ -68,34 +69,34 @@ class MachineBlock(NamedTuple):
 
     instructions: tuple[Instruction, ...]
     successors: tuple[int, ...]
-    """Numbers of blocks, the branch's target first."""
+    """Numbers of blocks, the branch target first."""
     anchors: tuple[int, ...]
-    """PTX lines of its instructions with effects that are executed whenever the block is, each once, in order."""
+    """PTX lines of its unpredicated instructions with effects, each once, in order."""
     guarded: tuple[int, ...]
-    """PTX lines of those that are executed under a predicate, and of loads."""
+    """PTX lines of its predicated instructions with effects, and of loads."""
     lines: tuple[int, ...]
-    """All PTX lines of it that the walk asks for."""
+    """All PTX lines of it that the walk uses."""
     copies: int
-    """How many iterations of the PTX's loop it stands for."""
+    """Number of iterations of the PTX loop that it contains."""
     loops: bool
-    """Whether it goes back to its own beginning, as a loop of the PTX does."""
+    """Whether it branches to its own beginning, as a loop of the PTX does."""
     branches_only: bool
     """Whether none of its anchors but branches has an effect."""
     jumps: bool
-    """Whether it is a branch and little else.  ptxas makes one of several, with the line of one of them: a warp that
-    has taken another of these goes there too."""
+    """Whether it is hardly more than a branch. ptxas merges several branches into one with the line of one of them:
+    a warp that has taken another of these goes there too."""
     places: dict[tuple[int, str], tuple[int, ...]]
-    """(PTX line, family) -> positions of the instructions that are made of it."""
+    """(PTX line, family) -> positions of the instructions that implement it."""
     families: dict[str, tuple[int, ...]]
     """Family -> positions of its instructions."""
 
 
 def prepare(code: MachineCode, known: set[int], branches: set[int], several: Collection[int]) -> list[MachineBlock]:
-    """The blocks of an entry; ``known`` are the lines of the PTX that traces have, ``branches`` those that branch,
+    """Prepare the blocks of an entry; ``known`` are the lines of the PTX in traces, ``branches`` those that branch,
     ``several`` those of more than one instruction."""
     numbers = {block.start: number for number, block in enumerate(code.blocks)}
     found = []
-    jumps: set[int] = set()  # line of the branch that ends the block before
+    jumps: set[int] = set()  # line of the branch that ends the previous block
     for block in code.blocks:
         instructions = code.instructions[block.start // INSTRUCTION_BYTES : block.end // INSTRUCTION_BYTES]
         anchors: dict[int, None] = {}
@@ -111,7 +112,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
                 places.setdefault((line, family), []).append(position)
             if line not in known:
                 continue
-            # A branch is there whether it is taken or not.  ptxas puts some on the line behind the PTX's branch.
+            # A branch is executed whether it is taken or not. ptxas gives some the line after the PTX's branch.
             branches_here = opcode in BRANCHES and line in branches
             if is_added(instruction):
                 continue
@@ -139,13 +140,12 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
 
 
 def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Collection[int]) -> int:
-    """How many iterations of a PTX loop the block holds, when ptxas has unrolled it: how often most of its lines occur
-    with the same machine instruction.  `known`: lines that branch are none of them, since moves of what the loop
-    carries have the line of its way back.
+    """Unroll factor of a PTX loop in the block: how often most of its lines occur with the same machine instruction.
+    `known` lines that branch do not count, since moves of loop-carried values have the line of the back edge.
 
-    Lines of memory and barriers are asked first, of which the machine has one instruction each; products may be several
-    instructions, and what else a line stands for (addresses, constants) often is, as is a line of several of the PTX
-    (inline assembly of a tile's products).
+    Lines of memory accesses and barriers are considered first, since each is one machine instruction; dots may be
+    several instructions, and other uses of a line (addresses, constants) often are, as is a line of several PTX
+    instructions (inline assembly of a tile's dots).
     """
     if instructions[-1].target is None or instructions[-1].target > instructions[-1].address:
         return 1

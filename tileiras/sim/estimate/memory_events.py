@@ -1,4 +1,4 @@
-"""Accesses to memory and asynchronous copies, as the engine times them."""
+"""Timing of memory accesses and asynchronous copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tileiras.sim.estimate.engine import Simulation
 
 STORE_QUEUE = 512.0
-"""Cycles of work that stores may be ahead of L2 and DRAM: nothing published says how deep these queues are; with less
+"""Cycles of work by which stores may be ahead of L2 and DRAM: the depth of these queues is unpublished; with less
 than a memory's latency, loads and stores could not overlap."""
 
 
@@ -26,7 +26,7 @@ def access_memory(engine: Simulation, warp: Warp, event: Event, index: int, at: 
         cause = Cause("shared", warp.number, index, at, done - access.wavefronts, done)
         return done + (latency["shared"] if not access.write or access.atomic else 0), "shared memory", cause
     if access.space == "local":
-        # Words of one register of all lanes lie side by side.
+        # Words of one register are contiguous across lanes.
         cycles = max(1.0, access.bytes / engine.gpu.bytes_per_cycle["l1"])
         start = sm.take("l1", 0, at, cycles)
         cause = Cause("l1", warp.number, index, at, start, start + cycles)
@@ -36,7 +36,7 @@ def access_memory(engine: Simulation, warp: Warp, event: Event, index: int, at: 
     start, done = sm.global_access(at, access, warp.cluster.number, cached=not access.write and not access.atomic)
     cause = Cause("l2", warp.number, index, at, start, done)
     if access.write and not access.atomic:
-        # Stores are posted, until those that L2 and DRAM have not taken fill the queues before them.
+        # Stores are posted, until those not yet accepted by L2 and DRAM fill the queues.
         until = sm.backlog(at) - STORE_QUEUE
         return (until, "store queue", cause) if until > at else (start, "global memory", cause)
     return done, "global memory", cause
@@ -75,7 +75,7 @@ def _cp_async(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[fl
     return start, done + sm.latency(missing)
 
 def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float, float]:
-    """The engine takes a row of up to 128 bytes a cycle and moves them through L2's port."""
+    """The engine processes a row of up to 128 bytes per cycle and moves the rows through L2's port."""
     sm, latency = warp.sm, engine.gpu.latency
     rate = engine.gpu.bytes_per_cycle["tma"]
     cycles = max(copy.bytes / rate, float(copy.rows))
@@ -85,7 +85,7 @@ def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float,
     if copy.direction == "shared" or copy.addresses is None:
         return start, start + cycles + latency.get("dsmem", latency["l2"])
     if not copy.addresses.size:
-        return start, start + cycles + latency["tma"]  # nothing of the box exists
+        return start, start + cycles + latency["tma"]  # the box is completely outside the tensor
     size = copy.addresses.size * copy.element
     missing = sm.shares.missing(copy, size)
     _, done = sm.l2_transfer(start, size, missing)

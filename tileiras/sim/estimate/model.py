@@ -1,4 +1,4 @@
-"""From an image to an estimate: which CTAs are recorded, what is simulated of them, and what follows for the grid."""
+"""From an image to an estimate: choose the CTAs to record, simulate some of them, extrapolate to the grid."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
 
 L2_PORT = 64.0
-"""Bytes a cycle that L2 gives one SM at most (NVIDIA A100 architecture whitepaper: 5,120 bytes a cycle in all, 64 a
-slice's port)."""
+"""Peak L2 bandwidth of one SM in bytes per cycle (NVIDIA A100 architecture whitepaper: 5,120 bytes per cycle in all,
+64 per port of a slice)."""
 _AGREE = 0.01
-"""By how much two stretches of a steady state may differ in length."""
+"""Relative difference up to which two stretches of a steady state count as equal in length."""
 _DOUBTFUL = 0.05
 _FIRST_KEPT = 8
 _STRETCH = 4
@@ -43,11 +43,11 @@ _SIMULATED_AT_ONCE = 150_000
 """Instructions up to which CTAs that follow each other on an SM are simulated one after the other; otherwise their
 times are added."""
 _TAIL = 0.02
-"""Share of a grid's time that its end may have for its own times not to matter."""
+"""Tail fraction below which tail effects are ignored."""
 
 
 class Sample(NamedTuple):
-    """A simulation that can be repeated."""
+    """A repeatable simulation."""
 
     clusters: tuple[ClusterTrace, ...]
     slots: int
@@ -56,21 +56,21 @@ class Sample(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One simulation, or what three of them say of a longer one."""
+    """One simulation, or the extrapolation of three to a longer one."""
 
     cycles: float
     outcome: Outcome
-    """Of the longest that was simulated."""
+    """Of the longest simulation."""
     busy: dict[str, float]
-    """Unit -> cycles, of all instances on all its SMs, of the whole."""
+    """Unit -> busy cycles of all its instances on all SMs of the simulation, for the whole run."""
     stalls: dict[tuple[int, str], float]
     issued: dict[int, float]
     per_iteration: float
     """Cycles; 0 without a steady state."""
     kept: int
-    """Iterations of the longest loop that were simulated."""
+    """Simulated iterations of the longest loop."""
     sample: Sample
-    """The shortest simulation that was made for it."""
+    """The shortest simulation made for this run."""
 
 
 class Model:
@@ -79,7 +79,7 @@ class Model:
     def __init__(
         self, image: Image, grid: Sequence[int], gpu: Gpu, arguments: Sequence[Any], dirty: bool = False
     ) -> None:
-        """``dirty``: L2 is full of what others have written when the launch begins."""
+        """``dirty``: L2 is full of dirty lines of earlier launches when the launch begins."""
         self.image = image
         self.dirty = dirty
         self.gpu = gpu
@@ -87,15 +87,15 @@ class Model:
         self.given_grid = grid
         self.notes: list[str] = []
         self.mean = 1.0
-        """Of the times of all clusters, over the one of which `grid` gives what it does."""
+        """Mean time of all clusters over the time of the cluster that `grid` returns."""
         self.outcomes: dict[tuple, Outcome] = {}
         self.one_by_one = False
-        """Whether clusters take locks of each other's, so that they are recorded one after the other."""
+        """Whether clusters take each other's locks and are therefore recorded one after the other."""
 
     # -- recording -------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Record some clusters, and what the launch takes of an SM."""
+        """Record some clusters and determine the occupancy."""
         image, gpu = self.image, self.gpu
         grid, _, cluster = launch_shapes(image.ptx, image.entry, self.given_grid, image.metadata, self.arguments)
         self.members = int(np.prod(cluster))
@@ -123,17 +123,17 @@ class Model:
         self.cache = max(0, whole - self.slots * (image.shared + gpu.target.shared_reserved))
 
     def shares(self, active: int) -> Shares:
-        """What each of `active` SMs gets of the memories."""
+        """Bandwidth of L2 and DRAM for each of `active` SMs."""
         l2 = min(L2_PORT, self.gpu.l2_bytes_per_cycle / active)
         dram = min(l2, self.gpu.dram_bytes_per_cycle / active)
         return Shares(l2, dram, self.moved.dram_bytes, self.moved.miss, self.moved.displacing)
 
     def _sample(self) -> Sampled:
-        """Record clusters until the work of those between them is known."""
+        """Record clusters until the work of the clusters between them can be interpolated."""
         self.places = sampling.ends(self.shape)
         self.recording = self._record(self.places)
         self.one_by_one = any(map(locks.locks_of, self.recording.clusters))
-        if self.one_by_one:  # those that wait for others would only ask again and again
+        if self.one_by_one:  # waiting clusters would only poll
             self.recording = self._record(self.places)
         while True:
             visits = ([trace.visits for trace in cluster.warps] for cluster in self.recording.clusters)
@@ -147,7 +147,7 @@ class Model:
     def _record(self, clusters: Sequence[int]) -> Recording:
         metadata = dict(self.image.metadata or {})
         if self.image.hidden is not None:
-            # The image's own code for the host fills them.
+            # The image's own host code fills them.
             metadata.pop("hidden_parameters", None)
         begun = [int(self.starts[cluster]) for cluster in clusters]
         together = [[cluster] for cluster in begun] if self.one_by_one else [begun]
@@ -164,8 +164,7 @@ class Model:
     # -- simulating ------------------------------------------------------------------------------------------------
 
     def simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int | None = None) -> Outcome:
-        """Clusters on the slots of an SM.  Those that take the same paths take the same time: what was found for them
-        before holds."""
+        """Simulate clusters on the slots of an SM; the outcome is cached by their paths."""
         active = active or self.active
         key = (tuple(_kind(cluster) for cluster in traces), slots, active)
         if key not in self.outcomes:
@@ -188,9 +187,10 @@ class Model:
         return simulation.run(works, slots)
 
     def run(self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None) -> Run:
-        """``count`` clusters of a kind on the slots of an SM; loops by their steady state where that shows.
+        """``count`` clusters of a kind on the slots of an SM; loops are extrapolated from their steady state if they
+        reach one.
 
-        ``active``: how many SMs work, all that the grid fills when None.
+        ``active``: number of SMs with work; all that the grid fills if None.
         """
         lines = {number: block.lines for number, block in self.recording.blocks.items()}
         state = steady_state.find(cluster, lines)
@@ -204,7 +204,7 @@ class Model:
     def _steady(
         self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState
     ) -> Run | None:
-        # ptxas runs several iterations in one of the machine's: whole ones of these are left out.
+        # ptxas merges several iterations into one of the machine code: only multiples of it are left out.
         first_line, last_line = state.lines
         copies = (block.copies for block in self.walker.blocks
                   if any(first_line <= line <= last_line for line in block.anchors or block.lines))  # fmt: skip
@@ -216,8 +216,8 @@ class Model:
             kept += period
         why = f"{state.trips} iterations with a period of {period} are too few to leave any out"
         while kept + 2 * stretch < state.trips:
-            # One stretch later what the launch begins with may be over; twice as long, iterations that take turns in
-            # being slower are alike.
+            # One stretch later, start-up effects may be over; over twice the length, alternately fast and slow
+            # iterations average out.
             for begin, length in ((kept, stretch), (kept + stretch, stretch), (kept, 2 * stretch)):
                 if begin + 2 * length >= state.trips:
                     continue
@@ -235,12 +235,12 @@ class Model:
                         f"period of {period}, and {length} more took {first:.0f} and then {second:.0f} cycles"
                     )
                     sample = Sample((traces[0],) * count, slots, active or self.active, outcomes[0].cycles)
-                    since = 0 if length > stretch else 1  # the mean of both where they are uneven
+                    since = 0 if length > stretch else 1  # the mean of both if they are uneven
                     more = (2 - since) * length
                     cycles = outcomes[2].cycles - outcomes[since].cycles
                     each = cycles / more / state.executions / max(1.0, count / slots)
                     return _extended(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
-            # As many again, and whole periods left out.
+            # As many again, without whole periods.
             kept = state.trips - max(0, state.trips - 2 * (kept + 2 * stretch)) // period * period
             why = "its iterations repeat, but not in the same time"
         self.note(f"{where} was simulated whole: {why}")
@@ -253,7 +253,7 @@ class Model:
     # -- the grid --------------------------------------------------------------------------------------------------
 
     def grid(self) -> tuple[float, Run]:
-        """(cycles of the grid, what one filled SM does)."""
+        """(cycles of the grid, the run of one full SM)."""
         kinds: dict[tuple, int] = {}
         for number, cluster in enumerate(self.recording.clusters):
             kinds.setdefault(_kind(cluster), number)
@@ -279,14 +279,14 @@ class Model:
         if rounds == 1 and not rest:
             return full.cycles, full
         steps = sum(full.outcome.issued.values())
-        # CTAs that share an SM get out of step, and one's end overlaps with another's beginning.
+        # CTAs that share an SM get out of step: the end of one overlaps with the beginning of another.
         if self.slots > 1 and rounds > 2 and steps * 3 <= _SIMULATED_AT_ONCE:
             two = self.run(cluster, 2 * self.slots + rest, self.slots)
             three = self.run(cluster, 3 * self.slots + rest, self.slots)
             self.note(f"of {self.each} clusters an SM has {3 * self.slots + rest} were simulated one after the other; "
                       f"{self.slots} more took {three.cycles - two.cycles:.0f} cycles")  # fmt: skip
             return three.cycles + (rounds - 3) * (three.cycles - two.cycles), three
-        # Waves: the last may leave SMs without work, and those that have some with more of the memories.
+        # Waves: the last may leave SMs idle, and the active ones with a larger share of the memories.
         waves, rest = divmod(self.clusters, self.sets * self.slots)
         cycles = waves * full.cycles
         if rest:
@@ -297,10 +297,11 @@ class Model:
         return cycles, full
 
     def _scheduled(self, durations: np.ndarray, cluster: ClusterTrace, run: Run) -> float:
-        """When the last cluster ends, each beginning in its turn as soon as there is room.
+        """End of the last cluster; each begins in order as soon as a slot is free.
 
-        ``durations`` are of a full grid.  Towards its end SMs run out of work, and the others have more of L2 and DRAM:
-        ``cluster``, which takes ``run``, is simulated once more on as many SMs as then have work on average.
+        ``durations`` are of a full grid. In its tail SMs run out of work, and the others get more of L2 and DRAM:
+        ``cluster``, whose full-grid run is ``run``, is simulated once more with the mean number of active SMs in the
+        tail.
         """
         room = self.sets * self.slots
         free = [0.0] * room
@@ -318,10 +319,11 @@ class Model:
                   f"cycles, which takes {faster:.0%} of the time that it would on all")  # fmt: skip
         return first + (last - first) * faster
 
-    # -- what comes once ---------------------------------------------------------------------------------------------
+    # -- one-time costs ----------------------------------------------------------------------------------------------
 
     def _first_fetch(self, run: Run, cycles: float) -> float:
-        """What the first CTAs of an SM wait for their code, which like the arrays is in DRAM when the launch begins."""
+        """Cycles that the first CTAs of an SM wait for their code, which is in DRAM when the launch begins, as the
+        arrays are."""
         lines = len(self.machine.instructions) * INSTRUCTION_BYTES / CODE_LINE
         if (lines / PREFETCHED + 1) * self.gpu.latency["dram"] < _TAIL * cycles:
             return 0.0
@@ -332,25 +334,25 @@ class Model:
         return longer
 
     def _behind_locks(self, run: Run) -> float:
-        """What the last of the CTAs that share a lock waits for the others to have been in."""
+        """Cycles that the last of the contending CTAs waits for the critical sections of the others."""
         places = {place: cluster for place, cluster in zip(self.places, self.recording.clusters)}
         sharing = min(locks.contenders(places, self.shape), self.sets * self.slots)
         found = [each.cycles for each in locks.sections(run.outcome)]
         if sharing <= 1 or not found:
             return 0.0
-        # Who waits asks again and again: a trip to L2, and on average half of one more, after it has been given back.
+        # A waiting CTA polls: one trip to L2, and on average half of another, after the release.
         each = max(found) + 1.5 * self.gpu.latency["l2"]
         self.note(f"{sharing} CTAs at a time take one lock, each for {each:.0f} cycles: the last waits for the others")
         return (sharing - 1) * each
 
     def _limit(self, run: Run) -> grid_limits.Limit:
-        """The least cycles that the grid takes."""
+        """Lower bound of the cycles of the grid."""
         each = self.clusters * self.mean / len(run.sample.clusters)
         servers = {unit: len(free) for unit, free in run.outcome.sms[0].free.items()}
         busy = {unit: cycles * each for unit, cycles in run.busy.items()}
         return grid_limits.limit(busy, servers, self.gpu, run.sample.active, self.recording)
 
-    # -- what it says ----------------------------------------------------------------------------------------------
+    # -- reporting ---------------------------------------------------------------------------------------------------
 
     def estimate(self) -> Estimate:
         cycles, run = self.grid()
@@ -424,7 +426,7 @@ def _whole(outcome: Outcome, sample: Sample) -> Run:
 def _extended(
     before: Outcome, last: Outcome, times: float, per_iteration: float, kept: int, sample: Sample
 ) -> Run:  # fmt: skip
-    """What ``last`` would be with ``times`` more of what it has more than ``before``."""
+    """Extrapolate linearly: last + times * (last - before)."""
 
     def longer(small: dict, large: dict) -> dict:
         return {key: max(0.0, value + times * (value - small.get(key, 0.0))) for key, value in large.items()}

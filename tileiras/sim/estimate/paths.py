@@ -1,9 +1,9 @@
-"""The machine instructions that a warp executed: its path through the PTX carried over to the machine code.
+"""Path of a warp through the machine code, reconstructed from its trace through the PTX.
 
-ptxas moves, merges, unrolls and predicates, so blocks of the two programs do not correspond one to one.  What stays
-where it is are instructions with effects: branches, stores, barriers, asynchronous operations, products.  The walk goes
-through the blocks of the machine code and takes of the successors of a branch the one whose instructions with effects
-come first in what is left of the PTX trace.
+ptxas moves, merges, unrolls and predicates instructions, so basic blocks of the two programs do not correspond one to
+one. Only instructions with effects stay in place: branches, stores, barriers, asynchronous operations, dots. The walk
+goes through the blocks of the machine code; at a branch it takes the successor whose instructions with effects come
+first in the rest of the PTX trace.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _FAR = 1 << 60
 _LOOKED_AT = 8
 _LOOKED_THROUGH = 24
 _MOST_REPEATS = 64
-"""How often a block may follow without the trace moving on, before the two are said not to belong together."""
+"""Number of times that a block may follow without progress in the trace before the two programs are considered
+different."""
 
 
 class Step(NamedTuple):
@@ -31,7 +32,7 @@ class Step(NamedTuple):
 
     block: int
     events: tuple[tuple[int, tuple[Event, ...]], ...]
-    """(position of an instruction in the block, what it did), in order of position."""
+    """(position of an instruction in the block, its events), in order of position."""
 
 
 class NoPath(SimulationError):
@@ -39,7 +40,7 @@ class NoPath(SimulationError):
 
 
 class _Trace:
-    """A warp's trace: where in it the lines of the PTX come."""
+    """A warp's trace, indexed by the lines of the PTX."""
 
     def __init__(self, trace: WarpTrace, blocks: dict[int, PtxBlock], anchored: Collection[int]) -> None:
         """``anchored``: lines that are anchors of some block of the machine code."""
@@ -57,7 +58,7 @@ class _Trace:
         self.cursor = 0
 
     def visited(self, line: int, until: int) -> bool:
-        """Whether the line is executed between where the walk is and a later position."""
+        """Whether the line is executed between the position of the walk and a later position."""
         positions = self.visits.get(line)
         if positions is None:
             return False
@@ -65,12 +66,12 @@ class _Trace:
         return at < len(positions) and positions[at] <= until
 
     def is_past(self, line: int) -> bool:
-        """Whether the line was executed and will not be again."""
+        """Whether the line was executed and will not be executed again."""
         positions = self.visits.get(line)
         return positions is not None and positions[-1] < self.cursor - 1
 
     def following(self, line: int) -> int:
-        """Where the line comes next that has not been executed yet."""
+        """Position of the next execution of the line."""
         positions = self.visits.get(line)
         if positions is None:
             return _FAR
@@ -78,7 +79,7 @@ class _Trace:
         return positions[at] if at < len(positions) else _FAR
 
     def execute(self, block: MachineBlock) -> int:
-        """Consume what one execution of the block stands for; the position in the trace that it reaches."""
+        """Consume the part of the trace that one execution of the block covers; returns the position reached."""
         reached = self.cursor
         anchors = block.anchors
         if not anchors:
@@ -97,7 +98,8 @@ class _Trace:
         for line in block.lines:
             if self.consumed.get(line, -1) < reached and line not in anchors:
                 positions = self.visits[line] if line in self.visits else []
-                # What ptxas has put before an instruction with effects, in another block, does not stand for it.
+                # An instruction that ptxas has hoisted above an instruction with effects, into another block, does not
+                # cover it.
                 at = (bisect_left if line in self.anchored else bisect_right)(positions, reached) - 1
                 if at >= 0:
                     self.consumed[line] = max(self.consumed.get(line, -1), positions[at])
@@ -112,10 +114,10 @@ class Walk(NamedTuple):
 
 
 class Walker:
-    """Walks of the warps of one recording, of which many take the same path."""
+    """Walks of the warps of one recording; warps with equal traces share a walk."""
 
     def __init__(self, code: MachineCode, ptx: dict[int, PtxBlock], skipped: Collection[int] = ()) -> None:
-        """``ptx``: the blocks that warps have executed; ``skipped``: lines of those that none has."""
+        """``ptx``: the blocks that warps have executed; ``skipped``: lines of blocks that no warp has executed."""
         self.ptx = ptx
         counts = Counter(line for block in ptx.values() for line in block.lines)
         known = set(counts)
@@ -130,9 +132,9 @@ class Walker:
         self.told = self.crowded = 0
 
     def follow(self, trace: WarpTrace) -> list[Step]:
-        """The blocks of the machine code that the warp executed, with what their instructions did.
+        """The blocks of the machine code that the warp executed, with the events of their instructions.
 
-        Raises NoPath where the two programs do not belong together.
+        Raises NoPath if the two programs do not belong together.
         """
         key = tuple(trace.visits)
         walk = self._walks.get(key)
@@ -150,8 +152,8 @@ class Walker:
 
     @property
     def doubtful(self) -> float:
-        """Share of what was told that went to an execution of its instruction that had some already: more than a few
-        hundredths mean that the walk has gone another way than the warps."""
+        """Share of the events that were given to an execution of an instruction that already had some; above a few
+        hundredths, the walk has left the path of the warps."""
         return self.crowded / self.told if self.told else 0.0
 
     def _walk(self, trace: WarpTrace) -> Walk:
@@ -172,10 +174,10 @@ class Walker:
             positions.append(reached)
             following = self._next(block, view)
             if following is None:
-                positions[-1] = view.length  # what is left belongs to the end
+                positions[-1] = view.length  # the rest belongs to the end
                 return Walk(tuple(path), tuple(positions))
-            # What comes before the following block takes up is still this block's: instructions under a predicate, and
-            # those that ptxas has moved behind the last that is always executed.
+            # Instructions before the start of the following block still belong to this block: predicated instructions,
+            # and those that ptxas has sunk below the last one that is always executed.
             begins = self._first(following, view)
             if begins < _FAR:
                 positions[-1] = max(reached, begins - 1)
@@ -191,19 +193,19 @@ class Walker:
         choices = []
         for order, successor in enumerate(block.successors):
             first = self._first(successor, view)
-            # Where both come equally soon, it is not the one of which other PTX would have come before, and what
-            # follows in the code is more likely than a branch to code put aside.
+            # On a tie, a successor is rejected if it would require other PTX first; fallthrough is more likely than a
+            # branch to cold code.
             foreign, between = (self._foreign(successor, view, until, first < _FAR) for until in (_FAR, first))
             foreign |= self._leads_astray(successor, view)
-            # Nor is it the one that comes there only through what the warp does not execute.
+            # A successor is rejected as well if it gets there only through PTX that the warp does not execute.
             own = self._first(successor, view, own=True) if first < _FAR else first
             choices.append((foreign, first, between, own, -order))
         _, best, _, _, order = min(choices)
         return None if best == _FAR and leaves else block.successors[-order]
 
     def _lines_from(self, number: int, told: Collection[int]) -> tuple[int, ...]:
-        """PTX lines of the instructions of a block, and of what it runs into where it only prepares that: there ptxas
-        puts what it has moved out of a loop."""
+        """PTX lines of the instructions of a block, and of its fallthrough block if it is a preheader, into which
+        ptxas hoists instructions from a loop."""
         found: list[int] = []
         while True:
             block = self.blocks[number]
@@ -213,40 +215,40 @@ class Walker:
             guarded = self._guarded_here(block)
             found += [line for line in lines if line not in guarded] or lines
             prepares = block.successors == (number + 1,) and len(block.instructions) > JUMP
-            # Code for warps whose threads have parted is elsewhere: what follows is what the branch goes around.
+            # Code for diverged warps is out of line; the walk follows the fallthrough of the branch.
             prepares |= number + 1 in block.successors and is_added(block.instructions[-1])
             if block.anchors or not prepares or len(found) >= _LOOKED_AT:
                 return tuple(found)
             number += 1
 
     def _guarded_here(self, block: MachineBlock) -> set[int]:
-        """PTX lines of which ptxas has made instructions under a predicate in the place of a branch around them: what
-        they prepare is executed whether they are or not, and says nothing of what else is in the block."""
+        """PTX lines that ptxas has if-converted: predicated instructions in place of a branch around them. Their
+        operands are computed in any case and say nothing about the other instructions of the block."""
         effects = [each for each in block.instructions if each.opcode in EFFECTS and each.predicate not in ALWAYS]
         around = {self._block_of[each.ptx_line] for each in effects if each.ptx_line in self._block_of}
         return {line for each in around for line in each.lines}
 
     def _foreign(self, number: int, view: _Trace, until: int, comes: bool) -> bool:
-        """Whether a block is made of PTX that the warp does not execute before a position of its trace.  ptxas moves
-        instructions to where they are not always needed, so some of a block say nothing; nor does what the warp has
-        done before, in a block that is still to come (`comes`): that was sunk to its use."""
+        """Whether a block consists of PTX that the warp does not execute before a position of its trace. ptxas
+        speculates instructions, so some lines of a block are no evidence. Lines that the warp has executed before
+        are no evidence either if the block is still to come (`comes`): ptxas has sunk them to their use."""
         lines: Collection[int] = self._lines[number]
         if comes:
             lines = [line for line in lines if not view.is_past(line)]
         return len(lines) > 2 * sum(view.visited(line, until) for line in lines)
 
     def _leads_astray(self, number: int, view: _Trace) -> bool:
-        """Whether a block has an effect only on where the warp goes, and whatever follows it is PTX that the warp does
-        not execute.  ptxas gives a branch the line of the branch before at times: of one that leads elsewhere."""
+        """Whether a block only branches and all its successors consist of PTX that the warp does not execute. ptxas
+        sometimes gives a branch the line of an earlier branch that leads elsewhere."""
         block = self.blocks[number]
         if not block.branches_only or not block.anchors or block.instructions[-1].opcode in ("EXIT", "RET"):
             return False
         return bool(block.successors) and all(self._first(each, view) == _FAR for each in block.successors)
 
     def _first(self, number: int, view: _Trace, own: bool = False) -> int:
-        """Where in the trace a block takes up: at its first instruction with effects, else at those of the blocks it
-        leads to; at any of its instructions where there are none, and for a loop of its own.  With ``own`` it leads
-        only to where blocks lead that are made of what the warp still executes."""
+        """Position in the trace at which a block continues it: that of its first instruction with effects, else of
+        the first one in the blocks reachable from it; of any of its instructions if no such block has any, or if the
+        block is a loop by itself. With ``own``, only blocks made of PTX that the warp still executes are followed."""
         block = self.blocks[number]
         if block.anchors:
             soonest = self._soonest(block, view)

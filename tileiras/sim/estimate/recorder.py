@@ -1,4 +1,4 @@
-"""Recording a launch: the emulator runs some clusters of the grid and tells what their warps do."""
+"""Records a launch: the emulator runs some clusters of the grid and reports the events of their warps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BRANCHES = ("bra", "brx", "ret", "exit", "call")
 
 
 class TraceRecorder:
-    """A `sim.emulator.recording.Recorder` that keeps what it is told by warp."""
+    """A `sim.emulator.recording.Recorder` that stores events by warp."""
 
     def __init__(self) -> None:
         self.blocks: dict[int, PtxBlock] = {}
@@ -30,7 +30,7 @@ class TraceRecorder:
         self.products: dict[int, Multiply] = {}
         self._groups: dict[int, list[WarpTrace]] = {}
         self._batches: dict[int, dict[tuple[int, int], WarpTrace]] = {}
-        self._seen: list[object] = []  # keeps groups and batches alive, so that their ids stay theirs
+        self._seen: list[object] = []  # keeps groups and batches alive, so that their ids stay unique
         self._launch: Any = None
 
     def visit(self, group: WarpGroup, block: Block) -> None:
@@ -77,7 +77,7 @@ class TraceRecorder:
     def operation(self, group: WarpGroup, item: Instruction, thread: int, operation: Operation) -> None:
         trace = self._groups[id(group)][thread // 32]
         if isinstance(operation, Copy | Commit) and operation.kind in ("tensor", "bulk"):
-            # The machine has one such instruction for a warp: what all lanes ask for alike is done once.
+            # The machine has one such instruction per warp: equal requests of all lanes are executed once.
             told = trace.events.get(len(trace.visits) - 1)
             if told and told[-1].line == item.line and _same(told[-1].what, operation):
                 return
@@ -87,7 +87,7 @@ class TraceRecorder:
         trace.events.setdefault(len(trace.visits) - 1, []).append(Event(item.line, what))
 
     def _begin(self, group: WarpGroup) -> list[WarpTrace]:
-        """The traces of a group's warps, made with those of its whole batch."""
+        """The traces of a group's warps, created with those of its whole batch."""
         batch = group.batch
         launch = self._launch = group.launch
         if id(batch) not in self._batches:
@@ -136,7 +136,7 @@ def _ctaid(batch: Any, cta: int) -> tuple[int, int, int]:
 
 
 def _spaces(addresses: np.ndarray) -> list[tuple[np.ndarray, str, int]]:
-    """Which generic addresses lie where, and what to subtract of those."""
+    """State space of each generic address, and the base to subtract."""
     shared = (addresses >= SHARED_WINDOW) & (addresses < LOCAL_WINDOW)
     local = (addresses >= LOCAL_WINDOW) & (addresses < WINDOW_END)
     parts = ((shared, "shared", SHARED_WINDOW), (local, "local", LOCAL_WINDOW), (~(shared | local), "global", 0))
@@ -154,12 +154,12 @@ def record(
     multiply: bool = False,
     **launch: Any,
 ) -> Recording:
-    """Run the CTAs ``blocks`` (positions in the order of clusters) of a launch and give what they did.
+    """Run the CTAs ``blocks`` (positions in the order of clusters) of a launch and return their events.
 
-    ``launch`` goes to `sim.emulate`.  The arguments' arrays are changed as a launch changes them.  Without ``multiply``
-    tensor cores compute nothing, which no path of a kernel may depend on.
+    ``launch`` is passed to `sim.emulate`. The arguments' arrays are changed as a launch changes them. Without
+    ``multiply`` tensor cores compute nothing; the path of a kernel must not depend on their results.
 
-    Raises what `sim.emulate` raises.
+    Raises the errors of `sim.emulate`.
     """
     from tileiras.sim.emulator import emulate
 
@@ -172,7 +172,7 @@ def record(
 
 
 def joined(recordings: Sequence[Recording]) -> Recording:
-    """Recordings of one launch, of some clusters each, as one."""
+    """Merge recordings of one launch, of some clusters each."""
     first = recordings[0]
     if len(recordings) == 1:
         return first

@@ -1,4 +1,4 @@
-"""What an estimate says, as data."""
+"""The estimate as data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from tileiras.named_tuple import NamedTuple
 
 BOUNDS = ("tensor", "MUFU", "issue", "shared memory", "L2", "DRAM", "latency", "barrier wait", "power")
-"""What can bound a kernel, besides pipes that it may use to the full (`FMA`, `ALU`, `FP64`, `LSU` and so on)."""
+"""Bounds of a kernel, besides pipes that it may saturate (`FMA`, `ALU`, `FP64`, `LSU` and so on)."""
 
 
 class Stall(NamedTuple):
@@ -35,9 +35,9 @@ class Occupied(NamedTuple):
     """How the grid fills the GPU."""
 
     ctas: int
-    """Resident on an SM at once, of those that the launch has for it."""
+    """Resident on an SM at once, of those assigned to it."""
     limit: str
-    """What keeps one more away."""
+    """The resource that limits residency."""
     warps: int
     """Resident on an SM at once."""
     active_sms: int
@@ -46,7 +46,7 @@ class Occupied(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A stretch of the critical path, the earliest first: a warp or a unit, what it does, and for how many cycles."""
+    """A segment of the critical path, the earliest first: a warp or a unit, its activity, and its cycles."""
 
     who: str
     what: str
@@ -56,15 +56,15 @@ class Link(NamedTuple):
 
 
 class SteadyLoop(NamedTuple):
-    """The loop whose iterations were not all simulated, or could have been left out."""
+    """A loop with a steady state, whose iterations were or could have been simulated in part only."""
 
     ptx_lines: tuple[int, int]
     trips: int
     """Of the longest execution."""
     simulated: int
-    """Iterations of it that were."""
+    """Its simulated iterations."""
     period: int
-    """Iterations after which all warps do the same again."""
+    """Iterations after which all warps repeat their behavior."""
     cycles: float
     """Of one iteration."""
     critical_path: tuple[Link, ...]
@@ -72,7 +72,7 @@ class SteadyLoop(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A stretch of the simulated time: what bounds it, and how busy the units are."""
+    """A stretch of the simulated time, its bound, and the utilization of the units."""
 
     start: float
     """Microseconds from the beginning of the first CTA, in simulated time."""
@@ -82,10 +82,10 @@ class Phase(NamedTuple):
 
 
 class Pipe(NamedTuple):
-    """A ring of stages that warps hand to each other, of one CTA, over the simulated time."""
+    """A pipe of one CTA over the simulated time."""
 
     cluster: int
-    """Which of those that were simulated."""
+    """Number of the simulated cluster."""
     cta: int
     """Its rank in the cluster."""
     offset: int
@@ -94,30 +94,30 @@ class Pipe(NamedTuple):
     full: float
     """Stages that are full, on average."""
     empty_share: float
-    """Of the time, in which none is full: who drains them waits, or has nothing left to do."""
+    """Share of the time without a full stage: the consumer waits, or has no work left."""
     full_share: float
-    """Of the time, in which all are: who fills them is ahead."""
+    """Share of the time with all stages full: the producer is ahead."""
     levels: tuple[tuple[float, int], ...]
     """(microseconds from the beginning of the first CTA, stages that are full from then on); the last is the end."""
 
 
 class Estimate(NamedTuple):
-    """How long a launch takes, and why."""
+    """Estimated time of a launch, with its bounds."""
 
     entry: str
     gpu: str
     microseconds: float
-    """Of the launch, with what starting it costs."""
+    """Of the launch, with launch overhead."""
     cycles: float
-    """Of the SMs, without that."""
+    """Of the SMs, without launch overhead."""
     bound: str
-    """What bounds it most of the time: see `BOUNDS`."""
+    """The bound of most of the time: see `BOUNDS`."""
     bounds: dict[str, float]
     """Bound -> share of the time."""
     utilization: dict[str, float]
-    """Unit -> share of what it could do, on the SMs that have work."""
+    """Unit -> share of its peak throughput, on the SMs that have work."""
     stalls: tuple[Stall, ...]
-    """The largest first; with ``issued`` they are all the time of all warps."""
+    """The largest first; with ``issued`` they add up to the time of all warps."""
     issued: float
     """Share of the warps' time in which they issue."""
     occupancy: Occupied
@@ -125,18 +125,18 @@ class Estimate(NamedTuple):
     """None for a kernel without a long loop."""
     phases: tuple[Phase, ...]
     pipes: tuple[Pipe, ...]
-    """How full they are; of kernels whose warps hand tiles to each other through mbarriers."""
+    """Fill levels of the pipes of a kernel."""
     notes: tuple[str, ...]
-    """What was extrapolated and how that was found out, or why nothing was."""
+    """Extrapolations and their evidence, or the reason for simulating everything."""
     trace: dict[str, Any]
-    """Of the simulated time, as Chrome and Perfetto read it: processes are SMs, with a track for each warp, agent
-    (warps that take one path) and unit, and counters of the full stages of pipes."""
+    """Of the simulated time, for Chrome and Perfetto: processes are SMs, with a track for each warp, agent (warps
+    with one path) and unit, and counters of the full stages of pipes."""
 
     def by_ptx_line(self) -> list[LineStall]:
         return _by_line(self.stalls, lambda stall: (None, stall.ptx_line))
 
     def by_source(self) -> list[LineStall]:
-        """Of stalls whose source line is known."""
+        """Stalls with a known source line, by line."""
         return _by_line(self.stalls, lambda stall: stall.source)
 
     def by_reason(self) -> dict[str, float]:
@@ -146,14 +146,14 @@ class Estimate(NamedTuple):
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
     def to_json(self, trace: bool = False) -> dict[str, Any]:
-        """All of it but, unless asked for, the trace, of what JSON has."""
+        """The estimate as JSON values; the trace is included only if requested."""
         found = _plain(self)
         if not trace:
             del found["trace"]
         return found
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """HTML for notebooks."""
         from tileiras.html_table import table
 
         busy = sorted(self.utilization.items(), key=lambda each: (-each[1], each[0]))[:6]

@@ -1,9 +1,10 @@
-"""Which clusters of a grid are recorded, and what these say of the others.
+"""Clusters of a grid to record, and weights of the recorded clusters.
 
-The first cluster and those at the ends of the axes are looked at first.  Where an axis ends in other work than it
-begins with, work may grow along it (causal attention), or end earlier from some cluster on (loops over tiles that do
-not come out even).  What is in between is recorded until either is known: clusters on a line between their neighbours
-stand for those beside them, and an edge is searched until its sides are found, to a part in 32 of a long axis.
+The first cluster and those at the ends of the axes are recorded first. If the work at the end of an axis differs from
+that at its beginning, it may grow along the axis (causal attention), or change at some cluster (loops over tiles whose
+trip counts do not divide evenly). Clusters in between are recorded until either is established: clusters on a line
+between their neighbours represent those beside them, and an edge is searched until its sides are found, to 1/32 of a
+long axis.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import numpy as np
 from tileiras.named_tuple import NamedTuple
 
 _BENT = 0.1
-"""Of the difference along an axis: how far work may be off the line between its neighbours."""
+"""Deviation of work from the line between its neighbours, as a share of the difference along the axis."""
 _NEAR = 32
-"""Which part of an axis two neighbours may be apart without anything between them being recorded."""
+"""Neighbours at most 1/32 of an axis apart need no cluster recorded between them."""
 _AT_ONCE = 7
-"""Clusters between two neighbours that are recorded in one go: one more costs little beside others of its length."""
+"""Clusters between two neighbours that are recorded together: one more costs little beside others of its length."""
 MOST = 40
-"""Clusters that are recorded at most."""
+"""Most clusters that are recorded."""
 
 
 class Sampled(NamedTuple):
@@ -35,21 +36,21 @@ class Sampled(NamedTuple):
     """Number of a cluster -> the paths of its warps."""
 
     def uneven(self) -> list[int]:
-        """Axes at whose end clusters do other work than at their beginning."""
+        """Axes whose last cluster does other work than the first."""
         return [
             axis for axis, extent in enumerate(self.shape)
             if extent > 1 and self.kinds[number(self.shape, axis, extent - 1)] != self.kinds[0]
         ]  # fmt: skip
 
     def along(self, axis: int) -> list[int]:
-        """Where clusters of an axis, at the start of the others, are known."""
+        """Recorded positions along an axis, at position 0 of the other axes."""
         before = prod(self.shape[:axis])
         return sorted(
             place // before for place in self.work if place % before == 0 and place // before < self.shape[axis]
         )
 
     def missing(self) -> list[int]:
-        """Clusters to record next, by number; empty when the work of all is known well enough."""
+        """Numbers of the clusters to record next; empty if the work of all is known well enough."""
         found: set[int] = set()
         for axis in self.uneven():
             known = self.along(axis)
@@ -77,10 +78,10 @@ class Sampled(NamedTuple):
         return sorted(found)[: max(0, MOST - len(self.work))]
 
     def weights(self) -> dict[int, float]:
-        """Number of a recorded cluster -> which part of the grid it stands for; they are 1 together.
+        """Number of a recorded cluster -> its share of the grid; the shares add up to 1.
 
-        What a cluster has is taken to be what the first has, and what its place along each uneven axis adds to that,
-        by interpolation between those recorded.
+        The work of a cluster is modeled as that of the first plus, for each uneven axis, a term interpolated between
+        the recorded clusters.
         """
         found = dict.fromkeys(sorted(self.work), 0.0)
         found[0] = 1.0
@@ -96,7 +97,7 @@ class Sampled(NamedTuple):
         return found
 
     def every(self, values: Mapping[int, float]) -> np.ndarray:
-        """What the clusters of the grid have of something, (x, y, z), by what the recorded have of it."""
+        """Value of each cluster of the grid (x, y, z), interpolated from the values of the recorded clusters."""
         origin = values[0]
         total = np.full(self.shape, origin)
         for axis in self.uneven():
@@ -109,11 +110,11 @@ class Sampled(NamedTuple):
 
 
 def block_order(shape: Sequence[int], group: int) -> np.ndarray:
-    """Of each cluster, in the order in which they start, the number whose work it does; x comes first in both.
+    """For each cluster, in launch order, the number of the cluster whose work it does; x comes first in both.
 
-    ``group`` is NAME.json's ``block_group``: the fewest rows of the grid of ``shape`` that have as many clusters form a
-    group, and a group's clusters count its rows' numbers from the end, all rows at a time.  With 0 each does the
-    work of its own number.
+    ``group`` is NAME.json's ``block_group``: the fewest rows of the grid of ``shape`` with as many clusters form a
+    group, and a group's clusters count its rows' numbers from the end, all rows at a time. With 0 each does the work of
+    its own number.
     """
     columns, height, depth = (*shape, 1, 1)[:3]
     rows = height * depth
@@ -128,7 +129,7 @@ def block_order(shape: Sequence[int], group: int) -> np.ndarray:
 
 
 def number(shape: Sequence[int], axis: int, at: int) -> int:
-    """The number of the cluster at a place of one axis and the start of the others."""
+    """Number of the cluster at a position of one axis and position 0 of the others."""
     return at * prod(shape[:axis])
 
 

@@ -1,9 +1,9 @@
 """Steady states of loops: found in the traces, and cut out of them.
 
-An iteration of a loop has a signature: the PTX blocks it visits, the transaction barriers it waits for with their
-parities, the barriers it meets.  Where signatures repeat with some period, iterations in the middle can be left out, a
-multiple of the periods of all warps at a time, and what is left is still an execution: barriers see whole rounds of
-their phases.  Whether an iteration more then costs the same time each is for the engine to show.
+An iteration of a loop has a signature: the PTX blocks it visits, the mbarriers it waits for with their parities, and
+the barriers it reaches. If signatures repeat with some period, iterations in the middle can be left out, a multiple of
+the periods of all warps at a time, and the rest is still a valid execution: barriers see whole rounds of their phases.
+The engine checks whether each further iteration then takes the same time.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from tileiras.sim.emulator.recording import BlockBarrier, PhaseWait
 from tileiras.sim.estimate.events import ClusterTrace, WarpTrace
 
 LEAST_ITERATIONS = 8
-"""Loops of fewer are replayed whole."""
+"""Loops with fewer iterations are replayed whole."""
 _MOST_PERIOD = 24
 _NEARLY = 8
-"""Iterations by which loops of warps that work together may differ: what pipelines peel."""
+"""Most iterations by which loops of cooperating warps may differ, as pipelines peel some."""
 
 
 class Loop(NamedTuple):
     """One execution of a loop by a warp."""
 
     head: int
-    """The PTX block that it goes back to."""
+    """The PTX block that the back edge targets."""
     starts: tuple[int, ...]
-    """Positions in the trace where iterations begin, and behind the last."""
+    """Positions in the trace of the beginnings of iterations, and the position after the last."""
 
     @property
     def trips(self) -> int:
@@ -36,8 +36,8 @@ class Loop(NamedTuple):
 
 
 class WarpLoops(NamedTuple):
-    """The executions of a warp's longest loop, after how many iterations they repeat, and how many at the start and the
-    end do not."""
+    """Executions of a warp's longest loop, its period in iterations, and the numbers of aperiodic iterations at the
+    start and at the end."""
 
     loops: tuple[Loop, ...]
     period: int
@@ -46,16 +46,16 @@ class WarpLoops(NamedTuple):
 
 
 class SteadyState(NamedTuple):
-    """What can be left out of a cluster's traces."""
+    """Iterations that can be left out of a cluster's traces."""
 
     period: int
-    """Iterations that are left out at a time: the least common multiple of the warps'."""
+    """Iterations that are left out at a time: the least common multiple of the warps' periods."""
     trips: int
     """Iterations of the longest loop."""
     executions: int
     """How often a warp runs through the loop."""
     most: int
-    """Iterations that can be left out of each execution and leave a repetition."""
+    """Iterations that can be left out of each execution while one period remains."""
     warps: dict[tuple[int, int], WarpLoops]
     """By rank and warp; warps without such a loop are absent."""
     lines: tuple[int, int]
@@ -63,7 +63,7 @@ class SteadyState(NamedTuple):
 
 
 def loops_of(trace: WarpTrace) -> list[Loop]:
-    """Executions of loops: from the first visit of a block that is gone back to, to where its loop is left."""
+    """Executions of loops: from the first visit of the target of a back edge to the exit."""
     visits = trace.visits
     heads = {visits[at] for at in range(1, len(visits)) if visits[at] <= visits[at - 1]}
     found: list[Loop] = []
@@ -71,7 +71,7 @@ def loops_of(trace: WarpTrace) -> list[Loop]:
     for at, number in enumerate(visits):
         back = at > 0 and number <= visits[at - 1]
         if back:
-            # Going back before a loop's head leaves it.
+            # A branch back to before a loop's head leaves the loop.
             for head in [head for head in running if head > number]:
                 _finish(found, head, running.pop(head), at)
         if number in heads:
@@ -88,7 +88,7 @@ def loops_of(trace: WarpTrace) -> list[Loop]:
 
 def _finish(found: list[Loop], head: int, starts: list[int], end: int) -> None:
     if len(starts) > 1:
-        # The last iteration ends where the one before would: what follows is behind the loop.
+        # The last iteration is as long as the one before; the rest is after the loop.
         found.append(Loop(head, (*starts, min(end, starts[-1] + starts[-1] - starts[-2]))))
 
 
@@ -108,7 +108,7 @@ def _signatures(trace: WarpTrace, loop: Loop) -> list[tuple]:
 
 
 def _period(signatures: Sequence[tuple]) -> tuple[int, int, int] | None:
-    """(period, iterations before what repeats, behind it), None where nothing repeats three times."""
+    """(period, iterations before the periodic part, iterations after it); None if no period occurs three times."""
     count = len(signatures)
     for period in range(1, min(_MOST_PERIOD, count // 3) + 1):
         same = [signatures[at] == signatures[at + period] for at in range(count - period)]
@@ -127,7 +127,7 @@ def _period(signatures: Sequence[tuple]) -> tuple[int, int, int] | None:
 
 
 def find(cluster: ClusterTrace, lines: dict[int, tuple[int, ...]]) -> SteadyState | None:
-    """What repeats in a cluster; ``lines``: PTX block -> its lines.  None where no long loop is steady in all warps
+    """The steady state of a cluster; ``lines``: PTX block -> its lines. None if no long loop is steady in all warps
     that run it."""
     longest: dict[tuple[int, int], list[Loop]] = {}
     for trace in cluster.warps:
@@ -192,7 +192,7 @@ def _cut_warp(trace: WarpTrace, own: WarpLoops, count: int) -> WarpTrace:
     made = WarpTrace(trace.rank, trace.warp)
     dropped: list[tuple[int, int]] = []
     for loop in own.loops:
-        # From the middle of what repeats.
+        # From the middle of the periodic part.
         first = own.lead + max(0, (loop.trips - own.lead - own.tail - count) // 2)
         dropped.append((loop.starts[first], loop.starts[first + count]))
     at = 0

@@ -1,4 +1,4 @@
-"""Products of tensor cores and transfers of tensor memory, as the engine times them."""
+"""Timing of dots of tensor cores and of transfers of tensor memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from tileiras.sim.estimate.engine import Simulation
 
 LEAST_TCGEN05 = 42.0
-"""Cycles of the shortest product of 64 rows: m64n64k16 and m64n128k16 both take 54.5 with 12 of latency (microbenchmark
-"utcmma", B200), m64n256k16 takes what its work does."""
+"""Cycles of the shortest dot of 64 rows: m64n64k16 and m64n128k16 both take 54.5 with 12 of latency (microbenchmark
+"utcmma", B200); m64n256k16 takes the time of its FLOP."""
 _WARPGROUP = 4
 
 
 def tensor_rate(engine: Simulation, multiply: Multiply) -> float:
-    """FLOP of an SM in a cycle."""
+    """FLOP per cycle of an SM."""
     name = multiply.type
     key = {"bf16": "f16", "f16": "f16", "tf32": "tf32", "f64": "f64"}.get(name)
     if key is None:
@@ -62,7 +62,7 @@ def begin_product(engine: Simulation, warp: Warp, event: Event, index: int, at: 
     return _tcgen05(engine, warp, multiply, work / rate, index, at)
 
 def multiply_in_registers(engine: Simulation, warp: Warp, index: int, at: float) -> Done:
-    """A machine instruction of an `mma`, or a part of one that the machine does in several."""
+    """Issue a machine instruction of an `mma`, which may be one of several for the PTX instruction."""
     instruction = engine.machine.instructions[index]
     cycles = engine.tensor_cycles.get(index)
     if cycles is None:
@@ -73,14 +73,15 @@ def multiply_in_registers(engine: Simulation, warp: Warp, index: int, at: float)
     cause = Cause("tensor", warp.number, index, at, start, start + cycles)
     if instruction.write_scoreboard is not None:
         return start + max(cycles, engine.gpu.latency["mma_sync"]), "tensor core result", cause
-    # Stall counts cover the latency; the warp issues nothing before its tensor core has taken the product.
+    # Stall counts cover the latency; the warp issues nothing before its tensor core has accepted the dot.
     return start + max(1, instruction.stall), "tensor pipe", cause
 
 def _cycles_in_registers(engine: Simulation, index: int) -> float:
-    """What an instruction of an `mma` keeps the tensor core of its sub-core; 0 where the launch has no products."""
+    """Cycles for which an instruction of an `mma` occupies the tensor core of its sub-core; 0 if the launch has no
+    dots."""
     instruction = engine.machine.instructions[index]
     multiply = engine.products.get(instruction.ptx_line)
-    if multiply is None:  # the line is that of something beside it
+    if multiply is None:  # the line belongs to a neighbouring instruction
         multiply = next(iter(engine.products.values()), None)
         if multiply is None:
             return 0.0
@@ -92,7 +93,7 @@ def _cycles_in_registers(engine: Simulation, index: int) -> float:
 def _tcgen05(
     engine: Simulation, warp: Warp, multiply: Multiply, cycles: float, index: int, at: float
 ) -> Done:
-    """Products of one CTA, or of both of a pair."""
+    """Dots of one CTA, or of both of a pair."""
     blocks = multiply.blocks
     cycles /= blocks
     if multiply.m <= 64 * blocks:
@@ -100,7 +101,7 @@ def _tcgen05(
     first = warp.rank & ~1 if blocks == 2 else warp.rank
     ranks = range(first, min(first + blocks, engine.members))
     start = max(at, *(engine.sms[rank].free["tensor"][0] for rank in ranks))
-    # A is read ahead into a buffer of its own: m64n256k16 takes 64 cycles though both operands have 80 of the port.
+    # A is prefetched into a separate buffer: m64n256k16 takes 64 cycles though both operands take 80 of the port.
     cycles = max(cycles, multiply.b_bytes / engine.gpu.bytes_per_cycle["shared"])
     for rank in ranks:
         engine.sms[rank].read_operands(start, cycles, multiply.a_bytes + multiply.b_bytes)

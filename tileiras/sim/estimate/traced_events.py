@@ -1,4 +1,4 @@
-"""What a path did: events of the recording, given to the machine instructions that are made of their lines."""
+"""Assigns events of the recording to the machine instructions that implement their lines."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def family_of(event: Event) -> str:
 
 
 class TracedEvents:
-    """What a warp did and what is still to be given to instructions, in order, the first last."""
+    """Events of a warp, and queues of those not yet assigned, in order, the first last."""
 
     def __init__(self, trace: WarpTrace, ptx: dict[int, PtxBlock], known: set[tuple[int, str]]) -> None:
         self.queues: dict[tuple[int, str], list[tuple[int, list[Event]]]] = {}
         self.told = self.crowded = 0
         self.visits = trace.visits
-        self.lost: list[tuple[int, Event]] = []  # whose line no instruction of their family has
+        self.lost: list[tuple[int, Event]] = []  # events whose line has no instruction of their family
         for at in sorted(trace.events):
             lines = ptx[trace.visits[at]].lines
             for event in trace.events[at]:
-                # A guarded instruction that ends a block has its effects in a block of its own behind it.
+                # A guarded instruction at the end of a block has its effects in a separate block after it.
                 where = at if event.line in lines else max(at - 1, 0)
                 key = (event.line, family_of(event))
                 if key not in known:
@@ -60,7 +60,7 @@ class TracedEvents:
         self.lost.reverse()
 
     def take(self, block: MachineBlock, reached: int) -> dict[int, list[Event]]:
-        """What the instructions of one execution of a block did, by position, up to a position of the trace."""
+        """Events of the instructions of one execution of a block, by position in it, up to a position of the trace."""
         merged: dict[int, list[Event]] = {}
         for key, positions in block.places.items():
             queue = self.queues.get(key)
@@ -73,9 +73,9 @@ class TracedEvents:
                 due.append(events)
                 again.add(self.visits[at])
             self.told += len(due)
-            # One line may have several statements, each in a block of its own.
+            # One line may have several statements, each in a separate block.
             self.crowded += max(0, len(due) - len(again) + 1 - len(positions))
-            # Several instructions may be made of one, and one of several that ptxas has merged.
+            # One PTX instruction may be several machine instructions, or ptxas may have merged several into one.
             for index, events in enumerate(due):
                 merged.setdefault(positions[index * len(positions) // len(due)], []).extend(events)
         taken: dict[str, int] = {}
@@ -92,8 +92,8 @@ class TracedEvents:
         return merged
 
     def give_rest(self, path: Sequence[int], blocks: list[MachineBlock], taken: list[dict[int, list[Event]]]) -> None:
-        """What no execution of a block has taken goes to the last that could: nothing may be lost that others wait
-        for."""
+        """Assign each remaining event to the last execution that could have it: no event may be lost, since others
+        may wait for it."""
         for key, queue in self.queues.items():
             for at in range(len(path) - 1, -1, -1) if queue else ():
                 positions = blocks[path[at]].places.get(key)

@@ -1,8 +1,8 @@
-"""Global memory: what the whole grid moves through L2, and which part of it DRAM has to give.
+"""Global memory traffic of the whole grid through L2, and the part of it that reaches DRAM.
 
-A few clusters stand for all: what they move on average, times the clusters of the grid, goes through L2.  Each byte of
-an allocation comes from DRAM once, as far as the grid touches it at all, and again where it is used again along an axis
-of the grid after more than L2 holds (`_again`).
+A few clusters represent the grid: their mean traffic times the number of clusters goes through L2. Each byte of an
+allocation that the grid touches comes from DRAM once, and again if it is reused along an axis of the grid after more
+traffic than L2 holds (`_again`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tileiras.sim.estimate.events import SECTOR, Access, ClusterTrace, Recording
 from tileiras.sim.estimate.sampling import Sampled
 
 _SHARED = 0.5
-"""Of what a cluster touches of an allocation: what another has to touch as well for both to use the same part."""
+"""Share of a cluster's footprint in an allocation that another cluster has to touch for the two to count as sharing
+it."""
 
 
 class Traffic(NamedTuple):
@@ -30,12 +31,12 @@ class Traffic(NamedTuple):
     address: int
     size: int
     requested: float
-    """By all clusters, each byte once a cluster: what L1 or L2 still hold of it when the cluster asks again is not
-    DRAM's."""
+    """Of all clusters, each byte once per cluster; a repeated request of a cluster that L1 or L2 serves costs DRAM
+    nothing."""
     footprint: float
-    """Of different bytes."""
+    """Distinct bytes."""
     again: float = 0.0
-    """That L2 has lost before another cluster asks for them."""
+    """Bytes that L2 has evicted before another cluster requests them."""
     written: float = 0.0
     """Of ``requested``, by stores."""
 
@@ -45,33 +46,33 @@ class Traffic(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """L2 as a launch finds it."""
+    """State of L2 at the start of a launch."""
 
     bytes: float
     resident: int
     """Clusters that run at the same time."""
     dirty: bool = False
-    """Whether it is full of what others have written and memory does not have."""
+    """Whether L2 is full of dirty lines of earlier launches."""
 
 
 class Moved(NamedTuple):
-    """What the grid moves, and what of it each recorded access is the first in its cluster to touch."""
+    """Traffic of the grid, and the part of it for which each recorded access is the first of its cluster."""
 
     allocations: tuple[Traffic, ...]
     fresh: dict[int, float]
-    """id of an `Access` or `Copy` of global memory -> DRAM's bytes of it."""
+    """id of an `Access` or `Copy` of global memory -> its bytes that DRAM transfers."""
     misses: dict[int, float]
-    """id of the same -> the share of what it is the first in its cluster to touch that L2 does not have."""
+    """id of an `Access` or `Copy` -> L2 miss rate of the cluster's first touch."""
     displacing: float = 1.0
-    """Bytes that DRAM moves for each of these, with those that they displace from L2."""
+    """DRAM bytes per missed byte, with write-backs of the lines that it evicts from L2."""
 
     def dram_bytes(self, what: Access | Copy) -> float:
-        """What DRAM gives or takes for an access of the recording.  The rest is in L2."""
+        """DRAM bytes of an access of the recording; the rest hits L2."""
         return self.fresh.get(id(what), 0.0)
 
     def miss(self, what: Access) -> float:
-        """The share of a sector that DRAM gives to whoever is the first in its cluster to ask for it.  Which load that
-        is depends on the order in which warps come, where their loads overlap."""
+        """Share of a sector that DRAM serves on the cluster's first touch. If loads overlap, the order of the warps
+        decides which of them touches it first."""
         return self.misses.get(id(what), 0.0)
 
 
@@ -79,10 +80,10 @@ def traffic(
     recording: Recording, clusters: int, sample: Sampled | None = None, places: Sequence[int] = (),
     cache: Cache | None = None,
 ) -> Moved:  # fmt: skip
-    """What a grid of `clusters` clusters moves, by allocation, from those that were recorded.
+    """Traffic of a grid of `clusters` clusters by allocation, extrapolated from the recorded ones.
 
-    ``sample`` says which part of the grid each of these stands for, whose numbers are ``places``; without it all stand
-    for the same, and without ``cache`` L2 keeps everything.
+    ``sample`` weights each recorded cluster, whose numbers are ``places``; without it all have equal weight. Without
+    ``cache`` L2 keeps everything.
     """
     recorded = len(recording.clusters)
     places = places or range(recorded)
@@ -90,7 +91,7 @@ def traffic(
     bases = [each.address for each in recording.allocations]
     unique, written = [0.0] * len(bases), [0.0] * len(bases)
     owners: dict[int, int] = {}  # id of an access -> its allocation
-    first: list[tuple[int, int, int]] = []  # (id of the access, allocation, bytes that it is the first to touch)
+    first: list[tuple[int, int, int]] = []  # (id of the access, allocation, bytes of its first touches)
     touched: dict[int, dict[int, np.ndarray]] = {}  # by cluster and allocation, in order
     for cluster, place in zip(recording.clusters, places, strict=True):
         for number, (parts, asked) in _sectors(cluster, bases).items():
@@ -126,13 +127,12 @@ def _again(
 ) -> list[float]:  # fmt: skip
     """Bytes of each allocation that come from DRAM more than once.
 
-    Clusters begin in their order, x first.  Those along an axis use the same part of an allocation where the first and
-    the last of them do, after all clusters of the axes before it have had their turn, and these have brought what they
-    touch, V bytes.  Where a miss replaces any line of the C bytes of L2, one is still there with the probability h of
-    not having been chosen by the (1 - h) V bytes that missed since then, which is exp(-(1 - h) V / C).  Clusters that
-    run at the same time find it there.
+    Clusters start in order of their number, x first. Clusters along an axis share a part of an allocation if the first
+    and the last of them do. It is reused after all clusters of the faster axes have run and touched V bytes. If a miss
+    evicts a random line of the C bytes of L2, a line survives with the probability h of not being evicted by the (1 -
+    h) V bytes that missed since then: exp(-(1 - h) V / C). Clusters that run concurrently hit.
 
-    ``own``: bytes that a cluster touches of each.
+    ``own``: bytes of each allocation that a cluster touches.
     """
     axes = [axis for axis, extent in enumerate(sample.shape) if extent > 1]
     sharing = {axis: _sharing(touched, sample, axis) for axis in axes}
@@ -152,7 +152,7 @@ def _again(
 
 
 def _sharing(touched: Mapping[int, Mapping[int, np.ndarray]], sample: Sampled, axis: int) -> set[int]:
-    """Allocations of which clusters along an axis use the same part."""
+    """Allocations that clusters along an axis share."""
     first = touched.get(0, {})
     last = touched.get(sampling.number(sample.shape, axis, sample.shape[axis] - 1), {})
     found = set()
@@ -165,7 +165,7 @@ def _sharing(touched: Mapping[int, Mapping[int, np.ndarray]], sample: Sampled, a
 
 
 def _kept(volume: float) -> float:
-    """The probability that a line is still in a cache after `volume` times its size have been asked for."""
+    """Probability that a line is still cached after requests of `volume` times the cache size."""
     if volume <= 1.0:
         return 1.0
     kept = 0.0
@@ -175,10 +175,10 @@ def _kept(volume: float) -> float:
 
 
 def _displaced(allocations: Sequence[Traffic], cache: Cache) -> float:
-    """What DRAM moves when L2 begins full of what others have written, as a multiple of what it moves otherwise.
+    """DRAM traffic with an initially dirty L2, relative to a clean one.
 
-    Whatever comes to L2, read or written, displaces as much: first what was there, which has to be written; then what
-    the launch has brought, of which its stores have to be.
+    Each missed byte, read or written, evicts one: first a dirty one of earlier launches, which is written back; later
+    one of this launch, which is written back if the launch has stored it.
     """
     stored = sum(each.miss * each.written for each in allocations)
     moved = sum(each.miss * each.requested for each in allocations)
@@ -191,8 +191,8 @@ def _displaced(allocations: Sequence[Traffic], cache: Cache) -> float:
 def _sectors(
     cluster: ClusterTrace, bases: Sequence[int]
 ) -> dict[int, tuple[list[np.ndarray], list[tuple[int, bool]]]]:  # fmt: skip
-    """By allocation the sectors of each access to it, and the ids of the accesses with whether they store; those of one
-    warp come in order, and warps by number."""
+    """Sectors of each access by allocation, and (id, is a store) of the accesses; those of one warp are in order,
+    warps by number."""
     found: dict[int, tuple[list[np.ndarray], list[tuple[int, bool]]]] = {}
     for trace in cluster.warps:
         for events in trace.events.values():

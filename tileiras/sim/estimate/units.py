@@ -1,5 +1,5 @@
-"""The units of a multiprocessor as servers: each takes one request after the other, in order, for as long as its rate
-says, and what it is busy with is counted by unit and over time."""
+"""Units of a multiprocessor as servers: each serves requests in order, at its rate; its load is counted by unit and
+over time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tileiras.sim.estimate.events import LINE, SECTOR, Access
 from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 
 BIN = 128
-"""Cycles of one step of what is kept over time."""
+"""Cycles of one bin of the histories over time."""
 
 L1_AND_SHARED: dict[str, int] = {
     "sm_75": 96, "sm_80": 192, "sm_86": 128, "sm_87": 192, "sm_88": 128, "sm_89": 128, "sm_90": 256, "sm_100": 256,
     "sm_103": 256, "sm_107": 256, "sm_110": 256, "sm_120": 128, "sm_121": 128,
 }  # fmt: skip
-"""KiB that L1 and shared memory of an SM have together (CUDA C++ Programming Guide, "Compute Capabilities": unified
-data cache)."""
+"""KiB of the unified L1 cache and shared memory of an SM (CUDA C++ Programming Guide, "Compute Capabilities":
+unified data cache)."""
 
 SUB_CORE_UNITS = (
     "issue",
@@ -38,7 +38,7 @@ SUB_CORE_UNITS = (
     "tensor",
 )
 SM_UNITS = ("lsu", "shuffle", "shared", "l1", "tma", "l2", "dram", "tensor_memory")
-#: Unit -> how it is called in results.
+#: Unit -> its name in results.
 TITLES = {
     "issue": "issue", "fma": "FMA", "half": "FP16", "imad": "IMAD", "alu": "ALU", "mufu": "MUFU", "ex2": "MUFU",
     "conversion": "conversion", "fp64": "FP64", "uniform": "uniform", "branch": "branch", "tensor": "tensor",
@@ -48,17 +48,17 @@ TITLES = {
 
 
 class Shares(NamedTuple):
-    """What one SM gets of what all SMs share."""
+    """Share of one SM in the resources that all SMs share."""
 
     l2: float
-    """Bytes a cycle."""
+    """Bytes per cycle."""
     dram: float
     dram_bytes: Callable[[Access | Copy], float]
-    """Bytes of an access of the recording that L2 has to get from DRAM, or bring there."""
+    """Bytes of an access of the recording that L2 exchanges with DRAM."""
     miss: Callable[[Access], float]
-    """The share that DRAM gives of a sector that a load is the first in its cluster to ask for."""
+    """Share of a sector that DRAM serves on the cluster's first touch by a load."""
     displacing: float = 1.0
-    """Bytes that DRAM moves for each of these, with what they displace."""
+    """DRAM bytes per missed byte, with the write-backs that it causes."""
 
     def missing(self, what: Access | Copy, size: float) -> float:
         """The same as a share of the ``size`` bytes that go through L2."""
@@ -66,22 +66,22 @@ class Shares(NamedTuple):
 
 
 _OWNER = 48
-"""Above the bits of an address."""
+"""Bits above an address."""
 
 
 class Cache:
-    """L1: lines of 128 bytes by last use, of which sectors are present."""
+    """L1: lines of 128 bytes in LRU order, with the sectors present."""
 
     def __init__(self, size: int) -> None:
         self.lines: OrderedDict[int, int] = OrderedDict()
         self.capacity = max(16, size // LINE)
         self.asked: dict[int, int] = {}
-        """Sectors by line that were not there at some time: only the first time DRAM may have to give them."""
+        """Sectors by line that have missed before: DRAM serves only the first miss."""
 
     def misses(self, sectors: list[int], owner: int) -> tuple[int, int]:
-        """How many sectors are not there, and how many of these were never asked for before; afterwards they are.
+        """(missing sectors, those of them never requested before); all are present afterwards.
 
-        Clusters that replay one trace stand for such with addresses of their own: ``owner`` tells them apart.
+        Clusters that replay one trace represent clusters with other addresses: ``owner`` distinguishes them.
         """
         count = first = 0
         lines, asked = self.lines, self.asked
@@ -101,7 +101,7 @@ class Cache:
 
 
 class Multiprocessor:
-    """``free``: unit -> when each of its instances is done with what it has been given."""
+    """``free``: unit -> when each of its instances has finished its requests."""
 
     def __init__(self, gpu: Gpu, shares: Shares, cache_bytes: int) -> None:
         self.gpu = gpu
@@ -117,12 +117,12 @@ class Multiprocessor:
         self.bins: dict[str, dict[int, float]] = {name: {} for name in self.free}
         self.cache = Cache(cache_bytes)
         self.stored = 0.0
-        """When L2 has what threads have stored so far."""
+        """When L2 has received the stores of threads so far."""
         self.operand_reads = (0.0, 0.0)
-        """Until when tensor cores read operands of shared memory, and which share of its port they take."""
+        """End of the current operand reads of tensor cores from shared memory, and their share of its port."""
 
     def take(self, unit: str, instance: int, at: float, cycles: float) -> float:
-        """Give a unit work of `cycles` cycles; when it begins with it."""
+        """Occupy a unit for `cycles` cycles; returns when it begins."""
         free = self.free[unit]
         if instance >= len(free):
             instance = 0
@@ -134,7 +134,7 @@ class Multiprocessor:
         return start
 
     def count(self, unit: str, start: float, cycles: float) -> None:
-        """A unit is busy, whether or not others have to wait for it."""
+        """Count a unit as busy, whether or not others have to wait for it."""
         self.busy[unit] += cycles
         bins = self.bins[unit]
         at = int(start) // BIN
@@ -151,7 +151,7 @@ class Multiprocessor:
     # -- shared memory ---------------------------------------------------------------------------------------------
 
     def shared_access(self, at: float, wavefronts: float) -> float:
-        """When the port has served an access; slower while tensor cores read their operands through it."""
+        """Completion of an access by the port; slower while tensor cores read their operands through it."""
         until, share = self.operand_reads
         if at < until:
             wavefronts /= max(0.1, 1.0 - share)
@@ -170,11 +170,11 @@ class Multiprocessor:
         return start, done
 
     def backlog(self, at: float) -> float:
-        """When L2 and DRAM are done with what they have been given."""
+        """When L2 and DRAM have finished their requests."""
         return max(at, self.free["l2"][0], self.free["dram"][0])
 
     def latency(self, missing: float) -> float:
-        """Of a load that L2 has or, with a probability, DRAM."""
+        """Latency of a load that hits L2 or, with a probability, goes to DRAM."""
         latency = self.gpu.latency
         return latency["l2"] + missing * (latency["dram"] - latency["l2"])
 
@@ -202,7 +202,7 @@ class Multiprocessor:
     # -- tensor cores ----------------------------------------------------------------------------------------------
 
     def read_operands(self, start: float, cycles: float, size: float) -> None:
-        """Tensor cores read ``size`` bytes of shared memory while they multiply, or as long as the port takes."""
+        """Tensor cores read ``size`` bytes of shared memory during the dot, or for as long as the port takes."""
         port = size / self.gpu.bytes_per_cycle["shared"]
         if port:
             self.count("shared", start, port)

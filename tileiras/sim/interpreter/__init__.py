@@ -1,9 +1,9 @@
-"""The reference interpreter: what a cuda_tile module means, executed with NumPy.
+"""The reference interpreter: executes a cuda_tile module with NumPy.
 
-Every operation's meaning is written from its specification and shares nothing with the lowering.  What the
+Every operation is implemented from its specification and shares no code with the lowering. Behavior that the
 specification leaves undefined is either an error with the operation's location (out-of-bounds accesses, broken
-assumptions, tile numbers outside of an index space) or a value of no particular bits (unpadded out-of-bounds elements,
-overflow that was promised not to happen, division by zero): see `undefined`.
+assumptions, tile numbers outside of an index space) or a value of arbitrary bits (unpadded out-of-bounds elements,
+overflow contrary to its attribute, division by zero): see `undefined`.
 
 Tile blocks run one after the other, x fastest, each operation in program order.
 """
@@ -25,7 +25,7 @@ from tileiras.ir.encoding import check_encoding, encoded
 from ..errors import sizes_of
 from ..memory import Journal, Memory
 
-# Importing a family registers the meanings of its operations.
+# Importing a family registers the implementations of its operations.
 from . import arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views
 from .arguments import ArgumentMismatch, bind_arguments, parameter_names
 from .machine import MEANINGS, InterpreterError, Machine
@@ -47,15 +47,15 @@ Source = str | bytes | os.PathLike | Operation
 
 
 def load_module(source: Source, filename: str | None = None) -> Operation:
-    """The module that ``source`` holds: bytecode or MLIR text as bytes, text, a path, or a module already read.
+    """Load the module of ``source``: bytecode or MLIR text as bytes, text, a path, or a parsed module.
 
-    Raises CompileError (code 3) when it does not parse or verify, OSError when a path cannot be read.
+    Raises CompileError (code 3) if it does not parse or verify, OSError if a path cannot be read.
     """
     if isinstance(source, Operation):
         return source
     if isinstance(source, os.PathLike) or isinstance(source, str) and not _is_text(source):
         if os.fsdecode(source).endswith(".py"):
-            # The front end stands above the simulators, which go by the specification alone.
+            # The front end is a higher layer than the simulators, which depend only on the specification.
             name = os.fsdecode(source)
             message = f"{name} is cuTile Python: interpret what tileiras.parse({name!r}) gives"
             raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
@@ -126,7 +126,7 @@ def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
 
 
 def _is_text(source: str) -> bool:
-    """A line break makes text, and so does a brace, unless the suffix of a file is at the end."""
+    """A string with a line break is text, and so is one with a brace, unless it ends in the suffix of a file."""
     return "\n" in source or "{" in source and not source.endswith((".mlir", ".tileirbc"))
 
 
@@ -135,8 +135,8 @@ def check_arguments(
 ) -> None:
     """Raise ArgumentMismatch unless ``args`` fit the parameters of an entry: count, element types, ranges.
 
-    For launches that do not know the parameters' types, such as the emulator's.  ``names`` is what messages call the
-    arguments, instead of their numbers.
+    For launches without the parameters' types, such as the emulator's. ``names`` are the names of arguments in
+    messages, instead of their numbers.
     """
     block = _entry(load_module(source), entry).regions[0].block
     bind_arguments(Memory.scratch(), [argument.type for argument in block.arguments], args, names)
@@ -149,21 +149,21 @@ def interpret(
 ) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
 
-    ``source`` is a path, bytecode, MLIR text or a module (of a cuTile Python file that which `tileiras.parse` gives);
-    ``args`` are the entry's parameters in order.  A NumPy array is a pointer to its first element (views of one base
-    array point into one allocation); bf16 and f8 data may come as unsigned integers of the same size.  An integer for
-    a pointer is an address that a :class:`tileiras.sim.Memory` gave out.  Python and NumPy numbers are scalars.
-    ``output`` is where the kernel prints, standard output by default.  ``names`` is what messages call the arguments,
-    instead of their numbers.  ``machine_type`` makes the machine of the first run, for observers that follow it;
-    the runs that look for undefined values have machines of their own.
+    ``source`` is a path, bytecode, MLIR text or a module (for a cuTile Python file, the result of `tileiras.parse`);
+    ``args`` are the entry's parameters in order. A NumPy array is a pointer to its first element (views of one base
+    array point into one allocation); bf16 and f8 data may be passed as unsigned integers of the same size. An integer
+    for a pointer is an address returned by a :class:`tileiras.sim.Memory`. Python and NumPy numbers are scalars.
+    ``output`` receives printed text, standard output by default. ``names`` are the names of arguments in messages,
+    instead of their numbers. ``machine_type`` constructs the machine of the first run, for observers; the runs that
+    search for undefined values have other machines.
 
-    Returns where the kernel left undefined elements: position of an argument -> array of bool of its shape, only for
-    arguments that have some.  These are elements that came out differently in runs with other values in place of what
-    is undefined, ``random_runs`` of them with random ones: an element that few of those values change may be missed.
+    Returns the undefined elements that the kernel left: position of an argument -> array of bool of its shape, only for
+    arguments with such elements. These are elements that differed in runs with other values in place of undefined ones,
+    ``random_runs`` of them with random values: an element that few of those values change may be missed.
 
-    Raises CompileError when the source is not valid, ArgumentMismatch when entry, grid or arguments do not fit,
-    InterpreterError (located at the operation) when the kernel does what has no meaning, or uses an undefined value as
-    an address, an index or a condition.
+    Raises CompileError if the source is not valid, ArgumentMismatch if entry, grid or arguments do not fit,
+    InterpreterError (located at the operation) if the behavior of the kernel is undefined, or if it uses an undefined
+    value as an address, an index or a condition.
     """
     module = load_module(source)
     function = _entry(module, entry)
@@ -217,5 +217,5 @@ def _run(run: Run, machine: Machine, block: Block, bound: list) -> None:
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-    """The array's bytes, in a dimension behind its own."""
+    """The array's bytes, in an additional last dimension."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(*array.shape, array.dtype.itemsize)

@@ -1,4 +1,4 @@
-"""Turning what a caller passes into values of an entry's parameters."""
+"""Converts a caller's arguments to values of an entry's parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def _is_memory_for(array: np.ndarray, element: FloatType | IntegerType) -> bool:
-    """An array holds ``element`` when its dtype is the element's, or an integer of the same size for its bits."""
+    """Whether an array can hold ``element``: its dtype is the element's, or an integer of the same size for its
+    bits."""
     known = not isinstance(element, FloatType) or element.keyword in FLOAT_DTYPES
     wanted = dtype_of(element) if known else np.dtype(np.uint8)
     if array.dtype == wanted:
@@ -60,7 +61,7 @@ def _scalar(value: int, element: IntegerType, name: str):
 
 
 def parameter_names(count: int, names: Sequence[str] = ()) -> list[str]:
-    """What messages call the parameters of a run: `names`, or where there are none their numbers."""
+    """Names of the parameters of a run in messages: `names`, or by default their numbers."""
     return list(names) or [f"argument {position}" for position in range(count)]
 
 

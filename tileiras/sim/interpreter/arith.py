@@ -154,7 +154,7 @@ def _overflow_undefined(
     operands: Sequence[int | np.ndarray],
     function: Callable[..., np.ndarray],
 ):
-    """``result`` with undefined elements where the overflow attribute promises what does not hold."""
+    """``result`` with undefined elements where it overflows contrary to the overflow attribute."""
     promise = attribute(op, "overflow", "none")
     if promise == "none":
         return result
@@ -263,7 +263,7 @@ def bitwise(machine: Machine, op: cuda_tile.AndIOp | cuda_tile.OrIOp | cuda_tile
 def shli(machine: Machine, op: cuda_tile.ShLIOp):
     width = _element(op).width
     lhs, amount = (unsigned(v, width) for v in machine.operands(op))
-    # The specification says nothing of shifts by the width or more, which MLIR's and LLVM's shifts have no value for.
+    # The specification does not define shifts by the width or more, which are poison in MLIR and LLVM.
     broken = amount >= width
     back = np.where(broken, 0, amount).astype(lhs.dtype)
     result = wrap(lhs << back, width)

@@ -53,7 +53,7 @@ def _update(
     function: Callable[..., np.ndarray],
     *arguments: np.ndarray,
 ) -> np.ndarray:
-    """Apply ``function(old, *arguments)`` to every place where ``mask``; the old elements."""
+    """Apply ``function(old, *arguments)`` to every place where ``mask`` is true; returns the old elements."""
     dtype = dtype_of(element)
     machine.decide("an address", addresses, mask)
     chosen = np.ones(addresses.shape, bool) if mask is None else mask

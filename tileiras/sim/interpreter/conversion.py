@@ -23,7 +23,7 @@ def _types(op: cuda_tile.TileOp):
 
 
 def to_float64_odd(values: np.ndarray) -> np.ndarray:
-    """64-bit integers as f64 rounded to odd, from which every narrower format is reached with one right rounding."""
+    """64-bit integers as f64 rounded to odd, which round correctly to every narrower format."""
     values = np.asarray(values)
     dropped = 11
     mask = values.dtype.type((1 << dropped) - 1)
@@ -47,7 +47,7 @@ def itof(machine: Machine, op: cuda_tile.IToFOp):
 
 @meaning("ftoi", elementwise=True)
 def ftoi(machine: Machine, op: cuda_tile.FToIOp):
-    """Truncates; to i1, unless it saturates, what is not zero is true, as the vendor's compiler (13.5) has it."""
+    """Truncate; to i1, unless it saturates, every non-zero value is true, as in the vendor's compiler (13.5)."""
     _, target = _types(op)
     values = np.asarray(machine[op.operands[0]]).astype(np.float64)
     width = target.width
@@ -60,7 +60,7 @@ def ftoi(machine: Machine, op: cuda_tile.FToIOp):
         low, high = (-1.0, 1.0) if is_signed else (0.0, 2.0)
     inside = (values >= low) & (values < high)
     if op.attributes.get("saturating") is not None:
-        # Ends of 64 bits are no floats: the clamping is of integers.
+        # The limits of 64-bit integers are not floats: clamp integers.
         whole = np.where(inside, values, 0.0).astype(object)
         exact = np.where(inside, whole, np.where(values < low, int(low), 0).astype(object))
         exact = np.where(values >= high, np.asarray(int(high) - 1, object), exact)
@@ -72,7 +72,8 @@ def ftoi(machine: Machine, op: cuda_tile.FToIOp):
 
 @meaning("ftof", elementwise=True)
 def ftof(machine: Machine, op: cuda_tile.FToFOp):
-    """The 8- and 4-bit formats saturate, as the only conversions to them do (PTX ISA, cvt: .satfinite is required)."""
+    """The 8- and 4-bit formats saturate, as PTX has only such conversions to them (PTX ISA, cvt: .satfinite is
+    required)."""
     _, target = _types(op)
     values = np.asarray(machine[op.operands[0]]).astype(np.float64)
     saturate = FLOAT_SEMANTICS[target.keyword].width <= 8
@@ -117,7 +118,7 @@ def reinterpret(machine: Machine, op: cuda_tile.TileOp):
 
 
 def pack_bits(values: np.ndarray, element: FloatType) -> np.ndarray:
-    """The bytes of a rank-1 tile as they lie in memory, little endian; 4-bit elements lower nibble first."""
+    """The bytes of a rank-1 tile in memory, little endian; 4-bit elements lower nibble first."""
     width = getattr(element, "width", 64)
     flat = np.ascontiguousarray(values)
     if width == 1:

@@ -59,7 +59,7 @@ def _check_same_elements(
     return None if (heads == values).all() else f"groups of {sizes} with different elements"
 
 
-#: Assume predicate -> what breaks it, or None when it holds.
+#: Assume predicate -> reason why it is broken, or None if it holds.
 _PREDICATES = {
     "cuda_tile.div_by": _check_div_by,
     "cuda_tile.bounded": _check_bounded,
@@ -72,7 +72,7 @@ _SAME_VALUE = ("cuda_tile.assume", "cuda_tile.reshape", "cuda_tile.broadcast")
 
 
 def _origin(machine: Machine, value: BlockArgument) -> str:
-    """What a value of the kernel is: an argument, or a pointer into one; empty where nothing says so."""
+    """Origin of a value of the kernel: an argument, or a pointer into one; empty if unknown."""
     source = value
     while source.defining_op is not None and source.defining_op.name in _SAME_VALUE:
         source = source.defining_op.operands[0]

@@ -118,7 +118,7 @@ def _wide(value: DoubleDouble | float | np.ndarray) -> DoubleDouble:
 
 
 def _normal(a: np.ndarray, b: np.ndarray):
-    """The sum of two numbers of which the second is the smaller, as (nearest, rest)."""
+    """The sum of two numbers, the second of smaller magnitude, as (nearest, rest)."""
     s = a + b
     return s, b - (s - a)
 

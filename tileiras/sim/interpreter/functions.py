@@ -1,8 +1,8 @@
-"""Elementary functions of f64, right to the last bit but for about one result in 2^40.
+"""Elementary functions of f64, correctly rounded except for about one result in 2^40.
 
-NumPy's are its platform's, up to a few units off.  These are computed with about 100 bits (`double_double`) and rounded
-once: arguments are reduced without loss, power series do the rest.  Arguments of sine, cosine and tangent above 2^20
-are reduced with as many digits of pi as their exponents need.  Infinities, NaNs and zeros are NumPy's.
+NumPy's are its platform's, with errors of up to a few units. These are computed with about 100 bits (`double_double`)
+and rounded once, by lossless argument reduction and power series. Arguments of sine, cosine and tangent above 2^20 are
+reduced with as many digits of pi as their exponents need. Infinities, NaNs and zeros are NumPy's.
 """
 
 from __future__ import annotations
@@ -141,12 +141,12 @@ def tanh(x: np.ndarray) -> np.ndarray:
 
 
 def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x to the power of y; the sign, and what is infinite, zero or NaN, are NumPy's."""
+    """x to the power of y; the sign, infinities, zeros and NaNs are NumPy's."""
     part, k = _logarithm(np.abs(x))
     product = (part + _ln2() * k) * y
     p, scale = _exponential(product)
     value = p + 1.0
-    # Products of short factors may lie exactly between two f64, where the series' error decides: they go to even.
+    # Powers of short factors may lie exactly between two f64, where the series' error would decide: they round to even.
     unit = np.spacing(np.abs(value.high))
     tie = np.abs(np.abs(value.low) - unit / 2) < unit * 2.0**-34
     odd = (value.high.view(np.int64) & 1).astype(bool)
@@ -187,7 +187,7 @@ def _reduced(x: np.ndarray) -> tuple[np.ndarray, DoubleDouble]:
 
 
 def _less(number: DoubleDouble, high: np.ndarray, low: np.ndarray) -> DoubleDouble:
-    """The difference, of which the first step is exact where numbers cancel."""
+    """The difference; its first step is exact where numbers cancel."""
     s, e = two_sum(number.high, -high)
     t, f = two_sum(number.low, -low)
     e, g = two_sum(e, t)
@@ -253,7 +253,7 @@ class _Function(NamedTuple):
 
 
 def _small(x: np.ndarray) -> np.ndarray:
-    """Where sin x, tan x, sinh x and tanh x are nearer to x than to any other f64."""
+    """Where sin x, tan x, sinh x and tanh x round to x."""
     return np.abs(x) < 2.0**-60
 
 
@@ -266,7 +266,7 @@ def _not_positive(x: np.ndarray) -> np.ndarray:
 
 
 def _trivial_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Zeros and ones, and far beyond the largest and below the smallest number."""
+    """Zeros and ones, and results far beyond the largest or below the smallest number."""
     return (np.abs(x) == 1) | (x == 0) | (y == 0) | np.isnan(np.power(x, y)) | (np.abs(y * np.log2(np.abs(x))) > 1200)
 
 

@@ -1,4 +1,4 @@
-"""Executing operations: the table of their meanings, values, and the control flow between blocks."""
+"""Execution of operations: the table of their implementations, values, and the control flow between blocks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class InterpreterError(SimulationError):
-    """A kernel that cannot go on: an invalid access, a broken assumption, a failed assertion.
+    """A kernel that cannot continue: an invalid access, a broken assumption, a failed assertion.
 
-    ``diagnostic`` has the message, the location of the operation and the tile block; ``str`` renders it with the
-    source line.
+    ``diagnostic`` has the message, the location of the operation and the tile block; ``str`` renders it with the source
+    line.
     """
 
     def __init__(self, diagnostic: Diagnostic) -> None:
@@ -35,11 +35,11 @@ class InterpreterError(SimulationError):
 
 
 class Undefined(Exception):
-    """Raised by a meaning when the specification gives the operation none for these operands."""
+    """Raised by an implementation if the specification does not define the operation for these operands."""
 
 
 class Signal:
-    """How a block ended: ``kind`` is the terminator's mnemonic, ``values`` its operands."""
+    """End of a block: ``kind`` is the terminator's mnemonic, ``values`` its operands."""
 
     __slots__ = ("kind", "values")
 
@@ -50,19 +50,18 @@ class Signal:
 
 Meaning = Callable[["Machine", Operation], Any]
 
-#: Full operation name -> its meaning; filled by the modules of this package through :func:`meaning`.
+#: Full operation name -> its implementation; filled by the modules of this package through :func:`meaning`.
 MEANINGS: dict[str, Meaning] = {}
-#: Names of the operations whose meaning holds for every element on its own, so that a combiner made of them can be
-#: applied to whole tiles at once.
+#: Names of elementwise operations: a combiner made of them can be applied to whole tiles at once.
 ELEMENTWISE: set[str] = set()
 #: The table by operation class, as execution uses it.
 _BY_CLASS: dict[type[Operation], Meaning] = {}
 
 
 def meaning(*mnemonics: str, elementwise: bool = False) -> Callable[[Meaning], Meaning]:
-    """Register a function as the meaning of cuda_tile operations.
+    """Register a function as the implementation of cuda_tile operations.
 
-    It gets the machine and the operation and returns nothing, the one result, a tuple of results, or a Signal.
+    It receives the machine and the operation and returns None, the one result, a tuple of results, or a Signal.
     """
 
     def register(function: Meaning) -> Meaning:
@@ -94,9 +93,9 @@ class Machine:
         self.block_id = (0, 0, 0)
         self.values: dict[Value, Any] = {}
         self.allocated: list[int] = []
-        """Addresses of what `alloca` gave in the blocks that are being executed."""
+        """Addresses of the `alloca` operations of the blocks being executed."""
         self.names: dict[Value, str] = {}
-        """What messages call the parameters of the entry."""
+        """Names of the entry's parameters in messages."""
         self._plans: dict[int, list] = {}
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -113,9 +112,9 @@ class Machine:
         return [values[operand] for operand in op.operands]
 
     def decide(self, what: str, *values: int | np.ndarray) -> None:
-        """Note that the run depends on ``values``: an address, a condition, an index.
+        """Record that the run depends on ``values``: an address, a condition, an index.
 
-        Raises Undefined when they are not what they were in a run with other undefined values.
+        Raises Undefined if they differ from those of a run with other undefined values.
         """
         if not RUN.get().decide(*(value for value in values if value is not None)):
             raise Undefined(f"uses an undefined value as {what}")

@@ -1,7 +1,8 @@
-"""Elementary functions: in f64 rounded right, in f32 computed in f64 and rounded once, in half precision through f32.
+"""Elementary functions: in f64 correctly rounded, in f32 computed in f64 and rounded once, in half precision through
+f32.
 
-The specification bounds the error of these functions only through the CUDA Math API's table; the interpreter gives the
-nearest result, so that a comparison tests the compiled code's error alone.
+The specification bounds the error of these functions only through the CUDA Math API's table; the interpreter returns
+the nearest result, so that a comparison tests only the error of the compiled code.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ def read_elements(
     element: FloatType | IntegerType,
     mask: np.ndarray | None,
 ) -> np.ndarray:
-    """Elements at ``address`` plus ``offsets`` elements where ``mask``; others are undefined.
+    """Elements at ``address`` plus ``offsets`` elements where ``mask`` is true; others are undefined.
 
-    ``address`` is one number or an array shaped like ``offsets``.  An i1 is a byte, true when not zero; two 4-bit
-    elements share a byte, the even one in the lower half.
+    ``address`` is one number or an array shaped like ``offsets``. An i1 is a byte, true if not zero; two 4-bit elements
+    share a byte, the even one in the lower half.
     """
     memory: Memory = machine.memory
     machine.decide("an address", address, mask)
@@ -52,12 +52,12 @@ def write_elements(
     mask: np.ndarray | None,
     values: np.ndarray,
 ) -> None:
-    """Inverse of :func:`read_elements`; of several elements for one place the last in row-major order stays."""
+    """Inverse of :func:`read_elements`; of several elements for one place the last in row-major order wins."""
     memory: Memory = machine.memory
     machine.decide("an address", address, mask)
     if width_of(element) == 4:
         nibbles = np.ascontiguousarray(values).view(np.uint8).reshape(np.shape(values)) & 0xF
-        # Neighbours share a byte: one half after the other, each on top of what is there.
+        # Neighbours share a byte: one half after the other, each merged into the present byte.
         for half in (0, 1):
             chosen = mask & ((offsets & 1) == half)
             places = address + (offsets >> 1)
@@ -104,7 +104,7 @@ def store_ptr_tko(machine: Machine, op: cuda_tile.StorePtrTkoOp):
 
 @meaning("make_token", "join_tokens", "memory_fence_alias_tko", "gdc_wait_tko", "gdc_launch_dependents_tko")
 def ordering_only(machine: Machine, op: Operation):
-    """Operations run in program order, which satisfies every order that tokens can ask for."""
+    """Operations run in program order, which satisfies every order that tokens can require."""
     return tuple(TOKEN for _ in op.results)
 
 

@@ -30,7 +30,7 @@ def _operand(machine: Machine, value: Value) -> np.ndarray:
 
 
 def _accumulate(lhs: np.ndarray, rhs: np.ndarray, acc: np.ndarray, keyword: str) -> np.ndarray:
-    """The sum is formed in f64 and rounded once: the specification fixes neither order nor intermediate precision."""
+    """The sum is computed in f64 and rounded once: the specification fixes neither order nor intermediate precision."""
     return round_to(np.matmul(lhs, rhs) + acc.astype(np.float64), keyword)
 
 
@@ -52,10 +52,10 @@ def mmaf_scaled(machine: Machine, op: cuda_tile.MmaFScaledOp):
 
 @meaning("mmai")
 def mmai(machine: Machine, op: cuda_tile.MmaIOp):
-    """Sums that may leave 32 bits on the way, in some order of their terms, are undefined.
+    """Sums that may exceed 32 bits in some order of their terms are undefined.
 
-    The specification says nothing of them; the vendor's code wraps where it multiplies and adds, and saturates after
-    each matrix instruction, of as many steps of K as that has.  Where results are kept, these saturate in the end.
+    The specification does not define them; the vendor's code wraps in multiply-adds, and saturates after each matrix
+    instruction, over its number of steps of K. If computed results are kept, these saturate at the end.
     """
     lhs, rhs, acc = op.operands
     sides = []

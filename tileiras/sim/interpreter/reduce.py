@@ -1,15 +1,15 @@
 """Reduction and scan with an arbitrary combiner.
 
-Identities are not read.  By definition an identity leaves every element as it is, and a tile has at least one element
-to begin with; what programs give need not be one.  No number is an identity of `maxf` without `propagate_nan`, which
-takes anything for NaN (NaN itself is), and cuTile Python 1.7 gives +inf for the maximum of f64.  The reference compiler
-reads none either: a NaN at the beginning of such a scan stays.
+Identities are ignored. By definition an identity leaves every element unchanged, and a tile has at least one element to
+begin with; the identities in programs need not be correct. No number is an identity of `maxf` without `propagate_nan`,
+which replaces NaN by the other operand (NaN itself is one), and cuTile Python 1.7 passes +inf for the maximum of f64.
+The reference compiler ignores identities as well: a NaN at the beginning of such a scan stays.
 
-Combiners take rank-0 tiles: for each operand what comes earlier along the dimension, then what comes later.  The
+Combiners take rank-0 tiles: for each operand the earlier value along the dimension, then the later one. The
 specification's text says the opposite; its example of a scan and the vendor's compiler do not.
 
-When all operations of a combiner work element by element, one evaluation serves every position of the remaining
-dimensions at once; otherwise the positions are taken one by one.
+If all operations of a combiner are elementwise, one evaluation serves every position of the remaining dimensions at
+once; otherwise the positions are evaluated one by one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def combiner(
     arranged: Callable[[Sequence[Any], Sequence[Any]], list[Any]] = _in_pairs,
     elementwise: Collection[str] = ELEMENTWISE, terminators: Sequence[str] = ("cuda_tile.yield", "cuda_tile.return"),
 ) -> Combiner:  # fmt: skip
-    """A function from (accumulators, elements) to new accumulators: lists of arrays, one per operand.
+    """Function from (accumulators, elements) to new accumulators: lists of arrays, one per operand.
 
     `arranged`: the order of both among the block's arguments.
     """

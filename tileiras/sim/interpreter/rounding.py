@@ -23,7 +23,7 @@ from tileiras.ir import FLOAT_SEMANTICS, FloatSemantics
 from .double_double import two_product, two_sum
 from .machine import Undefined
 
-#: RoundingModeAttr keyword -> what it does to a number scaled so that one unit in the last place is 1.
+#: RoundingModeAttr keyword -> rounding of a number scaled so that one unit in the last place is 1.
 INTEGRAL = {
     "nearest_even": np.rint,
     "zero": np.trunc,
@@ -43,7 +43,7 @@ def _nearest_away(values: np.ndarray) -> np.ndarray:
 
 
 _CONVERSIONS = {**INTEGRAL, "nearest_away": _nearest_away}
-"""Conversions have a mode more."""
+"""Conversions have one more mode."""
 
 #: Element type keyword -> the dtype its values are kept in.  tf32 values are f32 numbers with ten fraction bits.
 FLOAT_DTYPES = _Formats({
@@ -78,9 +78,10 @@ def max_finite(semantics: FloatSemantics) -> float:
 def round_to(values: np.ndarray, keyword: str, mode: str = "nearest_even", *, saturate: bool = False) -> np.ndarray:
     """``values`` (f64) rounded to format ``keyword``, in its dtype.
 
-    What lies beyond the largest number becomes infinity (NaN in formats without one) where the mode rounds that way,
-    else the largest number; always the largest with ``saturate`` and in formats that have neither, where NaN does too.
-    A format without a sign takes the magnitude (CUDA math API, `__nv_cvt_float_to_fp4`, `__nv_cvt_float_to_e8m0`).
+    Values beyond the largest number become infinity (NaN in formats without one) if the mode rounds that way, else the
+    largest number; always the largest with ``saturate`` and in formats without infinity and NaN, in which NaN becomes
+    the largest too. A format without a sign uses the magnitude (CUDA math API, `__nv_cvt_float_to_fp4`,
+    `__nv_cvt_float_to_e8m0`).
     """
     values = np.asarray(values, np.float64)
     dtype = FLOAT_DTYPES[keyword]
@@ -97,7 +98,7 @@ def round_to(values: np.ndarray, keyword: str, mode: str = "nearest_even", *, sa
     units = np.maximum(exponents - 1, lowest) - semantics.mantissa_bits
     rounded = np.ldexp(_CONVERSIONS[mode](np.ldexp(values, -units)), units)
     if not semantics.has_sign:
-        # No zero either: the smallest power of two stands for what is below it.
+        # No zero either: smaller values become the smallest power of two.
         rounded = np.maximum(rounded, 2.0**lowest)
     rounded = np.where(np.isfinite(values), rounded, values)
     limit = max_finite(semantics)
@@ -188,7 +189,8 @@ def _negative_zero(name: str, operands: Sequence[np.ndarray], result: np.ndarray
 
 
 def _rational(name: str, operands: list[np.ndarray], mode: str) -> np.ndarray:
-    """f64 results in any mode.  NumPy's answer decides zeros, infinities and NaNs; finite ones are made exact."""
+    """f64 results in any mode. NumPy's result determines zeros, infinities and NaNs; finite results are computed
+    exactly."""
     arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in operands))
     native, _, exact = _OPERATIONS[name]
     result = np.array(native(*arrays))

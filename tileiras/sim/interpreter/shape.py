@@ -1,4 +1,4 @@
-"""Constants and operations that only move elements or say where the tile block is."""
+"""Constants, operations that only move elements, and the coordinates of the tile block."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def cat(machine: Machine, op: cuda_tile.CatOp):
 def _slices(
     machine: Machine, op: cuda_tile.ExtractOp, indices: Sequence[Value], whole: tuple[int, ...], part: tuple[int, ...]
 ) -> tuple[slice, ...]:
-    """The part of a tile that slice numbers name; numbers outside the tile are an error."""
+    """The part of a tile that slice numbers select; numbers outside the tile are an error."""
     machine.decide("an index", *(machine[index] for index in indices))
     starts = [int(unsigned(machine[index], index.type.element_type.width)) for index in indices]
     counts = [size // step for size, step in zip(whole, part)]

@@ -1,9 +1,9 @@
-"""Values that the specification leaves undefined, and who must not look at them.
+"""Undefined values, and the detection of their uses.
 
-A run puts the same byte wherever the specification gives no value.  A kernel that did so is run again with other bytes:
-what differs in memory afterwards is undefined, and a kernel that then takes another way or accesses other memory uses
-what is undefined, which is an error.  Nothing is lost to kernels that have no undefined values, and no operation has to
-know how its result depends on its operands.
+A run substitutes a fixed byte for every undefined value. A kernel with undefined values is run again with other bytes:
+elements of memory that differ afterwards are undefined, and a kernel that then takes another path or accesses other
+memory uses an undefined value, which is an error. Kernels without undefined values run only once, and no operation has
+to track how its result depends on its operands.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 
 from ..memory import UNINITIALISED
 
-#: What stands in for undefined bytes in the first runs: two of different sign as integers and as floats, and different
-#: in every bit; then the least and the greatest, which minima and maxima let through.  None: what wrapping and masked
-#: loads give, as machines have it.  Further runs have random bytes, as exclusive-ors of equal ones vanish.
+#: Substitutes for undefined bytes in the first runs: two of different sign as integers and as floats, and different in
+#: every bit; then the least and the greatest, which minima and maxima propagate. None: the results of wrapping and of
+#: masked loads, as on hardware. Further runs have random bytes, since the exclusive-or of equal bytes is 0.
 STAND_INS = (UNINITIALISED, UNINITIALISED ^ 0xFF, 0x00, 0xFF, None)
 
 
@@ -36,7 +36,7 @@ class Run:
         self.used = False
 
     def decide(self, *values: int | np.ndarray) -> bool:
-        """Note values on which the run depends; False when the first run had others in this place."""
+        """Record values on which the run depends; False if the first run had others at this position."""
         if not self.used:
             return True
         digest = 0
@@ -53,7 +53,7 @@ RUN: ContextVar[Run] = ContextVar("run")
 
 
 def keeps_results() -> bool:
-    """Whether in this run an undefined result, which there is one of, is to stay what was computed."""
+    """Whether an undefined result that is computed anyway keeps its computed value in this run."""
     run = RUN.get()
     run.used |= run.keeps
     return run.keeps

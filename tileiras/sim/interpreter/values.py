@@ -1,7 +1,7 @@
-"""What the interpreter holds for a value of each type.
+"""Representation of values of each type in the interpreter.
 
 A tile is a NumPy array of the tile's shape: signed integers of the element's width (i4 in int8, i1 as bool), floats in
-the dtype of their format, pointers as int64 addresses.  Views are the small classes below; tokens are :data:`TOKEN`.
+the dtype of their format, pointers as int64 addresses. Views are the small classes below; tokens are :data:`TOKEN`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def wrap(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def undefined(shape: tuple[int, ...], element: FloatType | IntegerType) -> np.ndarray:
-    """A tile of elements that the specification leaves undefined: recognisable bits, others in a second run."""
+    """A tile of undefined elements: recognisable bits in the first run, others in the next."""
     dtype = dtype_of(element)
     data = undefined_bytes(math.prod(shape) * dtype.itemsize)
     if dtype == np.bool_:
@@ -75,7 +75,7 @@ def undefined(shape: tuple[int, ...], element: FloatType | IntegerType) -> np.nd
 
 
 def undefine(values: np.ndarray, where: np.ndarray, element: FloatType | IntegerType) -> np.ndarray:
-    """``values``, undefined ``where`` it says so."""
+    """``values``, made undefined ``where`` the mask is true."""
     values = np.asarray(values)
     if not np.any(where) or keeps_results():
         return values
@@ -92,7 +92,7 @@ def elements_of(attribute: DenseElementsAttr, shape: tuple[int, ...]) -> np.ndar
     elif isinstance(element, IntegerType) and element.width == 4:
         values = wrap(raw, 4)
     elif isinstance(element, FloatType) and element.keyword == "tf32":
-        # Its 19 bits are the upper ones of the f32 by which it is held.
+        # Its 19 bits are the upper ones of the f32 that represents it.
         values = (raw.view(np.uint32) << 13).view(dtype)
     else:
         values = raw.view(dtype)

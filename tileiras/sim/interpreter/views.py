@@ -56,7 +56,7 @@ def make_strided_view(machine: Machine, op: cuda_tile.MakeStridedViewOp):
 def make_gather_scatter_view(machine: Machine, op: cuda_tile.MakeGatherScatterViewOp):
     view = op.results[0].type
     tile = tuple(view.tile_shape)
-    # Indices of the other dimensions count elements as well: cuTile passes a slice's start as it is.
+    # Indices of the other dimensions count elements as well: cuTile passes a slice's start unchanged.
     steps = (1,) * len(tile)
     return TileView(machine[op.operands[0]], tile, steps, tuple(range(len(tile))), _padding(view), view.sparse_dim)
 
@@ -79,11 +79,10 @@ def get_index_space_shape(machine: Machine, op: cuda_tile.GetIndexSpaceShapeOp):
 def locate(
     machine: Machine, view: TileView, op: cuda_tile.LoadViewTkoOp | cuda_tile.StoreViewTkoOp
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Element offsets from the tensor's base of every element of one tile, and which lie inside the tensor.
+    """Element offsets from the tensor's base of every element of one tile, and whether each lies inside the tensor.
 
-    Tile numbers outside the index space have no meaning and are an error, and so are elements outside the tensor along
-    a dimension that the operation's ``inbounds`` attribute vouches for.  Rows of a gather outside the tensor count as
-    out-of-bounds elements.
+    Tile numbers outside the index space are an error, and so are elements outside the tensor along a dimension of the
+    operation's ``inbounds`` attribute. Rows of a gather outside the tensor count as out-of-bounds elements.
     """
     indices = op.index
     promised = op.attributes.get("inbounds") or ()
@@ -119,14 +118,14 @@ def locate(
 
 
 def padding_tile(view: TileView, element: FloatType | IntegerType) -> np.ndarray:
-    """What out-of-bounds elements of a load read."""
+    """Padding value of out-of-bounds elements of a load."""
     shape, dtype = view.tile_shape, dtype_of(element)
     if view.padding is None:
         return undefined(shape, element)
     if dtype not in FLOAT_DTYPES.values():
         return np.zeros(shape, dtype)
     if view.padding == "zero":
-        # The bits are zero, also in f8E8M0FNU, whose least number they are.
+        # The bits are zero, also in f8E8M0FNU, where they encode the least number.
         return np.zeros(shape, dtype)
     number = np.float32({"neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}[view.padding])
     with np.errstate(all="ignore"):
@@ -137,7 +136,7 @@ def padding_tile(view: TileView, element: FloatType | IntegerType) -> np.ndarray
     return np.full(shape, padding, dtype)
 
 
-# A team of one device: there is one copy, which is what combining all of them gives.
+# A team of one device has a single copy, which is the result of combining all copies.
 @meaning("load_view_tko", "multimem_load_reduce_view_tko")
 def load_view_tko(machine: Machine, op: cuda_tile.LoadViewTkoOp):
     view = machine[op.view]
