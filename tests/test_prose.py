@@ -26,11 +26,43 @@ IDIOM = re.compile(
 """Relatives without an antecedent, persons for components, and clauses turned around (CONTRIBUTING.md)."""
 
 CEILINGS = {
-    "analysis": 21.1, "assignment": 14.4, "build": 28.7, "bytecode": 10.8, "check": 10.6, "cli": 21.8,
-    "codegen": 20.8, "dialects": 8.8, "docs": 8.0, "fsmonitor": 29.5, "inputs": 20.4, "ir": 13.0, "layout": 8.7,
-    "lowering": 13.5, "passes": 13.9, "report": 0.0, "resources": 20.0, "rewrites": 11.6, "runtime": 0.0,
-    "schedule": 10.0, "server": 24.8, "sim": 0.7, "slicing": 12.1, "stages": 21.4, "targets": 13.9, "tileiras": 21.7,
+    "analysis": 21.1, "assignment": 14.4, "build": 28.7, "bytecode": 10.8, "check": 9.9, "cli": 22.0, "codegen": 20.8,
+    "dialects": 8.8, "docs": 10.6, "fsmonitor": 29.5, "inputs": 20.4, "ir": 13.0, "layout": 8.7, "lowering": 13.6,
+    "passes": 13.9, "report": 26.0, "resources": 20.2, "rewrites": 11.5, "runtime": 15.7, "schedule": 10.0,
+    "server": 24.8, "sim": 18.5, "slicing": 12.1, "stages": 21.6, "targets": 13.9, "tileiras": 21.7,
 }  # fmt: skip
+"""Folder -> occurrences in a thousand words; they may only fall."""
+
+SLACK = 0.5
+"""By which a ceiling may lie above the count, so that a mended folder does not fall back."""
+
+
+def passages(path: Path) -> Iterator[str]:
+    """The prose of a file without quoted code."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        text = re.sub(r"(?s:```.*?```)|^    .*$", "", text, flags=re.MULTILINE)
+        yield re.sub(r"`[^`]*`|\"[^\"\n]*\"", "", text)
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield re.sub(r"`[^`]*`|\"[^\"\n]*\"", "", node.value.value)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield re.sub(r"`[^`]*`|\"[^\"\n]*\"", "", token.string)
+
+
+def rates() -> dict[str, float]:
+    """Folder of the compiler, or `docs` -> occurrences in a thousand words."""
+    words: Counter[str] = Counter()
+    hits: Counter[str] = Counter()
+    for path in [*ROOT.glob("tileiras/**/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md"]:
+        parts = path.relative_to(ROOT).parts
+        folder = parts[1] if parts[0] == "tileiras" and len(parts) > 2 else parts[0] if len(parts) > 1 else "docs"
+        for passage in passages(path):
+            words[folder] += len(passage.split())
+            hits[folder] += len(IDIOM.findall(passage))
+    return {folder: round(1000 * hits[folder] / count, 1) for folder, count in words.items() if count > 200}
 
 
 @pytest.fixture(scope="module")
