@@ -43,7 +43,7 @@ class ProductLoop(NamedTuple):
 
 
 class MmaAgentPlan(NamedTuple):
-    """The loops of products of a kernel, and what their agent repeats."""
+    """The loops of dots of a kernel, and the operations that their agent repeats."""
 
     loops: list[ProductLoop]
     slice: AgentSlice

@@ -39,11 +39,11 @@ _ACCESSES = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.LoadOp, tileas.Stor
 class PingPongPlan(NamedTuple):
     """The loop over tiles of an agent that computes.
 
-    `tile`: its body, which is one round; `slice`: what both groups compute in each round; `runs`: the inner loops that
-    use stages, and how many of each pipe in an iteration; `products`: the first and the last operation of the body that
-    waits for stages; `ordered`: the first and the last one that fills stages, or that tokens order behind the round
-    before, None where there is none; `stores`: stores of tiles that tokens order so; `pipes`: those whose stages both
-    groups use by turns; `iterators`: the pipe of each iterator.
+    `tile`: its body, which is one round; `slice`: the operations that both groups execute in each round; `runs`: the
+    inner loops that use stages, and how many of each pipe in an iteration; `products`: the first and the last operation
+    of the body that wait for stages; `ordered`: the first and the last one that fill stages, or that tokens order after
+    the previous round; None if absent; `stores`: stores of tiles that tokens order so; `pipes`: those whose stages both
+    groups use alternately; `iterators`: the pipe of each iterator.
     """
 
     loop: scf.ForOp

@@ -1,4 +1,5 @@
-"""What an agent that loads tiles needs of a kernel: the addresses of its loads, and the loops and branches around them.
+"""The slice of a kernel for an agent that loads tiles: the addresses of its loads, and the loops and branches around
+them.
 
 The agent computes these itself.  An operation that reads memory may be executed by two agents unless it is ordered
 after a write of another agent; operations that write memory, print or wait are left to the agent that computes.

@@ -36,7 +36,7 @@ from .dot_waits import (
 )
 
 MOST_PENDING = 7
-"""PTX ISA, "wgmma.wait_group": what the counter of a warp tells apart."""
+"""The most pending groups that the counter of a warp distinguishes (PTX ISA, "wgmma.wait_group")."""
 
 
 def materialize_async_dots(func: aa.FuncOp) -> None:
@@ -166,7 +166,8 @@ class _Rewriting:
             if op in self._old:
                 future, start = self._futures[op], places[op]
                 if op in self._added:
-                    # Nothing uses its tile; what it reads may end before the dot that adds to it is waited for.
+                    # Its tile has no use; the buffers that it reads may end before the wait for the dot that adds to
+                    # it.
                     yield Future(future, op.results[0], start, 0, tuple(ends_of(op, block, places)))
                 elif op not in carried.values():
                     yield Future(future, op.results[0], start, 0, (*ends_of(op, block, places), last))

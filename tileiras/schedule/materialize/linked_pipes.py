@@ -68,7 +68,7 @@ class LinkedPipes:
         return LinkedPipe([own, *dot.buffers[1:]], [own], kinds, builder, self.groups)
 
     def of(self, loop: Operation) -> list[LinkedPipe]:
-        """Pipes of which a loop drains a stage in each iteration besides: none."""
+        """No pipes: loops drain no further stages in each iteration."""
         return []
 
     def inside(self, op: Operation) -> list[LinkedPipe]:

@@ -47,7 +47,7 @@ def alternate(switch: AgentSwitchOp, plan: PingPongPlan, outside: set[Operation]
         pipe.attributes["by_turns"] = UnitAttr()
     plan.loop.attributes.pop(tileas.PING_PONG, None)
     for store in plan.stores:
-        # A turn that ends has shown the next one what it stored, which boxes on their way are not.
+        # The end of a turn publishes stores of threads to the next turn, but not boxes in flight.
         store.attributes.pop(tileas.AHEAD_ATOM, None)
     switch.agents[0].clone_into(second := Region(), {}, {})
     regions = [Region().take_blocks(region) for region in switch.agents]
@@ -94,7 +94,8 @@ class _Group:
         plan.loop.replace_with_additional_yields(begin)
 
     def _own_tokens(self, builder: Builder) -> None:
-        """Gives what both agents compute in each round a token from before the loop: no access of a round orders it."""
+        """Orders the operations that both agents compute in each round by a token from before the loop: no access of a
+        round orders them."""
         none: Value | None = None
         for op in (op for op in self._plan.tile.operations if op in self._plan.slice.operations):
             for inner in op.walk():
@@ -142,14 +143,14 @@ class _Group:
 
 
 class _Passing(AgentProgram[CreatePipelineOp]):
-    """Writes what an agent does in a round of the other one: it moves its iterators on."""
+    """Writes the program of an agent in a round of the other one: it only advances its iterators."""
 
     def __init__(self, plan: PingPongPlan) -> None:
         super().__init__(plan.slice)
         self._plan = plan
 
     def pass_by(self, work: Block, block: Block, at: dict[CreatePipelineOp, Value]) -> None:
-        """Fills a block with what is left of `work`; moves the iterators on."""
+        """Fills a block with the remaining operations of `work`; advances the iterators."""
         builder = Builder.at_end(block)
         builder.location = self._plan.loop.location
         none = builder.insert(tileas.CreateMemTokenOp(result=aa.MemTokenType()))
@@ -181,7 +182,7 @@ class _Passing(AgentProgram[CreatePipelineOp]):
     def _count(self, loop: scf.ForOp, builder: Builder) -> Value:
         """How often a loop runs."""
         lower, upper, step = (self._of(value) for value in (loop.lower_bound, loop.upper_bound, loop.step))
-        # Unsigned, the distance is right whatever the signs of the bounds.
+        # The unsigned difference is exact for bounds of either sign.
         distance = binary(builder, arith.SubIOp, upper, lower)
         trips = binary(builder, arith.CeilDivUIOp, distance, step)
         runs = compare(builder, "slt" if loop.unsignedCmp is None else "ult", lower, upper)

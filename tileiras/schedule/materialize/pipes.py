@@ -1,4 +1,4 @@
-"""The pipes of a kernel that is split into agents: what is created for each plan, and which loops they are of."""
+"""The pipes of a kernel that is split into agents: those of each plan, and the loops that use them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Ring:
 
 
 class Pipe:
-    """What a loop does with a ring: its plan, and the descriptors of loads in boxes."""
+    """A loop's use of a ring: its plan, and the descriptors of loads in boxes."""
 
     __slots__ = ("descriptors", "plan", "ring")
 

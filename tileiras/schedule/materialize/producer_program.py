@@ -37,7 +37,7 @@ class Producer(AgentProgram[Ring]):
         self._ranges = RangeAnalysis()
 
     def program(self, work: Block) -> Block:
-        """What the agent does while `work` is done."""
+        """The program of the agent that runs beside `work`."""
         return self._written(work, {ring: ring.producer for ring in self._pipes.rings})
 
     def _finish(self, builder: Builder, at: dict[Ring, Value]) -> None:

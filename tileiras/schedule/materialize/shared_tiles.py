@@ -76,8 +76,8 @@ def _last_user(convert: tileas.ConvertLayoutOp) -> Operation:
 
 
 def _is_repeated(fence: Operation) -> bool:
-    """Whether another fence comes before the first dot, and a barrier between both: the dot reads what is stored before
-    the later fence."""
+    """Whether the first dot reads a tile stored after this fence: another fence then precedes the dot, with a barrier
+    between both fences."""
     stored: set[Value] = set()
     op = fence.next
     while op is not None and not any(isinstance(inner, tileas.DOTS) for inner in op.walk()):

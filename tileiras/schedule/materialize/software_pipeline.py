@@ -8,8 +8,8 @@ With S stages, the copies of iteration i + S - 1 start in iteration i, into the 
       if iteration i + S - 1 exists: start its copies into the stage that was read last;  commit
       ... read stage i mod S ...
 
-One barrier, at the wait, both publishes what the copies brought and says that all threads have read the stage before
-it is overwritten.  A group is committed in every iteration, copies or not, so that the wait's count is a constant.
+One barrier, at the wait, both publishes the copied tiles and ensures that all threads have read the stage before it is
+overwritten.  A group is committed in every iteration, copies or not, so that the wait's count is a constant.
 
 Where dots may be under way when the next iteration begins, the stage that iteration i - 1 reads is not free in
 iteration i: copies start for iteration i + S - 2, into the stage that iteration i - 2 has read.
@@ -54,7 +54,7 @@ def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: C
 def run_ahead(
     loop: scf.ForOp, staged: Sequence[StagedLoad], ahead: int, held: Sequence[int], atom: CopyAtom
 ) -> scf.ForOp:
-    """Has loads of a loop run `ahead` iterations ahead, in place; the loop that there is then.
+    """Has loads of a loop run `ahead` iterations ahead, in place; returns the new loop.
 
     `held`: of each load, how many iterations' stages are not free when copies start: that of the iteration that begins,
     and those that operations under way still read.
@@ -65,7 +65,7 @@ def run_ahead(
 
 
 class _Places(NamedTuple):
-    """What an iteration knows of its stages.
+    """The stages of an iteration.
 
     `read`: the stage that it reads, by the number of stages of a ring; `filled`: of each ring of boxes the iterator of
     the stage that it fills; `drained`: the number of the loop's result that is at the stage behind the last one that
@@ -170,8 +170,8 @@ class _Pipeline:
         return filled
 
     def _head(self, new: scf.ForOp, places: _Places) -> Any:
-        """The wait and the copies for a later iteration, at the head of the body: what the iteration before has read,
-        the one before stage `read`, is overwritten, or the one before that."""
+        """Inserts the wait and the copies for a later iteration at the head of the body: they overwrite the stage that
+        the previous iteration has read, the one before stage `read`, or the one before that."""
         head = Builder.before(places.behind) if places.behind is not None else Builder.at_start(new.body.block)
         head.location = self.loop.location
         wait = None

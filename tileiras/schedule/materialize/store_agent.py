@@ -68,8 +68,8 @@ class StorePipes:
 
 
 def separate_stores(switch: AgentSwitchOp, plan: StoreAgentPlan) -> AgentSwitchOp:
-    """Gives the stores of a plan to a further, last agent, of as many warps as the first one; returns the switch in the
-    place of the one that is given."""
+    """Moves the stores of a plan to a further, last agent, of as many warps as the first one; returns the switch that
+    replaces the given one."""
     work = switch.agents[0].block
     before = Builder.before(switch)
     pipes = StorePipes(plan, before)
@@ -98,7 +98,7 @@ class _StoreProgram(AgentProgram[StorePipe]):
         self._ranges = RangeAnalysis()
 
     def program(self, work: Block) -> Block:
-        """What the agent does while `work` is done."""
+        """The program of the agent that runs beside `work`."""
         return self._written(work, {pipe: pipe.consumer for pipe in self._pipes.rings})
 
     def _is_own(self, op: Operation) -> bool:

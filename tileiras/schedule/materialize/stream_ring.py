@@ -1,18 +1,19 @@
-"""Loops whose loads run ahead in places of each thread, through the loop around them.
+"""Loops whose loads run ahead in slots of each thread, across the iterations of the loop around them.
 
 With S stages, the tiles of the S - 1 iterations that come next are on their way while one computes; (o, i) are the
 counters of the outer and the inner loop of the iteration that is copied next:
 
     o, i = the first ones, or o behind its end where the inner loop does not run
-    S - 1 times:  if o exists: start the copies of (o, i) into the next stage;  commit;  (o, i) = those that come next
+    S - 1 times:  if o exists: start the copies of (o, i) into the next stage;  commit;  (o, i) = next(o, i)
     for ...:
       for ...:
         wait until all groups but the last S - 2 are there, of this thread
-        if o exists: start the copies of (o, i) into the stage that was read last;  commit;  (o, i) = what comes next
+        if o exists: start the copies of (o, i) into the stage that was read last;  commit;  (o, i) = next(o, i)
         ... read the next stage ...
 
-A thread reads what it has copied itself, so no other one has to be waited for; what it starts to copy comes behind its
-own loads of the stage.  A group is committed in every iteration, copies or not, so that the wait's count is a constant.
+A thread reads only what it has copied itself, so no other thread has to be waited for; the copies that it starts follow
+its own reads of the stage.  A group is committed in every iteration, copies or not, so that the wait's count is a
+constant.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ class _StreamRing:
         self._carry([self._following(tail, read), *at.counters, at.stage], [*carried[1:], first])
 
     def _carry(self, values: list[Value], initial: list[list[Value]]) -> None:
-        """Has the loops carry what the innermost iteration leaves on to the next one; `initial`: what each begins
-        with."""
+        """Has the loops carry the values that the innermost iteration passes to the next one; `initial`: the initial
+        values of each loop."""
         loop: scf.ForOp
         for block, begin in zip(self.blocks, initial):
             end = block.last
@@ -103,7 +104,7 @@ class _StreamRing:
         for buffer in reversed(self.buffers):
             after.insert(tileas.DeallocTensorOp(buffer))
 
-    # -- what is copied next -------------------------------------------------------------------------------------------
+    # -- the iteration that is copied next -----------------------------------------------------------------------------
 
     def _first(self) -> _Next:
         """The first iteration; behind the end of the outermost loop where an inner one does not run."""
@@ -114,7 +115,8 @@ class _StreamRing:
         return _Next(tuple(begin), integer(self.before, 0))
 
     def _started(self, builder: Builder, at: _Next) -> _Next:
-        """Starts the copies of an iteration, where it exists; a group in any case.  What comes next."""
+        """Starts the copies of an iteration if it exists, and commits a group in any case; returns the next
+        iteration."""
         last = self.counters[-1]
         exists = compare(builder, "ult" if last.unsigned else "slt", at.counters[-1], last.upper)
         body = Block()

@@ -75,7 +75,7 @@ def program_of(op: Operation) -> Block:
 
 
 def _goes_on_with(dot: Any) -> Any:
-    """The dot of an earlier loop whose accumulator a dot of a loop goes on adding to; None where there is none."""
+    """The dot of an earlier loop whose accumulator a dot of a loop continues to add to; None if absent."""
     loop = dot.parent_op
     if not isinstance(loop, scf.ForOp) or dot.result not in loop.yield_op.operands:
         return None
@@ -84,7 +84,7 @@ def _goes_on_with(dot: Any) -> Any:
 
 
 def _adds_to_dot(dot: Any, dots: Sequence[Any]) -> bool:
-    """Whether a dot adds to what another one of its block has left, and nothing else uses that."""
+    """Whether a dot adds to the result of another one of its block, which has no other use."""
     before = dot.c.defining_op
     return before in dots and before.parent is dot.parent and dot.c.has_one_use
 

@@ -1,4 +1,4 @@
-"""Groups of products into tensor memory, each of which a commit ends: threads wait for every one of them.
+"""Groups of dots into tensor memory, each ended by a commit: ensures that threads wait for every one of them.
 
 The mbarrier of a group is used again some groups later, where a wait tells its phases apart by their parity.  That is
 right only if the phase before has been waited for: a wait for a later group, which has another mbarrier, says that the
@@ -32,8 +32,8 @@ MOST_PENDING = tileas.MOST_COMMITS // 2
 
 
 def await_groups(program: Block) -> None:
-    """Joins groups of a program, and adds waits, in place, until no group goes without a wait on any path that has
-    further ones behind it."""
+    """Joins groups of a program, and adds waits, in place, until every group is waited for on each path with further
+    groups after it."""
     commits = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorCommitOp)]
     for commit in commits:
         if _is_followed(commit) and not _is_awaited(commit, program):
@@ -119,7 +119,7 @@ def _behind(
 
 
 def _entered(op: Operation) -> list[Operation]:
-    """What may come first in an operation, or behind it where it may do nothing."""
+    """The operations that may come first in an operation, or after it if it may execute nothing."""
     if isinstance(op, scf.ForOp):
         return [op.body.block.first, *_following(op)]
     if isinstance(op, scf.WhileOp):
@@ -131,7 +131,7 @@ def _entered(op: Operation) -> list[Operation]:
 
 
 def _following(op: Operation) -> list[Operation]:
-    """What may come behind an operation, nothing at the end of the program."""
+    """The operations that may follow an operation; none at the end of the program."""
     if op.next is not None:
         return [op.next]
     around = op.parent_op
