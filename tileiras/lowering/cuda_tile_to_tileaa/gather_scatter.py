@@ -40,7 +40,7 @@ def pointers_and_mask(view: Value, indices: list[Value], rewriter: ConversionRew
 
 
 def padding(view: Value, rewriter: ConversionRewriter) -> Value | None:
-    """What elements outside the tensor read as, as a tile; None where the view does not say."""
+    """The padding of elements outside the tensor, as a tile; None if the view has no padding."""
     if view.type.padding is None:
         return None
     element = view.type.element_type

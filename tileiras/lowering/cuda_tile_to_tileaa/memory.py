@@ -38,7 +38,7 @@ def ordering(op: cuda_tile.TileOp) -> dict[str, Any]:
 
 
 def with_hints(new: Operation, op: cuda_tile.TileOp, rewriter: ConversionRewriter) -> Any:
-    """Keeps what the source says for this target about the access."""
+    """Copies the source's hints for this target to the access."""
     hints = getattr(op, "optimization_hints", None)
     if hints is not None:
         gpu_name = rewriter.data.gpu_name

@@ -1,7 +1,7 @@
 """One operation of the llvm dialect to its LLVM IR instruction: a table from class to a function that writes it.
 
-A writer gets the function's translation and the operation, and gives the text after `%n = `, or None when the
-operation needs no instruction of its own name (it wrote what it needs with `emit`).
+A writer takes the function's translation and the operation, and returns the text after `%n = `, or None if it has
+written all instructions of the operation with `emit`.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _access_suffix(fn: FunctionTranslation, op: llvm.LoadOp | llvm.StoreOp) -> s
 
 
 def _atomic(op: llvm.LoadOp | llvm.StoreOp) -> tuple[str, str]:
-    """What stands before and after the operands of an atomic access, empty for a plain one."""
+    """The text before and after the operands of an atomic access, empty for a plain one."""
     if op.ordering is None or op.ordering.value == "not_atomic":
         return "", ""
     return "atomic ", f" {scope_text(op.syncscope)}{op.ordering.value}"

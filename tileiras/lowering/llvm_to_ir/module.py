@@ -1,7 +1,7 @@
 """A module of `llvm.func` and `llvm.mlir.global` to LLVM IR text.
 
 The text is a function of the module alone: functions and globals in order, declarations in order of first use, then
-metadata.  Locations are part of it as far as a debug level asks for them.
+metadata.  Locations are included as far as the debug level requests them.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class ModuleTranslation:
         return f"!{self._metadata.setdefault(text, len(self._metadata))}"
 
     def require(self, version: tuple[int, int], what: str, requirement: str = "") -> None:
-        """Note what inline assembly needs, which nobody can read off it: a PTX version, a form of the target.  `what`
-        is the instruction, for messages."""
+        """Records a requirement of inline assembly, which LLVM cannot derive from it: a PTX version, a form of the
+        target.  `what` is the instruction, for messages."""
         if version > self._min_ptx:
             self._min_ptx, self._newest = version, what
         if requirement.startswith("="):
@@ -196,7 +196,7 @@ class ModuleTranslation:
 
 
 def _kernel_metadata(function: llvm.LLVMFuncOp) -> str:
-    """What NAME.json says about a kernel and its PTX does not."""
+    """The fields of NAME.json for a kernel that its PTX does not contain."""
     shared: Any = function.attributes.get(llvm.SHARED_MEMORY)
     group: Any = function.attributes.get(llvm.BLOCK_GROUP)
     blocks: Any = function.attributes.get(llvm.CLUSTER_BLOCKS)
@@ -212,7 +212,7 @@ def _kernel_metadata(function: llvm.LLVMFuncOp) -> str:
 
 
 def _pairs_metadata(function: llvm.LLVMFuncOp) -> str:
-    """A kernel, the one in the place of which it is launched, and the facts that such a launch has."""
+    """A kernel, the kernel that it replaces in launches, and the conditions of such a launch."""
     instead_of: Any = function.attributes[llvm.PAIRS_OF]
     facts: Any = function.attributes.get(llvm.PAIRS_WHERE, ())
     return ", ".join(f'!"{escaped(each.value)}"' for each in (function.sym_name, instead_of, *facts))
@@ -265,8 +265,8 @@ def _global_text(op: llvm.GlobalOp) -> str:
 
 
 def _used_elsewhere(variables: Iterable[llvm.GlobalOp]) -> list[str]:
-    """Keeps LLVM from concluding that internal memory holds what it held at first, or that nobody reads it: the other
-    entries of the file, each of which is a module of its own, share it."""
+    """Keeps LLVM from concluding that internal memory keeps its initial value, or is never read: the other entries of
+    the file, each of which is a module of its own, share it."""
     internal = [op for op in variables if op.linkage.value == "internal" and op.address_space == 1]
     shared = [op for op in internal if op.constant is None]
     if not shared:
@@ -293,7 +293,7 @@ def _initial_value(value: DenseElementsAttr | StringAttr) -> str:
 
 
 def _targeted(module: Operation, chip: str | None) -> Operation:
-    """The gpu.module inside, if that is where the code stands; raises CompileError for one of another target."""
+    """The gpu.module inside, if the code is there; raises CompileError for one of another target."""
     inner = [op for op in (module.regions[0].blocks[0].operations if module.regions[0].blocks else ())]
     if not any(isinstance(op, GPUModuleOp) for op in inner):
         return module
@@ -317,9 +317,9 @@ def translate_module(
 ) -> str:
     """LLVM IR text of a module (an operation with one region of one block).
 
-    With a `chip`, operations that it does not have are errors at their location.  With a `debug` level, functions whose
-    locations have a scope get debug metadata.  Of the module's target the text says what the compilation at `opt_level`
-    does not: a lower level, a PTX version.  Raises CompileError.
+    With a `chip`, operations that it lacks are errors at their location.  With a `debug` level, functions whose
+    locations have a scope get debug metadata.  The text states the module's target only where it differs from the
+    compilation at `opt_level`: a lower level, a PTX version.  Raises CompileError.
     """
     module = _targeted(module, chip)
     operations = module.regions[0].blocks[0].operations if module.regions[0].blocks else ()

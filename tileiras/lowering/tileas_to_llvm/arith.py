@@ -118,7 +118,7 @@ def _float_extreme(name: str) -> Any:
 
 
 def _flushed(value: Value, lowering: FunctionLowering) -> Value:
-    """f32 values with subnormal numbers as zeros of their sign: what a flushing instruction reads."""
+    """f32 values with subnormal numbers replaced by zeros of their sign, as a flushing instruction reads them."""
     one = lowering.emit.floating(1.0, value.type)
     return lowering.emit.insert(nvvm.MulFOp(value, one, rounding=nvvm.FPRoundingModeAttr("rn"), ftz=UnitAttr()))
 
@@ -253,7 +253,7 @@ def negate(op: arith.NegFOp, args: Sequence[Value], lowering: FunctionLowering) 
 
 
 def assume(op: tileas.AssumeOp, args: Sequence[Any], lowering: FunctionLowering) -> Any:
-    """What is assumed was used when layouts and accesses were chosen."""
+    """No code: assumptions were used when layouts and accesses were chosen."""
     return args[0]
 
 

@@ -100,7 +100,7 @@ def _branch_of_others(join: Block, initial: Sequence[Value], lowering: FunctionL
 
 
 def _loop(op: scf.ForOp, bounds: Sequence[Any], initial: list[Value], lowering: FunctionLowering) -> Sequence[Value]:
-    """The blocks of a loop, up to the one behind it; what it has carried there."""
+    """Emits the blocks of a loop, up to the one after it; returns the values that it carries there."""
     emit = lowering.emit
     lower, upper, step = bounds
     header = lowering.new_block([lower.type, *(v.type for v in initial)])

@@ -197,7 +197,7 @@ def _scaled_sum(value: Value, first: Value, second: Value, old: Value, lowering:
 
 
 class _Scales:
-    """The scales of a block-scaled dot of which a run of K at a time is multiplied."""
+    """The scales of a block-scaled dot that multiplies one run of K at a time."""
 
     def __init__(self, op: tileas.BlockScaledMmaOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
         self.run = op.block

@@ -1,7 +1,7 @@
 """Float arithmetic with rounding modes and flushing.
 
-f16, bf16, f32 and f64 are LLVM's own to nearest even; the other modes are instructions on f32 and f64.  What has no
-arithmetic of its own is computed in f32 and converted back.
+f16, bf16, f32 and f64 are LLVM's own to nearest even; the other modes are instructions on f32 and f64.  Types without
+arithmetic of their own are computed in f32 and converted back.
 """
 
 from __future__ import annotations

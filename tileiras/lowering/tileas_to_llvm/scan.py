@@ -105,9 +105,9 @@ def _before_this_warp(
     reverse: bool,
     lowering: FunctionLowering,
 ) -> tuple[Values, Value]:
-    """The combination of all warps before this one along the scanned dimension, and whether there is none.
+    """The combination of all warps before this one along the scanned dimension, and whether this is the first.
 
-    The lane that comes last in each warp says what the warp's total is.
+    The last lane of each warp stores the warp's total.
     """
     emit = lowering.emit
     data = [as_data(v, lowering) for v in running]

@@ -109,7 +109,7 @@ def number_of_neighbor(rank: int, lowering: FunctionLowering) -> Value:
 
 
 def _neighbor(own: Value, rank: int, lowering: FunctionLowering) -> Value:
-    """The number of the tile block of a rank in the cluster of tile blocks along x, of which grids are multiples."""
+    """The number of the tile block of a rank in the cluster of tile blocks along x; grids are multiples of clusters."""
     from .agents import copies_for_others
 
     together, emit = copies_for_others(lowering), lowering.emit

@@ -41,7 +41,7 @@ ROUNDING = {
     "approx": "approx",
     "full": "full",
 }
-"""What PTX calls the rounding modes."""
+"""PTX's names of the rounding modes."""
 
 """The type of tiles under way; few kernels load its file."""
 
@@ -68,7 +68,7 @@ def scalar_type(type: Type) -> Any:
 def memory_type(type: Type) -> Any:
     """The LLVM type of one element in memory: i1 takes a byte, a pointer is its address.
 
-    Raises VerifyError for 4-bit types, of which two share a byte.
+    Raises VerifyError for 4-bit types: two elements share a byte.
     """
     if isinstance(type, (FloatType, IntegerType)) and type.width == 4:
         raise VerifyError(f"elements of type '{type}' in memory are not supported", prefix=False)
