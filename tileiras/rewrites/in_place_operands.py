@@ -34,7 +34,7 @@ class _Copied(NamedTuple):
 
 
 def copy_in_place(func: aa.FuncOp, target: Target) -> None:
-    """Has copies fill shared memory with what only dots read there, in place."""
+    """Replaces loads of tiles that only dots read in shared memory by copies to shared memory, in place."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
         return
@@ -104,7 +104,7 @@ def _rewrite(group: list[_Copied], atom: CopyAtom) -> None:
 
 
 def _needed(copied: _Copied) -> Operation:
-    """The first operation of the block that needs the tile to be there, or the load to be over."""
+    """The first operation of the block that needs the tile, or the completion of the load."""
     first = copied.first
     for user in copied.load.result_token.users:
         place = copied.load.parent.find_ancestor_op(user)
@@ -130,7 +130,7 @@ def _wait_before(place: Operation, pending: int) -> tileas.AsyncWaitOp | None:
 
 
 def _wait(waiting: list[tuple[_Copied, Value]]) -> None:
-    """One wait for copies that are on their way, and what reads them."""
+    """Emits one wait for copies in flight, and the reads of their tiles."""
     before = _needed(waiting[0][0])
     for copied, _ in waiting:
         needed = _needed(copied)

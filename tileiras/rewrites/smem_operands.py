@@ -132,8 +132,8 @@ def copy_where_used(loads: list[Any], left: int, atom: CopyAtom) -> int:
 
 
 def copy_large(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Has operands of dots outside of loops go to shared memory at once, in place, where all of such an operand would
-    be in registers before its dot begins, and a thread has none for that."""
+    """Stores operands of dots outside of loops to shared memory at once, in place, if the whole operand would be in
+    registers before its dot begins, and a thread lacks the registers for that."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
         return
