@@ -1,4 +1,4 @@
-"""How many warps execute a tile block, when nobody asked for a number."""
+"""The number of warps that execute a tile block, by default."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ACCUMULATORS_PER_THREAD = 64
 # An operand waits in registers until all of it has gone to shared memory, unless a loop copies it there.
 OPERANDS_PER_THREAD = 128
 
-# Each element of what is gathered for a product has an address and a condition of its own, and of their arithmetic,
-# hundreds of instructions that depend on each other, one warp for each scheduler of an SM hides no latency: a
-# convolution of 128x32 gathered elements a step takes 22.6 us on H200 with 16, and 33.9 with 32 (sim.estimate).
+# Each gathered element has an address and a condition of its own.  Their arithmetic is hundreds of dependent
+# instructions, whose latency one warp for each scheduler of an SM does not hide: a convolution of 128x32 gathered
+# elements a step takes 22.6 us on H200 with 16, and 33.9 with 32 (sim.estimate).
 GATHERED_PER_THREAD = 16
 
 ACCUMULATORS_OF_TURN = 128
@@ -71,7 +71,7 @@ def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> 
 
 
 def _gathered(func: aa.FuncOp) -> int:
-    """Elements of the largest tile that is loaded through pointers of which none is known to follow another one."""
+    """Elements of the largest tile that is loaded through pointers without known neighbours."""
     loads = [op for op in func.walk() if isinstance(op, aa.LoadOp) and isinstance(op.data.type, TensorType)]
     if not loads:
         return 0
@@ -84,8 +84,8 @@ def _gathered(func: aa.FuncOp) -> int:
 
 
 def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
-    """Whether four warps are to have rows of what lies in tensor memory for themselves: where another CTA computes
-    meanwhile, and a dot is computed of another one's rows."""
+    """Whether each thread of four warps should have a whole row of a tile in tensor memory: if another CTA computes
+    meanwhile, and dots are chained."""
     if (func.kernel_spec.occupancy or 1) == 1 or not target.has("tcgen05"):
         return False
     # Loaded for such kernels only.

@@ -1,7 +1,7 @@
 """Where the operands of dots come from: which dimension is contiguous in global memory, and whether it has to stay so.
 
-Copies of 16 bytes fill shared memory along the dimension that is contiguous in global memory; what is computed of a
-tile goes through registers, from where its elements can go anywhere.
+Copies of 16 bytes fill shared memory along the dimension that is contiguous in global memory; computed tiles go through
+registers, from where their elements can be stored in any order.
 """
 
 from __future__ import annotations
