@@ -166,7 +166,7 @@ class _Entry:
 class AliasNames:
     """Which attributes, types and locations get an alias, and in which order they are defined.
 
-    Locations, and what only locations use, are defined behind the operation; everything else before it.
+    Locations, and items that only locations use, are defined after the operation; all others before it.
     """
 
     __slots__ = ("names", "before", "after", "_entries", "_positions")
@@ -180,7 +180,7 @@ class AliasNames:
         self.after: list[Any] = []
 
     def assign(self) -> None:
-        """Names everything that was visited, in MLIR's order: by depth, types first, by name, as visited."""
+        """Names all visited items, in MLIR's order: by depth, types first, by name, in order of visit."""
         ordered = sorted(
             (e for e in self._entries.values() if e.name is not None), key=lambda e: (e.depth, not e.is_type, e.name)
         )
@@ -227,7 +227,7 @@ class AliasNames:
         return all(entry.name is None for entry in self._entries.values())
 
     def visit(self, item: Location | Attribute, deferred: bool) -> int:
-        """Enters `item` and what it contains; the depth (1 + the deepest alias inside) it passes to its user."""
+        """Enters `item` and its components; returns the depth (1 + the deepest alias inside) for its user."""
         entry = self._entries.get(item)
         if entry is not None:
             if not deferred and entry.deferred:

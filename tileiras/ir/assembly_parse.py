@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class OperationState:
-    """What has been read of one operation, by field position."""
+    """The parts of one operation that have been read, by field position."""
 
     __slots__ = ("offset", "operands", "operand_types", "result_types", "attributes", "regions", "successors",
                  "all_operands", "all_operand_types", "all_result_types")  # fmt: skip

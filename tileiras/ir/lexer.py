@@ -13,15 +13,15 @@ import re
 TRIVIA = r"\s*+(?://[^\n\0]*+\s*+)*+"
 
 BARE_ID = r"[A-Za-z_][\w$.]*"
-# suffix-id of the MLIR grammar: digits, or letters, digits and `$._-`.  Possessive: what must not follow a name is
-# looked for behind all of it.
+# suffix-id of the MLIR grammar: digits, or letters, digits and `$._-`.  Possessive: a lookahead after a name applies to
+# the end of the whole name.
 SUFFIX_ID = r"[\w$.\-]++"
 VALUE_ID = rf"%{SUFFIX_ID}"
 VALUE_USE = rf"%{SUFFIX_ID}(?:#\d++)?+"
 STRING = r'"(?:[^"\\\n\0]|\\[^\n\0])*+"'
 
 _PLAIN = r'[^<>"\0]*+'
-# A whole type in one match: a name and what its angle brackets hold, four levels deep.  Deeper types, and those with
+# A whole type in one match: a name and the text in its angle brackets, four levels deep.  Deeper types, and those with
 # `->` or strings inside, take the ordinary path.
 _ANGLES = rf"<{_PLAIN}>"
 for _ in range(3):

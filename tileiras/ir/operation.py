@@ -105,10 +105,10 @@ class Operation:
     def __init__(
         self, *operands: Value | Sequence[Value] | None, location: Location = UNKNOWN_LOC, **named: object
     ) -> None:
-        """Builds from fields: operands in declaration order or by name, everything else by name.  Raises TypeError for
-        fields that there are not or too few, VerifyError for types and attributes that the declaration does not have.
+        """Builds from fields: operands in declaration order or by name, all others by name.  Raises TypeError for
+        unknown or missing fields, VerifyError for types and attributes that the declaration does not allow.
 
-        Results are given as types; they may be left out when a trait or `infer_result_types` tells them.  A variadic
+        Results are given as types; they may be omitted if a trait or `infer_result_types` determines them.  A variadic
         operand is a sequence, an absent optional one None.  A str stands for an enum or string attribute, True for a
         unit attribute.
         """
@@ -211,7 +211,8 @@ class Operation:
         self._order = 0
 
     def _verify_types(self) -> None:
-        """Raises VerifyError, and uses no value, if an operand or result has a type that the declaration has not."""
+        """Raises VerifyError, without using a value, if an operand or result has a type that the declaration
+        forbids."""
         from .verifier import verify_types
 
         try:
@@ -298,7 +299,7 @@ class Operation:
         """Rules of this operation beyond structure, types and traits; raises VerifyError."""
 
     warnings: ClassVar[Callable[[Any], Iterable[str]] | None] = None
-    """A method of classes that have something to say about what is legal but hardly meant: the verifier's warnings."""
+    """A method of classes with warnings about legal but probably unintended uses; called by the verifier."""
 
     def fold(self) -> Sequence[Value | Attribute] | None:
         """One value or constant attribute per result when the operation can be replaced by them, else None."""
@@ -323,7 +324,7 @@ class Operation:
         return self
 
     def erase(self) -> None:
-        """Removes the operation and what it contains.  Its results must be unused."""
+        """Removes the operation and its regions.  Its results must be unused."""
         for result in self._results:
             if result._uses:
                 raise ValueError(f"erasing '{self.name}', whose result #{result.index} is still used")
