@@ -1,4 +1,4 @@
-"""Discardable attributes of operations of nv_tileas: the name of each, which operations have it, and what it means."""
+"""Discardable attributes of operations of nv_tileas: names, operations and meanings."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def number_of(func: Operation, name: str) -> int | None:
 
 
 def facts_of_pairs(func: Operation) -> tuple[str, ...]:
-    """What each launch of a function for pairs of tile blocks has, besides these."""
+    """The further conditions of a launch of a function for pairs of tile blocks."""
     found = func.attributes.get(PAIRS_WHERE)
     if not isinstance(found, ArrayAttr):
         return ()

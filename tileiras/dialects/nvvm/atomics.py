@@ -62,7 +62,7 @@ class Form(NamedTuple):
 
 
 def atomic_form(kind: str, type: Type) -> Form | None:
-    """The instruction for an update of this kind and LLVM type; None where PTX has none on any target."""
+    """The instruction for an update of this kind and LLVM type; None if PTX has no such instruction on any target."""
     found = FORMS.get((kind, str(type)))
     return Form(*found) if found is not None else None
 

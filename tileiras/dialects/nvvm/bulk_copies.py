@@ -152,7 +152,7 @@ class CpAsyncBulkCommitGroupOp(NVVMOp):
 
 class CpAsyncBulkWaitGroupOp(NVVMOp):
     """Waits until at most `group` of the thread's bulk groups are in flight; with `read` until the others have read
-    what they copy."""
+    their sources."""
 
     name = "nvvm.cp.async.bulk.wait_group"
     traits = (MemoryRead, MemoryWrite)

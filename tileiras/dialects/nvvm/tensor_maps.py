@@ -115,7 +115,7 @@ class TensormapCpFenceproxyOp(NVVMOp):
 
 
 class FenceProxyTensormapAcquireOp(NVVMOp):
-    """What was released of a map is there for copies of this thread."""
+    """Makes released changes of a map visible to copies of this thread."""
 
     name = "nvvm.fence.proxy.tensormap.acquire"
     traits = _EFFECTS

@@ -279,7 +279,8 @@ class IfOp(Operation):
 
 
 class WhileOp(Operation):
-    """Runs `before`; while it says yes, runs `after` with its arguments and starts over with what `after` yields."""
+    """Executes `before`; while its condition is true, executes `after` with its arguments and repeats with the values
+    that `after` yields."""
 
     name = "scf.while"
     traits = (SingleBlock, RecursiveMemoryEffects, MayNotTerminate)
