@@ -40,7 +40,7 @@ def assign_load_store_layouts(
 ) -> None:
     """Gives accesses of a function of nv_tileas their `atom`, and those of tiles a `layout`.
 
-    With `tensor_maps` other than `none`, loads that a tensor map can serve say so.
+    With `tensor_maps` other than `none`, loads that a tensor map can serve are marked.
     """
     engine = context.engine
     accesses = [op for op in func.walk() if isinstance(op, MEMORY_OPS)]

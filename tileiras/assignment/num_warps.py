@@ -47,7 +47,7 @@ then exchange nothing for its maximum and its sum, and two CTAs of them fill the
 
 def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> int:
     """A power of two from 1 to 8, from the tiles that the function loads, stores, reduces and multiplies.  `in_turn`:
-    two agents that have this number of warps each may take tiles by turns.
+    two agents that have this number of warps each may take alternate tiles.
 
     >>> choose_num_warps(vector_add_of_1024_elements, sm_90)   # doctest: +SKIP
     4
@@ -100,7 +100,7 @@ def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
 
 
 def _takes_turns(func: aa.FuncOp, target: Target) -> bool:
-    """Whether two warpgroups should take the tiles of a loop by turns, so that the epilogue of one tile runs under the
+    """Whether two warpgroups should take alternate tiles of a loop, so that the epilogue of one tile runs under the
     products of the next one (`schedule/ping_pong_plan.py`).
 
     So it is for a function with one product, of tiles that are loaded as a whole, in a loop inside of another one, if

@@ -38,7 +38,7 @@ class Origin(NamedTuple):
 
 
 class Origins:
-    """The origins of the operands of a function; `memory` says how its accesses walk memory."""
+    """The origins of the operands of a function; `memory` provides its access patterns."""
 
     def __init__(self, memory: Callable[[], MemoryLayouts]) -> None:
         self._memory = memory

@@ -30,7 +30,7 @@ class DebugInfo:
         self.op_starts = cursor.offsets(number, 4, "debug info index offsets")
         number = cursor.count("debug info indices", 8)
         self.op_indices = cursor.offsets(number, 8, "debug info indices")
-        # Offsets of the entries are aligned from the start of the section, so the table goes on with the same cursor.
+        # Offsets of the entries are aligned from the start of the section, so the table continues with the same cursor.
         self.table = ByteTable(cursor, 4, "debug info attributes")
         self._cache: dict[int, Any] = {}
         self._open: list[int] = []

@@ -19,7 +19,7 @@ SECTION_NAMES = {
 }
 
 REQUIRED_ALIGNMENT = {STRING: 4, TYPE: 4, CONSTANT: 8, DEBUG: 8, FUNCTION: 8}
-"""Sections with tables of fixed-width numbers must say that they are aligned for them."""
+"""Sections with tables of fixed-width numbers must declare their alignment."""
 
 ALIGNMENT_FLAG = 0x80
 

@@ -271,7 +271,7 @@ def variables_of(elements: tuple) -> list[Variable]:
 
 
 def typed_attribute(field: Field) -> Any:
-    """The type that an attribute field's number has by its declaration, None when the text must say it."""
+    """The type that an attribute field's number has by its declaration, None if the text has to give it."""
     return getattr(field.constraint, "value_type", None)
 
 

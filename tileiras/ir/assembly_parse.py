@@ -372,7 +372,7 @@ def _read_reference(state: OperationState, argument: Variable) -> Any:
 
 
 def _starts(cls: type[Operation], element: Literal | Variable) -> Callable[["Parser"], bool] | None:
-    """Whether the next token starts `element`; None when only reading it can tell."""
+    """Whether the next token starts `element`; None if that is known only after parsing it."""
     if isinstance(element, Literal):
         return lambda parser: parser.peek(element.text)
     if isinstance(element, Variable):

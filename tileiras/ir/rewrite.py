@@ -115,7 +115,7 @@ class PatternRewriter:
         self._touch(op)
 
     def modified(self, op: Operation) -> None:
-        """Says that `op` was changed in place."""
+        """Notifies the driver that `op` was changed in place."""
         self._touch(op)
 
     def notify_match_failure(self, op: Operation, reason: str) -> bool:

@@ -91,7 +91,7 @@ class ReturnLike(Terminator):
 
 
 class Leaves(Trait):
-    """A terminator after which the nearest enclosing operation of one of the names goes on, not its parent."""
+    """A terminator after which the nearest enclosing operation of one of the names continues, not its parent."""
 
     __slots__ = ("names",)
 

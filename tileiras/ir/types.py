@@ -38,7 +38,7 @@ class IntegerType(Type):
     width: int
 
     def __str__(self) -> str:
-        # Without the printer, which is loaded when text is wanted.
+        # Without the printer, which is loaded for text only.
         return f"i{self.width}"
 
 

@@ -23,7 +23,7 @@ STORES = (tileas.TiledStoreOp, tileas.TiledAtomicRMWOp)
 
 
 def say_where_pipes_are_drained(func: aa.FuncOp) -> None:
-    """Puts `consumer_tail` behind the last use of pipes whose consumer goes on to store tiles in boxes, in place."""
+    """Puts `consumer_tail` after the last use of pipes whose consumer then stores tiles in boxes, in place."""
     uses = PipeUses(func)
     for pipe, operations in uses.pipes.items():
         filling, draining = uses.filling(pipe), uses.draining(pipe)

@@ -123,7 +123,7 @@ def _groups_behind(buffer: Value, before: Operation) -> int:
 
 
 def _wait_before(place: Operation, pending: int) -> tileas.AsyncWaitOp | None:
-    """The wait with a fence immediately before an operation, if it leaves no more groups under way."""
+    """The wait with a fence immediately before an operation, if it leaves no more groups in flight."""
     fence = place.prev
     wait = None if not isinstance(fence, tileas.FenceProxyOp) else fence.prev
     return wait if isinstance(wait, tileas.AsyncWaitOp) and wait.pending.value <= pending else None

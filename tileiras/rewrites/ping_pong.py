@@ -1,4 +1,4 @@
-"""Agents that take tiles by turns: whether a kernel gets a second agent that computes, with which registers and shared
+"""Agents that take alternate tiles: whether a kernel gets a second agent that computes, with which registers and shared
 memory."""
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None or not target.has("setmaxnreg"):
         raise NotSeparable(func, f"{target.name} has no registers by agent")
-    # Agents have as many warps as the kernel has until `tileas-resolve-agent-boundary` says how many each needs.
+    # Agents have as many warps as the kernel has until `tileas-resolve-agent-boundary` determines the number of each.
     warps = 2 * func.kernel_spec.num_warps
     if warps * WARP_SIZE > MAX_THREADS_PER_CTA:
         raise NotSeparable(func, f"{warps} warps are more than a CTA has")

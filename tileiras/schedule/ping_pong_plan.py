@@ -1,4 +1,4 @@
-"""Which loops over tiles two groups of warps can take by turns, each with the accumulators of a whole tile.
+"""Which loops over tiles two groups of warps can take alternately, each with the accumulators of a whole tile.
 
     tile      0          1          2          3
     group 0   |products 0|epilogue 0|products 2|epilogue 2|

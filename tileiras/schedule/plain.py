@@ -302,7 +302,7 @@ class _Scheduler:
         return True
 
     def _fit(self, loop: scf.ForOp, found: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
-        """Gives a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
+        """Assigns a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
         around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
         budget = shared_budget(self._func, self._target) - ring_bytes(loop) - around
         found = self._choose_boxes(loop, found, atom)
@@ -326,7 +326,7 @@ class _Scheduler:
             self._say(loop, "Failed to pipeline loop")
             self._as_written(loop, "no shared memory is left")
             return False
-        # A dot under way reads its tiles for an iteration longer: a stage more keeps as many copies ahead of it.
+        # A dot in flight reads its tiles for an iteration longer: a stage more keeps as many copies ahead of it.
         in_place = any(leaf.in_place for each in staged for leaf in each.leaves)
         in_flight = in_place and bool(carried_in_flight(loop)) and self._holds_operands(loop, staged)
         if in_flight and not self._stages:

@@ -46,7 +46,7 @@ LEAST_STEP_BYTES = 64
 
 
 def split_loop_steps(func: aa.FuncOp, dots: DotPlans, wanted: int, engine: DiagnosticEngine | None = None) -> None:
-    """Cuts the steps of loops of a function of nv_tileaa until shared memory holds as many as are `wanted`, in place; a
+    """Cuts the steps of loops of a function of nv_tileaa until shared memory holds `wanted` of them, in place; a
     remark says which."""
     if find_copy_atom(dots.target, "global", "shared", asynchronous=True) is None:
         return

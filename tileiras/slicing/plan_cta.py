@@ -36,7 +36,7 @@ from .operations import SlicedOperations, tiling_beside
 
 
 class Indivisible(Exception):
-    """The work cannot be divided among CTAs; the message says why."""
+    """The work cannot be divided among CTAs; the message gives the reason."""
 
     def __init__(self, op: Operation, message: str) -> None:
         super().__init__(message)

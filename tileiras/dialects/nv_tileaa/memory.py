@@ -140,7 +140,7 @@ def verify_alignment(alignment: IntegerAttr) -> None:
 
 
 class AllocaOp(Operation):
-    """Memory for `num_elem` elements, which `dealloc` gives back at the end of the block.
+    """Memory for `num_elem` elements, which `dealloc` frees at the end of the block.
 
     Only the tile block itself uses the address, unless it is `global`.
     """

@@ -101,7 +101,7 @@ SHARED_MEMORY = "nv_tileas.shared_memory"
 
 TENSOR_MAPS = "nv_tileas.tensor_maps"
 """Discardable attribute of a function: for each of its last arguments, which are tensor map descriptors
-(`make_tma_desc`), a text that says how the host fills it, in the format of `codegen/tensor_map.py`."""
+(`make_tma_desc`), a text with the host's instructions to fill it, in the format of `codegen/tensor_map.py`."""
 
 NAMED_BARRIERS = "nv_tileas.named_barriers"
 """Discardable attribute of a function: the number of barriers that it uses, from 0 on."""

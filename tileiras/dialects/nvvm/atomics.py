@@ -108,7 +108,7 @@ class AtomOp(NVVMOp):
         return Assembly(text, ",".join([*letters, "~{memory}"]), sm, ptx, side_effects=True)
 
     def call_operands(self) -> list[Any]:
-        # PTX wants the comparison value before the new one.
+        # PTX has the comparison value before the new one.
         return [self.addr, self.cmp, self.val] if self.cmp is not None else [self.addr, self.val]
 
 

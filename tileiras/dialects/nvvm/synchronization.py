@@ -56,7 +56,7 @@ class BarrierOp(NVVMOp):
 
 
 class BarrierArriveOp(NVVMOp):
-    """`bar.arrive`: counts this warp's threads as arrived and goes on."""
+    """`bar.arrive`: counts this warp's threads as arrived, without a wait."""
 
     name = "nvvm.barrier.arrive"
     traits = _BARRIER

@@ -40,7 +40,7 @@ class YieldOp(Operation):
 
 
 class ConditionOp(Operation):
-    """Ends the "before" region of a `while`: goes on to "after" with `args`, or leaves the loop with them."""
+    """Ends the "before" region of a `while`: continues to "after" with `args`, or leaves the loop with them."""
 
     name = "scf.condition"
     traits = (Pure, Terminator, HasParent("scf.while"))

@@ -112,7 +112,7 @@ class ModuleTranslation:
         return self.node(f"!{{{content}}}")
 
     def loop(self, *properties: str) -> str:
-        """The number of a node that tells a loop from all others, and has properties (LLVM language reference,
+        """The number of a node that identifies a loop, and has properties (LLVM language reference,
         "llvm.loop")."""
         listed = [self.metadata(f'!"{name}"') for name in properties]
         return self.node(f"distinct !{{!{len(self._metadata)}, {', '.join(listed)}}}")
@@ -257,7 +257,7 @@ def _global_text(op: llvm.GlobalOp) -> str:
     if value is not None:
         initial = " " + _initial_value(value)
     elif op.linkage.value != "external":
-        # Shared memory has no initial value; LLVM wants one for a definition.
+        # Shared memory has no initial value; LLVM requires one for a definition.
         initial = " undef"
     words = " ".join(word for word in (linkage, space, keyword, kind) if word)
     alignment = f", align {op.alignment.value}" if op.alignment is not None else ""

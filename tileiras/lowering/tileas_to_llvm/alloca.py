@@ -1,4 +1,4 @@
-"""Memory of a tile block: a part of shared memory where its type says so, else taken from the device's heap by
+"""Memory of a tile block: a part of shared memory if its type requires it, else taken from the device's heap by
 one thread and given back by it (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation").
 
 Heap addresses are those of global memory: they mix with the kernel's other pointers in tiles, loops and selections, and

@@ -195,7 +195,8 @@ def floor_div_signed(op: arith.FloorDivSIOp, args: Sequence[Value], lowering: Fu
 
 
 def _corrected(args: Sequence[Value], up: bool, lowering: FunctionLowering) -> Value:
-    """Truncating division corrected by one where the remainder says that the exact quotient lies further up or down."""
+    """Truncating division corrected by one where the remainder shows that the exact quotient lies further up or
+    down."""
     emit = lowering.emit
     a, b = lowering.matched(args)
     quotient = emit.insert(llvm.SDivOp(a, b))

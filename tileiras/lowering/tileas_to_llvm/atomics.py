@@ -1,6 +1,6 @@
 """Atomic updates: one instruction per element, or a loop of exchanges, by one thread for each element.
 
-Threads that hold copies of an element must not execute its update again; when the old values are wanted in a layout
+Threads that hold copies of an element must not execute its update again; when the old values are used in a layout
 with copies, they are handed to the others (`replicas`).
 
 Updates that release or acquire are made by relaxed instructions between two fences where a thread makes several (PTX

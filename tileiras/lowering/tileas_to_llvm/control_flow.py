@@ -88,7 +88,7 @@ def lower_for(op: scf.ForOp, args: Sequence[Any], lowering: FunctionLowering) ->
 
 
 def _branch_of_others(join: Block, initial: Sequence[Value], lowering: FunctionLowering) -> None:
-    """Sends all threads but one, which goes on in a block of its own, on with the initial values of a loop."""
+    """Branches all threads but one, which continues in a new block, to the exit, with the initial values of a loop."""
     from .agents import in_first_warp  # few kernels load it
 
     emit = lowering.emit

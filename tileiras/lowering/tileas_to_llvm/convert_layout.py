@@ -285,7 +285,7 @@ def elected_of(
     access: SharedAccess, conditions: Sequence[Condition], lowering: FunctionLowering
 ) -> Value | None:
     """Whether the thread is the one of those with copies that stores; None when there are no copies.  A thread bit with
-    a condition does not tell copies apart but the parts of the tile."""
+    a condition selects parts of the tile, not copies."""
     masks = {"lane": access.lane_mask, "warp": access.warp_mask}
     for condition in conditions:
         masks[condition.dim] &= ~(1 << condition.bit)

@@ -54,7 +54,7 @@ def _rounding(
     mode = ROUNDING[op.rounding_mode.value]
     if mode == "rn" and is_f32 and approximable and lowering.approximate:
         mode = "approx"
-    # LLVM's own operations flush by the function's attribute, the others have to say so.
+    # LLVM's own operations flush by the function's attribute, the others have an attribute of their own.
     flushing = is_f32 and (op.flush_to_zero is not None or lowering.flush_to_zero and mode != "rn")
     if mode == "rn" and not flushing:
         return None

@@ -308,7 +308,7 @@ def producer_tail(op: ProducerTailOp, args: Sequence[Value], lowering: FunctionL
     with _filling(pipe, lowering) if pipe.protocol.is_filled_by_one_thread else nullcontext():
         at = args[1]
         for number in range(pipe.stages):
-            # Threads release stages in turn: the last one says it of all.  Commits may arrive in any order.
+            # Threads release stages in turn: the last release implies the others.  Commits may arrive in any order.
             if number + 1 == pipe.stages or not pipe.protocol.is_freed_by_both:
                 parity = emit.value(emit.xor(_parity(at, lowering), 1))
                 _wait_until_empty(pipe, _stage(at, lowering), op.group, parity, lowering)

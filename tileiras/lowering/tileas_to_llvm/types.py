@@ -43,7 +43,7 @@ ROUNDING = {
 }
 """PTX's names of the rounding modes."""
 
-"""The type of tiles under way; few kernels load its file."""
+"""The type of tiles in flight; few kernels load its file."""
 
 NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
 

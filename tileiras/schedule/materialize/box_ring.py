@@ -62,7 +62,7 @@ class BoxRing:
 
     @property
     def frees_by_commit(self) -> bool:
-        """Whether dots under way free a stage when they are complete."""
+        """Whether dots in flight free a stage when they are complete."""
         return self._protocol.frees_by_commit
 
     # -- filling -------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class BoxRing:
         builder.insert(tileas.ConsumerReleaseOp(held))
 
     def release_if(self, builder: Builder, held: Value, condition: Value) -> None:
-        """Under a condition, gives back the stage of a token."""
+        """Releases the stage of a token under a condition."""
         body = Block()
         inner = Builder.at_end(body)
         inner.location = builder.location

@@ -10,7 +10,7 @@
     }
 
 The stages of the pipe are accumulators.  The agent does the loops of products as they stand, waits for tiles and their
-releases included, and goes on with the next tile while the last one is converted and stored.
+releases included, and continues with the next tile while the last one is converted and stored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two agents that compute take the tiles of a loop by turns.
+"""Two agents that compute take alternate tiles of a loop.
 
     for %tile ... {                  for %tile ... iter_args(%turn = 0, or 1 in the second agent) {
       for %k ... {                     if %turn == 0 {
@@ -12,8 +12,9 @@
 
 Both drain one ring, which the agent that loads fills in the order of tiles.  They run their loops over K in that order
 too, by a pipe without a buffer that the first agent fills and the second one drains: without it one of them could wait
-for a stage two rounds before that is filled, and an mbarrier tells rounds apart by their parity alone.  The parts of a
-round that fill stages for the agent that stores, or that tokens order behind the round before, have turns of their own.
+for a stage two rounds before that is filled, and an mbarrier distinguishes rounds by their parity alone.  The parts of
+a round that fill stages for the agent that stores, or that tokens order behind the round before, have turns of their
+own.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Producer(AgentProgram[Ring]):
                 builder.insert(tileas.ProducerTailOp(ring.producer, at[ring]))
 
     def _trips(self, loop: scf.ForOp) -> Value | None:
-        """Copies that another tile block of the cluster wants are made as often as it does."""
+        """The agent copies as often as the tile block of the cluster with the largest trip count."""
         return self._most.get(loop)
 
     def _before(self, loop: scf.ForOp, builder: Builder) -> None:

@@ -11,7 +11,7 @@ With S stages, the copies of iteration i + S - 1 start in iteration i, into the 
 One barrier, at the wait, both publishes the copied tiles and ensures that all threads have read the stage before it is
 overwritten.  A group is committed in every iteration, copies or not, so that the wait's count is a constant.
 
-Where dots may be under way when the next iteration begins, the stage that iteration i - 1 reads is not free in
+Where dots may be in flight when the next iteration begins, the stage that iteration i - 1 reads is not free in
 iteration i: copies start for iteration i + S - 2, into the stage that iteration i - 2 has read.
 """
 
@@ -57,7 +57,7 @@ def run_ahead(
     """Has loads of a loop run `ahead` iterations ahead, in place; returns the new loop.
 
     `held`: of each load, how many iterations' stages are not free when copies start: that of the iteration that begins,
-    and those that operations under way still read.
+    and those that operations in flight still read.
     """
     rewriting = _Pipeline(loop, staged, ahead, held, atom)
     rewriting.run()

@@ -8,8 +8,8 @@
                                                producer_commit                }
                                              }
 
-The agent that computes goes on with the next tile once it has written this one.  It waits for the copy of the last one
-where it writes the next.
+The agent that computes continues with the next tile once it has written this one.  It waits for the copy of the last
+one where it writes the next.
 """
 
 from __future__ import annotations

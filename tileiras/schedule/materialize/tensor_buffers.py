@@ -41,8 +41,8 @@ def columns_taken(dots: Sequence[Any]) -> int:
     """The most columns that the buffers of all dots have at a time, where each A in tensor memory has its own.
 
     An accumulator has its columns from its dot on, or from the loop that carries it, to the last use of the result, or
-    to the end of the block where a later loop goes on with it.  An A of a dot in a loop has them from that loop on, to
-    the end of the block around it.
+    to the end of the block where a later loop continues with it.  An A of a dot in a loop has them from that loop on,
+    to the end of the block around it.
     """
     lives: dict[Block, list[_Life]] = {}
 

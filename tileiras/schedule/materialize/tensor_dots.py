@@ -376,7 +376,7 @@ class _Rewriting:
                 ends = [end for dot in dots for end in ends_of(dot, block, places)]
                 start = places[op] + 1 + whole
                 if dots[-1] in self._continued:
-                    # The loop that goes on with it counts its own groups only.
+                    # The loop that continues with it counts its own groups only.
                     yield Future(None, None, start, tail, (*ends, places[self._continued[dots[-1]]], last))
                     continue
                 yield Future(self._buffers[dots[-1]], op.results[number], start, tail, (*ends, last))

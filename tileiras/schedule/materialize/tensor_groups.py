@@ -1,7 +1,7 @@
 """Groups of dots into tensor memory, each ended by a commit: ensures that threads wait for every one of them.
 
-The mbarrier of a group is used again some groups later, where a wait tells its phases apart by their parity.  That is
-right only if the phase before has been waited for: a wait for a later group, which has another mbarrier, says that the
+The mbarrier of a group is used again some groups later, where a wait distinguishes its phases by their parity.  That is
+right only if the phase before has been waited for: a wait for a later group, which has another mbarrier, shows that the
 products before are complete, and not that their own arrival has been performed.  Where the first wait behind a group
 is for a later one, the group becomes one with the next of its block, whose commit arrives once the products of both are
 complete:
@@ -28,7 +28,7 @@ from tileiras.dialects import scf
 from tileiras.ir import Block, IntegerAttr, Operation, i32
 
 MOST_PENDING = tileas.MOST_COMMITS // 2
-"""Groups that a wait leaves under way at most."""
+"""The most groups that a wait leaves in flight."""
 
 
 def await_groups(program: Block) -> None:
@@ -44,7 +44,7 @@ def await_groups(program: Block) -> None:
 
 
 def most_pending(program: Block) -> int:
-    """The most groups that a wait of a program leaves under way."""
+    """The most groups that a wait of a program leaves in flight."""
     waits = (op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorWaitOp))
     return max(map(_pending, waits), default=0)
 
@@ -102,7 +102,7 @@ def _behind(
     commit: tileas.TensorCommitOp, most: int, ends: Callable[[tileas.TensorWaitOp, int], bool]
 ) -> Iterator[tuple[Operation, int, int]]:
     """The operations on all paths behind a commit, each with the number of groups that end between the two, and how
-    many of these the commit itself ends.  A path goes on to the end of the program, to a wait that `ends` it, given
+    many of these the commit itself ends.  A path continues to the end of the program, to a wait that `ends` it, given
     that number, or until this is more than `most`."""
     seen: set[tuple[Operation, int, int]] = set()
     pending = [(op, 0, 0) for op in _following(commit)]

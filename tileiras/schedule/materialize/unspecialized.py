@@ -89,7 +89,7 @@ def _is_carried(tile: Value, loop: scf.ForOp) -> bool:
 
 def held_iterations(staged: StagedLoad, analysis: ScheduleAnalysis) -> int:
     """How many iterations' stages of a load are not free when the copies of another begin: those until its last reader
-    has run, and one more where dots may still be under way."""
+    has run, and one more where dots may still be in flight."""
     slots = analysis.slot_of()
     block = analysis.loop.body.block
     last = 0
