@@ -115,7 +115,7 @@ class Layouts:
 
     @staticmethod
     def _converted(new: Value, old: Value, layout: LinearLayout) -> Value:
-        """A value in another layout, right behind its definition."""
+        """A value in another layout, right after its definition."""
         block, before = _after(new)
         convert = tileas.ConvertLayoutOp.create((new,), (with_layout(new.type, layout),))
         convert.location = new.defining_op.location if new.defining_op is not None else old.location  # type: ignore[union-attr]

@@ -55,7 +55,7 @@ class Origins:
         return Origin(axis, copied)
 
     def _follow(self, value: Value) -> tuple[int, bool] | None:
-        """The position in a tile of the element behind the first one in memory, and whether the tile is as loaded."""
+        """The position in a tile of the element after the first one in memory, and whether the tile is as loaded."""
         if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
             return None
         op: Any = value.defining_op

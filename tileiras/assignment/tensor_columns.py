@@ -1,6 +1,7 @@
 """Selects dots with accumulators in tensor memory if it does not hold those of all.
 
-An accumulator takes its columns from the dot, or from the loop that carries it, to the first use of the result behind.
+An accumulator takes its columns from the dot, or from the loop that carries it, to the first use of the result after
+it.
 """
 
 from __future__ import annotations

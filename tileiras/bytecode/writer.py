@@ -341,7 +341,7 @@ class _ModuleWriter:
         out.varint(len(operations))
         for op in operations:
             self._operation(op, out, has_debug)
-        # Numbers inside a block are free again behind it.
+        # Numbers inside a block are free again after it.
         while len(values) > outside:
             values.popitem()
 

@@ -126,7 +126,7 @@ class ValueNames:
                 values[value] = f"{base}#{number - start}"
 
     def _unique(self, name: str, scope: _Scope) -> str:
-        """`%name`, with a number behind it when the name is taken in this scope."""
+        """`%name`, with a number after it when the name is taken in this scope."""
         name = _NOT_IN_NAMES.sub("_", name) or "_"
         if name[0].isdigit():
             name = f"_{name}"

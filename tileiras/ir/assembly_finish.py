@@ -233,7 +233,7 @@ def _value_of(parser: "Parser", state: OperationState, use: UnresolvedOperand | 
 
 
 def _offset_of_use(parser: "Parser", name: str, start: int) -> int:
-    """Where an operand stands that a fused expression has read: the name's first use behind the operation's name."""
+    """Where an operand stands that a fused expression has read: the name's first use after the operation's name."""
     found = re.compile(re.escape(name) + r"(?![\w$.\-#])").search(parser.text, start)
     return found.start() if found is not None else start
 

@@ -63,7 +63,7 @@ Step = Callable[["Parser", OperationState], None]
 
 
 def format_reader(cls: type[Operation]) -> Callable[["Parser", int], Operation]:
-    """The reader of the class's custom form: (parser behind the name, offset of the name) -> operation."""
+    """The reader of the class's custom form: (parser after the name, offset of the name) -> operation."""
     found = cls.__dict__.get("_format_reader")
     if found is None:
         found = _build_reader(cls)

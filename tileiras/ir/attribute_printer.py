@@ -115,7 +115,7 @@ class AttributePrinter:
         return f"!{type.name}{self.parameters_text(type)}"
 
     def results_text(self, types: Sequence[Any]) -> str:
-        """Result types behind an arrow: parentheses unless there is exactly one that is no function type."""
+        """Result types after an arrow: parentheses unless there is exactly one that is no function type."""
         if len(types) == 1 and not isinstance(types[0], FunctionType):
             return self.type_text(types[0])
         return f"({', '.join(map(self.type_text, types))})"

@@ -1,14 +1,14 @@
 """The lexical grammar of MLIR text, as regular expressions that the parser applies where it stands.
 
 There are no token objects.  The parser keeps an offset that always stands at the start of a token; every expression
-here ends with the white space and comments behind the token, so that one match consumes a token and finds the next.
+here ends with the white space and comments after the token, so that one match consumes a token and finds the next.
 """
 
 from __future__ import annotations
 
 import re
 
-# White space and `// ...` comments.  The NUL that the reader puts behind the text ends every token.  Possessive, since
+# White space and `// ...` comments.  The NUL that the reader puts after the text ends every token.  Possessive, since
 # a row of slashes can be split into comments in very many ways and only the first is worth trying.
 TRIVIA = r"\s*+(?://[^\n\0]*+\s*+)*+"
 
@@ -30,7 +30,7 @@ WHOLE_TYPE = rf"!?[A-Za-z_][\w$.]*(?:{_ANGLES})?"
 
 
 def token(pattern: str) -> re.Pattern[str]:
-    """`pattern` as group 1, and the trivia behind it."""
+    """`pattern` as group 1, and the trivia after it."""
     return re.compile(rf"({pattern}){TRIVIA}", re.ASCII)
 
 

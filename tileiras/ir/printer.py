@@ -295,7 +295,7 @@ def print_op(
 ) -> str:
     """The text of an operation and all inside it, with a newline at the end.
 
-    `locations` adds `loc(...)` to operations and block arguments, through aliases defined behind the text.
+    `locations` adds `loc(...)` to operations and block arguments, through aliases defined after the text.
     Without `aliases` everything is spelled out where it stands, so that a single line says all.
     `default_dialect` is the dialect whose prefix `op` itself goes without, as if it stood in a module of that dialect.
     """

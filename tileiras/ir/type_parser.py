@@ -259,7 +259,7 @@ class TypeParser(LocationParser):
 
         if open:
             self.parse_comma_separated(item, open, close)
-        else:  # behind other parameters
+        else:  # after other parameters
             while self.parse_optional_punctuation(","):
                 item()
         return found

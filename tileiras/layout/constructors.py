@@ -85,7 +85,7 @@ class ScaledMmaAtom(MmaAtom, Protocol):
 def _tile_fragment(
     fragment: Fragment, shape: Sequence[int], warp_axes: Sequence[int | None], rep_order: Sequence[int]
 ) -> LinearLayout:
-    """The fragment repeated over a tile: warp bits along `warp_axes` (None replicates) behind those of the fragment,
+    """The fragment repeated over a tile: warp bits along `warp_axes` (None replicates) after those of the fragment,
     then registers in `rep_order`.
 
     A third, leading tile dimension is a batch and is held in registers.

@@ -2,7 +2,7 @@
 fields.
 
 An operand is made of rows of 16, 32, 64 or 128 bytes along its contiguous dimension, the *span*; eight of these are
-one repetition of the swizzle.  Rows follow each other, and blocks of a span's width follow each other behind the last
+one repetition of the swizzle.  Rows follow each other, and blocks of a span's width follow each other after the last
 row (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout").
 """
 

@@ -127,7 +127,7 @@ def scale_places(shape: tuple[int, int], spread: bool, exchanged: bool) -> tuple
 @functools.lru_cache(maxsize=256)
 def scale_layout(count: int, runs: int, spread: bool = False) -> LinearLayout:
     """Where the scales of `count` rows, for `runs` runs of K, lie in shared memory, from where copies of 32 rows of 16
-    bytes take them: a row has the words of four rows of the tile, each 32 behind the one before, and of further runs
+    bytes take them: a row has the words of four rows of the tile, each 32 after the one before, and of further runs
     where the tile has fewer; then comes the next row.  Nothing is at places beyond the tile's rows and runs, nor for
     the rows that an A which is `spread` leaves out."""
     rows = [(1 << bit, 0) for bit in range(log2_exact(count))]

@@ -18,7 +18,7 @@ def insert_barriers(func: aa.FuncOp) -> None:
     area. The function gets the number of barriers that it uses.
 
     All threads of the CTA have barrier 0, an agent the first one that is free where it needs one.  Agents in the
-    function's own block leave theirs to later ones, since a barrier of all threads stands behind them.
+    function's own block leave theirs to later ones, since a barrier of all threads stands after them.
 
     Raises VerifyError at agents that need more barriers than a CTA has.
     """

@@ -51,7 +51,7 @@ def _places(func: aa.FuncOp) -> list[Operation]:
     found = []
     for op in func.walk():
         areas = tileas.scratch_areas(op)
-        # Conversions that join stand behind each other: all of them store before one barrier.
+        # Conversions that join follow each other: all of them store before one barrier.
         if op.name in DELAYED or areas and not areas[0].joins:
             found.append(op)
         if op.name in _WITH_REGION:

@@ -141,7 +141,7 @@ def _is_seen_by(first: Region, pipe: Operation, uses: PipeUses) -> bool:
 
 
 def _behind(op: Operation | None) -> Iterator[Operation]:
-    """The operations behind one in its block and in those around it."""
+    """The operations after one in its block and in those around it."""
     while op is not None:
         yield from _later(op)
         op = op.parent_op

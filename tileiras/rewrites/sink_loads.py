@@ -49,11 +49,11 @@ def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
 
 
 def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Moves loads from before a loop over a few slices into it, behind its products, in place, where a thread lacks
+    """Moves loads from before a loop over a few slices into it, after its products, in place, where a thread lacks
     registers for accumulators and loaded tiles together: tiles that only the epilogue of a slice reads are then loaded
     once for each slice.  Operations that extract or rename parts of a tile move with its load.
 
-    A load comes to stand behind stores of earlier slices, which is right since nothing orders it: its token is unused.
+    A load then follows stores of earlier slices, which is right since nothing orders it: its token is unused.
     """
     for loop in [op for op in func.walk() if is_over_slices(op) and any(map(_multiplies, op.body.block.operations))]:
         if exceeds(loop, func) > 0 and (moved := _sink_into(loop)) and engine is not None:

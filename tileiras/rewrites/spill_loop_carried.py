@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Carried(NamedTuple):
-    """Loop-carried value `index`: live from its first use, `first`, until its next value is stored behind `last`."""
+    """Loop-carried value `index`: live from its first use, `first`, until its next value is stored after `last`."""
 
     index: int
     first: Operation

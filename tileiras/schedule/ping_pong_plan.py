@@ -6,7 +6,7 @@
 
 Both run the whole loop.  In a round of its own a group does all that the round does; in one of the other group it only
 moves its iterators past the stages that this one uses, whose number follows from trip counts.  Values that rounds carry
-are numbers, which both groups compute, iterators, and tokens, which order accesses behind those of the round before.
+are numbers, which both groups compute, iterators, and tokens, which order accesses after those of the round before.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _pipes_of(agent: Region) -> list[CreatePipelineOp]:
 
 
 def _ordered_by_tokens(loop: scf.ForOp, tile: Block) -> set[Operation]:
-    """The operations of a round that tokens order behind the round before, or before the next one."""
+    """The operations of a round that tokens order after the round before, or before the next one."""
     found: set[Operation] = set()
     for begin, end in zip(loop.iter_args, loop.yield_op.operands):
         if isinstance(begin.type, aa.MemTokenType):

@@ -241,7 +241,7 @@ class _Ordering(TileOp):
 
 
 class MemoryFenceAliasTkoOp(_Ordering):
-    """Orders accesses before the token and behind the result even when their addresses for the memory differ."""
+    """Orders accesses before the token and after the result even when their addresses for the memory differ."""
 
     name = "cuda_tile.memory_fence_alias_tko"
     since = "13.4"

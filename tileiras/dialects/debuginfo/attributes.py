@@ -139,7 +139,7 @@ class DIStructTypeAttr(DebugTypeAttr):
         return max((member.alignment for member in self.members), default=8)
 
     def offset(self, number: int) -> int:
-        """Where a member starts, in bits; behind the last one, where that ends."""
+        """Where a member starts, in bits; after the last one, where that ends."""
         end = 0
         for at, member in enumerate((*self.members, None)):
             start = -(-end // member.alignment) * member.alignment if member is not None else end

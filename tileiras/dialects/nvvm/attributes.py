@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 TRIPLE = "nvptx64-nvidia-cuda"
 UNROLL_THRESHOLD = 9900000
-"""Larger than any loop: loops that the scheduler keeps rolled are to stay rolled."""
+"""Larger than any loop, so that only the scheduler decides which loops stay rolled."""
 
 _FEATURE = r"\+(?:ptx\d{2,3}|sm_\d{2,3}[af]?)"
 

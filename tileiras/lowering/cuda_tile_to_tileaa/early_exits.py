@@ -92,7 +92,7 @@ def _break_instead(loop: Operation, exits: list[Operation]) -> None:
     loop.erase()
 
 
-# ---- moving code behind an exit into the branches --------------------------------------------------------------------
+# ---- moving code after an exit into the branches --------------------------------------------------------------------
 
 
 def _structure(block: Block) -> bool:

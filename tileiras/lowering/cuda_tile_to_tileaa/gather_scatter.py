@@ -1,7 +1,7 @@
 """Accesses through a gather/scatter view, spelled out as accesses through a tile of pointers with a mask.
 
 Along each dimension an element has an index: along the sparse one it is given, along the others it is the index operand
-and the elements behind it.  The pointer is the base plus every index times its stride; an element with an index outside
+and the elements after it.  The pointer is the base plus every index times its stride; an element with an index outside
 the tensor is masked.
 """
 

@@ -54,7 +54,7 @@ def register_list(first: int, count: int) -> str:
 
 
 def address_text(index: int, offset: int) -> str:
-    """`offset` bytes behind the address in operand `$index` of inline assembly."""
+    """`offset` bytes after the address in operand `$index` of inline assembly."""
     return f"[${index}+{offset}]" if offset > 0 else f"[${index}{offset}]" if offset else f"[${index}]"
 
 

@@ -145,7 +145,7 @@ def _before_this_warp(
 
 
 def _from_lane(value: Value, distance: int, reverse: bool, lowering: FunctionLowering) -> Value:
-    """The value of the lane `distance` before this one (behind it when reversed); at the end, its own."""
+    """The value of the lane `distance` before this one (after it when reversed); at the end, its own."""
     emit = lowering.emit
     kind = nvvm.ShflKindAttr("down" if reverse else "up")
     # The clamp is the last lane for `down` and the first for `up` (PTX ISA, shfl.sync).

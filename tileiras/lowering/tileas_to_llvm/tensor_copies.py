@@ -135,7 +135,7 @@ def tma_store_tail(op: TmaStoreTailOp, args: Sequence[Any], lowering: FunctionLo
 
 
 def tma_store_stage(op: TmaStoreStageOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    """One thread copies, behind the copies of the stages before: their groups were committed when these were
+    """One thread copies, after the copies of the stages before: their groups were committed when these were
     released."""
     pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
     buffer = pipe.op.buffers[number_of_buffer(op)]

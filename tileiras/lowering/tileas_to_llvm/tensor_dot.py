@@ -184,7 +184,7 @@ class _Scales:
         self.columns: list[Value] = list(args[2:])[order]
 
     def copy(self, pair: bool) -> None:
-        """The tensor core reads them behind these copies, which the same thread issues before, for both CTAs where it
+        """The tensor core reads them after these copies, which the same thread issues before, for both CTAs where it
         multiplies for a `pair`."""
         emit = self._lowering.emit
         constant = MatrixDescriptor("k", 16, 16, ROWS * 16).tcgen05_constant

@@ -7,9 +7,9 @@
       ...                                      consumer_release                   producer_commit
     }                                        }                                  }
 
-Where a dot may be in flight when the next iteration begins, the stage that it reads is released behind the next
+Where a dot may be in flight when the next iteration begins, the stage that it reads is released after the next
 iteration's dot.  Pipes run on through the loops around: iterators are handed from one run of a loop to the next, and
-from a loop to one behind it that goes on with its ring.
+from a loop to a later one that continues with its ring.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def _to_async(builder: Builder, tiles: list[Value], unused: UnitAttr | None = No
 
 def _keep_buffers(loop: scf.ForOp, dot: tileas.DotOp) -> None:
     """Has buffers of a loop that a dot reads, or a dot whose result it adds to, live as long as the dot may be in
-    flight: into the next iteration, and up to the wait behind the loop."""
+    flight: into the next iteration, and up to the wait after the loop."""
     for buffer in (buffer for each in chain_of(dot) for buffer in buffers_read(each)):
         alloc = buffer.defining_op
         if alloc is None or alloc.parent is not loop.body.block:

@@ -157,7 +157,7 @@ def _shared_memory_was_used(buffer: Operation) -> bool:
 
 
 def box_coordinates(builder: Builder, access: Access, again: Again, ranges: RangeAnalysis) -> list[Value]:
-    """The coordinates of a tile that comes or goes in boxes; behind the first tile, where all is filled and nothing
+    """The coordinates of a tile that is copied in boxes; after the first tile, where all is filled and nothing
     stored, along a dimension without elements: the map has one element there, since a map of none cannot be made."""
     view, memref = access.view.type, memref_of(access.view)
     found = []

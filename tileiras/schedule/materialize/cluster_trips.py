@@ -58,7 +58,7 @@ def of_neighbor(
 
 
 def give_back_rest(loop: scf.ForOp, most: Value, pipes: list[Pipe], at: dict[Ring, Value]) -> None:
-    """Behind a loop, waits for the stages that only others of the cluster use, and releases them; moves the iterators
+    """After a loop, waits for the stages that only others of the cluster use, and releases them; moves the iterators
     on."""
     builder = Builder.after(loop)
     builder.location = loop.location

@@ -10,7 +10,8 @@ from tileiras.ir import Block, Builder, Operation, Region, Value, i32
 
 
 def thread_counts(block: Block, count: Value) -> Value:
-    """Gives commits and waits of a block their numbers of groups, `count` before the first; returns that behind."""
+    """Gives commits and waits of a block their numbers of groups, `count` before the first; returns the one after
+    it."""
     for op in list(block.operations):
         if isinstance(op, tileas.TensorCommitOp):
             op.operands = (op.memory, count)

@@ -123,7 +123,7 @@ def blocks_around(op: Operation) -> Iterator[Block]:
 
 
 def ends_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
-    """Where the buffers that a dot reads end, or their stage is released, in a block around it and behind it."""
+    """Where the buffers that a dot reads end, or their stage is released, in a block around it and after it."""
     ends = (user for buffer in buffers_read(dot) for user in buffer.users if isinstance(user, tileas.DeallocTensorOp))
     found = [places[end] for end in ends if end.parent is block]
     around = block.find_ancestor_op(dot)

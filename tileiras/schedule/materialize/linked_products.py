@@ -298,7 +298,7 @@ class _Computing(Consumer):
                 self._branch(op, at, runs_once)
 
     def _wait(self, wait: tileas.TensorWaitOp, at: Any) -> None:
-        """Behind a loop: for all products that add to an accumulator of its own."""
+        """After a loop: for all products that add to an accumulator of its own."""
         builder = Builder.before(wait)
         builder.location = wait.location
         for pipe in self._linked.rings:

@@ -61,7 +61,7 @@ def open_before(switch: AgentSwitchOp, work: Block) -> tuple[Value, Value]:
     if reserve.parent is work:
         switch.parent.insert_before(reserve.detach(), switch)
     else:
-        # A pair of CTAs has reserved them: all its pipes are behind one barrier of the cluster.
+        # A pair of CTAs has reserved them: all its pipes are after one barrier of the cluster.
         place = next(op for op in switch.parent.operations if isinstance(op, tileas.CreatePipelineOp))
     switch.parent.insert_before(opened.detach(), place)
     # Every group becomes a stage of a pipe, which has an mbarrier of its own.

@@ -13,7 +13,7 @@
 Both drain one ring, which the agent that loads fills in the order of tiles.  They run their loops over K in that order
 too, by a pipe without a buffer that the first agent fills and the second one drains: without it one of them could wait
 for a stage two rounds before that is filled, and an mbarrier distinguishes rounds by their parity alone.  The parts of
-a round that fill stages for the agent that stores, or that tokens order behind the round before, have turns of their
+a round that fill stages for the agent that stores, or that tokens order after the round before, have turns of their
 own.
 """
 
@@ -125,7 +125,7 @@ class _Group:
         return scf.IfOp.create((own,), types, {}, (Region([work]), Region([other])), location=plan.loop.location)
 
     def _take_turns(self, iterators: Sequence[Value]) -> list[Value]:
-        """Inserts a wait for the turn before each part of a round that has turns, and the end of the turn behind it;
+        """Inserts a wait for the turn before each part of a round that has turns, and the end of the turn after it;
         returns the iterators of the next turns."""
         plan = self._plan
         spans = [plan.products, *([] if plan.ordered is None else [plan.ordered])]

@@ -1,7 +1,7 @@
 """When a loop whose operations have stages and places waits for stages of pipes that another agent fills, and when it
 gives them back.
 
-A stage is waited for right before the first operation that reads it.  It is given back behind the last one; where dots
+A stage is waited for right before the first operation that reads it.  It is released after the last one; where dots
 of warpgroups read it, where the first of their results is used, before which they are waited for, or at the begin of
 the next round, where nothing of the iteration uses them.  The iterations that overlap are then parted
 (`rotation.py`), pipes and all.

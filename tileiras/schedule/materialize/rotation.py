@@ -120,7 +120,7 @@ class _Rotation:
         return [number for number, value in enumerate(self._loop.iter_args) if value in used]
 
     def _round(self, body: Sequence[Operation], waits: Sequence[Wait]) -> list[Operation]:
-        """The operations in the order in which a round of the new loop has them: by their places, behind all that they
+        """The operations in the order in which a round of the new loop has them: by their places, after all that they
         wait for."""
         behind: dict[int, set[int]] = {n: set() for n in range(len(body))}
         for wait in waits:
@@ -165,7 +165,7 @@ class _Rotation:
         loop.erase()
 
     def _whole(self, builder: Builder) -> list[Value]:
-        """The first part of the first iteration, the loop, the second part of the last one; the values behind it."""
+        """The first part of the first iteration, the loop, the second part of the last one; the values after it."""
         loop = self._loop
         last = self._last_counter(builder)
         values: dict[Value, Value] = {loop.induction_variable: loop.lower_bound}

@@ -30,7 +30,7 @@ def put_into_shared(func: aa.FuncOp) -> None:
 
 
 def _comes_with_wait(fence: Operation) -> bool:
-    """Whether each thread waits for a stage, and fences behind that, with nothing between that needs a barrier."""
+    """Whether each thread waits for a stage, and fences after that, with no operation between that needs a barrier."""
     op = fence.next
     while op is not None and (op.has_trait(Pure) or isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type)):
         op = op.next

@@ -1,4 +1,4 @@
-"""Makes loops with single stages (`schedule/single_buffer.py`): copies behind the dots that read the stage before.
+"""Materializes loops with single stages (`schedule/single_buffer.py`): copies follow the dots that read the old stage.
 
 Copies by all threads start where these have waited for the dots, and are waited for, with a barrier, before the first
 dot that reads them.  Boxes come through pipes of one stage, one for the loads that begin for the next iteration and one

@@ -68,8 +68,8 @@ class _Places(NamedTuple):
     """The stages of an iteration.
 
     `read`: the stage that it reads, by the number of stages of a ring; `filled`: of each ring of boxes the iterator of
-    the stage that it fills; `drained`: the number of the loop's result that is at the stage behind the last one that
-    was filled; `behind`: the operation behind the waits for these rings.
+    the stage that it fills; `drained`: the number of the loop's result that is at the stage after the last one that
+    was filled; `behind`: the operation after the waits for these rings.
     """
 
     read: dict[int, Value]
@@ -149,7 +149,7 @@ class _Pipeline:
             builder.insert(tileas.AsyncCommitGroupOp())
 
     def _prologue(self, numbers: list[Value]) -> list[Value]:
-        """The copies of the first iterations; the iterators of the rings behind them."""
+        """The copies of the first iterations; the iterators of the rings after them."""
         loop, outer = self.loop, self.outer
         first = self.counter.runs(outer)
         filled = [ring.fill for ring in self.rings]
@@ -191,7 +191,7 @@ class _Pipeline:
         return wait
 
     def _neighbour(self, builder: Builder, stage: Value, step: int, stages: int) -> Value:
-        """The stage `step` behind this one, of `stages`, going around.  It costs an instruction or three; carried
+        """The stage `step` after this one, of `stages`, going around.  It costs an instruction or three; carried
         through the loop beside the other, it would cost a register."""
         if stages == 2:
             return binary(builder, arith.SubIOp, integer(builder, 1), stage)
@@ -240,7 +240,7 @@ class _Pipeline:
             drains.append(carried(ring.drain))
             yielded += [following(tail, fills[-1]), following(tail, drains[-1])]
             if not ring.frees_by_commit:
-                # The oldest stage first, which is given back before the wait: behind it threads may have parted.
+                # The oldest stage first, which is released before the wait: after it threads may have diverged.
                 held = [carried(ring.consumer) for _ in range(ring.held)]
                 ring.release_if(head, held[0], later[ring.held])
                 yielded += [*held[1:], ring.consumer]
@@ -289,7 +289,7 @@ class _Pipeline:
             erase_unused(load.data)
             for user in list(load.data.users):
                 load.data.replace_uses_in(reading(staged.writer, user), [user])
-            # Behind the wait for a stage, boxes have landed for every thread: nothing has to wait for them.
+            # After the wait for a stage, boxes have landed for every thread: no operation has to wait for them.
             landed = None if wait is None or comes_in_boxes(staged) else wait.result_token
             waited = [v for v in (load.token, landed) if v is not None]
             types = (load.result_token.type,)

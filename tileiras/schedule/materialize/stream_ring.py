@@ -3,7 +3,7 @@
 With S stages, the tiles of the S - 1 iterations that come next are on their way while one computes; (o, i) are the
 counters of the outer and the inner loop of the iteration that is copied next:
 
-    o, i = the first ones, or o behind its end where the inner loop does not run
+    o, i = the first ones, or o after its end where the inner loop does not run
     S - 1 times:  if o exists: start the copies of (o, i) into the next stage;  commit;  (o, i) = next(o, i)
     for ...:
       for ...:
@@ -107,7 +107,7 @@ class _StreamRing:
     # -- the iteration that is copied next -----------------------------------------------------------------------------
 
     def _first(self) -> _Next:
-        """The first iteration; behind the end of the outermost loop where an inner one does not run."""
+        """The first iteration; after the end of the outermost loop where an inner one does not run."""
         begin = [each.lower for each in self.counters]
         if len(self.counters) > 1:
             runs = self.counters[0].runs(self.before)
@@ -140,7 +140,7 @@ class _StreamRing:
         return _Next(self._advanced(builder, at.counters), self._following(builder, at.stage))
 
     def _advanced(self, builder: Builder, counters: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The counters of the iteration behind one; the outermost is at its end behind the last one."""
+        """The counters of the iteration after one; the outermost is at its end after the last one."""
         found = []
         goes_on: Value | None = None
         for number, (counter, value) in enumerate(zip(self.counters, counters)):
@@ -168,7 +168,7 @@ class _StreamRing:
         return values[value]
 
     def _following(self, builder: Builder, stage: Value) -> Value:
-        """The stage behind one, going around."""
+        """The stage after one, going around."""
         wraps = compare(builder, "eq", stage, integer(builder, self.stages - 1))
         moved = binary(builder, arith.AddIOp, stage, integer(builder, 1))
         return self._chosen(builder, wraps, integer(builder, 0), moved)

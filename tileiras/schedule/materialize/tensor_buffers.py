@@ -90,7 +90,7 @@ def _adds_to_dot(dot: Any, dots: Sequence[Any]) -> bool:
 
 
 def _last_sum(dot: Any, dots: Sequence[Any]) -> Value:
-    """The result of the last of the dots that add to one accumulator one behind the other."""
+    """The result of the last of the dots that add to one accumulator one after the other."""
     user: Any = next(iter(dot.result.users), None)
     while user in dots and user.c is dot.result and _adds_to_dot(user, dots):
         dot = user

@@ -104,7 +104,7 @@ class _Rewriting:
         self._added: set[Operation] = set()
         """Dots whose results another one adds to in the same block."""
         self._one_group: dict[Operation, None] = {}
-        """Loops whose dots are one group, committed behind them."""
+        """Loops whose dots are one group, committed after them."""
         self._program = program_of(dots[0])
         """The block that the multiplying threads execute: of the function, or of one of its agents."""
         pair = dots[0].atom.is_of_pair  # as all are, or none

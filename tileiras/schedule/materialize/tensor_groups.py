@@ -2,7 +2,7 @@
 
 The mbarrier of a group is used again some groups later, where a wait distinguishes its phases by their parity.  That is
 right only if the phase before has been waited for: a wait for a later group, which has another mbarrier, shows that the
-products before are complete, and not that their own arrival has been performed.  Where the first wait behind a group
+products before are complete, and not that their own arrival has been performed.  Where the first wait after a group
 is for a later one, the group becomes one with the next of its block, whose commit arrives once the products of both are
 complete:
 
@@ -50,7 +50,7 @@ def most_pending(program: Block) -> int:
 
 
 def _is_awaited(commit: tileas.TensorCommitOp, program: Block) -> bool:
-    """Whether no path behind a commit has more groups, without a wait for its own, than any wait leaves."""
+    """Whether no path after a commit has more groups, without a wait for its own, than any wait leaves."""
     most = most_pending(program)
     places = _behind(commit, most + 1, lambda wait, groups: _pending(wait) == groups)
     return all(groups <= most for _, groups, _ in places)
@@ -101,7 +101,7 @@ def _pending(wait: tileas.TensorWaitOp) -> int:
 def _behind(
     commit: tileas.TensorCommitOp, most: int, ends: Callable[[tileas.TensorWaitOp, int], bool]
 ) -> Iterator[tuple[Operation, int, int]]:
-    """The operations on all paths behind a commit, each with the number of groups that end between the two, and how
+    """The operations on all paths after a commit, each with the number of groups that end between the two, and how
     many of these the commit itself ends.  A path continues to the end of the program, to a wait that `ends` it, given
     that number, or until this is more than `most`."""
     seen: set[tuple[Operation, int, int]] = set()
