@@ -254,7 +254,7 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, element_bits: int, mat
 
 
 class Condition(NamedTuple):
-    """That bit `bit` of the thread's `dim` index is `value`."""
+    """The condition that bit `bit` of the thread's `dim` index is `value`."""
 
     dim: str
     bit: int

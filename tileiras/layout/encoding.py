@@ -12,7 +12,7 @@ from tileiras.ir import Attribute, TensorType
 from .linear_layout import SHARED_DIMS, TENSOR_DIMS, LinearLayout
 
 TENSOR_LAYOUT = "nv_tileas.tensor"
-"""By name: few kernels load the file that has the encoding."""
+"""Name of the encoding: few kernels load the file that declares it."""
 
 
 @lru_cache(maxsize=4096)

@@ -36,7 +36,7 @@ Major = Literal["k", "mn"]
 
 
 WIDE_ATOM, _WIDE_ROWS, _WIDE_CODE = 32, 4, 1
-"""Of 32-bit elements whose K is not contiguous, which only tcgen05.mma takes: bytes that the swizzle of 128 keeps
+"""For 32-bit elements whose K is not contiguous, which only tcgen05.mma takes: bytes that the swizzle of 128 keeps
 together, rows of a repetition, and its code (PTX ISA, "Shared memory descriptor" of tcgen05)."""
 
 

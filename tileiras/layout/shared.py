@@ -131,7 +131,7 @@ class SharedPlan(NamedTuple):
         return 2 * BARRIER_COST + self.access_cost()
 
     def access_cost(self) -> float:
-        """Of the accesses of one warp, without the barriers."""
+        """The cost of the accesses of one warp, without the barriers."""
         sides = (self.store, self.load)
         return sum(s.wavefronts(self.element_bits) + INSTRUCTION_COST * len(s.registers) for s in sides)
 

@@ -238,7 +238,7 @@ def _keep(found: list[Resident], atom: CopyAtom) -> None:
 
 
 def _read_before(dot: tileas.DotOp, leaf: Leaf, load: tileas.TiledLoadOp, buffer: Value, stage: Value) -> None:
-    """Has a dot take its operand from the buffer."""
+    """Replaces a dot's operand by a read of the buffer."""
     old = leaf.convert.results[0]
 
     def read(layout: LinearLayout) -> Value:

@@ -104,7 +104,7 @@ def _room(store: Any, most: int, budget: int) -> tuple[int, str]:
 
 
 def _rewrite(store: Any, most_stages: int, complete: bool) -> None:
-    """Has a store go through a buffer of one stage, or of up to `most_stages` where a loop stores slices of a tile;
+    """Rewrites a store to use a buffer of one stage, or of up to `most_stages` where a loop stores slices of a tile;
     `complete`: it is, before anything else is done."""
     found = stored_in_boxes(store)
     assert found is not None, "what no boxes have is refused"

@@ -112,12 +112,12 @@ class _Numbers:
         return self._builder.insert(aa.AssumeOp(value, predicate=predicate, result=i32)).results[0]
 
     def from_end(self, axis: str) -> dict[str, Value]:
-        """Those of the grid, counted from the end along an axis."""
+        """The program ids, counted from the end along an axis."""
         found = {each: self._id(each) for each in AXES}
         return {**found, axis: self._mirrored(found[axis], self._size(axis))}
 
     def by_groups(self, group: int) -> dict[str, Value]:
-        """Those by which the blocks of a group of rows are counted from the end along x, all rows at a time.
+        """The program ids that count the blocks of a group of rows from the end along x, all rows at a time.
 
         No product leaves 32 bits without sign: y and z have 65,535 blocks at most on any GPU (CUDA C++ Programming
         Guide, "Compute Capabilities"), and the rows of a group have fewer blocks than x and `group` together.

@@ -39,12 +39,12 @@ MIN_RUN = 128
 
 
 BOX_SLICE_BYTES = 32 * 1024
-"""Of a slice of an accumulator that goes to memory in boxes of a tensor map: while one is copied, at 64 bytes a cycle
-of an SM, the next one is written to shared memory at 128, with two barriers and the latency of tensor memory."""
+"""Bytes of a slice of an accumulator that goes to memory in boxes of a tensor map: while one is copied, at 64 bytes a
+cycle of an SM, the next one is written to shared memory at 128, with two barriers and the latency of tensor memory."""
 
 
 BOX_ROW_BYTES = 128
-"""Of the rows of such slices: those of a box with the widest swizzle."""
+"""Bytes of the rows of such slices: those of a box with the widest swizzle."""
 
 
 def slice_tiles(

@@ -25,7 +25,7 @@ from .intrinsics import PTX80, Intrinsic
 
 GENERIC, GLOBAL, SHARED = 0, 1, 3
 MOST_DIMENSIONS = 5
-"""Of a tensor map."""
+"""The most dimensions of a tensor map."""
 
 PTX86 = (8, 6)
 """PTX ISA, "cp.async.bulk.tensor": `.shared::cta` as the destination."""

@@ -23,7 +23,7 @@ from .emitter import Emitter
 from .types import count_of, vector_of
 
 _EQUAL, _GREATER, _LESS, _FIRST, _SECOND, _BOTH = (1 << bit for bit in range(6))
-"""Of two floats; the last three: which of them is NaN."""
+"""The six relations of two floats; the last three: the first, the second or both are NaN."""
 _UNORDERED = _FIRST | _SECOND | _BOTH
 _ALL = 63
 _NAN_FIRST, _NAN_SECOND = _FIRST | _BOTH, _SECOND | _BOTH
@@ -153,7 +153,7 @@ def _of_pair(relation: _Relation, pair: tuple[Value, Value]) -> int:
 
 
 def _exchanged(cases: int) -> int:
-    """Of the second float and the first."""
+    """The cases for exchanged floats."""
     for one, other in ((_GREATER, _LESS), (_FIRST, _SECOND)):
         if bool(cases & one) != bool(cases & other):
             cases ^= one | other

@@ -17,7 +17,7 @@ from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
 
 MIN_PTX = "8.2"
-"""That of `.acc::f32`; the instructions themselves are one version older."""
+"""The PTX version of `.acc::f32`; the instructions themselves are one version older."""
 
 _NEGATIVE_ZERO = 0x8000
 """In either half format: the neutral element of a sum, for every number."""

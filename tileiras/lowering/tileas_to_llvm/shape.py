@@ -104,7 +104,7 @@ def program_id(op: tileas.GetProgramIdOp, args: Sequence[Any], lowering: Functio
 
 
 def number_of_neighbor(rank: int, lowering: FunctionLowering) -> Value:
-    """That of the tile block of a rank in the cluster along x; the own one without a cluster."""
+    """The number of the tile block of a rank in the cluster along x; the own number without a cluster."""
     return _neighbor(lowering.emit.register("ctaid.x"), rank, lowering)
 
 

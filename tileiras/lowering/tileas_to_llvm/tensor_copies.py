@@ -103,7 +103,7 @@ def _by_rank(numbers: Sequence[int], lowering: FunctionLowering) -> Number:
 
 
 _PEER_BIT = 1 << 24
-"""Of an address in a cluster's shared memory: whether it is of the CTA of odd rank (CUTLASS, Sm100MmaPeerBitMask)."""
+"""Bit of an address in a cluster's shared memory: set for the CTA of odd rank (CUTLASS, Sm100MmaPeerBitMask)."""
 
 
 def _of_first_cta(mbarrier: Value, lowering: FunctionLowering) -> Value:

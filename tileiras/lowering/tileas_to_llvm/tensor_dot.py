@@ -27,7 +27,7 @@ _FACTORS = {
 """PTX ISA, "Instruction descriptor" of tcgen05: types of D in bits 5-4, of A and B in bits 9-7 and 12-10."""
 
 SATURATES = 1 << 3
-"""Of integers, likewise."""
+"""The bit for saturating integers, likewise."""
 
 
 class _Operand(NamedTuple):

@@ -31,7 +31,7 @@ from tileiras.layout.encoding import layout_of
 count_of, element_of = element_count, element_type
 
 _PIPE_TOKENS = ("nv_tileas.producer_token", "nv_tileas.consumer_token")
-"""By name: kernels without pipes do without the file that has them."""
+"""Names of types: kernels without pipes do not load the file that declares them."""
 
 ROUNDING = {
     "nearest_even": "rn",

@@ -25,7 +25,7 @@ from .function import FunctionLowering
 from .types import count_of, element_of, in_flight_word, scalar_type, vector_of
 
 WARP_BITS = 2
-"""Of a warp's number: its place in its warpgroup."""
+"""The low bits of a warp's number: its place in its warpgroup."""
 
 
 # ---- registers in flight --------------------------------------------------------------------------------------------

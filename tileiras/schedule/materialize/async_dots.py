@@ -200,7 +200,7 @@ def _keep_buffers(loop: scf.ForOp, dot: tileas.DotOp) -> None:
 
 
 def _carry(loop: scf.ForOp, numbers: list[int]) -> None:
-    """Has a loop carry values in flight."""
+    """Makes loop-carried values of a loop values in flight."""
     builder = Builder.before(loop)
     builder.location = loop.location
     operands = list(loop.operands)

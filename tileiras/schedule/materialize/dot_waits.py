@@ -17,7 +17,7 @@ from tileiras.ir import Attribute, Block, Operation, Value
 from tileiras.named_tuple import NamedTuple
 
 _FILLS_PIPES = ("nv_tileas.async.bulk_load", "nv_tileas.async.tma_load", "nv_tileas.async.pipeline.producer_write")
-"""By name: kernels without pipes do without the file that has them."""
+"""Names of operations: kernels without pipes do not load the file that declares them."""
 
 _FILLS = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 

@@ -70,7 +70,7 @@ def open_before(switch: AgentSwitchOp, work: Block) -> tuple[Value, Value]:
 
 
 def outlive_agents(buffer: Value, builder: Builder) -> None:
-    """Has a buffer of the first agent live from before all agents until it is given back."""
+    """Extends the lifetime of a buffer of the first agent: from before all agents to its deallocation."""
     for user in [user for user in buffer.users if isinstance(user, tileas.TensorDeallocOp)]:
         user.erase()
     builder.insert(buffer.defining_op.detach())

@@ -67,7 +67,7 @@ def copy_box(
     builder: Builder, desc: Value, coords: Sequence[Value], token: Value, number: int, multicast: bool,
     together: Value | None = None,
 ) -> None:  # fmt: skip
-    """Has a tile come in boxes into buffer `number` of an acquired stage; `multicast`: of all CTAs of a cluster, where
+    """Copies a tile in boxes into buffer `number` of an acquired stage; `multicast`: of all CTAs of a cluster, where
     the condition `together` holds."""
     buffer = IntegerAttr(number, i32) if number else None
     everywhere = UnitAttr() if multicast else None

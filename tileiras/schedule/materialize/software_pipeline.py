@@ -39,7 +39,7 @@ from .box_ring import BoxRing, following, rings_of
 
 
 def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
-    """Has the loads of a loop run ahead through rings of `stages`, in place; False, and nothing done, where `atom`
+    """Has the loads of a loop run ahead through rings of `stages`, in place; returns False, without a change, if `atom`
     cannot copy one of them."""
     if atom is None:
         return False

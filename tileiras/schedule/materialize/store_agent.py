@@ -32,7 +32,7 @@ from .consumer_program import Consumer
 from .pipes import create_pipe
 
 STAGES = 1
-"""Of the pipe of a store: while one tile is copied the next one is multiplied."""
+"""Stages of the pipe of a store: while one tile is copied the next one is multiplied."""
 
 
 class StorePipe:

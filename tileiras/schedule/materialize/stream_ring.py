@@ -34,7 +34,7 @@ from tileiras.targets import CopyAtom
 
 
 def stream(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
-    """Has the loads of a loop run ahead, in place; False, and nothing done, where one cannot."""
+    """Has the loads of a loop run ahead, in place; returns False, without a change, if one cannot."""
     found = None if atom is None else stream_of(loop, atom, list(loads))
     if found is None or len(found.loads) < len(loads):
         return False

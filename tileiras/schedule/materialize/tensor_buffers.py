@@ -16,7 +16,7 @@ from tileiras.targets import mma_atom
 
 
 def accumulator_type(dot: Any) -> tileas.TensorBufferType:
-    """Of the accumulator of a dot, in the rows of its atom."""
+    """The buffer type of the accumulator of a dot, in the rows of its atom."""
     atom, type = mma_atom(dot.atom.atom), dot.c.type
     exchanged = getattr(dot, "exchanged", None) is not None
     layout = accumulator_layout(type.shape, atom.cta_rows, exchanged, atom.ctas > 1)
@@ -24,7 +24,7 @@ def accumulator_type(dot: Any) -> tileas.TensorBufferType:
 
 
 def operand_type(dot: Any) -> tileas.TensorBufferType:
-    """Of an A that the dot reads in tensor memory."""
+    """The buffer type of an A that the dot reads in tensor memory."""
     type = dot.a.type
     return tileas.TensorBufferType(with_layout(type, operand_layout(type.shape, type.element_type.width)))
 

@@ -67,7 +67,7 @@ def _is_followed(commit: tileas.TensorCommitOp) -> bool:
 
 
 def _join(commit: tileas.TensorCommitOp, program: Block) -> None:
-    """Has a group end with the next one.  A wait leaves one group less for each time that the commit is among those
+    """Joins a group with the next one.  A wait leaves one group less for each time that the commit is among those
     which it leaves, or ends its own group; where paths differ in that number, the largest one counts, and on the others
     the wait is for a later group."""
     less: dict[tileas.TensorWaitOp, int] = {}
@@ -81,7 +81,7 @@ def _join(commit: tileas.TensorCommitOp, program: Block) -> None:
 
 
 def _add_waits(commit: tileas.TensorCommitOp) -> None:
-    """Has threads wait for a group before they first wait for a later one."""
+    """Inserts waits for a group before the first waits for later ones."""
     places = _behind(commit, MOST_PENDING, lambda wait, groups: _pending(wait) <= groups)
     later = {(groups, op): None for op, groups, _ in places
              if isinstance(op, tileas.TensorWaitOp) and _pending(op) < groups}  # fmt: skip
