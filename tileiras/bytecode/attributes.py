@@ -68,7 +68,7 @@ class Tables:
         self._dense: dict[tuple[int, Any], DenseElementsAttr] = {}
 
     def dense(self, cursor: Cursor, type: FloatType | cuda_tile.TileType, what: str) -> DenseElementsAttr:
-        """The constant whose index stands at `cursor`, as elements of `type` (a tile)."""
+        """The constant whose index is at `cursor`, as elements of `type` (a tile)."""
         start = cursor.pos
         index = cursor.varint(f"{what} constant index")
         size = len(self.constants) if self.constants is not None else 0

@@ -120,7 +120,7 @@ class DebugInfo:
 
 
 class LocationSequence:
-    """Locations of a function's operations in the order in which the operations stand in the file."""
+    """Locations of a function's operations in the order of the operations in the file."""
 
     __slots__ = ("info", "at")
 
@@ -140,7 +140,7 @@ class LocationSequence:
 
 
 class BytecodeOffsets:
-    """For a function without debug information: each operation is where it stands in the file."""
+    """For a function without debug information: the location of each operation is its offset in the file."""
 
     __slots__ = ()
 

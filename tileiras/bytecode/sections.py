@@ -25,7 +25,8 @@ ALIGNMENT_FLAG = 0x80
 
 
 def read_header(data: bytes, filename: str) -> tuple[Cursor, Version, bool]:
-    """Checks magic and version; the cursor stands at the first section.  Also says whether there are previews."""
+    """Checks magic and version; the cursor is then at the first section.  Also returns whether the file has
+    previews."""
     cursor = Cursor(data, 0, "", filename)
     for position, expected in enumerate(MAGIC):
         got = data[position] if position < len(data) else 0
@@ -134,7 +135,7 @@ class StringTable:
         self._cache: dict[int, str] = {}
 
     def read(self, cursor: Cursor, what: str) -> str:
-        """The string whose index stands at `cursor`."""
+        """The string whose index is at `cursor`."""
         start = cursor.pos
         index = cursor.varint(what)
         found = self._cache.get(index)

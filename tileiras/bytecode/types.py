@@ -125,7 +125,7 @@ class TypeTable:
         self._open: list[int] = []
 
     def read(self, cursor: Cursor, what: str) -> Any:
-        """The type whose index stands at `cursor`."""
+        """The type whose index is at `cursor`."""
         start = cursor.pos
         index = cursor.varint(what)
         if index >= self.size:

@@ -113,7 +113,7 @@ class DebugNumbering:
             for index in indices:
                 out.extend(index.to_bytes(8, "little"))
         # The table's own offsets are aligned from the start of the section.  Readers refuse an empty table: an entry of
-        # no kind stands in for it.
+        # no kind is written instead.
         runs = self.entries.runs or [b"\x00"]
         out.varint(len(runs))
         out.align(4)

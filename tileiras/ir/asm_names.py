@@ -55,7 +55,7 @@ class ValueNames:
         pending: list[tuple[Region, int, int, int, _Scope]] = [(region, 0, 0, 0, top) for region in root.regions]
         self._name_results(root, top)
         pending = [(r, self._next_value, 0, self._next_conflict, top) for r in root.regions]
-        # Regions continue the numbers of the region around them as they stand at its end.
+        # Regions continue the numbers of the region around them, as of its end.
         while pending:
             region, self._next_value, self._next_argument, self._next_conflict, outer = pending.pop()
             scope = _Scope(outer)

@@ -1,6 +1,6 @@
 """The lexical grammar of MLIR text, as regular expressions that the parser applies where it stands.
 
-There are no token objects.  The parser keeps an offset that always stands at the start of a token; every expression
+There are no token objects.  The parser keeps an offset that is always at the start of a token; every expression
 here ends with the white space and comments after the token, so that one match consumes a token and finds the next.
 """
 

@@ -1,7 +1,7 @@
 """Operations.
 
 The shape is MLIR's.  An operation class declares its parts (see `fields`); an instance holds operands, results,
-attributes, regions and successors, and stands in a block's linked list.
+attributes, regions and successors, and is in a block's linked list.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Operation:
         unknown or missing fields, VerifyError for types and attributes that the declaration does not allow.
 
         Results are given as types; they may be omitted if a trait or `infer_result_types` determines them.  A variadic
-        operand is a sequence, an absent optional one None.  A str stands for an enum or string attribute, True for a
-        unit attribute.
+        operand is a sequence, an absent optional one None.  A str is converted to an enum or string attribute, True for
+        a unit attribute.
         """
         cls = type(self)
         signature = cls._signature or Signature.of(cls, _infers(cls))

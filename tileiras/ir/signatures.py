@@ -126,7 +126,7 @@ def gather(cls: type[Operation], fields: tuple[Field, ...], given: tuple, named:
 
 
 def as_attribute(field: Field, value: object) -> Attribute | None:
-    """The attribute that a constructor's argument stands for.  Raises TypeError."""
+    """Converts a constructor's argument to an attribute.  Raises TypeError."""
     if value is None or isinstance(value, Attribute):
         return value
     if value is False:

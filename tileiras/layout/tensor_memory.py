@@ -152,7 +152,7 @@ def word_columns(count: int) -> int:
 
 
 def scale_columns(count: int, runs: int) -> int:
-    """Columns to which copies of the scales of so many rows write."""
+    """Columns to which copies of the scales of `count` rows write."""
     return max(_COPIED_WORDS, word_columns(count) * -(-runs // SCALES_IN_WORD))
 
 
@@ -227,7 +227,7 @@ def slice_fragment(
     halves: bool = False,
 ) -> LinearLayout | None:  # fmt: skip
     """The fragments of a slice of an accumulator of `accumulator_layout`, cut into parts of the shape `part`; None when
-    its columns are not neighbours, or so many warps cannot share them; `halves` as of `fragment_layout`.
+    its columns are not neighbours, or the warps cannot share them; `halves` as of `fragment_layout`.
 
     A slice lies as an accumulator of its own shape does.
     """
@@ -257,7 +257,7 @@ def column_of(layout: LinearLayout, place: tuple[int, int]) -> int:
 
 
 def own_columns(layout: LinearLayout, warps: int) -> int:
-    """Columns of a tile that each of so many warps reaches."""
+    """Columns of a tile that each of `warps` warps accesses."""
     return columns_of(layout) >> log2_exact(warps) - _WARPS
 
 

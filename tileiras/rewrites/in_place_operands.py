@@ -6,7 +6,7 @@
     %d = dot %a, ...                            %a = copy %q[0]
                                                 %d = dot %a, ...
 
-The copies of a block are on their way together: the wait stands before the first operation that uses one of them.
+The copies of a block are in flight together: the wait precedes the first operation that uses one of them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Of a product each row of the grid of tile blocks reads the same columns of B, and the blocks of queries of one head of
 attention the same keys and values.  Where two of them, neighbours along x, are a cluster, each copies half of such a
-tile, and the boxes come to both: L2 gives it once in the place of twice.
+tile, and the boxes come to both: L2 delivers it once instead of twice.
 
 A tile block stays one CTA, and the launcher decides: the code tests at run time whether there is such a cluster, and
 copies for itself otherwise, as for a grid that is no multiple of it.  NAME.json requests the cluster.

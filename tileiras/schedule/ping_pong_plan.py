@@ -58,7 +58,7 @@ class PingPongPlan(NamedTuple):
 
 
 def plan_ping_pong(switch: AgentSwitchOp, agent: Region, outside: set[Operation]) -> PingPongPlan:
-    """The plan for one agent of a switch, which computes.  `outside`: operations that stand before the agents.
+    """The plan for one agent of a switch, which computes.  `outside`: operations before the agents.
 
     Raises NotSeparable, with the reason.
     """

@@ -35,7 +35,7 @@ class NotSeparable(Exception):
 class AgentSlice:
     """The backward slice of an agent that executes some operations of `program`, a function or the agent of one.
 
-    `outside`: operations that stand before the agents, for all of them; `operations`: those that the agent repeats;
+    `outside`: operations before the agents, for all of them; `operations`: those that the agent repeats;
     `around`: the loops and branches around its own operations, which it repeats as well, and `handed_on` the numbers of
     their results that it needs, for loops without an induction variable of the values that their condition passes on;
     `begun_with`: the numbers of the values that an iteration of these begins with.

@@ -33,7 +33,7 @@ class StoreAgentPlan(NamedTuple):
 
 def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAgentPlan | None:
     """The plan for the stores of the first agent of a switch, which computes; None where it has no store in a loop that
-    a tensor map can serve.  `outside`: operations that stand before the agents.
+    a tensor map can serve.  `outside`: operations before the agents.
 
     Raises NotSeparable, with the reason.
     """

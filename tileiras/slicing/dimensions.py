@@ -1,4 +1,4 @@
-"""Along which dimension each tensor of an operation is cut when one of them is."""
+"""The dimension along which each tensor of an operation is cut, given that of one of them."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ class BoundedAttr(AssumePredicate):
 HINT_ARCHITECTURES = (
     "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121", "default",
 )  # fmt: skip
-"""Architectures that hints may be given for, and the one that stands for all others."""
+"""Architectures that hints may be given for, and the default."""
 
 SINGLE_CTA_ARCHITECTURES = ("sm_80", "sm_86", "sm_87", "sm_88", "sm_89")
 """Architectures without thread block clusters (PTX ISA, .reqnctapercluster needs sm_90)."""

@@ -205,7 +205,7 @@ class ConvertToSelect(RewritePattern):
         yielding = [block for block in (_then(op), _else(op)) if block is not None and not _leaves(block)]
         if not op.results or not yielding or not all(_selectable(r.type) for r in op.results):
             return False
-        # With one branch that leaves, the other stands for both.
+        # With one branch that leaves, the other determines the results.
         first, second = yielding[0], yielding[-1]
         pairs = list(zip(first.last.operands, second.last.operands))  # type: ignore[union-attr]
         inner = [n for n, (one, other) in enumerate(pairs) if one.parent_block is first or other.parent_block is second]

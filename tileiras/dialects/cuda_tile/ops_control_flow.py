@@ -64,7 +64,7 @@ class _Exit(TileOp):
     assembly_format = "attr-dict ($operands^ `:` custom<CudaTileType>(type($operands)))?"
 
     def _enclosing(self, *names: str) -> Any:
-        """The nearest operation around this one with one of the names; only `if` may stand in between."""
+        """The nearest operation around this one with one of the names; only `if` may be in between."""
         parent = self.parent_op
         while parent is not None and parent.name not in names:
             if parent.name != IfOp.name:

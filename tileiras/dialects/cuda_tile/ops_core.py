@@ -1,4 +1,4 @@
-"""Tiles themselves: constants, ranges, changes of shape, parts, selection, where the block stands in the grid."""
+"""Tiles themselves: constants, ranges, changes of shape, parts, selection, coordinates in the grid."""
 
 from __future__ import annotations
 

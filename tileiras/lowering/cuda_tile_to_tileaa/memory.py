@@ -246,7 +246,7 @@ def _alloca(op: cuda_tile.AllocaOp, args: tuple, rewriter: ConversionRewriter) -
 
 
 def end_lifetimes(module: Operation) -> None:
-    """Gives allocations back at the end of the block that they stand in, the last one first."""
+    """Frees allocations at the end of their block, the last one first."""
     for op in reversed([op for op in module.walk() if isinstance(op, nv_tileaa.AllocaOp)]):
         block: Any = op.parent
         block.insert_before(nv_tileaa.DeallocOp(op.result, location=op.location), block.last)

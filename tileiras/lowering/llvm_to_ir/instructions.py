@@ -268,7 +268,7 @@ def _call(fn: FunctionTranslation, op: llvm.CallOp) -> str:
 def intrinsic_call(
     fn: FunctionTranslation, name: str, result: Type, values: list[Value | str], types: list[str], flags: str = ""
 ) -> str:
-    """A call of `llvm.<name>`; an item of `values` that is text stands for itself."""
+    """A call of `llvm.<name>`; an item of `values` that is text is emitted verbatim."""
     result_text = llvm_text(result) if result is not None else "void"
     fn.module.declare("llvm." + name, result_text, types)
     arguments = ", ".join(f"{t} {v if isinstance(v, str) else fn.name(v)}" for t, v in zip(types, values))

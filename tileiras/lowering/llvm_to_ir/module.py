@@ -67,7 +67,7 @@ class ModuleTranslation:
     def __init__(self, chip: str | None = None, debug: DebugLevel | None = None) -> None:
         self.chip = chip
         self.opt_level: int | None = None
-        """The level at which the module is to be compiled at most, if there is one."""
+        """The highest optimization level of the module, or None."""
         self.debug: DebugMetadata | None = None
         if debug is not None:
             from .debug_info import DebugMetadata

@@ -246,7 +246,7 @@ def _to_exponent(value: Value, mode: str, lowering: FunctionLowering) -> Value:
     magnitude = emit.insert(llvm.AndOp(emit.bitcast(value, ints), const(0x7FFFFFFF)))
     kept = magnitude
     if mode == "positive_inf":
-        # Any bit below the exponent carries into it; code 0 stands for 2^-127 and everything below.
+        # Any bit below the exponent carries into it; code 0 denotes 2^-127 and all smaller values.
         carried = emit.insert(llvm.AddOp(magnitude, const((1 << 23) - 1)))
         kept = emit.select(emit.icmp("ugt", magnitude, const(1 << 22)), carried, magnitude)
     code = emit.intrinsic("umin", emit.insert(llvm.LShrOp(kept, const(23))), const(254))

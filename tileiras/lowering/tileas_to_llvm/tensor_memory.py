@@ -80,7 +80,7 @@ def _reservation(op: Any) -> tileas.TensorReserveOp:
 
 
 def _address(op: Any, base: Value, lowering: FunctionLowering) -> Value:
-    """The address of the CTA's columns, as it stands in shared memory."""
+    """The address of the CTA's columns, as stored in shared memory."""
     emit = lowering.emit
     place = emit.gep(base, BYTES * _reservation(op).commits.value)
     return emit.insert(llvm.LoadOp(place, alignment=4, res=i32))

@@ -45,7 +45,7 @@ class BoxRing:
     def __init__(
         self, builder: Builder, staged: Sequence[StagedLoad], buffers: Sequence[Value], stages: int, held: int
     ) -> None:
-        """`builder` stands before the loop; `held`: iterations whose stages are not free."""
+        """`builder` inserts before the loop; `held`: iterations whose stages are not free."""
         self._staged = staged
         self.stages = stages
         self.held = held

@@ -175,7 +175,7 @@ class _Stage:
             copies += self._read(staged, buffer)
         tiles = [copy.results[0] for copy in copies]
         readers = (*copies, *(dot for tile in tiles for dot in (*_dots(tile), *rolled_dots(tile))))
-        # Dots may stand in a loop or a branch of the iteration.
+        # Dots may be in a loop or a branch of the iteration.
         return _outermost([place for op in readers if (place := self._block.find_ancestor_op(op)) is not None])
 
     def _read(self, staged: StagedLoad, buffer: Value) -> list[Operation]:

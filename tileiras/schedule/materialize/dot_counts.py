@@ -61,7 +61,7 @@ def _if(op: scf.IfOp, count: Value) -> Value:
 
 
 def _replaced(op: Operation, operands: tuple[Value, ...], regions: list[Region]) -> Value:
-    """An operation with a count as a further result, in the place of another one."""
+    """An operation with a count as a further result, replacing another one."""
     types = [*(result.type for result in op.results), i32]
     new = type(op).create(operands, types, dict(op.attributes), regions, location=op.location)
     op.parent.insert_before(new, op)

@@ -10,7 +10,7 @@ complete:
     dot ... into %s; commit       ->      dot ... into %s; commit
     wait {pending = 0}                    wait {pending = 0}
 
-Where loops or branches with groups come first, a wait for the group itself stands before the one for the later group:
+Where loops or branches with groups come first, a wait for the group itself precedes the one for the later group:
 
     dot ... into %o; commit               dot ... into %o; commit
     for ... {                             for ... {
