@@ -2,12 +2,12 @@
 
 The operations after an `if` that may leave its block move into the branches that fall through; then every path of the
 block ends in an exit, and the exits become values: an `if` at the end of the block yields the operands of the exit
-taken. After this
+taken.  After this
 
-- a `return` inside a `loop` has become a `break` that sets a result for it, and a `return` after the loop; - a `for`
-body ends in its only `continue`, an entry in its only `return`; - a `loop` body ends in `yield %again, values...`: with
-%again the values start the next iteration, without it they are the
-  loop's results.  When the two lists differ in type, both are yielded, results first.
+- a `return` inside a `loop` has become a `break` that sets a result for it, and a `return` after the loop;
+- a `for` body ends in its only `continue`, an entry in its only `return`;
+- a `loop` body ends in `yield %again, values...`: with %again the values start the next iteration, without it they are
+  the loop's results.  When the two lists differ in type, both are yielded, results first.
 """
 
 from __future__ import annotations
