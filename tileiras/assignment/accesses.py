@@ -24,7 +24,7 @@ _WRITES = (aa.TiledStoreOp, aa.StoreOp)
 
 
 def _atom(op: Operation, target: Target) -> CopyAtom | None:
-    """What moves the data of an access; None for updates of single elements, whose old values are wanted."""
+    """The atom that moves the data of an access; None for updates of single elements whose old values are used."""
     if isinstance(op, _READS):
         return find_copy_atom(target, "global", "register")
     if isinstance(op, (*_WRITES, aa.TiledAtomicRMWOp)):
@@ -40,7 +40,7 @@ def assign_load_store_layouts(
 ) -> None:
     """Gives accesses of a function of nv_tileas their `atom`, and those of tiles a `layout`.
 
-    With `tensor_maps` other than `none`, loads that a tensor map can serve say so.
+    With `tensor_maps` other than `none`, loads that a tensor map can serve are marked.
     """
     engine = context.engine
     accesses = [op for op in func.walk() if isinstance(op, MEMORY_OPS)]
@@ -66,7 +66,7 @@ def assign_load_store_layouts(
 def _choose_tensor_maps(
     func: aa.FuncOp, accesses: list[Operation], engine: DiagnosticEngine, by_host: bool, target: Target
 ) -> None:
-    """Marks the loads, stores and updates that a tensor map can serve, and says of the others why not."""
+    """Marks the loads, stores and updates that a tensor map can serve; remarks give the reason for the others."""
     from tileiras.analysis.tensor_map_rules import access_refusal
     from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_MULTICAST, BOX_REDUCE, BOX_STORE
 
@@ -85,7 +85,7 @@ def _choose_tensor_maps(
 
 
 def _shared_by_cluster(func: aa.FuncOp, target: Target) -> Callable[[Operation], bool]:
-    """Which loads bring the same tiles to all CTAs of a cluster, each of which has a share of the work."""
+    """Predicate of loads that bring the same tiles to all CTAs of a cluster, each of which has a share of the work."""
     from tileiras.analysis.cluster_uniformity import ClusterUniformity
     from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
 
@@ -111,7 +111,7 @@ def _remark(
     function: str,
     engine: DiagnosticEngine,
 ) -> None:
-    """Says how an operation reaches memory, and what keeps its accesses narrow."""
+    """Emits a remark: how an operation reaches memory, and the bound on the width of its accesses."""
     type = data_of(op).type
     instruction = UPDATE if atom is None else atom.instruction
     kind = "Load" if isinstance(op, _READS) else "Store" if isinstance(op, _WRITES) else "Atomic"

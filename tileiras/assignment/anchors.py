@@ -1,7 +1,7 @@
-"""Layouts where they matter most: at memory operations and at dots.
+"""Layouts of anchors: memory operations and dots.
 
 All accesses of one shape and one order of dimensions share a layout, so that an element-wise kernel needs no conversion
-whatever its mix of element types; the narrowest element decides how many a thread holds in a row.
+even with mixed element types; the narrowest element determines how many a thread holds in a row.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class Access(NamedTuple):
     aligned_elements: int
     """Elements along the fastest dimension that start at a multiple of their joint size, a power of two."""
     scattered: bool = False
-    """Whether nothing is known of which elements are neighbours in memory."""
+    """Whether it is unknown which elements are neighbours in memory."""
 
 
 BRANCH_ELEMENTS = 4
-"""Elements of a vector, where that is less than 16 bytes, for which an access is written twice."""
+"""The fewest elements of a vector of less than 16 bytes for which an access is written twice."""
 
 def access_of(
     op: Operation, facts: DivisibilityAnalysis, threads: int, why: list[str] | None = None
 ) -> Access | None:
-    """The access of a memory operation by `threads`; None when it moves a scalar.  What bounds the aligned run,
-    the tightest bound last, goes to `why`."""
+    """The access of a memory operation by `threads`; None if it moves a scalar.  The bounds of the aligned run, the
+    tightest one last, are appended to `why`."""
     type = data_of(op).type
     if not isinstance(type, TensorType):
         return None
@@ -77,7 +77,7 @@ def _tiled_access(op: tileas.Access, type: TensorType, facts: DivisibilityAnalys
             why.append("elements are gathered" if gathers else "no dimension is known to have a stride of 1")
         return Access(type.shape, tuple(order), bits, 1)
     # Every address in the tile is base + sum(coordinate * stride): aligned as far as the base and each outer step are.
-    # Tiles begin at multiples of their extent (or traversal stride), a run of which along the inner dimension is one.
+    # Tiles begin at multiples of their extent (or traversal stride): a run along the inner dimension does so as well.
     aligned_bytes = facts.divisor(memref.base)
     if why is not None:
         known = _power(aligned_bytes)
@@ -106,7 +106,8 @@ def _pointer_access(
     contiguity = facts.contiguity(op.pointer)
     order = sorted(range(type.rank), key=lambda d: (-contiguity[d], -d))
     run = contiguity[order[0]]
-    # Runs start at multiples of the divisor along their own dimension; what the others say is about single elements.
+    # Runs start at multiples of the divisor along their own dimension; other dimensions only give those of single
+    # elements.
     divisor = facts.facts(op.pointer).divisor[order[0]]
     aligned = min(run, max(1, divisor // max(1, bits // 8)))
     if why is not None:
@@ -118,7 +119,7 @@ def _pointer_access(
         )
     mask = getattr(op, "mask", None)
     if mask is not None:
-        # A vector access is executed or not as a whole.  Where its ends say whether it is, a branch finds that out.
+        # A vector access is executed or not as a whole.  If its ends determine that, a branch tests them.
         constancy = facts.constancy(mask)[order[0]]
         if constancy < aligned and _may_branch(op):
             run = mask_runs(mask, facts)[order[0]].together
@@ -152,7 +153,7 @@ def _gcd_power_of_two(a: int, b: int) -> int:
 
 
 def _power(number: int) -> int:
-    """The largest power of two in a number."""
+    """The largest power of two that divides a number."""
     return number & -number
 
 
@@ -164,7 +165,7 @@ class MemoryLayouts:
     ) -> None:
         self.accesses: dict[Operation, Access] = {}
         self.bounds: dict[Operation, list[str]] = {}
-        """With `remarks`: what bounds the aligned run of each access, the tightest bound last."""
+        """With `remarks`: the bounds of the aligned run of each access, the tightest one last."""
         for op in func.walk():
             if isinstance(op, MEMORY_OPS):
                 why: list[str] | None = [] if remarks else None
@@ -177,7 +178,7 @@ class MemoryLayouts:
         for op, access in self.accesses.items():
             key = self._key(op)
             # Most elements per access first: a wider element then takes several accesses of the same layout.
-            # Copies of scales keep together what a dot takes in a word.
+            # Copies of scales keep the elements of a word of the dot together.
             run = min(access.aligned_elements, (key[2] or ACCESS_BITS) // access.element_bits)
             narrowest[key] = max(narrowest.get(key, (0, 0)), (run, access.element_bits))
         self._layouts = {
@@ -190,8 +191,8 @@ class MemoryLayouts:
         return self._layouts[self._key(op)]
 
     def _key(self, op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        """What says the layout of an access, besides its runs and elements: its tile's shape, the order of dimensions,
-        and the bits of the shortest access that it is to have."""
+        """The key of an access's layout, in addition to its runs and elements: its tile's shape, the order of
+        dimensions, and the bits of the shortest access that is allowed."""
         access = self.accesses[op]
         return access.shape, access.order, COPIED_BITS if _loads_scales(op) else 0
 
@@ -204,7 +205,7 @@ class MemoryLayouts:
         return 1 << len(vector_registers(layout, axis, access.element_bits, contiguous=run, divisibility=divisibility))
 
     def why_not_wider(self, op: Operation, layout: LinearLayout) -> str:
-        """What keeps the accesses of an operation in `layout` below 16 bytes; empty when nothing does."""
+        """The reason why accesses of an operation in `layout` are below 16 bytes; empty if they are not."""
         access = self.accesses[op]
         vector = self.vector_size(op, layout)
         if vector * access.element_bits >= ACCESS_BITS:
@@ -252,12 +253,12 @@ class MemoryLayouts:
 
 
 COPIED_BITS = 32
-"""Of the shortest asynchronous copy (PTX ISA, "cp.async": cp-size 4)."""
+"""The width of the shortest asynchronous copy (PTX ISA, "cp.async": cp-size 4)."""
 
 
 def _loads_scales(op: Operation) -> bool:
-    """Whether an access loads nothing but scales of block-scaled dots, whose copies run ahead where they are wide
-    enough: a thread has less of a tile of scales."""
+    """Whether an access loads only scales of block-scaled dots, whose copies run ahead if they are wide enough: a
+    thread has few elements of a tile of scales."""
     if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType) or op.data.type.element_type.width != 8:
         return False
     values = [op.data]

@@ -1,4 +1,5 @@
-"""Which dots are left to warps because the memories that asynchronous ones need do not hold what all of them have."""
+"""Leaves dots to warps if the memories of asynchronous dots do not hold the operands and accumulators of all of
+them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _LOADS = (aa.LoadOp, aa.TiledLoadOp)
 
 def leave_what_does_not_fit(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
     """Leaves dots of a function to warps until shared memory holds the operands, and tensor memory the accumulators, of
-    all asynchronous ones that are there at a time; their plans say why."""
+    all asynchronous ones that are live at a time; their plans record the reason."""
     target = plans.target
     if target.has("wgmma") or target.has("tcgen05"):
         _keep_within_shared_memory(dots, plans, func)
@@ -32,7 +33,7 @@ def leave_what_does_not_fit(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.Fu
 
 def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> None:
     """Leaves dots to warps where shared memory does not hold the operands of all that would be in it at a time: those
-    of one operation of the function's block, of which loops that follow each other in it take turns."""
+    of one operation of the function's block; successive loops in it use the memory in turn."""
     target = plans.target
     groups: dict[Operation, list[aa.Dot]] = {}
     for op in dots:
@@ -50,7 +51,7 @@ def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa
                 # Two stages of a ring would take more than these: CTAs yield to it as well.
                 ctas -= 1
                 continue
-            # Loads that do not run ahead bring what a dot reads when it is its turn.
+            # Loads that do not run ahead fill a dot's operands only when it is its turn.
             held = _held_at_a_time(func.body.blocks[0], group, plans, in_turn=True)
             if _total(held) <= limit:
                 break
@@ -65,11 +66,11 @@ def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa
 def _held_at_a_time(
     block: Block, dots: Iterable[aa.Dot], plans: DotPlans, in_turn: bool = False
 ) -> dict[Value, None]:
-    """The operands in shared memory of dots in a block, and in loops and branches in it: of these, the ones that take
-    most; what comes from outside of them is there all the time.
+    """The operands in shared memory of dots in a block, and of that nested loop or branch which takes most; operands
+    from outside of a loop or branch are held during all of it.
 
-    Those of dots of one block are there together, as where their loads run ahead; `in_turn`: each from its load to its
-    last dot.
+    The operands of dots of one block are held together, as where their loads run ahead; `in_turn`: each from its load
+    to its last dot.
     """
     operations = list(block.operations)
     places = {op: place for place, op in enumerate(operations)}
@@ -96,13 +97,12 @@ def _held_at_a_time(
         own = (value for value, all in uses.items() if _begin(value, places) <= place <= max(all))
         return dict.fromkeys(own) | nested.get(place, {})
 
-    # What is there together is so at the last use of one of them.
+    # The largest set is reached at the last use of an operand.
     return max(map(there, sorted({*nested, *(max(all) for all in uses.values())})), key=_total, default={})
 
 
 def _begin(value: Value, places: dict[Operation, int]) -> int:
-    """The place in a block at which the first of what a tile is computed of is loaded; before all, where that is
-    outside of it."""
+    """The place in a block of the first load that a tile is computed from; -1 if that is outside of it."""
     first, todo, seen = len(places), [value], {value}
     while todo:
         op = todo.pop().defining_op
@@ -127,8 +127,8 @@ def _is_in_loop(op: Operation) -> bool:
 
 
 def registers_of_warpgroups(dots: Iterable[aa.Dot], plans: DotPlans, threads: int) -> int:
-    """Registers of a thread for what the dots of warpgroups in a loop have there at a time, at most: all that they add
-    to, the largest result that begins with zeros, and the largest operand that is made of it."""
+    """The most registers of a thread for the dots of warpgroups in a loop at a time: all accumulators, the largest
+    result that begins with zeros, and the largest operand that is computed from it."""
     found: dict[Block, list[aa.Dot]] = {}
     for dot in dots:
         if plans.plan(dot).atom.startswith("wgmma"):
@@ -151,8 +151,8 @@ def _registers(value: Value, threads: int) -> int:
 
 
 def _ctas_with_registers(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.FuncOp) -> int:
-    """CTAs on an SM, no more than a function asks for, that leave warpgroups the registers for their accumulators;
-    `tileas-lower-occupancy` will see the same."""
+    """CTAs on an SM, no more than a function requests, that leave warpgroups the registers for their accumulators, as
+    `tileas-lower-occupancy` determines them."""
     ctas = func.kernel_spec.occupancy or 1
     if ctas > 1:
         threads = threads_of(func)

@@ -1,4 +1,4 @@
-"""Which dots two CTAs of a cluster execute together, each with half of B's columns in its shared memory.
+"""Dots that two CTAs of a cluster execute together, each with half of B's columns in its shared memory.
 
     %b = tiled_load %v[%k, %j] : tensor<64x256xf16>          %b = tiled_load %v'[%k, 2 * %j + %r % 2] : ...<64x128xf16>
     %d = dot %a, %b, %c {tcgen05_m128n256k16...}        ->   %d = dot %a, %b, %c {tcgen05_m256n256k16..._pair}
@@ -8,10 +8,10 @@ memory of a function are of pairs, or none is: its instructions have one `.cta_g
 
 Of a block-scaled dot each keeps the scales of its rows, and those of all columns.
 
-The rule: operands and scales come in boxes of tensor maps, and loops over tiles have agents.  An mbarrier counts the
-bytes of both CTAs then.  What threads copy is behind a barrier of the cluster in each iteration: by our estimate a
-product of f16 matrices of 4096, 256x256x64 with two CTAs, takes 173 us on B200 so, and 144 us where each multiplies by
-itself.
+The rule: operands and scales come in boxes of tensor maps, and loops over tiles have agents.  An mbarrier then counts
+the bytes of both CTAs.  Copies by threads would need a barrier of the cluster in each iteration: by our estimate a
+product of f16 matrices of 4096, 256x256x64 with two CTAs, takes 173 us on B200 in that way, and 144 us where each CTA
+multiplies by itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tileiras.targets import (
 )
 
 PAIR = 2
-"""CTAs, of which the first one's rank is even (PTX ISA, "CTA Pair")."""
+"""CTAs of a pair; the rank of the first one is even (PTX ISA, "CTA Pair")."""
 
 
 class _Refusal(Exception):
@@ -63,8 +63,8 @@ def pair_dots(
     agents: bool = False,
 ) -> bool:
     """Makes the dots into tensor memory of a function of nv_tileas, which have their atoms, dots of pairs of CTAs, in
-    place; a remark says so, or why not.  `tensor_maps`: who makes tensor maps, "host", "device", or "none"; `agents`:
-    whether warps may run programs of their own.  Says whether they are dots of pairs."""
+    place, and returns whether they are; a remark reports it, or the reason.  `tensor_maps`: the component that makes
+    tensor maps, "host", "device", or "none"; `agents`: whether warps may run programs of their own."""
     ranks: list[Any] = [op for op in func.walk() if isinstance(op, tileas.GetCtaRankOp)]
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op)]
     if tileas.PAIRS_OF in func.attributes and dots:
@@ -96,7 +96,7 @@ def pair_dots(
 
 
 def say_alone(func: aa.FuncOp, reason: str, engine: DiagnosticEngine) -> None:
-    """Has a remark name the reason why tile blocks of a function do not multiply in pairs, where its dots, which have
+    """Emits a remark with the reason why tile blocks of a function do not multiply in pairs, if its dots, which have
     their atoms, are into tensor memory."""
     dot = next(filter(is_of_tensor_memory, func.walk()), None)
     if dot is not None:
@@ -107,7 +107,7 @@ def _say(dot: Operation, reason: str, function: str, engine: DiagnosticEngine) -
     engine.emit(Remark("missed", "RemarkTensorCorePairs", dot.location, reason=reason, function=function))
 
 
-# ---- whether it can be -----------------------------------------------------------------------------------------------
+# ---- conditions ------------------------------------------------------------------------------------------------------
 
 
 def _check_operands(dot: Any, dots: list[Any], target: Target) -> None:
@@ -128,7 +128,7 @@ def _check_operands(dot: Any, dots: list[Any], target: Target) -> None:
 
 
 def _atom_of(dot: Any, target: Target) -> MmaAtom | ScaledMmaAtom | None:
-    """The instruction of a pair for a dot, None where there is none."""
+    """The instruction of a pair for a dot; None if absent."""
     rows, columns = dot.c.type.shape
     if isinstance(dot, tileas.BlockScaledMmaOp):
         types = [element_name(value.type.element_type) for value in (dot.a, dot.b, dot.scale_a)]
@@ -160,7 +160,7 @@ def _check_boxes(dot: Any, facts: DivisibilityAnalysis, tensor_maps: str, agents
 
 
 def _scales_refusal(value: Value, layout: LinearLayout, facts: DivisibilityAnalysis, tensor_maps: str) -> str:
-    """Why scales that are to lie in shared memory in a layout do not come there in boxes, or nothing."""
+    """Why scales with a layout in shared memory are not copied there in boxes, or the empty string."""
     op: Any = value.defining_op
     while isinstance(op, (tileas.ViewOp, tileas.PermuteOp)):
         layout, op = operand_layout(op, layout), op.operand.defining_op
@@ -174,8 +174,8 @@ def _scales_refusal(value: Value, layout: LinearLayout, facts: DivisibilityAnaly
 
 
 def _check_loop_over_tiles(dot: Any, loop: scf.ForOp, agents: bool) -> None:
-    """Raises _Refusal unless an agent could multiply in a loop that stands in another one: it is what lets one CTA know
-    that the other's threads have loaded the accumulator before."""
+    """Raises _Refusal unless an agent could multiply in a loop nested in another one: only its pipes signal one CTA
+    that the other's threads have loaded the previous accumulator."""
     if not agents:
         raise _Refusal("boxes of tensor maps come ahead of its loop only where that is in no other one, or with agents")
     place = next((n for n, dots in accumulated_in_place(loop).items() if dot in dots), None)
@@ -188,7 +188,7 @@ def _check_loop_over_tiles(dot: Any, loop: scf.ForOp, agents: bool) -> None:
 
 
 def _check_ranks(dot: Any, uniformity: ClusterUniformity) -> None:
-    """Raises _Refusal unless both CTAs come to a dot with the same B."""
+    """Raises _Refusal unless both CTAs execute a dot with the same B."""
     if not uniformity.is_reached_together(dot):
         raise _Refusal("a CTA comes to it without the other")
     if not uniformity.is_common(dot.b):
@@ -241,7 +241,7 @@ def _join(dot: Any, half: Value, halves: dict[Value, Value], target: Target) -> 
 
 
 def _fragment_of_halves(dot: Any) -> LinearLayout:
-    """Where threads have an accumulator of 64 rows of each CTA."""
+    """The fragments of an accumulator of 64 rows of each CTA."""
     type = dot.c.type
     warps = layout_of(type.with_encoding(dot.operand_layouts.elements[2])).warps
     layout = accumulator_layout(type.shape, HALF, of_pair=True)
@@ -251,7 +251,7 @@ def _fragment_of_halves(dot: Any) -> LinearLayout:
 
 
 def _uses_of(dot: Any) -> Iterator[Operation]:
-    """What uses the accumulator of a dot, in its loop or behind it."""
+    """The users of the accumulator of a dot, in its loop or after it."""
     for user in dot.result.users:
         loop = user.parent_op
         if isinstance(user, scf.YieldOp) and isinstance(loop, scf.ForOp):
@@ -260,7 +260,7 @@ def _uses_of(dot: Any) -> Iterator[Operation]:
 
 
 def _cut(value: Value, dim: int, half: Value, halves: dict[Value, Value]) -> Value:
-    """Half of a tile along a dimension, loaded where all of it was."""
+    """Half of a tile along a dimension, loaded where the whole tile was."""
     if value in halves:
         return halves[value]
     op: Any = value.defining_op
@@ -304,14 +304,14 @@ def _halved(type: TensorType, dim: int) -> TensorType:
 
 
 def _wide(value: Value, builder: Builder) -> Value:
-    """In 64 bits, since there are more halves of tiles than tiles."""
+    """Extends to 64 bits, since there are more halves of tiles than tiles."""
     if isinstance(value.type, IntegerType) and value.type.width < 64:
         return builder.insert(arith.ExtSIOp(value, result=i64)).results[0]
     return value
 
 
 def _erase_unused(value: Value) -> None:
-    """Erases what gave a tile that nothing uses any longer."""
+    """Erases the operations that defined a tile without uses."""
     op = value.defining_op
     if op is not None and not any(result.has_uses for result in op.results):
         operands = op.operands[:1]

@@ -1,4 +1,4 @@
-"""The atom that could execute a dot, and the layouts that it demands of the operands."""
+"""The atom that could execute a dot, and the layouts that it requires of the operands."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class FmaBlock(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def fma_block(m: int, n: int, num_warps: int) -> FmaBlock:
-    """How a result is distributed over threads: as few multiply-adds for each as possible, none of them made by several
-    threads if there are enough elements, and as square a share, which uses each value that it reads most often."""
+    """The distribution of a result over threads: as few multiply-adds for each as possible, none executed by several
+    threads if there are enough elements, and as square a share as possible, which reuses loaded values most often."""
 
     def cost(block: FmaBlock) -> int:
         rows, columns = block.share(m, n)
@@ -84,8 +84,8 @@ class DotPlan(NamedTuple):
 class DotPlans:
     """The plan of every dot of a function, made on first use.
 
-    `func` is asked for how its accesses walk memory, where a target has asynchronous dots (wgmma, tcgen05.mma); without
-    it no dot is one.
+    `func` provides the access patterns of operands for targets with asynchronous dots (wgmma, tcgen05.mma); without it
+    no dot is asynchronous.
     """
 
     def __init__(self, target: Target, num_warps: int, func: aa.FuncOp | None = None) -> None:
@@ -95,7 +95,7 @@ class DotPlans:
         self._asynchronous = None if func is None else _asynchronous_dots(target, num_warps, func)
 
     def refuse_asynchronous(self, op: aa.Dot, reason: str) -> None:
-        """Has warps execute a dot by themselves."""
+        """Excludes the asynchronous form of a dot."""
         self._plans[op] = self._make_plain(op)._replace(reason=reason)
 
     def keep_a_in_shared(self, op: aa.Dot) -> None:
@@ -113,7 +113,7 @@ class DotPlans:
         return found
 
     def scaled_atom(self, op: aa.BlockScaledMmaOp) -> ScaledMmaAtom | None:
-        """The instruction for a block-scaled dot, None when the target has none for it."""
+        """The instruction for a block-scaled dot; None if the target lacks it."""
         types = (op.a.type.element_type, op.b.type.element_type, op.scale_a.type.element_type)
         if op.scale_b.type.element_type is not types[2]:
             return None
@@ -130,8 +130,8 @@ class DotPlans:
         return not takes_scales(self.target, op)
 
     def run_atom(self, op: aa.BlockScaledMmaOp, operand: FloatType | None = None) -> MmaAtom | None:
-        """The instruction for the operands of a block-scaled dot, of which each run of K is scaled afterwards; None
-        when the target has none that runs are multiples of.  `operand` is a type that they are to have instead."""
+        """The instruction for the operands of a block-scaled dot that scales each run of K afterwards; None if the
+        target has none whose depth divides the runs.  `operand`: a type that replaces theirs."""
         a, b = (element_name(operand or v.type.element_type) for v in (op.a, op.b))
         m, n = op.c.type.shape[-2:]
         atoms = find_mma_atoms(self.target, a, b, "f32", m, n, op.block)
@@ -166,7 +166,7 @@ class DotPlans:
         return DotPlan(found.atom.name, found.a, found.b, found.c, scales, exchanged=found.exchanged)
 
     def _make_plain(self, op: aa.Dot) -> DotPlan:
-        """What threads or warps do by themselves."""
+        """The plan without asynchronous instructions."""
         if isinstance(op, aa.BlockScaledMmaOp):
             return self._make_scaled(op)
         a, c = op.a.type, op.c.type
@@ -190,7 +190,7 @@ class DotPlans:
 
 
 def _asynchronous_dots(target: Target, num_warps: int, func: aa.FuncOp) -> WarpgroupDots | TensorDots | None:
-    """What plans the asynchronous dots of a function; None where the target has none."""
+    """The planner of the asynchronous dots of a function; None if the target lacks them."""
     if not target.has("wgmma") and not target.has("tcgen05"):
         return None
     # Loaded for such targets only.
@@ -209,7 +209,7 @@ def _asynchronous_dots(target: Target, num_warps: int, func: aa.FuncOp) -> Warpg
 def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:
     """Warps along M and N, where a warp computes multiples of `unit`: as square a share of the tile as that allows.
 
-    Warps beyond what the tile has room for go along M, where they repeat work.
+    Warps in excess of the tile's units go along M, where they repeat work.
     """
     share_m, share_n = tile
     along_m = along_n = 1
@@ -224,6 +224,6 @@ def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) ->
 
 
 def split_rows(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:
-    """Warps along M as far as there are rows for them: each then has whole rows of the result."""
+    """Warps along M as far as there are rows for them: each warp then has whole rows of the result."""
     along_m = min(num_warps, max(1, tile[0] // unit[0]))
     return along_m, num_warps // along_m

@@ -1,4 +1,4 @@
-"""Values in layouts: conversions, and values that are rematerialized where they are wanted."""
+"""Values in layouts: conversions, and values that are rematerialized in the layout of their use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Rematerializable:
-    """Stands for a result until it is wanted in a layout, where it is then rematerialized."""
+    """Placeholder for a result that is rematerialized when a use requests a layout."""
 
     __slots__ = ("value",)
 
@@ -28,7 +28,7 @@ class Rematerializable:
 
 
 class Layouts:
-    """What the patterns of this lowering share; `as_layout` is how they read tensor operands."""
+    """The state shared by the patterns of this lowering; they read tensor operands with `as_layout`."""
 
     def __init__(self, assignment: LayoutAssignment, rewriter: ConversionRewriter) -> None:
         self.assignment = assignment
@@ -115,7 +115,7 @@ class Layouts:
 
     @staticmethod
     def _converted(new: Value, old: Value, layout: LinearLayout) -> Value:
-        """A value in another layout, right behind its definition."""
+        """A value in another layout, right after its definition."""
         block, before = _after(new)
         convert = tileas.ConvertLayoutOp.create((new,), (with_layout(new.type, layout),))
         convert.location = new.defining_op.location if new.defining_op is not None else old.location  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Dots of which one takes as an operand what is computed of the result of another, as attention's."""
+"""Chained dots, as attention's: an operand of one is computed from the result of another."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tileiras.ir import TensorType, Value
 
 
 def is_linked(op: aa.DotOp) -> bool:
-    """Whether the result of one dot becomes an operand of another, and `op` is either: rows then stay in their warp on
-    the way, and what is computed of whole rows in between does as well."""
+    """Whether the result of one dot becomes an operand of another, and `op` is either: rows then stay in their warp
+    between the dots, as do computations on whole rows."""
     return _becomes_factor(op.result, set()) or any(_comes_from_dot(v, set()) for v in (op.a, op.b))
 
 

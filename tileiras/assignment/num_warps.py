@@ -1,4 +1,4 @@
-"""How many warps execute a tile block, when nobody asked for a number."""
+"""The number of warps that execute a tile block, by default."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ACCUMULATORS_PER_THREAD = 64
 # An operand waits in registers until all of it has gone to shared memory, unless a loop copies it there.
 OPERANDS_PER_THREAD = 128
 
-# Each element of what is gathered for a product has an address and a condition of its own, and of their arithmetic,
-# hundreds of instructions that depend on each other, one warp for each scheduler of an SM hides no latency: a
-# convolution of 128x32 gathered elements a step takes 22.6 us on H200 with 16, and 33.9 with 32 (sim.estimate).
+# Each gathered element has an address and a condition of its own.  Their arithmetic is hundreds of dependent
+# instructions, whose latency one warp for each scheduler of an SM does not hide: a convolution of 128x32 gathered
+# elements a step takes 22.6 us on H200 with 16, and 33.9 with 32 (sim.estimate).
 GATHERED_PER_THREAD = 16
 
 ACCUMULATORS_OF_TURN = 128
@@ -32,7 +32,7 @@ ACCUMULATORS_OF_TURN = 128
 has 232 registers in all, beside the other warpgroup and one that loads and stores."""
 
 EPILOGUE_OF_TURN = 4
-"""Operations on each element of a tile behind its products, at least, where two warpgroups compute tiles of their own:
+"""Operations on each element of a tile after its products, at least, where two warpgroups compute tiles of their own:
 a product of f16 matrices of 4096x512 and 512x4096, tiles of 128x128x64, with a bias and gelu takes 42.7 us on H200 with
 two such agents, and 59.9 with one of eight warps; without bias and gelu, where L2 bounds both, 38.0 and 37.6
 (sim.estimate)."""
@@ -47,7 +47,7 @@ then exchange nothing for its maximum and its sum, and two CTAs of them fill the
 
 def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> int:
     """A power of two from 1 to 8, from the tiles that the function loads, stores, reduces and multiplies.  `in_turn`:
-    two agents that have this number of warps each may take tiles by turns.
+    two agents that have this number of warps each may take alternate tiles.
 
     >>> choose_num_warps(vector_add_of_1024_elements, sm_90)   # doctest: +SKIP
     4
@@ -71,7 +71,7 @@ def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> 
 
 
 def _gathered(func: aa.FuncOp) -> int:
-    """Elements of the largest tile that is loaded through pointers of which none is known to follow another one."""
+    """Elements of the largest tile that is loaded through pointers without known neighbours."""
     loads = [op for op in func.walk() if isinstance(op, aa.LoadOp) and isinstance(op.data.type, TensorType)]
     if not loads:
         return 0
@@ -84,8 +84,8 @@ def _gathered(func: aa.FuncOp) -> int:
 
 
 def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
-    """Whether four warps are to have rows of what lies in tensor memory for themselves: where another CTA computes
-    meanwhile, and a dot is computed of another one's rows."""
+    """Whether each thread of four warps should have a whole row of a tile in tensor memory: if another CTA computes
+    meanwhile, and dots are chained."""
     if (func.kernel_spec.occupancy or 1) == 1 or not target.has("tcgen05"):
         return False
     # Loaded for such kernels only.
@@ -100,7 +100,7 @@ def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
 
 
 def _takes_turns(func: aa.FuncOp, target: Target) -> bool:
-    """Whether two warpgroups should take the tiles of a loop by turns, so that the epilogue of one tile runs under the
+    """Whether two warpgroups should take alternate tiles of a loop, so that the epilogue of one tile runs under the
     products of the next one (`schedule/ping_pong_plan.py`).
 
     So it is for a function with one product, of tiles that are loaded as a whole, in a loop inside of another one, if

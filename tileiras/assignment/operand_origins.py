@@ -1,7 +1,7 @@
 """Where the operands of dots come from: which dimension is contiguous in global memory, and whether it has to stay so.
 
-Copies of 16 bytes fill shared memory along the dimension that is contiguous in global memory; what is computed of a
-tile goes through registers, from where its elements can go anywhere.
+Copies of 16 bytes fill shared memory along the dimension that is contiguous in global memory; computed tiles go through
+registers, from where their elements can be stored in any order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Origin(NamedTuple):
 
 
 class Origins:
-    """The origins of the operands of a function; `memory` says how its accesses walk memory."""
+    """The origins of the operands of a function; `memory` provides its access patterns."""
 
     def __init__(self, memory: Callable[[], MemoryLayouts]) -> None:
         self._memory = memory
@@ -55,7 +55,7 @@ class Origins:
         return Origin(axis, copied)
 
     def _follow(self, value: Value) -> tuple[int, bool] | None:
-        """The position in a tile of the element behind the first one in memory, and whether the tile is as loaded."""
+        """The position in a tile of the element after the first one in memory, and whether the tile is as loaded."""
         if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
             return None
         op: Any = value.defining_op

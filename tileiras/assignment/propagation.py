@@ -1,9 +1,9 @@
 """Layout assignment: which layout every tensor of a function has.
 
 Memory operations and dots are anchors (see `anchors`).  From there layouts flow forward: an element-wise result takes
-the layout of its first anchored operand, a view, permutation or reduction transforms its operand's.  What depends on no
-anchor (constants, ranges, splats, broadcasts and arithmetic on these) is *rematerializable*: it has no layout of its
-own and is computed in whatever layout a user wants, which is cheaper than moving data.
+the layout of its first anchored operand, a view, permutation or reduction transforms its operand's.  Values that depend
+on no anchor (constants, ranges, splats, broadcasts and arithmetic on these) are *rematerializable*: they have no layout
+of their own and are computed in any layout that a user requires, which is cheaper than moving data.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LayoutAssignment:
 
     @classmethod
     def of(cls, func: aa.FuncOp, context: PassContext) -> LayoutAssignment:
-        """That of a function of nv_tileas whose dots have their layouts."""
+        """The assignment of a function of nv_tileas whose dots have their layouts."""
 
         def make() -> LayoutAssignment:
             facts, warps = DivisibilityAnalysis(func), func.kernel_spec.num_warps
@@ -78,7 +78,7 @@ class LayoutAssignment:
             regions = [region.block for region in op.regions if region.blocks]
             asked = list(op.results) or list(op.operands)
             if isinstance(op, scf.WhileOp):
-                # What the second part yields goes to the first one, whose arguments are asked for here.
+                # The values that the second region yields go to the first one, whose arguments are decided here.
                 asked = [*op.before.block.arguments, *op.after.block.arguments, *op.results]
                 regions.reverse()
             elif isinstance(op, (tileas.ReduceOp, tileas.ScanOp)):

@@ -26,8 +26,8 @@ FAILURE = "failed to assign layouts"
 def put_into_layouts(func: aa.FuncOp, context: PassContext) -> None:
     """Puts every tile into the layout that follows from those of dots and accesses, in place.
 
-    Raises CompileError (code 5), located, for operations whose layouts nothing says, for functions in part of which
-    tiles have encodings already, and for tiles of which a thread has too many elements.
+    Raises CompileError (code 5), located, for operations without a layout rule, for functions in which some tiles have
+    encodings already, and for tiles of which a thread has too many elements.
     """
     encoded = _encoded(func)
     if not encoded:
@@ -47,7 +47,7 @@ def put_into_layouts(func: aa.FuncOp, context: PassContext) -> None:
 
 
 def _check_shares(func: aa.FuncOp) -> None:
-    """Raises CompileError for a tile that nothing has cut, and that no thread could hold a share of."""
+    """Raises CompileError for a tile that has not been sliced, and whose share is too large for a thread."""
     for op in func.walk():
         for value in op.results:
             if register_tile(value) is None:
@@ -76,7 +76,7 @@ def _encoded(func: aa.FuncOp) -> bool:
 
 
 def convert_dot(op: tileas.Dot, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    """Operands in the layouts that the atom wants."""
+    """Converts operands to the layouts that the atom requires."""
     layouts: Layouts = rewriter.data
     wanted = operand_layouts(op)
     operands = [layouts.as_operand(value, layout) for value, layout in zip(op.operands, wanted)]
@@ -121,6 +121,6 @@ def _patterns() -> dict[type[Operation], Any]:
     table.update(dict.fromkeys(ACCESSES, convert_access))
     debuginfo = sys.modules.get("tileiras.dialects.debuginfo")
     if debuginfo is not None:
-        # No module can hold operations of a dialect that nobody has loaded.
+        # Only loaded dialects can have operations in a module.
         table.update(dict.fromkeys((debuginfo.ValueOp, debuginfo.AddrOp, debuginfo.DeclareOp), plain))
     return table

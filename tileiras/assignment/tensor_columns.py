@@ -1,6 +1,7 @@
-"""Which dots have their accumulators in tensor memory where it does not hold those of all.
+"""Selects dots with accumulators in tensor memory if it does not hold those of all.
 
-An accumulator takes its columns from the dot, or from the loop that carries it, to the first use of the result behind.
+An accumulator takes its columns from the dot, or from the loop that carries it, to the first use of the result after
+it.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def keep_within_tensor_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa.
 
 
 def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Has fewer CTAs on an SM than a kernel asks for, in place, where tensor memory holds the accumulators of fewer; a
-    remark says so.  Dots of warps, of which it holds none, take longer than CTAs side by side save."""
+    """Lowers the number of CTAs on an SM that a kernel requests, in place, if tensor memory holds the accumulators of
+    fewer; a remark reports it.  Dots of warps, which use no tensor memory, cost more than CTAs side by side gain."""
     asked = func.kernel_spec.occupancy or 1
     dots = [op for op in func.walk() if isinstance(op, _DOTS)]
     if asked == 1 or not dots or not target.has("tcgen05"):
@@ -117,7 +118,7 @@ def _end(op: aa.Dot, outer: Operation, plans: DotPlans, block: Block, places: di
 
 
 def _beside_accumulator(op: aa.Dot, plans: DotPlans) -> int:
-    """Columns of scales, and of an A that cannot have those of what it is computed of."""
+    """Columns of scales, and of an A that cannot reuse those of the accumulator that it is computed from."""
     if isinstance(op, aa.BlockScaledMmaOp):
         plan, runs = plans.plan(op), op.scale_a.type.shape[1]
         counts = scale_places(op.c.type.shape, mma_atom(plan.atom).is_spread, plan.exchanged)
@@ -130,7 +131,7 @@ def _beside_accumulator(op: aa.Dot, plans: DotPlans) -> int:
 
 
 def _has_own_a(op: aa.Dot, plans: DotPlans) -> bool:
-    """Whether A has columns that it could do without: it is not what another dot left there."""
+    """Whether A has columns that could be saved: it is not computed from another dot's accumulator in tensor memory."""
     return plans.plan(op).atom.endswith("_ts") and source_dot(op.a) is None
 
 
@@ -142,7 +143,7 @@ def _first_use(value: Value, block: Block, places: dict[Operation, int]) -> int:
 
 
 def _beside(each: _Held, held: list[_Held]) -> list[_Held]:
-    """What has its columns when this one gets them."""
+    """The accumulators whose columns are in use when this one gets its own."""
     return [other for other in held if other.first <= each.first <= other.last]
 
 

@@ -44,19 +44,19 @@ from .operand_origins import Origins, major
 from .tensor_operands import operand_columns, source_dot
 
 WARPS = 4
-"""Fewest that reach all lanes (PTX ISA, "Access restrictions" of tensor memory)."""
+"""The fewest warps that access all lanes (PTX ISA, "Access restrictions" of tensor memory)."""
 
 MOST_COLUMNS = 256
-"""Of an instruction (PTX ISA, "Matrix Shape" of tcgen05.mma)."""
+"""The most columns of an instruction (PTX ISA, "Matrix Shape" of tcgen05.mma)."""
 
 LEAST_COLUMNS = {HALF: 8, LANES: 16}
-"""By rows, likewise."""
+"""The fewest columns by rows, likewise."""
 
 
 
 class TensorPlan(NamedTuple):
-    """The atom of a dot, and the layouts of A, B, the accumulator in tensor memory and of what threads load of it, and
-    of scales; `exchanged`: the instruction's A is the transposed B."""
+    """The atom of a dot, and the layouts of A, B, the accumulator in tensor memory, its fragments in registers, and of
+    scales; `exchanged`: the instruction's A is the transposed B."""
 
     atom: MmaAtom | ScaledMmaAtom
     a: LinearLayout
@@ -156,8 +156,8 @@ class TensorDots:
     def _accumulator(
         self, type: TensorType, rows: int, exchanged: bool, why: list[str], beside: int = 0, halves: bool = False
     ) -> LinearLayout | None:
-        """What threads load of the accumulator, `halves` of its rows where lanes are free; None when it does not fit
-        with the columns `beside` it, or its lanes cannot be divided among the warps."""
+        """The fragments that threads load of the accumulator, `halves` of its rows where lanes are free; None if it
+        does not fit with the columns `beside` it, or its lanes cannot be divided among the warps."""
         size = type.num_elements // rows
         if size + beside > self._columns:
             why.append(f"{size} columns of the accumulator do not fit into the {self._columns} of tensor memory")
@@ -170,8 +170,8 @@ class TensorDots:
         return fragment
 
     def _a_in_tensor_memory(self, op: aa.DotOp, atom: MmaAtom) -> LinearLayout | None:
-        """The registers from which A goes to tensor memory, where another dot's result is what it is computed of and
-        is in the same threads, or it is computed in each iteration; None where it goes to shared memory."""
+        """The fragments that threads store as A to tensor memory, if A is computed from another dot's result in the
+        same threads, or in each iteration; None if A goes to shared memory."""
         a = op.a
         if source_dot(a) is None and not self._is_computed_in_loop(op) or operand_columns(a.type) > self._columns:
             return None
@@ -179,7 +179,8 @@ class TensorDots:
         return fragment_layout(operand_layout(a.type.shape, bits), self._num_warps, bits, halves=True)
 
     def _is_computed_in_loop(self, op: aa.DotOp) -> bool:
-        """Whether A is computed in the iteration that multiplies it, of no tile that is copied to shared memory."""
+        """Whether A is computed in the iteration that multiplies it, from tiles that are not copied to shared
+        memory."""
         made = op.a.defining_op
         if op in self._in_shared or not isinstance(op.parent_op, scf.ForOp) or made is None:
             return False
@@ -189,7 +190,7 @@ class TensorDots:
     def _operands(
         self, op: aa.Dot, atom: MmaAtom | ScaledMmaAtom, exchanged: bool, why: list[str]
     ) -> tuple[LinearLayout, LinearLayout] | None:
-        """The layouts of A and B in shared memory; None when there is none that copies fill."""
+        """The layouts of A and B in shared memory; None if copies can fill none."""
         a = self._operand(op.a, 1, atom, why, exchanged)
         b = None if a is None else self._operand(op.b, 0, atom, why, not exchanged)
         return None if a is None or b is None else (a, b)
@@ -201,7 +202,7 @@ class TensorDots:
         bits = value.type.element_type.width
         assert isinstance(atom.b, SharedTile), "operands are in shared memory"
         origin = self._origins.of(value)
-        # Elements of four bits lie along K; others are rearranged on their way.
+        # Elements of four bits lie along K; others are rearranged on their way to shared memory.
         along, spread = major(origin, k_axis, atom.b.majors) or "k", atom.is_spread and not is_b
         if along == "mn" and bits == 8 and is_b and atom.shape[1] < LEAST_COLUMNS[LANES]:
             why.append("tcgen05.mma takes 16 columns at least of elements of 8 bits that are not along K")
@@ -212,7 +213,7 @@ class TensorDots:
             if along == "k" or origin is None or origin.copied:
                 why.append(str(error))
                 return None
-            # It goes through registers, from where its elements can go anywhere.
+            # It goes through registers, from where its elements can be stored in any order.
             return matrix_layout(value.type.shape, k_axis, bits, "k", spread)
 
 

@@ -1,4 +1,4 @@
-"""Operands of dots that are computed of another dot in tensor memory, and what they take there."""
+"""Operands of dots that are computed from the result of another dot in tensor memory, and their columns there."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tileiras.layout.tensor_memory import COLUMN_BITS, LANES
 
 
 def source_dot(value: Value) -> aa.DotOp | None:
-    """The dot of the same block of whose result a tile of its shape is computed element by element; of several the
-    last, of which there is none where all are loaded or carried."""
+    """The dot of the same block from whose result a tile of its shape is computed element by element; the last of
+    several; None if all are loaded or carried."""
     pending, seen, found = [value], set(), None
     while pending:
         op: Any = pending.pop().defining_op
@@ -33,7 +33,7 @@ def _alike(op: Operation, value: Value) -> list[Value]:
 
 
 def operand_columns(type: TensorType) -> int:
-    """Columns of tensor memory that A takes there: those of whole lanes, of which 64 rows leave every second run of 16
-    free."""
+    """Columns of tensor memory that A takes there, with the lanes of its rows: 64 rows use whole lanes and leave every
+    second run of 16 free."""
     rows = min(type.shape[0], LANES)
     return type.num_elements * type.element_type.width // (COLUMN_BITS * rows)

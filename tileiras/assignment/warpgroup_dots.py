@@ -1,7 +1,7 @@
-"""Which dots wgmma can execute, and where their operands lie.
+"""Dots that wgmma can execute, and the places of their operands.
 
-B lies in shared memory, and A as well, in a layout that a matrix descriptor describes.  A is in registers where it is
-computed of what a thread has: of the result of another dot, or element by element of a tile that is loaded.  The
+B lies in shared memory, and A as well, in a layout that a matrix descriptor describes.  A is in registers if it is
+computed from registers of the thread: from the result of another dot, or element by element from a loaded tile.  The
 contiguous dimension in shared memory is that in global memory, so that copies of 16 bytes fill it; elements of other
 widths than 16 bits, which wgmma takes only where K is contiguous, go through registers otherwise.
 """
@@ -21,10 +21,10 @@ from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types
 from .operand_origins import Origin, Origins, major
 
 ROWS = 64
-"""Of an instruction (PTX ISA, "Matrix Shape" of wgmma)."""
+"""Rows of an instruction (PTX ISA, "Matrix Shape" of wgmma)."""
 
 WARPS = 4
-"""Of a warpgroup."""
+"""Warps of a warpgroup."""
 
 MOST_COLUMNS, FEWEST_COLUMNS = 256, 8
 """PTX ISA, "Matrix Shape" of wgmma."""
@@ -66,7 +66,8 @@ class WarpgroupDots:
     def __init__(self, target: Target, num_warps: int, origins: Origins) -> None:
         self._target = target
         self._num_warps = num_warps
-        # Of an SM with one CTA: whoever multiplies has the accumulators in registers, so that more CTAs have to yield.
+        # For an SM with one CTA: accumulators of dots are in registers with any instruction, so other CTAs have to
+        # yield.
         self._registers = registers_for_tiles(32 * num_warps)
         self._origins = origins
 
@@ -134,7 +135,7 @@ class WarpgroupDots:
 
     @staticmethod
     def _in_registers(op: aa.DotOp, origin: Origin | None) -> bool:
-        """Whether A is computed of what a thread has."""
+        """Whether A is computed from registers of the thread."""
         if origin is not None:
             return not origin.copied
         return _comes_from_dot(op.a, set())

@@ -1,7 +1,7 @@
 """Tile IR bytecode, versions 13.1 to 13.4, and 13.5 as far as front ends write it (read only).
 
 The file is a magic number, a version and sections (strings, types, constants, globals, functions, debug information, a
-producer name) in any order, closed by an end marker.  What an operation looks like inside a function follows from its
+producer name) in any order, closed by an end marker.  The encoding of an operation inside a function follows from its
 declaration in `tileiras.dialects.cuda_tile`; this package holds no list of operations.
 """
 

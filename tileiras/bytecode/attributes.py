@@ -53,7 +53,7 @@ TF32_BYTES = 3
 
 
 class Tables:
-    """What the sections of a file hold, shared by everything that reads from them."""
+    """The contents of a file's sections, shared by all readers."""
 
     __slots__ = ("version", "previews", "strings", "types", "constants", "_dense")
 
@@ -68,7 +68,7 @@ class Tables:
         self._dense: dict[tuple[int, Any], DenseElementsAttr] = {}
 
     def dense(self, cursor: Cursor, type: FloatType | cuda_tile.TileType, what: str) -> DenseElementsAttr:
-        """The constant whose index stands at `cursor`, as elements of `type` (a tile)."""
+        """The constant whose index is at `cursor`, as elements of `type` (a tile)."""
         start = cursor.pos
         index = cursor.varint(f"{what} constant index")
         size = len(self.constants) if self.constants is not None else 0
@@ -100,7 +100,7 @@ def _read_dense(run: Cursor, type: cuda_tile.TileType) -> DenseElementsAttr:
         if length == size or length == size * count:
             data = _widen_tf32(raw) if element is tf32 else raw
             if element.width < 8:
-                # An element takes a byte, of which only its own bits count.
+                # An element takes a byte, and its upper bits are ignored.
                 data = bytes([byte & (1 << element.width) - 1 for byte in data])
             return DenseElementsAttr(type, data, True if length == size else None)
     run.fail("failed to validate buffer size and format", 0)
@@ -248,14 +248,14 @@ BY_VALUE_TYPE: dict[tuple[type, Any], Reader] = {
 
 
 def is_flag(constraint: AnyConstraint) -> bool:
-    """Whether presence is all that the attribute says, so that nothing but its flag is written."""
+    """Whether the attribute is determined by its presence, so that only its flag is written."""
     return isinstance(constraint, type) and issubclass(constraint, UnitAttr)
 
 
 def reader_of(constraint: AnyConstraint) -> Reader:
     """How an attribute with this constraint is written inside an operation.
 
-    A constraint is an attribute class, or says by `attribute_class` and `value_type` what it is narrowed from.
+    A constraint is an attribute class, or names the class that it narrows in `attribute_class` and `value_type`.
     """
     attribute_class = constraint if isinstance(constraint, type) else getattr(constraint, "attribute_class", None)
     if attribute_class is None:

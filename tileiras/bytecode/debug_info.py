@@ -30,7 +30,7 @@ class DebugInfo:
         self.op_starts = cursor.offsets(number, 4, "debug info index offsets")
         number = cursor.count("debug info indices", 8)
         self.op_indices = cursor.offsets(number, 8, "debug info indices")
-        # Offsets of the entries are aligned from the start of the section, so the table goes on with the same cursor.
+        # Offsets of the entries are aligned from the start of the section, so the table continues with the same cursor.
         self.table = ByteTable(cursor, 4, "debug info attributes")
         self._cache: dict[int, Any] = {}
         self._open: list[int] = []
@@ -120,7 +120,7 @@ class DebugInfo:
 
 
 class LocationSequence:
-    """Locations of a function's operations in the order in which the operations stand in the file."""
+    """Locations of a function's operations in the order of the operations in the file."""
 
     __slots__ = ("info", "at")
 
@@ -140,7 +140,7 @@ class LocationSequence:
 
 
 class BytecodeOffsets:
-    """For a function without debug information: each operation is where it stands in the file."""
+    """For a function without debug information: the location of each operation is its offset in the file."""
 
     __slots__ = ()
 

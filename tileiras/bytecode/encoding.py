@@ -54,7 +54,7 @@ class Cursor:
     def varint(self, what: str = "integer") -> int:
         """An unsigned LEB128 integer of at most 64 bits in its shortest form.
 
-        A tenth byte may carry more than bit 63; what is above is dropped, as the reference reader drops it (front ends
+        A tenth byte may carry more than bit 63; the bits above are dropped, as the reference reader does (front ends
         write the bits of a negative f64 that way).
         """
         data = self.data

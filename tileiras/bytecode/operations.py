@@ -1,7 +1,7 @@
-"""Operations inside a function: one decoder for all of them, told what to expect by their declarations.
+"""Operations inside a function: one decoder for all of them, driven by their declarations.
 
 An operation is its opcode, its result types, a bit field that announces optional parts, attributes, operands and
-regions, each in the order of declaration.  Parts newer than the file's version are not there at all.
+regions, each in the order of declaration.  Parts newer than the file's version are absent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ARITY = {"one": ONE, "optional": OPTIONAL, "variadic": VARIADIC}
 
 
 class OperationPlan:
-    """What one operation class looks like in one version of the format."""
+    """The encoding of one operation class in one version of the format."""
 
     __slots__ = ("op_class", "name", "counted_results", "results", "added_results", "flag_count", "early_flags",
                  "attributes", "segments", "operand_count", "operands", "regions", "terminator")  # fmt: skip

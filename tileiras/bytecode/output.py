@@ -57,7 +57,7 @@ class Buffer(bytearray):
 
 
 class Numbering:
-    """Byte runs numbered in the order in which they are first asked for."""
+    """Byte runs numbered in the order of their first request."""
 
     __slots__ = ("numbers", "first")
 
@@ -75,5 +75,5 @@ class Numbering:
 
 class StringNumbering(Numbering):
     def of(self, text: str) -> int:
-        # Bytes that are no characters, which escapes in text may give, are what the parser has for them.
+        # Invalid UTF-8, which escapes in text may produce, is represented as by the parser.
         return self[text.encode("utf-8", "surrogateescape")]

@@ -52,7 +52,7 @@ GLOBAL_FLAGS_SINCE = Version(13, 3)
 REFERENCE_PADDING = b"\xcb"
 
 MODULE_NAME = "kernels"
-"""The format does not keep the module's name; this is what readers give it."""
+"""The name that readers give a module, since the format does not store it."""
 
 
 class _Function:
@@ -251,7 +251,7 @@ def read_module(data: bytes, filename: str = "<bytecode>", *, entries: Container
     """The `cuda_tile.module` in `data`, not verified; only the entries named in `entries` when that is given.
 
     Operations carry the location that the debug section gives them, or else their offset in the file (BytecodeLoc).
-    Raises BytecodeError (a CompileError, exit code 3) naming the section and byte offset of what is wrong.
+    Raises BytecodeError (a CompileError, exit code 3) naming the section and byte offset of the error.
     """
     return BytecodeFile(data, filename).module(entries)
 

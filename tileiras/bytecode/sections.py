@@ -19,13 +19,14 @@ SECTION_NAMES = {
 }
 
 REQUIRED_ALIGNMENT = {STRING: 4, TYPE: 4, CONSTANT: 8, DEBUG: 8, FUNCTION: 8}
-"""Sections with tables of fixed-width numbers must say that they are aligned for them."""
+"""Sections with tables of fixed-width numbers must declare their alignment."""
 
 ALIGNMENT_FLAG = 0x80
 
 
 def read_header(data: bytes, filename: str) -> tuple[Cursor, Version, bool]:
-    """Checks magic and version; the cursor stands at the first section.  Also says whether there are previews."""
+    """Checks magic and version; the cursor is then at the first section.  Also returns whether the file has
+    previews."""
     cursor = Cursor(data, 0, "", filename)
     for position, expected in enumerate(MAGIC):
         got = data[position] if position < len(data) else 0
@@ -134,7 +135,7 @@ class StringTable:
         self._cache: dict[int, str] = {}
 
     def read(self, cursor: Cursor, what: str) -> str:
-        """The string whose index stands at `cursor`."""
+        """The string whose index is at `cursor`."""
         start = cursor.pos
         index = cursor.varint(what)
         found = self._cache.get(index)

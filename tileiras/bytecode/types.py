@@ -57,7 +57,7 @@ SIMPLE_TYPES: dict[int, tuple[str, Version, Type]] = {
 # Tag -> (name in messages, first version, registered name, parameters in file order).
 # A parameter is (name, kind) or (name, kind, first version); kinds: type, tensor_view, i64s, i32s, uint,
 # padding, pointer.
-# The last two are enums that may be absent: from 13.3 on a leading bit field tells which are there, before
+# The last two are enums that may be absent: from 13.3 on a leading bit field marks those that are present, before
 # that a byte in front of each.
 COMPOSITE_TYPES: dict[int, tuple[str, Version, str, tuple[tuple, ...]]] = {
     12: (
@@ -125,7 +125,7 @@ class TypeTable:
         self._open: list[int] = []
 
     def read(self, cursor: Cursor, what: str) -> Any:
-        """The type whose index stands at `cursor`."""
+        """The type whose index is at `cursor`."""
         start = cursor.pos
         index = cursor.varint(what)
         if index >= self.size:

@@ -49,14 +49,14 @@ PREVIEW = Version(13, 5)
 and a list of argument attributes, announced by no flag."""
 
 PREVIEW_FLAG = 1
-"""The bit of the version tag that says that the file uses preview features."""
+"""The bit of the version tag that marks files with preview features."""
 
 PREVIEW_OPCODES = 0x4000
 """From here on operations are previews."""
 
 
 def has_previews(data: bytes) -> bool:
-    """Whether the header of bytecode says that it uses preview features."""
+    """Whether the header of bytecode declares preview features."""
     return len(data) >= HEADER_SIZE and bool(data[10] & PREVIEW_FLAG)
 
 UNIFIED_FLAGS = Version(13, 3)

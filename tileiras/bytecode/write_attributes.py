@@ -162,7 +162,7 @@ _TAGGED: dict[type, tuple[int, Writer]] = {
 def write_tagged(tables: OutputTables, out: Buffer, value: Attribute, location: Location | None) -> None:
     """A self-contained attribute: tag, then contents."""
     tagged = _TAGGED.get(type(value))
-    # A location may stand for an attribute in the text; it is none here, though it may have a name.
+    # A location may replace an attribute in the text; here it is invalid, though it may have a name.
     name = value.name if isinstance(value, Attribute) else ""
     if tagged is not None:
         out.varint(tagged[0])

@@ -17,7 +17,7 @@ _COMPOSITE = {registered: (tag, name, since, parameters)
 
 
 class TypeNumbering:
-    """Types numbered in the order of first use, what a type consists of before the type."""
+    """Types numbered in the order of first use, the components of a type before the type."""
 
     __slots__ = ("version", "numbers", "runs", "location")
 
@@ -26,7 +26,7 @@ class TypeNumbering:
         self.numbers: dict[Any, int] = {}
         self.runs: list[bytes] = []
         self.location: Location | None = None
-        """Where the types being asked for stand, for messages."""
+        """The location of the operation whose types are requested, for messages."""
 
     def of(self, type: Type) -> int:
         found = self.numbers.get(type)

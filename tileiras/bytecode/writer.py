@@ -1,6 +1,6 @@
 """From a `cuda_tile.module` to the bytes of a file.
 
-The order of sections and tables is that of the front ends, so that writing what was read from one gives its bytes again
+The order of sections and tables is that of the front ends, so that a module read from one is written to the same bytes
 wherever the format leaves no choice.
 """
 
@@ -44,9 +44,9 @@ PRODUCER_SINCE = Version(13, 3)
 def write_module(module: Operation, version: Version = CURRENT, *, strict_locations: bool = False) -> bytes:
     """The bytecode of a verified `cuda_tile.module`.
 
-    Of locations the format keeps those with a scope and call sites of such.  Names and fusions are reduced to what they
-    wrap, or with `strict_locations` are errors, as they are for the reference's translation tool.  Raises CompileError
-    (code 3), located at what the version cannot say; ValueError for a version that is not written.
+    The format stores locations with a scope, and call sites of such.  Names and fusions are reduced to the location
+    that they wrap, or with `strict_locations` are errors, as they are for the reference's translation tool.  Raises
+    CompileError (code 3), located at a construct that the version lacks; ValueError for a version that is not written.
     """
     if version not in supported():
         raise ValueError(f"unsupported version requested {version}, must be in range [{OLDEST}, {CURRENT}]")
@@ -54,20 +54,20 @@ def write_module(module: Operation, version: Version = CURRENT, *, strict_locati
 
 
 class DebugNumbering:
-    """Debug-info entries numbered from 1 in order of first use, what one refers to before it.  0 is unknown."""
+    """Debug-info entries numbered from 1 in order of first use, referenced entries first.  0 is unknown."""
 
     __slots__ = ("tables", "entries", "per_function", "keep", "_known")
 
     def __init__(self, tables: OutputTables, keep: Callable[[Location], Location]) -> None:
         self.tables = tables
         self.keep = keep
-        """What the format keeps of a location."""
+        """Reduces a location to one that the format can store."""
         self.entries = Numbering(first=1)
         self.per_function: list[list[int]] = []
         self._known: dict[Any, int] = {}
 
     def of(self, entry: Location | Attribute) -> int:
-        """The number of an attribute or location, which is reduced to what the format can keep."""
+        """The number of an attribute, or of a location reduced to one that the format can store."""
         if isinstance(entry, Location):
             entry = self.keep(entry)
             if entry is UNKNOWN_LOC:
@@ -113,7 +113,7 @@ class DebugNumbering:
             for index in indices:
                 out.extend(index.to_bytes(8, "little"))
         # The table's own offsets are aligned from the start of the section.  Readers refuse an empty table: an entry of
-        # no kind stands in for it.
+        # no kind is written instead.
         runs = self.entries.runs or [b"\x00"]
         out.varint(len(runs))
         out.align(4)
@@ -127,14 +127,15 @@ class DebugNumbering:
 
 
 def reduced_location(location: Location) -> Location:
-    """What the format keeps of a location, unknown for one without a scope."""
+    """The part of a location that the format can store; unknown for one without a scope."""
     from tileiras.dialects.cuda_tile.debug_info import supported_location
 
     return supported_location(location) or UNKNOWN_LOC
 
 
 def writable_location(location: Location) -> Location:
-    """What the format keeps of a location: one with a scope, or a call site of such; a file position has no scope.
+    """The part of a location that the format can store: one with a scope, or a call site of such; a file position has
+    no scope.
 
     Raises VerifyError for locations that the format has no form for.
     """
@@ -340,7 +341,7 @@ class _ModuleWriter:
         out.varint(len(operations))
         for op in operations:
             self._operation(op, out, has_debug)
-        # Numbers inside a block are free again behind it.
+        # Numbers inside a block are free again after it.
         while len(values) > outside:
             values.popitem()
 
@@ -358,7 +359,7 @@ class _ModuleWriter:
 
 
 class _WritePlan:
-    """What reading knows of an operation class, and how its attributes are written."""
+    """The reader's plan of an operation class, and the writers of its attributes."""
 
     __slots__ = ("base", "opcode", "attributes", "bits", "newer", "newer_results")
 
@@ -384,7 +385,7 @@ class _WritePlan:
         return flags
 
     def check(self, op: Operation, version: Version) -> tuple[OpResult, ...]:
-        """The results that the version has; raises VerifyError for what it cannot say."""
+        """The results that the version has; raises VerifyError for fields that it lacks."""
         for field in self.newer:
             value = getattr(op, field.name)
             if value is None or value is field.default_of(op):

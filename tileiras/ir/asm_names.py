@@ -55,7 +55,7 @@ class ValueNames:
         pending: list[tuple[Region, int, int, int, _Scope]] = [(region, 0, 0, 0, top) for region in root.regions]
         self._name_results(root, top)
         pending = [(r, self._next_value, 0, self._next_conflict, top) for r in root.regions]
-        # Regions continue the numbers of the region around them as they stand at its end.
+        # Regions continue the numbers of the region around them, as of its end.
         while pending:
             region, self._next_value, self._next_argument, self._next_conflict, outer = pending.pop()
             scope = _Scope(outer)
@@ -126,7 +126,7 @@ class ValueNames:
                 values[value] = f"{base}#{number - start}"
 
     def _unique(self, name: str, scope: _Scope) -> str:
-        """`%name`, with a number behind it when the name is taken in this scope."""
+        """`%name`, with a number after it when the name is taken in this scope."""
         name = _NOT_IN_NAMES.sub("_", name) or "_"
         if name[0].isdigit():
             name = f"_{name}"
@@ -166,7 +166,7 @@ class _Entry:
 class AliasNames:
     """Which attributes, types and locations get an alias, and in which order they are defined.
 
-    Locations, and what only locations use, are defined behind the operation; everything else before it.
+    Locations, and items that only locations use, are defined after the operation; all others before it.
     """
 
     __slots__ = ("names", "before", "after", "_entries", "_positions")
@@ -180,7 +180,7 @@ class AliasNames:
         self.after: list[Any] = []
 
     def assign(self) -> None:
-        """Names everything that was visited, in MLIR's order: by depth, types first, by name, as visited."""
+        """Names all visited items, in MLIR's order: by depth, types first, by name, in order of visit."""
         ordered = sorted(
             (e for e in self._entries.values() if e.name is not None), key=lambda e: (e.depth, not e.is_type, e.name)
         )
@@ -227,7 +227,7 @@ class AliasNames:
         return all(entry.name is None for entry in self._entries.values())
 
     def visit(self, item: Location | Attribute, deferred: bool) -> int:
-        """Enters `item` and what it contains; the depth (1 + the deepest alias inside) it passes to its user."""
+        """Enters `item` and its components; returns the depth (1 + the deepest alias inside) for its user."""
         entry = self._entries.get(item)
         if entry is not None:
             if not deferred and entry.deferred:

@@ -1,4 +1,4 @@
-"""From what a format has read to an operation: operand resolution, inferred types, segment sizes."""
+"""Builds an operation from the parts that a format has read: operand resolution, inferred types, segment sizes."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def _single_operands(plans: Sequence[OperandPlan]) -> Callable[["Parser", Operat
 def _operands_in_segments(
     plans: Sequence[OperandPlan], writes_sizes: bool
 ) -> Callable[["Parser", OperationState], list[Value]]:
-    """Resolves operands of which some are optional or variadic; `writes_sizes`: the operation has their number for each
-    field as an attribute."""
+    """Resolves operands with optional or variadic fields; `writes_sizes`: the operation has an attribute with the
+    number of operands of each field."""
 
     def resolve(parser: "Parser", state: OperationState) -> list[Value]:
         values: list[Value] = []
@@ -167,7 +167,7 @@ def _variadic(parser: "Parser", state: OperationState, plan: OperandPlan) -> lis
 
 
 def _optional(parser: "Parser", state: OperationState, plan: OperandPlan) -> list[Value]:
-    """At most one operand: of an optional field, or the one of another beside optional ones."""
+    """At most one operand: of an optional field, or of a required field of an operation with optional ones."""
     at, arity, kind, source = plan
     use = state.operands[at]
     type = _type_from(state, kind, source)
@@ -194,7 +194,7 @@ def _result_types(
     def inferred(state: OperationState, values: list[Value]) -> list[Type]:
         types = list(cls.infer_result_types(values, state.attributes))
         for position in spelled_results:
-            # What the text says is kept, also where it is wrong: the verifier has the words for that.
+            # A type given in the text is kept even if it is wrong: the verifier has the diagnostic for that.
             types[position] = state.result_types[position]
         return types
 
@@ -215,7 +215,7 @@ def _result_types(
 
 
 def _type_from(state: OperationState, kind: str, source: Any) -> Any:
-    """The type (or types, of a variadic field) that `_source_of_type` found the place of."""
+    """The type (or types, of a variadic field) at the source that `_source_of_type` found."""
     if kind == "operand":
         return state.operand_types[source]
     if kind == "result":
@@ -233,7 +233,7 @@ def _value_of(parser: "Parser", state: OperationState, use: UnresolvedOperand | 
 
 
 def _offset_of_use(parser: "Parser", name: str, start: int) -> int:
-    """Where an operand stands that a fused expression has read: the name's first use behind the operation's name."""
+    """Where an operand stands that a fused expression has read: the name's first use after the operation's name."""
     found = re.compile(re.escape(name) + r"(?![\w$.\-#])").search(parser.text, start)
     return found.start() if found is not None else start
 

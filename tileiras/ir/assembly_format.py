@@ -18,7 +18,7 @@ type, or a list of types; a Region or a list of them; a Block.  When printing, o
 How an attribute variable is written follows from its constraint: a unit attribute is its keyword, a StringAttr called
 `sym_name` an `@name`, an enum its bare keyword (`<keyword>` with `angled = True` on its class), an IntegerAttr or
 FloatAttr of a known type (a `TypedAttribute` constraint) a number without type, a DenseArrayAttr `[1, 2]`, another
-dialect attribute its parameters (what stands behind `#dialect.mnemonic`).
+dialect attribute its parameters (the text after `#dialect.mnemonic`).
 
 `compile_format` turns the string into steps once per class, on first use; parser and printer run the steps.
 """
@@ -106,7 +106,7 @@ class Oilist(NamedTuple):
 Element = (
     Literal | Whitespace | Variable | Group | FunctionalType | AttrDict | Custom | TypeDirective | Optional | Oilist
 )
-"""What a declarative format consists of."""
+"""The elements of a declarative format."""
 
 _TOKEN = re.compile(
     r"\s*(?:`(?P<literal>[^`]*)`|\$(?P<variable>\w+)|(?P<word>[A-Za-z_][\w-]*)|(?P<punctuation>[()<>,?:|^!]))"
@@ -271,7 +271,7 @@ def variables_of(elements: tuple) -> list[Variable]:
 
 
 def typed_attribute(field: Field) -> Any:
-    """The type that an attribute field's number has by its declaration, None when the text must say it."""
+    """The type that an attribute field's number has by its declaration, None if the text has to give it."""
     return getattr(field.constraint, "value_type", None)
 
 
@@ -292,7 +292,7 @@ def elided_unit(element: Optional) -> Any:
 
 
 class Format(NamedTuple):
-    """What is compiled from a format string; `parse` and `print` are built by parse_steps and print_steps."""
+    """A compiled format string; `parse` and `print` are built by parse_steps and print_steps."""
 
     elements: tuple
     attributes: frozenset[str]

@@ -57,7 +57,7 @@ def is_regular(element: Element) -> bool:
 
 
 class _Fusion:
-    """The expression of a run, and what each of its groups is."""
+    """The expression of a run, and the meaning of each of its groups."""
 
     def __init__(self) -> None:
         self.pattern = ""
@@ -116,7 +116,7 @@ class _Fusion:
                 self.units.append((self.group, unit.field.name))
             else:
                 self.add(inner)
-        # Possessive: a group that is there is not given back for the sake of what follows.
+        # Possessive: a matched group is not given back to let the following elements match.
         self.pattern += ")?+"
 
 

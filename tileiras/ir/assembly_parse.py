@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class OperationState:
-    """What has been read of one operation, by field position."""
+    """The parts of one operation that have been read, by field position."""
 
     __slots__ = ("offset", "operands", "operand_types", "result_types", "attributes", "regions", "successors",
                  "all_operands", "all_operand_types", "all_result_types")  # fmt: skip
@@ -63,7 +63,7 @@ Step = Callable[["Parser", OperationState], None]
 
 
 def format_reader(cls: type[Operation]) -> Callable[["Parser", int], Operation]:
-    """The reader of the class's custom form: (parser behind the name, offset of the name) -> operation."""
+    """The reader of the class's custom form: (parser after the name, offset of the name) -> operation."""
     found = cls.__dict__.get("_format_reader")
     if found is None:
         found = _build_reader(cls)
@@ -372,7 +372,7 @@ def _read_reference(state: OperationState, argument: Variable) -> Any:
 
 
 def _starts(cls: type[Operation], element: Literal | Variable) -> Callable[["Parser"], bool] | None:
-    """Whether the next token starts `element`; None when only reading it can tell."""
+    """Whether the next token starts `element`; None if that is known only after parsing it."""
     if isinstance(element, Literal):
         return lambda parser: parser.peek(element.text)
     if isinstance(element, Variable):

@@ -1,7 +1,7 @@
 """Printing by assembly format: the elements of a format compiled to steps over a printer.
 
 Spaces follow MLIR's rules, decided when the format is compiled: one before every element, except around punctuation
-that binds tightly and where the format says so.
+that binds tightly and where the format requires it.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class AttributePrinter:
         self.write(symbol_text(name))
 
     def capture(self, action: Callable[[], None]) -> str:
-        """What `action` writes."""
+        """The text that `action` writes."""
         out, write = self.out, self.write
         self.out = []
         self.write = self.out.append
@@ -115,7 +115,7 @@ class AttributePrinter:
         return f"!{type.name}{self.parameters_text(type)}"
 
     def results_text(self, types: Sequence[Any]) -> str:
-        """Result types behind an arrow: parentheses unless there is exactly one that is no function type."""
+        """Result types after an arrow: parentheses unless there is exactly one that is no function type."""
         if len(types) == 1 and not isinstance(types[0], FunctionType):
             return self.type_text(types[0])
         return f"({', '.join(map(self.type_text, types))})"
@@ -123,7 +123,7 @@ class AttributePrinter:
     # ---- attributes --------------------------------------------------------------------------------------------------
 
     def parameters_text(self, item: Location | Attribute) -> str:
-        """What stands behind the mnemonic of a dialect attribute or type."""
+        """The text after the mnemonic of a dialect attribute or type."""
         if item.print_parameters is not None:
             return self.capture(lambda: item.print_parameters(self))
         if isinstance(item, EnumAttr):
@@ -248,7 +248,7 @@ class AttributePrinter:
         return self._alias_names.get(location) or self._bare_location_text(location)
 
     def _bare_location_text(self, location: Location) -> str:
-        """What stands inside `loc(...)`."""
+        """The text inside `loc(...)`."""
         location = self._canonical(location)
         if isinstance(location, UnknownLoc):
             return "unknown"

@@ -5,9 +5,9 @@ A lowering is a table from operation class to function:
     def lower_addf(op, args, rewriter):
         return rewriter.insert(arith.AddFOp(args[0], args[1]))
 
-`args` are the operands as already converted.  The function returns what replaces the results: an operation, a value, a
-sequence of values, or None when there are no results.  Since definitions come before uses, one walk in dominance order
-suffices; region bodies are converted when their operation asks for it (`rewriter.convert_region`).
+`args` are the operands as already converted.  The function returns the replacement of the results: an operation, a
+value, a sequence of values, or None if there are no results.  Since definitions come before uses, one walk in dominance
+order suffices; region bodies are converted on request of their operation's pattern (`rewriter.convert_region`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Pattern = Callable[[Any, tuple, "ConversionRewriter"], Any]
 
 
 class TypeConverter:
-    """What each type becomes: a function per type class, falling back on the type itself."""
+    """Maps types to converted types: a function per type class; other types are unchanged."""
 
     __slots__ = ("_rules", "_cache")
 
@@ -71,7 +71,7 @@ class ConversionTarget:
 
 
 class ConversionRewriter:
-    """Where patterns put new operations, and what old values have become."""
+    """The insertion point of patterns, and the mapping from old values to new ones."""
 
     __slots__ = ("types", "block", "before", "op", "_mapping", "_convert_op", "data")
 
@@ -83,10 +83,11 @@ class ConversionRewriter:
         self._mapping: dict[Value, Any] = {}
         self._convert_op = convert_op
         self.data = data
-        """Whatever the lowering's patterns share (target, options, analyses)."""
+        """State shared by the lowering's patterns (target, options, analyses)."""
 
     def insert(self, op: OperationT) -> OperationT:
-        """Inserts at the current place; inherits the location of the operation being converted if it has none."""
+        """Inserts at the current place; an operation without a location inherits that of the operation being
+        converted."""
         if isinstance(op.location, UnknownLoc) and self.op is not None:
             op.location = self.op.location
         assert self.block is not None
@@ -101,7 +102,7 @@ class ConversionRewriter:
         return _InsertionGuard(self, block, before)
 
     def value(self, old: Value) -> Any:
-        """What `old` has become (itself when untouched)."""
+        """The converted value of `old` (itself if unchanged)."""
         return self._mapping.get(old, old)
 
     def map(self, old: Value, new: object) -> None:
@@ -163,9 +164,9 @@ def apply_conversion(
 ) -> None:
     """Converts everything inside `root` (which stays).
 
-    Patterns find `data`, or what `make_data` makes for the rewriter, as `rewriter.data`.
-    Raises CompileError (code 5) with a located "failed to legalize operation" and then `failure` when an operation is
-    neither legal nor has a pattern, or with what a pattern reports by raising VerifyError or CompileError.
+    Patterns access `data`, or the result of `make_data` for the rewriter, as `rewriter.data`.
+    Raises CompileError (code 5) with a located "failed to legalize operation" and then `failure` if an operation is not
+    legal and has no pattern, or with the diagnostic that a pattern reports by raising VerifyError or CompileError.
     """
     emit = engine if engine is not None else DiagnosticEngine()
     get_pattern = patterns.get
@@ -184,7 +185,7 @@ def apply_conversion(
             if any(value in mapping for value in op.operands):
                 replaced = tuple(mapping.get(value, value) for value in op.operands)
                 if not all(isinstance(value, Value) for value in replaced):
-                    # What stands for the value is for patterns to use, and this operation has none.
+                    # Placeholders that replace values are for patterns only, and this operation has no pattern.
                     emit.error(op.location, f"failed to legalize operation '{op.name}'")
                     raise fail(op)
                 op.operands = replaced
@@ -216,7 +217,7 @@ def apply_conversion(
     for region in root.regions:
         for block in _dominance_order(region):
             rewriter.convert_block(block)
-    # Old operations go last to first, so that every user is gone before what it uses.
+    # Old operations are erased last to first, so that every user is gone before its operands.
     for op in reversed(erased):
         op.drop_all_references()
     for op in reversed(erased):

@@ -146,7 +146,7 @@ def _word(element_type: Type) -> str:
 
 
 def _check_typed(parser: "AttributeParser", text: str, element_type: FloatType | IntegerType) -> None:
-    """What can be said of one element when its type is known in advance."""
+    """Checks one element whose type is known in advance."""
     at = parser.pos
     if isinstance(element_type, FloatType):
         if text in ("true", "false"):
@@ -167,7 +167,7 @@ HEX_THRESHOLD = 100
 
 
 def dense_text(attribute: DenseElementsAttr, hex_threshold: int = HEX_THRESHOLD) -> str:
-    """What stands between `dense<` and `>`."""
+    """The text between `dense<` and `>`."""
     type, element_type = attribute.type, attribute.type.element_type
     if attribute.is_splat:
         return _element_text(_bits(attribute)[0], element_type)

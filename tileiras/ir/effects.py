@@ -1,4 +1,4 @@
-"""What an operation does beyond computing its results, from its effect traits and those of what it contains."""
+"""Effects of an operation, from its effect traits and those of the operations in its regions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def is_trivially_dead(op: "Operation") -> bool:
-    """Whether nothing would change if `op` were removed: nobody uses it and it has no effect.
+    """Whether `op` can be removed without a change of behavior: it has no uses and no effect.
 
-    Terminators stay.  Loads stay as well, weak ones included: their tokens order what follows.
+    Terminators stay.  Loads stay as well, weak ones included: their tokens order later operations.
     """
     for result in op.results:
         if result.has_uses:
@@ -22,10 +22,10 @@ def is_trivially_dead(op: "Operation") -> bool:
 
 
 def has_no_effect(op: "Operation") -> bool:
-    """Whether all that `op` does is compute its results, and comes to an end.
+    """Whether `op` only computes its results, and terminates.
 
-    A loop or branch with RecursiveMemoryEffects has none when nothing in its regions has one, and when no terminator in
-    them goes on elsewhere than inside `op`.
+    A loop or branch with RecursiveMemoryEffects has no effect if no operation in its regions has one, and if no
+    terminator in them continues outside of `op`.
     """
     return _ends_without_effect(op, op)
 

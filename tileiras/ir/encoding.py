@@ -1,4 +1,4 @@
-"""Text is UTF-8: where that of an input is not."""
+"""Encoding of input text, which is UTF-8; diagnostics for other encodings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .location import FileLineColLoc
 
 
 def encoded(text: str, name: str) -> bytes:
-    """A text that a program gives instead of a file's bytes; ``name`` is what messages call it.
+    """Encodes a text that a program passes instead of a file's bytes; ``name`` is its name in messages.
 
-    Raises CompileError (code 3) where it has half of a surrogate pair, which is no character.
+    Raises CompileError (code 3) at half of a surrogate pair, which is no character.
     """
     try:
         return text.encode()
@@ -24,7 +24,7 @@ def encoded(text: str, name: str) -> bytes:
 
 
 def check_encoding(data: bytes, path: str) -> None:
-    """Raises CompileError (code 3) at the first byte that UTF-8 has not, where a file that is named as text is none."""
+    """Raises CompileError (code 3) at the first byte that is not UTF-8, in a file that is named as text."""
     try:
         data.decode()
     except UnicodeDecodeError as error:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Constraint:
-    """A predicate over a type or an attribute, with the words that say what it demands.
+    """A predicate over a type or an attribute, with its description for diagnostics.
 
-    `only_type` is the one type that fulfils it, if there is just one: text then leaves the type out.
+    `only_type` is the single type that satisfies it, if there is just one: text then omits the type.
     """
 
     __slots__ = ("predicate", "description")
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Predicate(Protocol):
-        """What dialects have for a constraint beside `Constraint` itself."""
+        """Constraints of dialects that are not derived from `Constraint`."""
 
         description: str
 
@@ -113,8 +113,8 @@ class Field:
     """One declared part of an operation.
 
     `kind` is "operand", "result", "attribute", "region" or "successor"; `arity` is "one", "optional" or "variadic";
-    `since` is the Tile IR version that introduced the field.  `accessor` is the Python name that the class declares the
-    field under and `name` what the IR calls it: the same, unless Python or the core has the name for itself.
+    `since` is the Tile IR version that introduced the field.  `accessor` is the Python name under which the class
+    declares the field, and `name` its name in the IR: the same, unless that name is reserved in Python or the core.
     """
 
     __slots__ = ("kind", "constraint", "doc", "arity", "since", "default", "name", "accessor", "fitting")
@@ -141,14 +141,14 @@ class Field:
         """Types that are known to fulfil the constraint."""
 
     def __get__(self, op: Any, owner: Any) -> Any:
-        """The part of an operation; the class has the field until somebody reads it, then a property."""
+        """Reads the part of an operation; on first use the field is replaced by a property in its class."""
         return self if op is None else owner.make_accessor(self).__get__(op, owner)
 
     def __set__(self, op: Operation, value: object) -> None:
         raise AttributeError(f"'{type(op).__name__}.{self.accessor}' is declared, and not to be set")
 
     def fits(self, type: Type) -> bool:
-        """Whether a type fulfils the constraint; being immutable, what once did always does."""
+        """Whether a type satisfies the constraint; types are immutable, so a positive result is cached."""
         if type in self.fitting:
             return True
         if not satisfies(self.constraint, type):
@@ -157,7 +157,7 @@ class Field:
         return True
 
     def default_of(self, op: Operation) -> Any:
-        """What an operation without this attribute has, None when that is nothing."""
+        """The value of this attribute in an operation without it; None if it has no default."""
         return self.default(op) if callable(self.default) else self.default
 
     @property

@@ -198,7 +198,7 @@ def _decimal_digits(significand: int, exponent: int, precision: int) -> tuple[st
 
 
 def _scientific(digits: str, power: int, precision: int) -> str:
-    """`%e` form with `precision` digits behind the point."""
+    """`%e` form with `precision` digits after the point."""
     exponent = power + len(digits) - 1
     fraction = digits[1:].ljust(precision, "0")
     return f"{digits[0]}.{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"

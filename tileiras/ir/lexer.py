@@ -1,27 +1,27 @@
 """The lexical grammar of MLIR text, as regular expressions that the parser applies where it stands.
 
-There are no token objects.  The parser keeps an offset that always stands at the start of a token; every expression
-here ends with the white space and comments behind the token, so that one match consumes a token and finds the next.
+There are no token objects.  The parser keeps an offset that is always at the start of a token; every expression
+here ends with the white space and comments after the token, so that one match consumes a token and finds the next.
 """
 
 from __future__ import annotations
 
 import re
 
-# White space and `// ...` comments.  The NUL that the reader puts behind the text ends every token.  Possessive, since
+# White space and `// ...` comments.  The NUL that the reader puts after the text ends every token.  Possessive, since
 # a row of slashes can be split into comments in very many ways and only the first is worth trying.
 TRIVIA = r"\s*+(?://[^\n\0]*+\s*+)*+"
 
 BARE_ID = r"[A-Za-z_][\w$.]*"
-# suffix-id of the MLIR grammar: digits, or letters, digits and `$._-`.  Possessive: what must not follow a name is
-# looked for behind all of it.
+# suffix-id of the MLIR grammar: digits, or letters, digits and `$._-`.  Possessive: a lookahead after a name applies to
+# the end of the whole name.
 SUFFIX_ID = r"[\w$.\-]++"
 VALUE_ID = rf"%{SUFFIX_ID}"
 VALUE_USE = rf"%{SUFFIX_ID}(?:#\d++)?+"
 STRING = r'"(?:[^"\\\n\0]|\\[^\n\0])*+"'
 
 _PLAIN = r'[^<>"\0]*+'
-# A whole type in one match: a name and what its angle brackets hold, four levels deep.  Deeper types, and those with
+# A whole type in one match: a name and the text in its angle brackets, four levels deep.  Deeper types, and those with
 # `->` or strings inside, take the ordinary path.
 _ANGLES = rf"<{_PLAIN}>"
 for _ in range(3):
@@ -30,7 +30,7 @@ WHOLE_TYPE = rf"!?[A-Za-z_][\w$.]*(?:{_ANGLES})?"
 
 
 def token(pattern: str) -> re.Pattern[str]:
-    """`pattern` as group 1, and the trivia behind it."""
+    """`pattern` as group 1, and the trivia after it."""
     return re.compile(rf"({pattern}){TRIVIA}", re.ASCII)
 
 

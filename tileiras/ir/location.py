@@ -1,7 +1,7 @@
 """Locations: where an operation came from.  Every operation has one; there is no None.
 
-A position in a text is kept as (source, offset) and turned into line and column only when somebody reads it, so that
-locations cost nothing while compiling.
+A position in a text is kept as (source, offset) and converted to line and column only on use, so that locations cost
+nothing while compiling.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Location:
     __slots__ = ()
 
     def resolve(self) -> FilePosition | None:
-        """The file position to show a user, None when there is none."""
+        """The file position to show a user; None if absent."""
         return None
 
 
@@ -146,9 +146,9 @@ class NameLoc(ValueLocation):
 
 
 class OpaqueLoc(ValueLocation):
-    """What the program that builds a module has of its own to tell where an operation comes from.
+    """A location in the representation of the program that builds the module.
 
-    `handle` is any object that can be hashed; it is printed and written as `fallback`, since no file can hold it.
+    `handle` is any hashable object; it is printed and written as `fallback`, since no file can hold it.
     """
 
     __slots__ = ("handle", "fallback")

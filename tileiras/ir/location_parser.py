@@ -61,7 +61,7 @@ class LocationParser(TokenReader):
         return found if found is not None else self.parse_location_instance()
 
     def parse_location_instance(self) -> Location:
-        """What stands inside `loc(...)`."""
+        """Parses the text inside `loc(...)`."""
         self._enter()
         found = self._parse_location_instance()
         self._depth -= 1

@@ -86,7 +86,7 @@ class OperandParser(AttributeParser):
             self._reported.append(error)
 
     def explain(self, read: Callable[[], Any], message: str) -> Any:
-        """What `read` reads; when it fails, its error is followed by one that says what was being read."""
+        """Calls `read`; if that fails, its error is followed by one that names the construct being read."""
         try:
             return read()
         except ParseError as error:

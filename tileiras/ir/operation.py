@@ -1,7 +1,7 @@
 """Operations.
 
 The shape is MLIR's.  An operation class declares its parts (see `fields`); an instance holds operands, results,
-attributes, regions and successors, and stands in a block's linked list.
+attributes, regions and successors, and is in a block's linked list.
 """
 
 from __future__ import annotations
@@ -105,12 +105,12 @@ class Operation:
     def __init__(
         self, *operands: Value | Sequence[Value] | None, location: Location = UNKNOWN_LOC, **named: object
     ) -> None:
-        """Builds from fields: operands in declaration order or by name, everything else by name.  Raises TypeError for
-        fields that there are not or too few, VerifyError for types and attributes that the declaration does not have.
+        """Builds from fields: operands in declaration order or by name, all others by name.  Raises TypeError for
+        unknown or missing fields, VerifyError for types and attributes that the declaration does not allow.
 
-        Results are given as types; they may be left out when a trait or `infer_result_types` tells them.  A variadic
-        operand is a sequence, an absent optional one None.  A str stands for an enum or string attribute, True for a
-        unit attribute.
+        Results are given as types; they may be omitted if a trait or `infer_result_types` determines them.  A variadic
+        operand is a sequence, an absent optional one None.  A str is converted to an enum or string attribute, True for
+        a unit attribute.
         """
         cls = type(self)
         signature = cls._signature or Signature.of(cls, _infers(cls))
@@ -211,7 +211,8 @@ class Operation:
         self._order = 0
 
     def _verify_types(self) -> None:
-        """Raises VerifyError, and uses no value, if an operand or result has a type that the declaration has not."""
+        """Raises VerifyError, without using a value, if an operand or result has a type that the declaration
+        forbids."""
         from .verifier import verify_types
 
         try:
@@ -298,7 +299,7 @@ class Operation:
         """Rules of this operation beyond structure, types and traits; raises VerifyError."""
 
     warnings: ClassVar[Callable[[Any], Iterable[str]] | None] = None
-    """A method of classes that have something to say about what is legal but hardly meant: the verifier's warnings."""
+    """A method of classes with warnings about legal but probably unintended uses; called by the verifier."""
 
     def fold(self) -> Sequence[Value | Attribute] | None:
         """One value or constant attribute per result when the operation can be replaced by them, else None."""
@@ -323,7 +324,7 @@ class Operation:
         return self
 
     def erase(self) -> None:
-        """Removes the operation and what it contains.  Its results must be unused."""
+        """Removes the operation and its regions.  Its results must be unused."""
         for result in self._results:
             if result._uses:
                 raise ValueError(f"erasing '{self.name}', whose result #{result.index} is still used")

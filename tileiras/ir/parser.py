@@ -1,5 +1,4 @@
-"""The parser of operations, blocks and regions; see `operand_parser` and `attribute_parser` for what
-stands inside them.
+"""The parser of operations, blocks and regions; see `operand_parser` and `attribute_parser` for their parts.
 
 Operation classes with an `assembly_format` are read by the steps compiled from it, classes with `parse_custom` by that
 hook, and everything may be written in the generic form.
@@ -81,7 +80,8 @@ class Parser(OperandParser):
         return found
 
     def ensure_terminator(self, region: Region, cls: type[Operation], location: Location) -> None:
-        """Adds what the class's traits let the text leave out: the block of a single-block region, its terminator."""
+        """Adds the parts that the class's traits make optional in text: the block of a single-block region, its
+        terminator."""
         if not region.blocks and cls.has_trait(SingleBlock):
             region.append(Block())
         implicit = cls.get_trait(SingleBlockImplicitTerminator)
@@ -322,7 +322,7 @@ class Parser(OperandParser):
         if self._reported:
             raise self._reported[0]
         # A definition inside of a region does not reach operands of the operations around it that are not made yet,
-        # nor later uses out there; the verifier has to see what they name.
+        # nor later uses out there; the verifier has to see the values that these name.
         for placeholder, value in self._met:
             placeholder.replace_all_uses_with(value)
         return operations

@@ -1,4 +1,4 @@
-"""What watches passes: hooks before and after each, printers of the IR, times, traces.
+"""Instrumentation of passes: hooks before and after each, printers of the IR, times, traces.
 
 Hooks before a pass are called in the order in which they were given, those after it in reverse.  They see the IR and
 must leave it alone.
@@ -18,7 +18,7 @@ from .verifier import verify
 
 
 class PassInstrumentation:
-    """Called around every pass; `op` is what the pipeline runs on."""
+    """Called around every pass; `op` is the operation that the pipeline runs on."""
 
     spelled = ""
     """The textual pipeline of the pass that runs, with its options."""
@@ -31,11 +31,11 @@ class PassInstrumentation:
         """Called while the error is handled."""
 
     def after_rejection(self, name: str, op: Operation) -> None:
-        """Called when another one has refused, after the pass, what it left; the error is being handled."""
+        """Called if another instrumentation has rejected the pass's output; the error is being handled."""
 
 
 class Step:
-    """A pass that is running; one that makes a new operation of the old puts it into `op`."""
+    """A pass that is running; if it replaces the operation, it stores the new one in `op`."""
 
     __slots__ = ("op",)
 
@@ -68,7 +68,7 @@ def instrumented(
 
 
 class VerifyEach(PassInstrumentation):
-    """Verifies what every pass leaves; raises CompileError (code 5) that names the pass.
+    """Verifies the IR after every pass; raises CompileError (code 5) that names the pass.
 
     Given first it comes last, so that snapshots can be read when it fails.
     """
@@ -84,7 +84,7 @@ class VerifyEach(PassInstrumentation):
 class IRPrinter(PassInstrumentation):
     """Snapshots of the IR below a banner with the pass's name, for `write`.
 
-    `before` and `after` name passes, or are True for all; `changed_only` leaves out what a pass left as it was.
+    `before` and `after` name passes, or are True for all; `changed_only` omits passes without changes.
     """
 
     def __init__(
@@ -130,18 +130,18 @@ class IRPrinter(PassInstrumentation):
         if self._on_failure:
             from .printer import print_op
 
-            # What a failed pass leaves behind may be invalid; the generic form can say it.
+            # The IR after a failed pass may be invalid; the generic form can represent it.
             self._print("After", f"{name} Failed", print_op(op, generic=True, locations=self._locations))
 
     after_rejection = after_failure
 
 
 class CrashReproducer(PassInstrumentation):
-    """Writes what a pass that failed was given, below the command that runs this pass again; a note of the error says
-    where.
+    """Writes the input of a failed pass, below the command that runs this pass again; a note of the error gives the
+    path.
 
-    `write` takes the text, `path` is what the note calls the file.  One that cannot be written, and a later failure of
-    the same run, have a note as well: the error itself is told in any case.
+    `write` takes the text, `path` is the file's name in the note.  If the file cannot be written, or for a later
+    failure of the same run, there is a note as well: the error itself is reported in any case.
     """
 
     def __init__(self, path: str, write: Callable[[str], Any]) -> None:
@@ -156,7 +156,7 @@ class CrashReproducer(PassInstrumentation):
         self._text = print_op(op, locations=True)
 
     def _generate(self) -> str:
-        """What there is to say of the file."""
+        """Writes the file; returns the text of the note."""
         if self._written:
             return f"no reproducer generated: `{self._path}` has that of an earlier failure"
         head = f"// tileiras-opt {self._path} --pass-pipeline='{self.spelled}'"
@@ -213,11 +213,11 @@ class PassTimer(PassInstrumentation):
 class PassTrace(PassInstrumentation):
     """Events for a timeline viewer, one for every pass and one for each remark made meanwhile (Chrome's trace format).
 
-    `follow` says where remarks are looked for, `text` is the whole document.
+    `follow` sets the source of remarks, `text` is the whole document.
     """
 
     def __init__(self, children: Mapping[str, Callable[[Operation], Iterable[dict[str, Any]]]] | None = None) -> None:
-        """`children`: name of a pass -> what makes further events of what it has left."""
+        """`children`: name of a pass -> function that creates further events from its output."""
         self._children = children or {}
         self._remarks: Callable[[], Sequence[Any]] = tuple
         self._events: list[dict[str, Any]] = []
@@ -226,7 +226,7 @@ class PassTrace(PassInstrumentation):
         self._seen = 0
 
     def follow(self, remarks: Callable[[], Sequence[Any]]) -> None:
-        """From now on `remarks` gives the diagnostics so far."""
+        """Sets the source of remarks: `remarks` returns the diagnostics so far."""
         self._remarks = remarks
         self._seen = len(remarks())
 

@@ -11,9 +11,9 @@ A pass is a class named as on the command line; its options are annotated class 
 
 `canonicalize` lives in `tileiras/passes/canonicalize.py`, `fuse-fma` in `fuse_fma.py`: the name leads to the file.
 
-A pass that cannot do its work, without the program being wrong, fails softly: it says why in a remark, sets its bit and
-returns (`signal_soft_failure`).  The manager clears the bits before a run and notes them after every pass; a pass added
-`after` another is skipped when that one has failed softly.  The exit code knows nothing of it.
+A pass that cannot do its work, although the program is correct, fails softly: it emits a remark with the reason, sets
+its bit and returns (`signal_soft_failure`).  The manager clears the bits before a run and records them after every
+pass; a pass added `after` another is skipped if that one has failed softly.  Soft failures do not affect the exit code.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ class Pass:
     name: ClassVar[str] = ""
     anchor: ClassVar[str] = ""
     needs: ClassVar[str] = ""
-    """What has to hold before the pass, ..."""
+    """The precondition of the pass, ..."""
     establishes: ClassVar[str] = ""
-    """... what holds after it, ..."""
+    """... its postcondition, ..."""
     keeps: ClassVar[str] = ""
-    """... and what it does not change: for `docs/passes.md`."""
+    """... and the properties that it preserves: for `docs/passes.md`."""
 
     accepts: ClassVar[Mapping[str, range]] = {}
-    """The values that a number among the options can have, where not every one means something."""
+    """Option -> its valid values, for numbers with restrictions."""
 
     preserves_analyses: ClassVar[bool] = False
-    """Whether what was found out about operations and values before the pass holds after it."""
+    """Whether analysis results from before the pass are valid after it."""
 
     adds_operations: ClassVar[bool] = True
-    """Whether operations or attributes with names that were not in the IR may be there after the pass."""
+    """Whether the pass may introduce operations or attributes with names that were not in the IR."""
 
     SOFT_FAILURE = 4
-    """Bit of `state`: the pass has left undone what it is for."""
+    """Bit of `state`: the pass has not done its work."""
 
     def __init__(self, **options: int | str) -> None:
         self.state = 0
@@ -84,7 +84,7 @@ class Pass:
         }
 
     def spelled(self) -> str:
-        """The pass in a textual pipeline, with the options that have not their defaults."""
+        """The pass in a textual pipeline, with the options that differ from their defaults."""
         items = []
         for name, default in self.options().items():
             value = getattr(self, name)
@@ -101,9 +101,9 @@ class Pass:
         return text
 
     def verify_input(self, op: Operation, context: "PassContext") -> None:
-        """Checks what `needs` says and the verifier does not; errors go to `context.engine`.
+        """Checks the part of `needs` that the verifier does not check; errors go to `context.engine`.
 
-        The manager asks it when it verifies between passes: text that was written by hand may hold anything.
+        Called by the manager if it verifies between passes: hand-written text may violate any precondition.
         """
 
     def run(self, op: Operation, context: "PassContext") -> None:
@@ -111,12 +111,12 @@ class Pass:
         raise TypeError(f"pass '{self.name}' does not say what it does")
 
     def after(self, name: str) -> "Pass":
-        """This pass, whose work depends on what the pass `name` has done: not run when that one failed softly."""
+        """This pass, which depends on the work of the pass `name`: it is skipped if that one failed softly."""
         self._after = name
         return self
 
     def signal_soft_failure(self, context: "PassContext", location: Locatable | None = None, message: str = "") -> None:
-        """Says why in a remark, unless that has been said, then sets the bit."""
+        """Emits a remark with the reason, unless that has been reported, then sets the bit."""
         if message:
             context.engine.remark(location, message)
         self.state |= self.SOFT_FAILURE
@@ -136,7 +136,7 @@ def _fitting(name: str, key: str, value: int | str, default: int | str, accepted
 
 
 class PassContext:
-    """What passes share: diagnostics, analyses, and whatever the pipeline's owner hands through (target, options)."""
+    """State shared by passes: diagnostics, analyses, and data of the pipeline's owner (target, options)."""
 
     __slots__ = ("engine", "data", "soft_failures", "_analyses")
 
@@ -160,11 +160,11 @@ class PassContext:
 
 
 class PassWhereFound(NamedTuple):
-    """A pass that is made, and its file loaded, only for IR in which there is something for it to do."""
+    """A pass that is constructed, and its file loaded, only for IR that contains its operations."""
 
     made: Callable[[], Pass]
     names: tuple[str, ...]
-    """The pass changes nothing and says nothing where no operation has one of these names, or an attribute of one."""
+    """The pass has no effect if no operation has one of these names, or an attribute of such a name."""
 
 
 class PassManager:
@@ -231,7 +231,7 @@ class PassManager:
             except CompileError:
                 raise
             except Exception as error:
-                # Whoever shows it can say which pass it was; Python prints it below the traceback.
+                # Names the pass for handlers of the error; Python prints it below the traceback.
                 error.add_note(f"in pass '{item.name}'")
                 raise
         context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
@@ -286,7 +286,7 @@ def _targets(item: Pass, op: Operation) -> list[Operation]:
 MODULE = "builtin.module"
 
 Pipelines = Mapping[str, Callable[[str], list[Pass]]]
-"""Name of a pipeline -> what makes its passes from the text between its braces."""
+"""Name of a pipeline -> function that builds its passes from the text between its braces."""
 
 
 def parse_pipeline(
@@ -337,7 +337,7 @@ class _PipelineParser:
 
     @contextlib.contextmanager
     def _placed(self, at: int) -> Iterator[None]:
-        """Gives errors of passes and pipelines, which know nothing of the text, their place in it."""
+        """Adds the place in the text to errors of passes and pipelines, which do not know it."""
         try:
             yield
         except CompileError as error:
@@ -390,7 +390,7 @@ class _PipelineParser:
             self.passes.append(item)
 
     def _braces(self) -> tuple[int, str]:
-        """Where what stands in braces starts, and what it is."""
+        """The start of the text in braces, and the text."""
         end = self.text.find("}", self.at)
         if end < 0:
             raise self._error(self.at, "expected '}' after the options")
@@ -406,7 +406,7 @@ class _PipelineParser:
         if not op_class.has_trait(IsolatedFromAbove):
             raise self._error(start, "nested pipeline anchor must be IsolatedFromAbove")
         around = lookup_operation(path[-1]) if path else None
-        # Modules of kernels hold functions; what other modules stand in is a builtin.module.
+        # Modules of kernels contain functions; the parent of any other module is a builtin.module.
         module = op_class.has_trait(SymbolTable)
         if around is not None and (not around.has_trait(SymbolTable) or module and path[-1] != MODULE):
             raise self._error(start, f"'{name}' cannot stand in '{path[-1]}', on which the pipeline is anchored")

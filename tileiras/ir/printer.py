@@ -128,8 +128,8 @@ class Printer(AttributePrinter):
                 found.visit_operations(root)
             if found.is_empty:
                 return found
-        # What is used, and where first, only printing tells: a hook may leave out a location or print an attribute
-        # in a form of its own.  So everything is printed once to a list that is thrown away.
+        # The used items, and the place of their first use, are known only after printing: a hook may omit a location or
+        # print an attribute in a form of its own.  So all text is printed once to a list that is discarded.
         rehearsal = _AliasCollector(self)
         rehearsal.default_dialect = self.default_dialect
         for root in roots:
@@ -295,7 +295,7 @@ def print_op(
 ) -> str:
     """The text of an operation and all inside it, with a newline at the end.
 
-    `locations` adds `loc(...)` to operations and block arguments, through aliases defined behind the text.
+    `locations` adds `loc(...)` to operations and block arguments, through aliases defined after the text.
     Without `aliases` everything is spelled out where it stands, so that a single line says all.
     `default_dialect` is the dialect whose prefix `op` itself goes without, as if it stood in a module of that dialect.
     """
@@ -304,7 +304,7 @@ def print_op(
     try:
         return printer.print_top_level(op)
     except (AttributeError, KeyError, ValueError, TypeError, IndexError):
-        # An operation that lacks what its class declares has no custom form, and must be readable all the same.
+        # An operation that lacks declared parts has no custom form, and must be printable nevertheless.
         if generic or _is_valid(op):
             raise
         return Printer(generic=True, locations=locations, aliases=aliases).print_top_level(op)

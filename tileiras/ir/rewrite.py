@@ -41,7 +41,7 @@ class RewritePattern:
 
 
 class PatternRewriter:
-    """Through which a pattern changes the IR, so that the driver sees what to visit again."""
+    """Interface by which a pattern changes the IR, so that the driver knows the operations to visit again."""
 
     __slots__ = ("op", "_touch", "_forget", "failures")
 
@@ -54,7 +54,8 @@ class PatternRewriter:
         self.failures: list[tuple[Operation, str]] = []
 
     def insert(self, op: OperationT, before: Operation | None = None) -> OperationT:
-        """Inserts before `before`, by default the matched operation, whose location it inherits if it has none."""
+        """Inserts before `before`, by default the matched operation; an operation without a location inherits its
+        one."""
         place = before if before is not None else self.op
         assert place is not None and place.parent is not None
         if isinstance(op.location, UnknownLoc):
@@ -106,7 +107,7 @@ class PatternRewriter:
         self.erase_op(op)
 
     def set_operands(self, op: Operation, values: Sequence[Value]) -> None:
-        """Gives `op` other operands; what it used may be dead now."""
+        """Replaces the operands of `op`; the old ones may be dead now."""
         for operand in op.operands:
             if operand.defining_op is not None:
                 self._touch(operand.defining_op)
@@ -114,17 +115,17 @@ class PatternRewriter:
         self._touch(op)
 
     def modified(self, op: Operation) -> None:
-        """Says that `op` was changed in place."""
+        """Notifies the driver that `op` was changed in place."""
         self._touch(op)
 
     def notify_match_failure(self, op: Operation, reason: str) -> bool:
-        """Keeps why a pattern declined; returns False, to be returned."""
+        """Records why a pattern declined; returns False, as the pattern's result."""
         self.failures.append((op, reason))
         return False
 
 
 def materialize_constant(dialect: str, value: Attribute, type: object, op: Operation) -> Operation | None:
-    """A constant operation of the dialect of `op` for a folded value; None when the dialect has none for it."""
+    """A constant operation of the dialect of `op` for a folded value; None if the dialect has no such operation."""
     constant = lookup_operation(f"{dialect}.constant")
     build = getattr(constant, "materialize", None)
     return build(value, type, op.location) if build is not None else None
@@ -180,7 +181,7 @@ def apply_patterns_greedily(
 ) -> bool:
     """Folds, removes dead operations and applies patterns inside `root` until nothing changes; True if anything did.
 
-    Operations are visited in textual order first; whoever is touched is visited again.  With `unique_constants`, equal
+    Operations are visited in textual order first; changed operations are visited again.  With `unique_constants`, equal
     constants become one at the start of the function, so that patterns see constants from inner regions outside.
 
     The number of rewrites is bounded (64 per operation and at least 10,000): raises CompileError (code 5), where one

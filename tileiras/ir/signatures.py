@@ -1,4 +1,4 @@
-"""What the declarations of an operation class mean for its construction and for reading its fields."""
+"""Data derived from the declarations of an operation class, for its construction and for access to its fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Signature:
-    """What the constructor asks of a class each time, found when the first of its operations is made."""
+    """The data of a class that its constructor uses, computed for the first of its operations."""
 
     __slots__ = (
         "operands", "ones", "attributes", "results", "result", "typed_as", "sized_operands", "sized_results", "built",
@@ -46,7 +46,7 @@ class Signature:
 
 
 def typed_as(op: type[Operation]) -> int | None:
-    """The position of the operand whose type all results have, by the traits; None where there is none."""
+    """The position of the operand whose type all results have, by the traits; None if absent."""
     for trait in op.trait_instances if op.result_fields else ():
         if isinstance(trait, SameOperandsAndResultType):
             return 0
@@ -58,7 +58,7 @@ def typed_as(op: type[Operation]) -> int | None:
 
 
 def accessor_of(field: Field, position: int, of_kind: tuple[Field, ...]) -> property:
-    """How `op.<field>` reads the operation's lists."""
+    """The property `op.<field>`, which reads the operation's lists."""
     kind, name = field.kind, field.name
     if kind == "attribute":
         default = field.default
@@ -126,7 +126,7 @@ def gather(cls: type[Operation], fields: tuple[Field, ...], given: tuple, named:
 
 
 def as_attribute(field: Field, value: object) -> Attribute | None:
-    """The attribute that a constructor's argument stands for.  Raises TypeError."""
+    """Converts a constructor's argument to an attribute.  Raises TypeError."""
     if value is None or isinstance(value, Attribute):
         return value
     if value is False:

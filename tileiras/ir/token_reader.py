@@ -1,4 +1,4 @@
-"""Reading tokens of MLIR text, and reporting what is wrong with them."""
+"""Reading tokens of MLIR text, and reporting errors in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_NESTING = 60
 
 
 class ParseError(Exception):
-    """Text that is not what the grammar allows at `location`; `notes` are (location, message) pairs."""
+    """Text that violates the grammar at `location`; `notes` are (location, message) pairs."""
 
     def __init__(self, location: Location, message: str, notes: tuple = ()) -> None:
         super().__init__(message)
@@ -66,8 +66,8 @@ class TokenReader:
     def expected(self, what: str, in_hook: bool = False) -> NoReturn:
         """Reports that the next token is not `what`.
 
-        At the start of a line the error stands behind the previous token, where the missing one belongs; what a hook
-        reads (`in_hook`, as `error`) is missed at the next token.
+        At the start of a line the error is located after the previous token, where the missing one belongs; in a hook
+        (`in_hook`, as `error`) it is located at the next token.
         """
         at = self.pos
         if in_hook:

@@ -1,4 +1,4 @@
-"""Traits: what generic code may ask of an operation without knowing its class.
+"""Traits: properties of operations that generic code queries without knowledge of the class.
 
 A trait is a class; `traits = (Pure, AllTypesMatch("lhs", "rhs"))` on an operation takes classes and instances.  A
 trait may check the operation (`verify`) and may imply others by inheriting from them.
@@ -29,7 +29,7 @@ class Trait:
 
 
 class MemoryEffects(Trait):
-    """Base of the effect traits.  An operation with none of them has unknown effects."""
+    """Base of the effect traits.  An operation without effect traits has unknown effects."""
 
     __slots__ = ()
 
@@ -45,8 +45,8 @@ class Pure(NoMemoryEffect):
 
 
 class Convergent(NoMemoryEffect):
-    """Computes from what other threads do at the same place: may be removed when unused, but not repeated, moved or
-    merged with its like elsewhere."""
+    """Depends on the values of other threads at the same place: may be removed when unused, but not repeated, moved or
+    merged with an equal operation elsewhere."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class ReturnLike(Terminator):
 
 
 class Leaves(Trait):
-    """A terminator after which the nearest enclosing operation of one of the names goes on, not its parent."""
+    """A terminator after which the nearest enclosing operation of one of the names continues, not its parent."""
 
     __slots__ = ("names",)
 

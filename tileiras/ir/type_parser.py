@@ -29,7 +29,7 @@ MAX_INTEGER_WIDTH = (1 << 24) - 1
 
 
 class TypeParser(LocationParser):
-    """Reads types from a text, and what stands behind the mnemonic of a type or attribute.
+    """Reads types from a text, and the text after the mnemonic of a type or attribute.
 
     `default_dialect` is the dialect whose prefix may be left out at this point ("" for none).
     """
@@ -216,7 +216,7 @@ class TypeParser(LocationParser):
                 found = cls(*self.parse_comma_separated(self._parse_parameter, "<", ">"))
         except VerifyError as error:
             self.fail(start, error.message)
-        except TypeError as error:  # a wrong number of parameters; the class names what it takes
+        except TypeError as error:  # a wrong number of parameters; the class names the expected ones
             self.fail(start, str(error))
         self._depth -= 1
         return found
@@ -259,7 +259,7 @@ class TypeParser(LocationParser):
 
         if open:
             self.parse_comma_separated(item, open, close)
-        else:  # behind other parameters
+        else:  # after other parameters
             while self.parse_optional_punctuation(","):
                 item()
         return found
@@ -271,7 +271,7 @@ class TypeParser(LocationParser):
         return found
 
     def parse_optional_enum_keyword(self, cls: type[EnumAttr]) -> Any:
-        """A case of `cls` by its keyword, None (and nothing read) when the next token is none of them."""
+        """A case of `cls` by its keyword; None, without reading, if the next token is no case."""
         match = lexer.KEYWORD_OR_STRING.match(self.text, self.pos)
         if match is None or match[1].strip('"') not in cls.cases:
             return None
@@ -294,7 +294,7 @@ class TypeParser(LocationParser):
     # ---- aliases -----------------------------------------------------------------------------------------------------
 
     def _resolve_alias(self, name: str, use: int) -> Any:
-        """What an alias stands for; its definition may come later in the text."""
+        """The value of an alias; its definition may come later in the text."""
         found = self._aliases.get(name)
         if found is not None:
             return found

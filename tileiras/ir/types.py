@@ -38,7 +38,7 @@ class IntegerType(Type):
     width: int
 
     def __str__(self) -> str:
-        # Without the printer, which is loaded when text is wanted.
+        # Without the printer, which is loaded for text only.
         return f"i{self.width}"
 
 
@@ -60,12 +60,12 @@ class FloatSemantics(NamedTuple):
 
     @property
     def smallest_exponent(self) -> int:
-        """Of the normal numbers."""
+        """The least exponent of normal numbers."""
         return int(self.has_zero) - self.bias
 
     @property
     def largest_exponent(self) -> int:
-        """Of the finite numbers; without a fraction NaN takes a whole exponent, as infinity does."""
+        """The largest exponent of finite numbers; without a fraction NaN takes a whole exponent, as infinity does."""
         taken = self.has_infinity or self.has_nan and not self.mantissa_bits
         return (1 << self.exponent_bits) - 1 - self.bias - taken
 

@@ -1,4 +1,4 @@
-"""Values: what operations compute and blocks receive.
+"""Values: results of operations and arguments of blocks.
 
 A value knows its users, in the order in which they began to use it.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Value:
-    """Something an operation computes or a block receives."""
+    """A result of an operation or an argument of a block."""
 
     __slots__ = ("type", "_uses")
 

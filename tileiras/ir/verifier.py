@@ -38,7 +38,7 @@ def verify(op: Operation, engine: DiagnosticEngine | None = None, code: int = Ex
 
 
 def diagnose(op: Operation, error: VerifyError) -> Diagnostic:
-    """The diagnostic that a VerifyError about `op` stands for."""
+    """The diagnostic for a VerifyError about `op`."""
     message = f"'{op.name}' op {error.message}" if error.prefix else error.message
     location: Location = error.location if error.location is not None else op.location
     notes = [Diagnostic.note(at, text) for at, text in error.notes]
@@ -46,7 +46,7 @@ def diagnose(op: Operation, error: VerifyError) -> Diagnostic:
 
 
 class _Rules:
-    """What the verifier looks at of a class, found when it meets the first of its operations."""
+    """The data of a class that the verifier uses, computed for the first of its operations."""
 
     __slots__ = (
         "operands", "results", "attributes", "requires", "shaped", "traits", "own", "warns", "isolated", "accepted",
@@ -89,12 +89,12 @@ class _Verification:
         self.open: set[Region] = set()
         # Blocks of the same region that dominate the current block.
         self.above: set[Block] = set()
-        # Whether a value was used that is from none of them.
+        # Whether a value defined outside of these was used.
         self.leaks = False
 
     def tree(self, op: Operation) -> None:
-        # Operations inside are checked even when their parent is wrong, but an operation that is itself malformed is
-        # not asked for more, since its own rules may rely on its declared shape.
+        # Operations inside are checked even if their parent is wrong, but a malformed operation is not checked further,
+        # since its own rules may rely on its declared shape.
         cls = type(op)
         rules = _Rules._of_class.get(cls) or _Rules(cls)
         accepted, built = rules.accepted, None
@@ -113,7 +113,7 @@ class _Verification:
                 for text in op.warnings():  # type: ignore[misc]
                     self.engine.warning(op.location, text)
         except VerifyError as error:
-            # What is inside is not looked at, so it may leak.
+            # The operations inside are not checked, so a leak is possible.
             self.leaks = True
             self.engine.emit(diagnose(op, error))
             for message in error.also:
@@ -134,7 +134,7 @@ class _Verification:
             self.open.add(region)
             for block in region.blocks:
                 self.above = set()
-                # What is defined before the operation in its block, where most operands are from.
+                # Values defined before the operation in its block, where most operands are from.
                 defined: set[Value] = set(block.arguments)
                 inner = block.first
                 while inner is not None:
@@ -178,8 +178,8 @@ class _Verification:
 
 
 def verify_types(op: Operation) -> None:
-    """Checks what can be said of an operation by itself when it is built: the types of operands and results, and the
-    traits about them; raises VerifyError."""
+    """Checks an operation on its own when it is built: the types of operands and results, and the traits about them;
+    raises VerifyError."""
     _verify_types("operand", op.operand_fields, op.operand_spans(), op._operands)
     _verify_types("result", op.result_fields, op.result_spans(), op._results)
     for trait in op.trait_instances:

@@ -1,4 +1,4 @@
-"""Linear layouts and what is derived from them: conversions, access widths, reductions."""
+"""Linear layouts and derived data: conversions, access widths, reductions."""
 
 from tileiras.layout.constructors import (
     blocked,

@@ -37,8 +37,8 @@ def accumulated_in_place(
 def rescaled_in_place(
     loop: scf.ForOp, is_dot: Callable[[Operation | None], bool] = is_of_tensor_memory
 ) -> dict[int, Any]:
-    """The dots of a loop whose result is what the next iteration computes an accumulator of, as attention rescales it,
-    by the number of the loop-carried value: meanwhile it stays in tensor memory."""
+    """The dots of a loop from whose result the next iteration computes an accumulator, as attention rescales it, by the
+    number of the loop-carried value: meanwhile it stays in tensor memory."""
     block = loop.body.block
     in_place = accumulated_in_place(loop, is_dot)
     found: dict[int, Any] = {}
@@ -53,9 +53,9 @@ def rescaled_in_place(
 
 
 def continues(loop: scf.ForOp, number: int, is_dot: Callable[[Operation | None], bool] = is_of_tensor_memory) -> Any:
-    """The dot of a loop before whose accumulator the loop's rescaled one with a number goes on with: both rescale it,
-    and nothing else uses it in between, as where the last iterations of attention, with their mask, are a loop of their
-    own.  None where the loop begins with another tile."""
+    """The dot of an earlier loop whose accumulator the rescaled one of this loop continues, given its number: both
+    loops rescale it, and it has no other use in between, as where the last iterations of attention, with their mask,
+    are a loop of their own.  None if the loop begins with another tile."""
     value: Any = loop.init_args[number]
     before = value.defining_op
     if not isinstance(before, scf.ForOp) or before.parent is not loop.parent or not value.has_one_use:
@@ -65,8 +65,8 @@ def continues(loop: scf.ForOp, number: int, is_dot: Callable[[Operation | None],
 
 
 def scaling_of(dot: Any) -> tuple[tileas.MulFOp, Value] | None:
-    """The multiplication by which an iteration makes what a dot of its loop adds to of what the one before left, if it
-    is all that happens to it, and its factor: it is made in tensor memory, a few columns at a time."""
+    """The multiplication that turns the previous iteration's result into the accumulator of a dot of the loop, if that
+    is its only use, and the factor: it is executed in tensor memory, a few columns at a time."""
     op, loop = dot.c.defining_op, dot.parent_op
     if not isinstance(op, tileas.MulFOp) or not isinstance(loop, scf.ForOp) or op.parent is not dot.parent:
         return None
@@ -80,13 +80,13 @@ def scaling_of(dot: Any) -> tuple[tileas.MulFOp, Value] | None:
 
 
 def reads_a_in_tensor_memory(dot: Any) -> bool:
-    """Whether a dot's instruction reads A in tensor memory: no multiply-add does."""
+    """Whether a dot's instruction reads A in tensor memory; multiply-adds do not."""
     atom = known_mma_atom(dot.atom.atom)
     return atom is not None and isinstance(atom.a, TensorTile)
 
 
 def accumulator_of(value: Value) -> Any:
-    """The dot whose accumulator a tile is when it is used: the dot's result, that of a loop in which it stays in tensor
+    """The dot whose accumulator a tile is at its use: the dot's result, that of a loop in which it stays in tensor
     memory, or a slice of these; None for other tiles."""
     op = value.defining_op
     if isinstance(op, tileas.ExtractSliceOp):

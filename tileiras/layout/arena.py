@@ -1,4 +1,4 @@
-"""The one array of shared memory that a kernel has: where its parts begin, and how large they get."""
+"""The single array of shared memory of a kernel: alignment and sizes of its parts."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ if TYPE_CHECKING:
     from tileiras.ir import FloatType, IntegerType
 
 ARENA_ALIGNMENT = 1024
-"""Of the array, in bytes: the period of the widest swizzle of the hardware repeats (PTX ISA, "Tensor swizzling
-modes")."""
+"""Alignment of the array, in bytes: the period of the hardware's widest swizzle (PTX ISA, "Tensor swizzling modes")."""
 
 AREA_ALIGNMENT = 128
-"""Of each buffer and each scratch area in it, in bytes: the plans' bank numbers count from there, 32 banks of 4."""
+"""Alignment of each buffer and scratch area in it, in bytes: the plans' bank numbers count from there, 32 banks of
+4."""
 
 SCRATCH_LIMIT = 48 * 1024
-"""Bytes that scratch areas take together at most: what every SM gives a CTA without cutting into how many of them it
-runs.  What needs more goes through them in rounds."""
+"""The most bytes of all scratch areas together: the amount that every SM gives a CTA without a reduction of the number
+of CTAs that it runs.  Larger exchanges use the areas in rounds."""
 
 
 def aligned(size: int) -> int:
-    """Where the next area may begin, behind `size` bytes."""
+    """The least offset of the next area after `size` bytes."""
     return aligned_to(size, AREA_ALIGNMENT)
 
 
 def aligned_to(size: int, alignment: int) -> int:
-    """Where an area of this alignment may begin, behind `size` bytes."""
+    """The least offset of an area of this alignment after `size` bytes."""
     return -(-size // alignment) * alignment
 
 
 def stored_bits(type: FloatType | IntegerType) -> int:
-    """What an element takes in shared memory: a byte at least, a tf32 the 32 bits in which threads hold it."""
+    """Bits of an element in shared memory: a byte at least; 32 for a tf32, as threads hold it."""
     width = getattr(type, "width", 64)
     return width if width % 8 == 0 else 8 if width < 8 else 32

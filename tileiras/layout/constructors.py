@@ -33,7 +33,7 @@ class _Tiler:
         return vectors
 
     def rest(self, axis: int) -> list[int]:
-        """The bases that `axis` still needs."""
+        """The remaining bases of `axis`."""
         size = self.shape[axis] >> self.used[axis]
         return self.take(axis, size) if size > 1 else []
 
@@ -68,7 +68,7 @@ class Fragment(Protocol):
 
 
 class MmaAtom(Protocol):
-    """What is needed of an instruction atom: A is [m, k], B is [k, n], C and D are [m, n]."""
+    """The layout-relevant part of an instruction atom: A is [m, k], B is [k, n], C and D are [m, n]."""
 
     a: Fragment
     b: Fragment
@@ -85,7 +85,7 @@ class ScaledMmaAtom(MmaAtom, Protocol):
 def _tile_fragment(
     fragment: Fragment, shape: Sequence[int], warp_axes: Sequence[int | None], rep_order: Sequence[int]
 ) -> LinearLayout:
-    """The fragment repeated over a tile: warp bits along `warp_axes` (None replicates) behind those of the fragment,
+    """The fragment repeated over a tile: warp bits along `warp_axes` (None replicates) after those of the fragment,
     then registers in `rep_order`.
 
     A third, leading tile dimension is a batch and is held in registers.
@@ -156,7 +156,7 @@ def scale_layouts(
 
 
 def fma_operands(c: LinearLayout, k: int) -> tuple[LinearLayout, LinearLayout]:
-    """Layouts of A and B with which a thread holds all that its elements of the accumulator `c` need.
+    """Layouts of A and B in which a thread holds all operands of its elements of the accumulator `c`.
 
     A drops the column from every basis of `c` and keeps all of K in registers, lowest; B likewise with the row.
     """

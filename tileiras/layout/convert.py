@@ -1,4 +1,4 @@
-"""Conversions between distributed layouts: what kind of movement one needs, as an explicit plan.
+"""Conversions between distributed layouts: the kind of movement between threads, as an explicit plan.
 
 Everything is derived from the source of each destination bit: for destination register, lane and warp bits, the source
 index (of the same CTA) that holds the element.  A plan is data: lowering emits it, tests simulate it.
@@ -110,7 +110,7 @@ class _Sources:
 
 
 def _find_sources(src: LinearLayout, dst: LinearLayout) -> _Sources | None:
-    """Where the elements come from, or None when they leave the warp.
+    """The sources of the elements, or None if they leave the warp.
 
     A replicated source leaves a choice; the own lane is preferred, then registers over lanes.
     """
@@ -152,7 +152,7 @@ def _find_sources(src: LinearLayout, dst: LinearLayout) -> _Sources | None:
 
 
 def _permutation(found: _Sources, registers: int) -> tuple[int, ...] | None:
-    """The source register of each result register when every thread finds all it needs in itself."""
+    """The source register of each result register if every thread holds all of its elements already."""
     if any(found.warp_register) or any(found.warp_lane) or any(lane for _, lane in found.register):
         return None
     if any(source != (0, 1 << bit) for bit, source in enumerate(found.lane)):
@@ -254,7 +254,7 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, element_bits: int, mat
 
 
 class Condition(NamedTuple):
-    """That bit `bit` of the thread's `dim` index is `value`."""
+    """The condition that bit `bit` of the thread's `dim` index is `value`."""
 
     dim: str
     bit: int

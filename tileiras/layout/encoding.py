@@ -1,4 +1,4 @@
-"""Between layouts and the encodings that tensor types carry in nv_tileas."""
+"""Conversion between layouts and the encodings of tensor types in nv_tileas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tileiras.ir import Attribute, TensorType
 from .linear_layout import SHARED_DIMS, TENSOR_DIMS, LinearLayout
 
 TENSOR_LAYOUT = "nv_tileas.tensor"
-"""By name: few kernels load the file that has the encoding."""
+"""Name of the encoding: few kernels load the file that declares it."""
 
 
 @lru_cache(maxsize=4096)
@@ -93,7 +93,7 @@ def _unpacked(type: TensorType, dim: int) -> LinearLayout:
 
 
 def renamed_layout(op: Any) -> LinearLayout:
-    """The layout of the operand of a view or permutation, or of what unpacks it, with the result's coordinates."""
+    """The layout of the operand of a view, permutation or `unpack`, in the coordinates of the result's layout."""
     if isinstance(op, UnpackOp):
         return _unpacked(op.operand.type, op.dim.value)
     if isinstance(op, PermuteOp):
@@ -112,7 +112,8 @@ def _reshaped(type: TensorType, shape: tuple[int, ...]) -> LinearLayout:
 
 
 def broadcast_layout(op: Any) -> LinearLayout:
-    """The layout of the operand of a `broadcast` in which each thread has what its part of the result repeats."""
+    """The layout of the operand of a `broadcast` in which each thread has the elements that its part of the result
+    repeats."""
     return _narrowed(op.operand.type, op.result.type)
 
 

@@ -265,7 +265,7 @@ class LinearLayout:
         return self.sublayout(self.dims, permutation)
 
     def unpermute(self, permutation: Sequence[int]) -> LinearLayout:
-        """The layout of which this one is `permute(permutation)`."""
+        """The inverse of `permute`: the layout whose `permute(permutation)` is this one."""
         return self.permute([permutation.index(axis) for axis in range(len(permutation))])
 
     def drop_dim(self, axis: int) -> LinearLayout:

@@ -1,8 +1,8 @@
-"""Operands of wgmma and tcgen05.mma in shared memory: the layouts that a matrix descriptor can describe, and what it
-says of them.
+"""Operands of wgmma and tcgen05.mma in shared memory: the layouts that a matrix descriptor can describe, and its
+fields.
 
 An operand is made of rows of 16, 32, 64 or 128 bytes along its contiguous dimension, the *span*; eight of these are
-one repetition of the swizzle.  Rows follow each other, and blocks of a span's width follow each other behind the last
+one repetition of the swizzle.  Rows follow each other, and blocks of a span's width follow each other after the last
 row (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout").
 """
 
@@ -36,12 +36,12 @@ Major = Literal["k", "mn"]
 
 
 WIDE_ATOM, _WIDE_ROWS, _WIDE_CODE = 32, 4, 1
-"""Of 32-bit elements whose K is not contiguous, which only tcgen05.mma takes: bytes that the swizzle of 128 keeps
+"""For 32-bit elements whose K is not contiguous, which only tcgen05.mma takes: bytes that the swizzle of 128 keeps
 together, rows of a repetition, and its code (PTX ISA, "Shared memory descriptor" of tcgen05)."""
 
 
 class MatrixDescriptor(NamedTuple):
-    """What a descriptor says besides the address: byte distances, and the span of the swizzle.
+    """The fields of a descriptor other than the address: byte distances, and the span of the swizzle.
 
     `stride`: between repetitions of the swizzle; `leading`: between blocks of a span's width where the rows or columns
     of the dot are contiguous, of no meaning where K is; without a swizzle `leading` is between groups of eight
@@ -72,7 +72,7 @@ class MatrixDescriptor(NamedTuple):
 
     @property
     def alignment(self) -> int:
-        """What the operand's address is a multiple of, so that the base offset of the descriptor is 0."""
+        """The alignment of the operand's address, so that the base offset of the descriptor is 0."""
         return ROWS * self.span
 
 
@@ -111,8 +111,8 @@ def matrix_layout(
 
 
 def _spread_layout(rows: int, columns: int, contiguous: int, element_bits: int, major: Major) -> LinearLayout:
-    """The layout of a spread A of which `columns` elements are contiguous.  If these lie along M there is no swizzle,
-    which would mix empty rows with the others."""
+    """The layout of a spread A with `columns` contiguous elements.  If these lie along M there is no swizzle, which
+    would mix empty rows with the others."""
     if major == "mn":
         fits = columns == SPREAD_ROWS and element_bits == 8 and rows >= ROWS
     else:
@@ -134,7 +134,7 @@ def _is_wide(element_bits: int, major: Major) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def describe(layout: LinearLayout, k_axis: int, element_bits: int, spread: bool = False) -> MatrixDescriptor | None:
-    """The descriptor of an operand, `spread` as of `matrix_layout`, in a layout of shared memory; None when none
+    """The descriptor of an operand, `spread` as of `matrix_layout`, in a layout of shared memory; None if no descriptor
     describes it."""
     majors: tuple[Major, ...] = ("k", "mn")
     for major in majors:
@@ -160,8 +160,8 @@ def describe(layout: LinearLayout, k_axis: int, element_bits: int, spread: bool 
 
 @functools.lru_cache(maxsize=256)
 def swizzle_period(layout: LinearLayout, element_bits: int) -> int:
-    """Bytes behind which the swizzle of a layout begins again, 16 for one without: what descriptors of the layout need
-    of the tile's address, whose bits the hardware exchanges."""
+    """Bytes after which the swizzle of a layout repeats, 16 for one without: the alignment that descriptors of the
+    layout require of the tile's address, whose bits the hardware exchanges."""
     rows, period = layout.bases("offset"), SPANS[-1]
     for bit, vector in enumerate(rows):
         if vector & gf2.support(rows[:bit]):

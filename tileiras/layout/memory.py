@@ -126,8 +126,8 @@ def register_groups(registers: int, bits: Sequence[int]) -> tuple[tuple[int, ...
 
 
 def moved_registers(layout: LinearLayout, axis: int, by: int) -> tuple[int | None, ...]:
-    """For each register, the one of the same thread whose element is `by` places further along `axis`; None where
-    another thread has it, or nobody."""
+    """For each register, the one of the same thread whose element is `by` places further along `axis`; None if another
+    thread has it, or it is outside the tile."""
     run = layout.shape[axis]
     bits = vector_registers(layout, axis, 8, contiguous=run, divisibility=run, access_bits=8 * run)
     found: list[int | None] = [None] * layout.registers

@@ -1,4 +1,4 @@
-"""What a reduction along one dimension does to the registers, lanes and warps of a layout."""
+"""Plans a reduction along one dimension of a layout: its stages in registers, lanes and warps."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from tileiras.layout.reduce import mixes_axes
 from tileiras.named_tuple import NamedTuple
 
 ELEMENTS_ALONE = 8
-"""Neighbours of a thread from which on a scan is cut over warps: below, each warp does all of it rather than wait."""
+"""The fewest elements of a thread for which a scan is divided among warps: below, each warp does all of it, without
+waits."""
 
 
 def is_scannable(layout: LinearLayout, axis: int) -> bool:
@@ -62,11 +63,11 @@ def scan_layout(shape: Sequence[int], axis: int, num_warps: int) -> LinearLayout
 
 
 class WarpTotals(NamedTuple):
-    """Where the totals of warps are in scratch memory while a scan goes on from warp to warp.
+    """The places of the warps' totals in scratch memory during a scan across warps.
 
-    Each scan that the warps share out has a row of `count` totals: whatever else lanes and warps stand for tells which
-    (`lane_row`, `warp_row`), and `warp_place` which of the row is a warp's own.  `starts` has the byte at which the
-    rows of each operand begin, and at the end how many bytes they take together.
+    Each scan that is divided among warps has a row of `count` totals: the other bits of lanes and warps determine the
+    row (`lane_row`, `warp_row`), and `warp_place` is a warp's own place in it.  `starts` has the byte at which the rows
+    of each operand begin, and at the end their total size.
     """
 
     count: int

@@ -1,9 +1,9 @@
-"""What operations of nv_tileas need of scratch memory: elements that go from thread to thread through shared memory.
+"""Scratch memory of operations of nv_tileas: elements that threads exchange through shared memory.
 
-`exchanges(op)` is the one place that says it: bytes, and how what is too much at once goes in rounds.  Where each area
-lies is decided by `tileas-optimize-alloc-tensor`, and the lowering uses the areas in the order of this list.
+`exchanges(op)` alone determines it: bytes, and the rounds of exchanges that are too large at once.  The place of each
+area is chosen by `tileas-optimize-alloc-tensor`, and the lowering uses the areas in the order of this list.
 
-What plans conversions is loaded for operations that convert something.
+The planner of conversions is loaded only for operations that convert a layout.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
     from tileiras.layout.convert import Rounds
 
 PRINTED_BYTES = 16 * 1024
-"""Of a tile that is printed so much is in shared memory at a time."""
+"""Bytes of a printed tile that are in shared memory at a time."""
 
 
 class Whole(NamedTuple):
-    """`bytes` at once.  What `joins` shares the barrier of the exchange before."""
+    """`bytes` at once.  If it `joins`, it shares the barrier of the previous exchange."""
 
     bytes: int
     joins: bool = False
 
     def within(self, limit: int, left: int) -> tuple[int, int]:
-        """(bytes of the area, rounds): `limit` is what scratch areas should take together, `left` all that there is."""
+        """(bytes of the area, rounds): `limit` is the target for all scratch areas together, `left` the available
+        size."""
         return self.bytes, 1
 
 
@@ -128,15 +129,15 @@ def box_of(shape: Sequence[int], element_bytes: int, limit: int) -> tuple[int, .
 
 
 class Warps(NamedTuple):
-    """What an exchange depends on beside the operation: how many warps share a tile, and whether a warp stores whole
-    matrices at once."""
+    """Properties of the target and the launch that an exchange depends on: how many warps share a tile, and whether a
+    warp stores whole matrices at once."""
 
     count: int
     store_matrices: bool
 
     @classmethod
     def of(cls, func: Any, gpu: str) -> Warps:
-        """Those of a function of nv_tileas on a GPU."""
+        """The properties for a function of nv_tileas on a GPU."""
         return cls(tileas.block_warps(func), stores_matrices(gpu))
 
     def layout(self, value: Value) -> LinearLayout:
@@ -144,7 +145,7 @@ class Warps(NamedTuple):
         return held_layout(value.type, self.count)
 
     def converted(self, source: LinearLayout, target: LinearLayout, type: Any) -> tuple[Conversion, ...]:
-        """What a conversion of layout needs, which is nothing where elements stay in their warp."""
+        """The exchanges of a conversion of layout; empty if elements stay in their warp."""
         if source == target:
             return ()
         from tileiras.layout.convert import plan_conversion
@@ -155,14 +156,14 @@ class Warps(NamedTuple):
         return (Conversion(source, target, bits),) if through_memory else ()
 
     def spread(self, layout: LinearLayout, bits: int) -> Iterator[Conversion]:
-        """What it takes to give an element that one thread has to all threads that hold it."""
+        """The exchanges that broadcast an element from one thread to all threads that hold it."""
         free = layout.free_variable_masks()
         if free["lane"] or free["warp"]:
             yield Conversion(layout, layout, bits)
 
 
 def exchanges(op: Operation, warps: Warps) -> list[Exchange]:
-    """What an operation needs of scratch memory, in the order in which it does."""
+    """The exchanges of an operation through scratch memory, in order."""
     rule = EXCHANGING.get(type(op))
     return [] if rule is None else list(rule(op, warps))
 
@@ -247,7 +248,7 @@ def _load(op: Any, warps: Warps) -> Iterator[Exchange]:
 
 
 def _alloca(op: Any, warps: Warps) -> Iterator[Exchange]:
-    """The address of memory on the heap, which one thread asks for."""
+    """The address of memory on the heap, which one thread allocates."""
     if op.result.type.address_space != SHARED:
         yield from warps.spread(warps.layout(op.result), 64)
 
@@ -282,4 +283,4 @@ EXCHANGING: Mapping[type[Operation], Callable[[Any, Warps], Iterable[Exchange]]]
     tileas.AllocaOp: _alloca,
     tileas.PrintOp: _print,
 }
-"""The operations that may need scratch memory, and what says how much."""
+"""Operation that may need scratch memory -> the function that yields its exchanges."""

@@ -56,7 +56,7 @@ class SharedAccess(NamedTuple):
         return found
 
     def holds(self, warp: int, lane: int) -> bool:
-        """Whether the thread has anything to store."""
+        """Whether the thread has elements to store."""
         return not (lane & self.lane_mask or warp & self.warp_mask)
 
     def wavefronts(self, element_bits: int) -> int:
@@ -107,7 +107,7 @@ class MatrixAccess(NamedTuple):
         return found
 
     def holds(self, warp: int, lane: int) -> bool:
-        """Whether the thread has anything to store."""
+        """Whether the thread has elements to store."""
         return True
 
 
@@ -131,7 +131,7 @@ class SharedPlan(NamedTuple):
         return 2 * BARRIER_COST + self.access_cost()
 
     def access_cost(self) -> float:
-        """Of the accesses of one warp, without the barriers."""
+        """The cost of the accesses of one warp, without the barriers."""
         sides = (self.store, self.load)
         return sum(s.wavefronts(self.element_bits) + INSTRUCTION_COST * len(s.registers) for s in sides)
 
@@ -233,7 +233,7 @@ def vector_choices(src: LinearLayout, dst: LinearLayout, element_bits: int) -> l
 def vector_access(layout: LinearLayout, inverse: Sequence[int], vector: int, degree: int) -> SharedAccess:
     """The accesses of one side: registers grouped by vectors of 2**vector consecutive offsets."""
     address = [gf2.apply(inverse, v) for v in layout.bases("register")]
-    # A vector access must start at a multiple of its width whatever the thread and the other registers.
+    # A vector access must start at a multiple of its width for every thread and every value of the other registers.
     unaligned = 0
     for dim in ("register", "lane", "warp"):
         for v in layout.bases(dim):
@@ -281,8 +281,8 @@ def deduplicated(access: SharedAccess) -> SharedAccess:
 
 
 class MatrixRows(NamedTuple):
-    """The bases of a layout made of `ldmatrix` fragments: the 16 bytes of a row, the eight rows of a matrix, and what
-    tells matrices apart.  `packed` register bits lie within 32 bits."""
+    """The bases of a layout made of `ldmatrix` fragments: the 16 bytes of a row, the eight rows of a matrix, and those
+    that number the matrices.  `packed` register bits lie within 32 bits."""
 
     vector: tuple[int, ...]
     rows: tuple[int, ...]
@@ -343,7 +343,7 @@ def matrix_access(
 def _matrix_plan(
     src: LinearLayout, dst: LinearLayout, element_bits: int, transposed: bool, stores: bool
 ) -> SharedPlan | None:
-    """A plan of which one side moves matrices (the store, by `stmatrix`, or the load, by `ldmatrix`), None when that
+    """A plan in which one side moves matrices (the store, by `stmatrix`, or the load, by `ldmatrix`); None if that
     side's layout is not made of their fragments."""
     matrices, other = (src, dst) if stores else (dst, src)
     split = matrix_rows(matrices, element_bits, transposed)

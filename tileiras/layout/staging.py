@@ -90,7 +90,8 @@ class Part(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def part_of(layout: LinearLayout, axis: int, parts: int, number: int) -> Part | None:
-    """Part `number` of the equal `parts` of a tile along `axis`; None when what tells them apart tells more."""
+    """Part `number` of the equal `parts` of a tile along `axis`; None if a basis that selects it also moves
+    elsewhere."""
     size = layout.shape[axis] // parts
     fixed: dict[int, int] = {}
     conditions = []
@@ -119,8 +120,8 @@ def part_of(layout: LinearLayout, axis: int, parts: int, number: int) -> Part | 
 
 
 def slice_columns(layout: LinearLayout, shape: tuple[int, ...], offsets: tuple[int, ...]) -> tuple[int, ...]:
-    """What the bits of a slice's number change in the addresses, by exclusive or, when slices in `layout` are read from
-    a buffer of a tile of this shape."""
+    """The addends (XOR) to addresses for the bits of a slice's number, for reads of slices in `layout` from a buffer of
+    a tile of this shape."""
     whole = in_whole(layout, shape)
     inverse = _inverse(whole, offsets)
     axis = next(axis for axis, (n, part) in enumerate(zip(shape, layout.shape)) if n != part)
@@ -136,7 +137,7 @@ def _inverse(layout: LinearLayout, offsets: tuple[int, ...]) -> list[int]:
 
 
 def access_cost(access: SharedAccess | MatrixAccess, element_bits: int) -> float:
-    """What an access of a warp takes, in wavefronts and instructions."""
+    """The cost of an access of a warp, in wavefronts and instructions."""
     return access.wavefronts(element_bits) + INSTRUCTION_COST * len(access.registers)
 
 
@@ -171,7 +172,7 @@ def buffer_offsets(
 
 @functools.lru_cache(maxsize=1024)
 def reading_cost(readers: tuple[LinearLayout, ...], offsets: tuple[int, ...], element_bits: int) -> float:
-    """What it takes to read a buffer into each of these layouts, in wavefronts and instructions."""
+    """The cost of reading a buffer into each of these layouts, in wavefronts and instructions."""
     return sum(access_cost(load_access(reader, offsets, element_bits), element_bits) for reader in readers)
 
 
@@ -179,8 +180,8 @@ def reading_cost(readers: tuple[LinearLayout, ...], offsets: tuple[int, ...], el
 def stored_offsets(
     writer: LinearLayout, readers: tuple[LinearLayout, ...], times: int, element_bits: int
 ) -> tuple[int, ...]:
-    """Likewise for a buffer that threads write from registers, in which nothing has to stay together; each reader reads
-    `times` slices, of which it has the first."""
+    """Likewise for a buffer that threads write from registers, in which no elements have to stay together; each reader
+    reads `times` slices; its layout is that of the first."""
 
     def cost(offsets: tuple[int, ...]) -> float:
         stores = access_cost(store_access(writer, offsets, element_bits), element_bits)

@@ -1,13 +1,13 @@
-"""Tiles in shared memory as boxes of a tensor map: what one copy of the tensor memory accelerator fills or reads.
+"""Tiles in shared memory as boxes of a tensor map: the parts that one copy of the tensor memory accelerator moves.
 
 A box lies row by row, its innermost dimension first; the hardware's swizzle then exchanges units of 16 bytes within
 rows of 32, 64 or 128 bytes, by the bits of their shared address (PTX ISA, "Swizzling Modes"), or units of 32 bytes
 within rows of 128.  Rows are no wider than the swizzle, and no dimension is longer than 256, so a tile may take several
 boxes, which differ in their place alone.
 
-The address decides what the hardware exchanges, so a box begins where its swizzle does: at a multiple of eight rows as
-wide as the swizzle.  Several swizzles may place a tile of fewer bytes alike: it takes the narrowest, whose stages need
-the fewest bytes.  A tile of fewer than eight rows of its swizzle is padded to these, fewer than 1,024 bytes a stage.
+The hardware exchanges units by bits of the address, so a box begins where its swizzle does: at a multiple of eight rows
+as wide as the swizzle.  If several swizzles place a tile of fewer bytes alike, it uses the narrowest, whose stages need
+the fewest bytes.  A tile of fewer than eight rows of its swizzle is padded to these, by less than 1,024 bytes a stage.
 Narrower rows would save nothing: eight of them in each of their boxes take the same bytes, in more boxes, and more of
 them lie in the same banks.
 """
@@ -24,16 +24,16 @@ from tileiras.layout.matrix_descriptor import WIDE_ATOM
 from tileiras.named_tuple import NamedTuple
 
 LONGEST = 256
-"""Elements of a box along a dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
+"""The most elements of a box along a dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
 
 MOST_DIMENSIONS = 5
-"""Of a tensor map (PTX ISA, "Tensors")."""
+"""The most dimensions of a tensor map (PTX ISA, "Tensors")."""
 
 UNIT = 16
-"""Bytes that rows of a box, strides and addresses are multiples of."""
+"""Alignment in bytes of rows of a box, strides and addresses."""
 
 PLAIN_ALIGNMENT = 128
-"""Bytes that the shared address of a box without a swizzle is a multiple of (PTX ISA, "cp.async.bulk.tensor")."""
+"""Alignment in bytes of the shared address of a box without a swizzle (PTX ISA, "cp.async.bulk.tensor")."""
 
 _MIXED_BITS = {(128, UNIT): 3, (64, UNIT): 2, (32, UNIT): 1, (0, UNIT): 0, (128, WIDE_ATOM): 2}
 """Bits of the address from bit 7 on that are mixed into those from the first on that says which atom it is, by the
@@ -71,12 +71,12 @@ class TensorBoxes(NamedTuple):
 
     @property
     def alignment(self) -> int:
-        """What the tile's shared address is a multiple of: eight rows are one repetition of the swizzle."""
+        """The alignment of the tile's shared address: eight rows are one repetition of the swizzle."""
         return alignment_of(self.swizzle)
 
 
 def alignment_of(swizzle: int) -> int:
-    """What the shared address of a box with this swizzle is a multiple of."""
+    """The alignment of the shared address of a box with this swizzle."""
     return max(PLAIN_ALIGNMENT, 8 * swizzle)
 
 
@@ -126,8 +126,8 @@ def stage_of_boxes(
 def _with_swizzle(
     layout: LinearLayout, contiguous: int, size: int, mode: tuple[int, int], left: int
 ) -> TensorBoxes | None:
-    """The boxes of a layout for one way to swizzle, None where there are none.  `left`: bits of offsets that have to be
-    left to number the boxes."""
+    """The boxes of a layout for one way to swizzle; None if absent.  `left`: bits of offsets that have to remain to
+    number the boxes."""
     swizzle, atom = mode
     steps = _steps(layout, size.bit_length() - 1, _MIXED_BITS[mode], atom)
     used = [bit for bit, moved_by in enumerate(steps or ()) if moved_by is not None]

@@ -1,9 +1,9 @@
-"""Tiles in tensor memory: which lane and column of 32 bits has an element, and which thread gets it when it is loaded.
+"""Tiles in tensor memory: the lane and the column of 32 bits of each element, and the thread that loads it.
 
-An accumulator of tcgen05.mma has the instruction's rows along the lanes: 128 of them, or 64 in 16 of every 32; of a
-pair of CTAs with 64 rows each the second half of the columns is in the lanes behind (PTX ISA, "Data Path Layout
-Organization", layouts D, F and B).  What has more rows continues in columns behind.  A warp reaches the
-32 lanes that its number modulo 4 says, so that warps beyond the first four take other columns.
+An accumulator of tcgen05.mma has the instruction's rows along the lanes: 128 of them, or 64 in 16 of every 32; for a
+pair of CTAs with 64 rows each the second half of the columns is in the lanes after these (PTX ISA, "Data Path Layout
+Organization", layouts D, F and B).  Tiles with more rows continue in the columns after these.  A warp accesses the 32
+lanes given by its number modulo 4, so that warps beyond the first four take other columns.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from tileiras import gf2
 from tileiras.layout.linear_layout import TENSOR_DIMS, LinearLayout, log2_exact
 
 LANES = 128
-"""Of the tensor memory of an SM (PTX ISA, "Tensor Memory Addressing")."""
+"""Lanes of the tensor memory of an SM (PTX ISA, "Tensor Memory Addressing")."""
 
 COLUMNS = 512
-"""Of 32 bits, likewise."""
+"""Columns of 32 bits, likewise."""
 
 COLUMN_BITS = 32
-"""Of a lane of a column, likewise."""
+"""Bits of a lane of a column, likewise."""
 
 SCALED_AT_ONCE = 64
-"""Registers of a thread that are multiplied between a load and a store: half of what an instruction moves at most."""
+"""Registers of a thread that are multiplied between a load and a store: half of the most that an instruction moves."""
 
 LEAST_COLUMNS = 32
-"""Of an allocation, whose columns are a power of two (PTX ISA, "tcgen05.alloc")."""
+"""The fewest columns of an allocation, whose columns are a power of two (PTX ISA, "tcgen05.alloc")."""
 
 LANE_SHIFT = 16
-"""Of the lane in an address; the column is below (PTX ISA, "Tensor Memory Addressing")."""
+"""The position of the lane in an address; the column is below (PTX ISA, "Tensor Memory Addressing")."""
 
 HALF = 64
 """Rows of the smaller accumulator, which has every second run of 16 lanes."""
@@ -39,7 +39,7 @@ _FREE_LANE = 4
 """The bit of a lane's number that is clear in these."""
 
 _WARPS = 2
-"""Bits of a warp's number that say which lanes it reaches."""
+"""Bits of a warp's number that determine the lanes that it accesses."""
 
 HALVES = "16x32bx2"
 
@@ -106,8 +106,8 @@ _COPIED_WORDS = 4
 """Words of a row that are copied together, each to a column (PTX ISA, "tcgen05.cp", shape .32x128b)."""
 
 _LEAST_WORD_COLUMNS = 2
-"""Columns from the words of four runs of K to the next: CUTLASS begins at every second one (SM100, tiles of N = 64),
-and nothing is said of others."""
+"""Columns from the words of four runs of K to the next: CUTLASS uses every second one (SM100, tiles of N = 64); others
+are undocumented."""
 
 
 _SPREAD_RUN = 16
@@ -127,7 +127,7 @@ def scale_places(shape: tuple[int, int], spread: bool, exchanged: bool) -> tuple
 @functools.lru_cache(maxsize=256)
 def scale_layout(count: int, runs: int, spread: bool = False) -> LinearLayout:
     """Where the scales of `count` rows, for `runs` runs of K, lie in shared memory, from where copies of 32 rows of 16
-    bytes take them: a row has the words of four rows of the tile, each 32 behind the one before, and of further runs
+    bytes take them: a row has the words of four rows of the tile, each 32 after the one before, and of further runs
     where the tile has fewer; then comes the next row.  Nothing is at places beyond the tile's rows and runs, nor for
     the rows that an A which is `spread` leaves out."""
     rows = [(1 << bit, 0) for bit in range(log2_exact(count))]
@@ -152,7 +152,7 @@ def word_columns(count: int) -> int:
 
 
 def scale_columns(count: int, runs: int) -> int:
-    """Columns to which copies of the scales of so many rows write."""
+    """Columns to which copies of the scales of `count` rows write."""
     return max(_COPIED_WORDS, word_columns(count) * -(-runs // SCALES_IN_WORD))
 
 
@@ -169,7 +169,7 @@ def is_in_tensor_memory(layout: LinearLayout) -> bool:
 
 
 def access_shape(layout: LinearLayout, halves: bool = False) -> AccessShape:
-    """How warps load and store a tile that lies so; `halves` as of `fragment_layout`."""
+    """The shape of warps' loads and stores of a tile with this layout; `halves` as of `fragment_layout`."""
     if layout.bases("lane")[_FREE_LANE]:
         return "32x32b"
     if halves:
@@ -178,7 +178,7 @@ def access_shape(layout: LinearLayout, halves: bool = False) -> AccessShape:
 
 
 def access_of(layout: LinearLayout, fragment: LinearLayout, element_bits: int) -> AccessShape | None:
-    """How warps move these fragments of a tile that lies so; None where no instruction does."""
+    """The shape of moves of these fragments of a tile with this layout; None if no instruction has it."""
     for halves in (False, True):
         if fragment_layout(layout, fragment.warps, element_bits, halves) == fragment:
             return access_shape(layout, halves)
@@ -193,8 +193,8 @@ def fragment_layout(
     among the warps.
 
     Elements of 16 bits that have a column each are put into registers by two neighbours.  `halves`: of 64 rows, each is
-    in two threads, which reduce it with one exchange, instead of four, of which each has the columns of a quadruple of
-    neighbours that mma.sync and stores of 8 elements by as many threads want.
+    in two threads, which reduce it with one exchange; otherwise in four, each of which has the columns of a quadruple
+    of neighbours, as mma.sync and stores of 8 elements by as many threads require.
     """
     further = log2_exact(warps) - _WARPS
     elements, lanes, columns = layout.bases("element"), layout.bases("lane"), layout.bases("column")
@@ -227,7 +227,7 @@ def slice_fragment(
     halves: bool = False,
 ) -> LinearLayout | None:  # fmt: skip
     """The fragments of a slice of an accumulator of `accumulator_layout`, cut into parts of the shape `part`; None when
-    its columns are not neighbours, or so many warps cannot share them; `halves` as of `fragment_layout`.
+    its columns are not neighbours, or the warps cannot share them; `halves` as of `fragment_layout`.
 
     A slice lies as an accumulator of its own shape does.
     """
@@ -257,11 +257,11 @@ def column_of(layout: LinearLayout, place: tuple[int, int]) -> int:
 
 
 def own_columns(layout: LinearLayout, warps: int) -> int:
-    """Columns of a tile that each of so many warps reaches."""
+    """Columns of a tile that each of `warps` warps accesses."""
     return columns_of(layout) >> log2_exact(warps) - _WARPS
 
 
 def warp_offsets(layout: LinearLayout, warps: int) -> list[int]:
-    """What each bit of a warp's number adds to the address of a tile, to be that of the warp's part."""
+    """The addend to the address of a tile for each bit of a warp's number, which gives the warp's part."""
     own = log2_exact(own_columns(layout, warps))
     return [32 << LANE_SHIFT, 64 << LANE_SHIFT, *(1 << bit for bit in range(own, len(layout.bases("column"))))]

@@ -1,8 +1,8 @@
-"""Registers by which a tile in shared memory changes the dimension that is contiguous there.
+"""Register layouts through which a tile in shared memory changes its contiguous dimension there.
 
-A thread reads runs along one dimension and writes runs along the other, so it has blocks of both.  What reads without
-bank conflicts would write with some, all lanes to a few rows' same units: lanes that follow the dimension of the reads
-therefore move along the other one as well, by exclusive or.
+A thread reads runs along one dimension and writes runs along the other, so it has blocks of both.  A layout that reads
+without bank conflicts would write with some, all lanes to the same units of a few rows: lanes that follow the dimension
+of the reads therefore move along the other one as well, by XOR.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tileiras.layout.tensor_box import box_layout
 
 _LANE_BITS = 5
 _PHASE_BITS = 3
-"""Of the eight lanes whose accesses of 16 bytes are one wavefront."""
+"""The number of bits for the eight lanes whose accesses of 16 bytes are one wavefront."""
 
 _WORD_BITS = 32
 
@@ -55,7 +55,7 @@ def transposing_layout(
 
 
 def _blocks(shape: tuple[int, ...], source: int, element_bits: int, own: int) -> Iterator[tuple[float, int, int]]:
-    """What a thread may read and write at a time, as powers of two, behind what the tile takes without conflicts."""
+    """Sizes of a thread's reads and writes, as powers of two, each with the cost of the tile without bank conflicts."""
     least, most = (log2_exact(max(1, bits // element_bits)) for bits in (_WORD_BITS, VECTOR_BITS))
     for read, written in itertools.product(range(least, most + 1), repeat=2):
         fits = 1 << read <= shape[source] and 1 << written <= shape[1 - source] and read + written <= own
@@ -83,7 +83,7 @@ def _layouts(probe: LinearLayout, source: int, block: tuple[int, int], own: int)
 def _completed(
     register: list[int], lane: list[int], others: list[int], own: int, probe: LinearLayout
 ) -> LinearLayout | None:
-    """The layout with these bases, whose registers and then warps have what is missing; None where they repeat."""
+    """The layout with these bases, completed by registers and then warps; None if the bases are dependent."""
     found = [*register, *lane]
     if gf2.rank(found) < len(found):
         return None

@@ -1,1 +1,2 @@
-"""What a shortage of registers or shared memory asks for: sinking, spilling, shared-memory operands, loops over K."""
+"""Rewrites against a shortage of registers or shared memory: sinking, spilling, shared-memory operands, loops over
+K."""

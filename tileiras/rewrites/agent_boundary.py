@@ -1,5 +1,5 @@
-"""How many warps each agent of a kernel has, with which registers; and what an agent of fewer warps than the kernel's
-does, in layouts for that many: what other warps would hold, its threads hold in further registers."""
+"""The number of warps of each agent of a kernel, and their registers; and the narrowing of an agent to fewer warps than
+the kernel has: its threads hold the elements of the other warps in further registers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def resolve_boundary(
     """Gives the agents of a switch, whose first one computes, their warps and registers, in place; a remark says how
     many.
 
-    Does nothing to a switch that says how many warps its agents have.
+    Leaves a switch unchanged that already has the numbers of warps.
     """
     if switch.num_warps is not None:
         return
@@ -68,8 +68,8 @@ def resolve_boundary(
 
 
 def shares_with_further(switch: AgentSwitchOp, func: aa.FuncOp, warps: int) -> RegisterShares:
-    """The registers of a switch, whose first agent computes, with `warps` further warps.  Raises NotSeparable where
-    those that compute get too few."""
+    """The registers of a switch, whose first agent computes, with `warps` further warps.  Raises NotSeparable if the
+    threads that compute get too few."""
     compute, *others = switch.warps(func.kernel_spec.num_warps)
     if WARP_SIZE * (compute + sum(others) + warps) > MAX_THREADS_PER_CTA:
         raise NotSeparable(switch, f"{compute + sum(others) + warps} warps are more than a CTA has")
@@ -77,7 +77,7 @@ def shares_with_further(switch: AgentSwitchOp, func: aa.FuncOp, warps: int) -> R
     shares = register_shares(
         tiles, expected_registers(func), compute, sum(others) + warps, service_registers(switch), ctas
     )
-    # What takes more than a thread can have spills as much without.
+    # Values beyond the registers that a thread can have would spill without further warps as well.
     needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * compute, ctas))
     if needed > shares.most:
         raise NotSeparable(switch, f"a thread needs {needed} registers and gets {shares.most} beside a further warp")
@@ -95,7 +95,7 @@ def give_further(
 def give_warps(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, counts: list[int], shares: RegisterShares, compute: int = 1
 ) -> None:
-    """Writes the warps and registers of the agents of a switch, of which the first `compute` ones compute."""
+    """Writes the warps and registers of the agents of a switch; the first `compute` of them compute."""
     switch.attributes["num_warps"] = DenseArrayAttr(i32, counts)
     func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(shares.warps, i32)
     switch.attributes.pop("max_regs", None)
@@ -120,7 +120,7 @@ def _has(region: Region, kinds: tuple[type[Operation], ...]) -> bool:
 
 
 def narrow(region: Region, warps: int) -> None:
-    """Has `warps` warps hold what the kernel's would."""
+    """Distributes the tiles of the kernel's warps over `warps` warps."""
     for op in _operations(region):
         values: list[Value] = [*op.results]
         for inner in op.regions:

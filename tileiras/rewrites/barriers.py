@@ -14,11 +14,11 @@ from tileiras.targets.sm import NAMED_BARRIERS, WARP_SIZE
 
 
 def insert_barriers(func: aa.FuncOp) -> None:
-    """Inserts barriers into a function of nv_tileas whose scratch areas have their places, and says at each area which
-    barrier it has.  The function gets the number of barriers that it uses.
+    """Inserts barriers into a function of nv_tileas whose scratch areas are placed, and records the barrier of each
+    area. The function gets the number of barriers that it uses.
 
     All threads of the CTA have barrier 0, an agent the first one that is free where it needs one.  Agents in the
-    function's own block leave theirs to later ones, since a barrier of all threads stands behind them.
+    function's own block leave theirs to later ones, since a barrier of all threads stands after them.
 
     Raises VerifyError at agents that need more barriers than a CTA has.
     """
@@ -43,8 +43,8 @@ def insert_barriers(func: aa.FuncOp) -> None:
 
 
 def _erase_idle_fences(func: aa.FuncOp) -> None:
-    """Erases fences between what threads did in shared memory and what the asynchronous proxy does there, before which
-    threads do nothing: conversions have moved behind them since boxes were put ahead of a loop."""
+    """Erases fences between accesses to shared memory by threads and by the asynchronous proxy if no such access of
+    threads precedes them: conversions have moved after them since boxes were put ahead of a loop."""
     for op in list(func.body.blocks[0].operations):
         if isinstance(op, tileas.FenceProxyOp):
             if op.global_memory is not None:

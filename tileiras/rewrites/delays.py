@@ -1,8 +1,8 @@
 """Delays before operations that synchronize warps and agents: waits, arrivals, barriers, copies that are waited for.
 
-A program with all the synchronization that it needs computes the same whatever the delays.  One that lacks some mostly
-computes the same too, since a GPU runs its warps in about the same order each time.  With delays that differ from
-place to place, warp to warp and tile block to tile block one launch has many orders, and every launch has the same.
+A program with sufficient synchronization computes the same result under any delays.  A program that lacks some usually
+does so too, since a GPU runs its warps in about the same order each time.  With delays that differ by place, warp and
+tile block one launch covers many orders, and every launch has the same delays.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _places(func: aa.FuncOp) -> list[Operation]:
     found = []
     for op in func.walk():
         areas = tileas.scratch_areas(op)
-        # Conversions that join stand behind each other: all of them store before one barrier.
+        # Conversions that join follow each other: all of them store before one barrier.
         if op.name in DELAYED or areas and not areas[0].joins:
             found.append(op)
         if op.name in _WITH_REGION:

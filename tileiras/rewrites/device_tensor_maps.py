@@ -1,10 +1,10 @@
-"""Descriptors of views that the kernel makes itself, for launchers that fill no hidden parameters, and of what no host
-knows.
+"""Descriptors of views that the kernel builds itself: for launchers that fill no hidden parameters, and for views that
+the host cannot describe.
 
     %d = make_tma_desc %view     ->     %d = map_memory.build %view in %slot
 
-A map is made where its view is, or at the beginning of the program of the agent that uses it: the first warp makes it,
-whose first thread issues the copies.
+A map is built where its view is, or at the beginning of the program of the agent that uses it: by the first warp, whose
+first thread issues the copies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tileiras.analysis.pipes import PipeUses
 
 MOST_SMS = 256
-"""Of a GPU, with room above the 192 that the largest has (sm_120's full GB202)."""
+"""The most SMs of a GPU, with room above the 192 of the largest (sm_120's full GB202)."""
 
 
 def build_maps(func: aa.FuncOp, target: Target) -> None:
@@ -66,13 +66,13 @@ def build_maps(func: aa.FuncOp, target: Target) -> None:
 
 
 def _slots(func: aa.FuncOp, target: Target) -> int:
-    """As many as there can be CTAs at a time, so that none waits for another one's slot."""
+    """The most CTAs that can be resident at a time, so that no CTA waits for the slot of another."""
     resident = min(target.ctas, target.threads // (WARP_SIZE * func.kernel_spec.num_warps))
     return MOST_SMS * (1 << (max(1, resident) - 1).bit_length())
 
 
 def _programs(op: MakeTmaDescOp) -> dict[Block | None, list[Operation]]:
-    """The programs in which a descriptor is used, None for the one that it is made in, each with its users."""
+    """The programs in which a descriptor is used, None for the one that creates it, each with its users."""
     found: dict[Block | None, list[Operation]] = {}
     here = program_around(op)
     for user in op.result.users:
@@ -82,7 +82,7 @@ def _programs(op: MakeTmaDescOp) -> dict[Block | None, list[Operation]]:
 
 
 def _start_of(program: Block | None, op: MakeTmaDescOp, slot: Value) -> Builder:
-    """Where a map is made: behind the view and the slot's number, as early as a program has them."""
+    """The place where a map is built: after the view and the slot's number, as early as a program has them."""
     if program is not None:
         return Builder.at_start(program)
     view = op.view.defining_op
@@ -93,10 +93,10 @@ def _start_of(program: Block | None, op: MakeTmaDescOp, slot: Value) -> Builder:
 
 
 def _end_of_copies(func: aa.FuncOp) -> Operation:
-    """The operation before which the kernel's first thread knows of all copies by maps that they are complete.
+    """The operation before which the kernel's first thread knows that all copies by maps are complete.
 
-    It does so at the end of its own agent's program where that has waited for every stage that other agents fill, or
-    for products that another agent made of them, and behind all agents otherwise.
+    Its own agent's program ends with such a place if that has waited for every stage that other agents fill, or for
+    dots that another agent has executed on them; otherwise the place is after all agents.
     """
     entry = func.body.blocks[0]
     switches = [op for op in entry.operations if op.name == names.AGENT_SWITCH]
@@ -117,8 +117,8 @@ def _end_of_copies(func: aa.FuncOp) -> Operation:
 
 
 def _is_seen_by(first: Region, pipe: Operation, uses: PipeUses) -> bool:
-    """Whether an agent waits for every stage of a pipe, or for accumulators to which products of every stage add, or
-    that products have read what it has stored for them."""
+    """Whether an agent waits for every stage of a pipe, or for accumulators of dots of every stage, or for dots that
+    have read the operands that it stored."""
     from tileiras.analysis.pipes import DRAINS, agent_of, pipe_of, protocol_of
 
     def hands_on(op: Operation) -> bool:
@@ -141,7 +141,7 @@ def _is_seen_by(first: Region, pipe: Operation, uses: PipeUses) -> bool:
 
 
 def _behind(op: Operation | None) -> Iterator[Operation]:
-    """The operations behind one in its block and in those around it."""
+    """The operations after one in its block and in those around it."""
     while op is not None:
         yield from _later(op)
         op = op.parent_op

@@ -10,8 +10,8 @@ Unrolled, a dot of 64 accumulators of a thread over a K of 128 is 8192 multiply-
 and whose operands it tries to have in registers at once.  Matrix instructions read a step at a time as they are; where
 there are many of them a loop keeps the program small.  The additions keep their order.
 
-What dots have in common is here: which can be cut, and the loop.  `fma_dots.py` finds room for the operands of
-multiply-adds, `mma_dots.py` takes dots whose operands are in shared memory.
+This file has the parts that all such dots share: which can be cut, and the loop.  `fma_dots.py` finds room for the
+operands of multiply-adds, `mma_dots.py` rewrites dots whose operands are in shared memory.
 """
 
 from __future__ import annotations
@@ -53,20 +53,21 @@ BODY = 256
 """Multiply-adds of a thread in an iteration: enough to hide that the next operands are on their way."""
 
 LEAST_STEP = 4
-"""Steps of K in an iteration at least: what one access of 16 bytes brings of the types that have no instruction."""
+"""The fewest steps of K in an iteration: the elements of one access of 16 bytes, for the types without an
+instruction."""
 
 MATRIX_BODY = 64
-"""Matrix instructions of a warp in an iteration: hundreds of cycles, in which what begins the next one is hidden."""
+"""Matrix instructions of a warp in an iteration: hundreds of cycles, which hide the start of the next iteration."""
 
 FEWEST_ITERATIONS = 2
 
 
 class Operand(NamedTuple):
-    """An operand of a dot of which slices along K can be made.
+    """An operand of a dot that can be sliced along K.
 
-    `source` is the tile, of whose dimensions `axis` is K.  `path` has the views, permutations and broadcasts that make
-    the operand of it, the last first, each with the dimension of its result that is K.  `stored` is what is to be in
-    shared memory for that, None when the source is there already or is all the same.
+    `source` is the tile, and `axis` its dimension that is K.  `path` has the views, permutations and broadcasts that
+    turn it into the operand, the last first, each with the dimension of its result that is K.  `stored` is the tile
+    that has to be in shared memory for that, None if the source is there already or is uniform.
     """
 
     source: Value
@@ -75,7 +76,8 @@ class Operand(NamedTuple):
     stored: Value | None
 
     def slice_types(self, layout: LinearLayout, step: int) -> list[TensorType]:
-        """Of slices of `step` of K: the source's type, those of the path, the operand's last, which is in `layout`."""
+        """The types of slices of `step` of K: the source's, those of the path, last the operand's, which is in
+        `layout`."""
         types = []
         for op, axis in self.path:
             types.append(_slice_type(op.result, axis, step, layout))
@@ -84,8 +86,8 @@ class Operand(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """A dot and how it is cut: `step` of K at a time.  Where shared memory is short, its operands go there a part
-    after the other, of which there are `parts`, and each has a loop."""
+    """A dot and how it is cut: `step` of K at a time.  Where shared memory is short, its operands are stored there in
+    `parts` parts, one after the other, each with a loop of its own."""
 
     op: Any
     operands: tuple[Operand, Operand]
@@ -94,7 +96,7 @@ class Dot(NamedTuple):
 
     @property
     def iterations(self) -> int:
-        """Of the loop for a part."""
+        """The trip count of the loop for a part."""
         return self.op.a.type.shape[-1] // self.step // self.parts
 
     @property
@@ -107,7 +109,7 @@ class Dot(NamedTuple):
         return [operand.stored for operand in self.operands if operand.stored is not None]
 
     def cut(self) -> Iterator[Dot]:
-        """The same with more and more parts."""
+        """The same dot with increasing numbers of parts."""
         parts = 1
         while self.op.a.type.shape[-1] // parts > self.step:
             parts *= 2
@@ -123,11 +125,11 @@ class Dot(NamedTuple):
         return [operand.slice_types(layout, self.step) for operand, layout in zip(self.operands, layouts)]
 
 
-# ---- what can be cut ------------------------------------------------------------------------------------------------
+# ---- which dots can be cut ------------------------------------------------------------------------------------------
 
 
 def _first_parts(op: tileas.DotOp, step: int) -> list[Part | None]:
-    """Of the operands of a dot by matrix instructions, the first `step` of K, as a thread has them."""
+    """The first `step` of K of the operands of a dot by matrix instructions, as a thread holds them."""
     parts, rank = op.a.type.shape[-1] // step, op.a.type.rank
     return [part_of(layout_of(v.type), axis, parts, 0) for v, axis in ((op.a, rank - 1), (op.b, rank - 2))]
 
@@ -166,7 +168,7 @@ def dot_of(op: tileas.DotOp, target: Target) -> Dot | None:
 def _operand(value: Value, axis: int, dot: Operation) -> Operand | None:
     path = []
     while (before := _axis_before(value.defining_op, axis)) is not None:
-        # What goes through shared memory needs no other change of its layout.
+        # A tile that goes through shared memory needs no other change of its layout.
         if not isinstance(value.defining_op, tileas.ConvertLayoutOp):
             path.append((value.defining_op, axis))
         value, axis = value.defining_op.operand, before  # type: ignore[union-attr]

@@ -1,11 +1,11 @@
-"""Where an agent says that a pipe is drained, so that its own buffers can lie where the pipe's did.
+"""Marks where an agent has drained a pipe, so that its own buffers can reuse the pipe's memory.
 
     consumer_release ...            ->    consumer_release ...
     tensor_memory.wait              ->    tensor_memory.wait
                                           consumer_tail %pipe
 
-Agents fill as many stages of a pipe as others drain.  Behind the last stage that its only consumer has waited for, and
-behind the wait for the dots that read it, nobody touches the memory of its stages any more.
+Agents fill as many stages of a pipe as others drain.  After the last stage that its only consumer has waited for, and
+after the wait for the dots that read it, the memory of its stages is no longer accessed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STORES = (tileas.TiledStoreOp, tileas.TiledAtomicRMWOp)
 
 
 def say_where_pipes_are_drained(func: aa.FuncOp) -> None:
-    """Puts `consumer_tail` behind the last use of pipes whose consumer goes on to store tiles in boxes, in place."""
+    """Puts `consumer_tail` after the last use of pipes whose consumer then stores tiles in boxes, in place."""
     uses = PipeUses(func)
     for pipe, operations in uses.pipes.items():
         filling, draining = uses.filling(pipe), uses.draining(pipe)
@@ -41,7 +41,7 @@ def say_where_pipes_are_drained(func: aa.FuncOp) -> None:
 
 
 def _lie_together(pipe: CreatePipelineOp) -> bool:
-    """Whether the buffers of a pipe are in shared memory, one behind the other."""
+    """Whether the buffers of a pipe are contiguous in shared memory."""
     if not pipe.buffers or not all(isinstance(buffer.type, tileas.BufferType) for buffer in pipe.buffers):
         return False
     made = [buffer.defining_op for buffer in pipe.buffers]
@@ -52,8 +52,8 @@ def _lie_together(pipe: CreatePipelineOp) -> bool:
 
 
 def _behind_dots(pipe: CreatePipelineOp, last: Operation) -> Operation | None:
-    """The operation behind which all stages have been read, the last of which is waited for in `last`; None where that
-    is not known."""
+    """The operation after which all stages have been read, given the wait `last` for the last of them; None if that is
+    not known."""
     if pipe.kinds[1] == BOX_STORES:
         return None
     if pipe.kinds[1] not in BY_DOTS:

@@ -1,7 +1,7 @@
-"""Which operands of dots by multiply-adds go to shared memory, from where loops over K read them.
+"""Selects operands of dots by multiply-adds that go to shared memory, from where loops over K read them.
 
-A buffer lives from the first dot that reads its tile to the last one; what finds no room stays unrolled, or goes there
-a part after the other.
+A buffer lives from the first dot that reads its tile to the last one; dots without room for their operands stay
+unrolled, or are executed a part after the other.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _spans(block: Block, found: list[Stored]) -> list[Span]:
 
 
 class _Plan:
-    """What goes to shared memory, as far as there is room."""
+    """The operands that go to shared memory, as far as there is room."""
 
     def __init__(self, func: aa.FuncOp, budget: int) -> None:
         self._func = func
@@ -137,7 +137,7 @@ class _Plan:
         return by_block
 
     def _replaced(self) -> set[Operation]:
-        """Conversions that nobody needs any more."""
+        """Conversions that are no longer used."""
         done = {dot.op for dot in self._dots}
         operands = (value for dot in self._dots for value in dot.op.operands[:2])
         makers = (op for value in operands for op in _makers(value))
@@ -174,7 +174,7 @@ def _makers(value: Value) -> Iterator[Operation]:
 
 
 def _users(value: Value) -> set[Operation]:
-    """Who uses a value, also by way of these."""
+    """The users of a value, directly or through conversions and view-like operations."""
     found: set[Operation] = set()
     for user in value.users:
         found |= _users(user.results[0]) if isinstance(user, OPERAND_MAKERS) else {user}

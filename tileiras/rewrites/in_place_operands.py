@@ -6,7 +6,7 @@
     %d = dot %a, ...                            %a = copy %q[0]
                                                 %d = dot %a, ...
 
-The copies of a block are on their way together: the wait stands before the first operation that uses one of them.
+The copies of a block are in flight together: the wait precedes the first operation that uses one of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Copied(NamedTuple):
 
 
 def copy_in_place(func: aa.FuncOp, target: Target) -> None:
-    """Has copies fill shared memory with what only dots read there, in place."""
+    """Replaces loads of tiles that only dots read in shared memory by copies to shared memory, in place."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
         return
@@ -104,7 +104,7 @@ def _rewrite(group: list[_Copied], atom: CopyAtom) -> None:
 
 
 def _needed(copied: _Copied) -> Operation:
-    """The first operation of the block that needs the tile to be there, or the load to be over."""
+    """The first operation of the block that needs the tile, or the completion of the load."""
     first = copied.first
     for user in copied.load.result_token.users:
         place = copied.load.parent.find_ancestor_op(user)
@@ -123,14 +123,14 @@ def _groups_behind(buffer: Value, before: Operation) -> int:
 
 
 def _wait_before(place: Operation, pending: int) -> tileas.AsyncWaitOp | None:
-    """The wait with a fence immediately before an operation, if it leaves no more groups under way."""
+    """The wait with a fence immediately before an operation, if it leaves no more groups in flight."""
     fence = place.prev
     wait = None if not isinstance(fence, tileas.FenceProxyOp) else fence.prev
     return wait if isinstance(wait, tileas.AsyncWaitOp) and wait.pending.value <= pending else None
 
 
 def _wait(waiting: list[tuple[_Copied, Value]]) -> None:
-    """One wait for copies that are on their way, and what reads them."""
+    """Emits one wait for copies in flight, and the reads of their tiles."""
     before = _needed(waiting[0][0])
     for copied, _ in waiting:
         needed = _needed(copied)

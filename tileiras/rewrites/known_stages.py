@@ -9,8 +9,8 @@
         tma_load ... into %empty                            tma_load ... into %empty
 
 A ring of boxes beside one that threads copy has such a barrier in each iteration: all warps have released a stage
-before the barrier, and one thread fills that stage behind it.  Threads that have loaded from it still have their fence
-between what they read and what the asynchronous proxy writes there.
+before the barrier, and one thread fills that stage after it.  Threads that have loaded from it still execute their
+fence between their reads and the writes of the asynchronous proxy.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
 
 
 class Spread(NamedTuple):
-    """A value and the dimension of a mask on which each of its own lies; None: it has one element there."""
+    """A value, and for each of its dimensions the dimension of the mask that it lies on; None: of size one."""
 
     value: Value
     dims: tuple[int | None, ...]
@@ -36,7 +36,7 @@ class Spread(NamedTuple):
         return tuple(dim for dim in self.dims if dim is not None)
 
     def source(self) -> Spread:
-        """What is repeated and renamed to make the value."""
+        """The value that is broadcast and renamed to this one."""
         op: Any = self.value.defining_op
         if isinstance(op, aa.SplatOp):
             return Spread(op.operand, ()).source()
@@ -72,15 +72,15 @@ class Limit(NamedTuple):
 
 
 def join_mask_bounds(func: aa.FuncOp) -> bool:
-    """Replaces conjunctions of comparisons in a function of nv_tileaa, in place; whether there was one.  What was
-    compared before is left where it was."""
+    """Replaces conjunctions of comparisons in a function of nv_tileaa, in place; returns whether there was one.  The
+    old comparisons are left in place."""
     ranges = RangeAnalysis()
     found = [op for op in func.walk() if isinstance(op, arith.AndIOp) and isinstance(op.result.type, TensorType)]
     return any([_join(op, ranges) for op in found])
 
 
 def _limits(mask: Value) -> Iterator[Limit]:
-    """What a mask says, both ways round."""
+    """The limits that a mask states, in both directions."""
     found = Spread(mask, tuple(range(mask.type.rank))).source()
     op = found.value.defining_op
     if isinstance(op, arith.CmpIOp) and op.predicate.value in _MIRRORED:
@@ -107,7 +107,7 @@ def _join(op: arith.AndIOp, ranges: RangeAnalysis) -> bool:
 
 
 def _agreed(one: Limit, other: Limit, ranges: RangeAnalysis) -> str | None:
-    """A predicate with which both can be said; None where a bound might leave its type's numbers for it."""
+    """Common predicate of both limits; None if adjusting a bound could overflow."""
     for predicate in dict.fromkeys((one.predicate, other.predicate)):
         for each in (one, other):
             found, everything = ranges.range(each.bound.value), whole(each.bound.value.type)
@@ -120,7 +120,7 @@ def _agreed(one: Limit, other: Limit, ranges: RangeAnalysis) -> str | None:
 
 
 def _step(limit: Limit, predicate: str) -> int:
-    """What is added to a bound for the predicate: `a < b` is `a <= b - 1`."""
+    """The addend of a bound for the predicate: `a < b` is `a <= b - 1`."""
     if limit.predicate == predicate:
         return 0
     return -1 if limit.is_strict == limit.is_upper else 1
@@ -150,7 +150,7 @@ def _replace(op: arith.AndIOp, predicate: str, *bounds: tuple[Limit, int]) -> No
 
 
 def _outermost(op: Operation, values: list[Value]) -> Operation:
-    """The operation before which values are there and which is in as few loops as they let it be."""
+    """The operation before which values are defined, in as few loops as possible."""
     homes = [value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op for value in values]
     found = inner = op
     while not isinstance(around := inner.parent_op, aa.FuncOp) and not any(map(around.is_ancestor_of, homes)):
@@ -161,7 +161,7 @@ def _outermost(op: Operation, values: list[Value]) -> Operation:
 
 
 def _moved(builder: Builder, bound: Spread, step: int) -> Spread:
-    """A bound by a number further."""
+    """A bound plus a number."""
     if not step:
         return bound
     type = bound.value.type

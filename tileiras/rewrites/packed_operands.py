@@ -50,7 +50,7 @@ def pack_operands(func: aa.FuncOp) -> None:
 
 
 class _Packing:
-    """What has been packed in a function."""
+    """The packed values of a function."""
 
     def __init__(self, func: aa.FuncOp) -> None:
         self._facts = DivisibilityAnalysis(func)
@@ -161,7 +161,7 @@ def _load_bytes(load: tileas.TiledLoadOp, view: Value, dim: int) -> Value:
 
 
 def _bytes_taken_apart(value: Value) -> Value | None:
-    """The bytes of whose halves a tile consists in their order, as `cuda_tile.unpack` takes them apart: pairs of the
+    """The bytes whose halves are the elements of a tile in order, as `cuda_tile.unpack` splits them: pairs of the
     last dimension; None for other tiles."""
     op = value.defining_op
     while isinstance(op, (tileas.ViewOp, arith.BitcastOp)):
@@ -229,7 +229,7 @@ def _joined(value: Value, dim: int, builder: Builder) -> Value:
 
 
 def _erase_unused(value: Value) -> None:
-    """Erases a load or what is computed of one, if nothing uses it."""
+    """Erases an unused load, or the unused operations on its result."""
     op = value.defining_op
     if op is None or value.has_uses:
         return

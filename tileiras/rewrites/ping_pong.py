@@ -1,4 +1,4 @@
-"""Agents that take tiles by turns: whether a kernel gets a second agent that computes, with which registers and shared
+"""Agents that take alternate tiles: whether a kernel gets a second agent that computes, with which registers and shared
 memory."""
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def take_turns(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, by_rule: bool = False,
     engine: DiagnosticEngine | None = None,
 ) -> AgentSwitchOp | None:  # fmt: skip
-    """Has two agents that compute take the tiles of a loop by turns, in place, where `nv_tile.aws.ping_pong` on the
-    loop asks for it, or, with `by_rule`, where it pays.  Returns the new switch, None where there is none; a remark
-    says which, and why."""
+    """Has two agents that compute alternate in taking the tiles of a loop, in place, if `nv_tile.aws.ping_pong` on the
+    loop requests it, or, with `by_rule`, if there is a gain.  Returns the new switch, None if absent; a remark gives
+    the decision and the reason."""
     loops = tile_loops(switch.agents[0].block)
     asked = any(tileas.PING_PONG in loop.attributes for loop in loops)
     if not asked and not (by_rule and loops and _is_by_warpgroups(switch)):
@@ -59,7 +59,7 @@ def take_turns(
 
 
 def _is_by_warpgroups(switch: AgentSwitchOp) -> bool:
-    """Whether products of the first agent are those of warpgroups, which are under way while threads go on."""
+    """Whether dots of the first agent are those of warpgroups, which are in flight while threads continue."""
     return any(isinstance(op, tileas.AsyncDotOp) for outer in switch.agents[0].operations for op in outer.walk())
 
 
@@ -67,9 +67,9 @@ def _check_gain(
     switch: AgentSwitchOp, func: aa.FuncOp, target: Target, plan: PingPongPlan, shares: RegisterShares,
     taken: tuple[int, int],
 ) -> None:  # fmt: skip
-    """Raises NotSeparable where the rule of `auto` leaves all tiles to one agent: where there is one tile, or an SM
-    would hold fewer CTAs, of which one computes under the products of another already.  `taken`: bytes of shared memory
-    now, and with a second agent."""
+    """Raises NotSeparable where the rule of `auto` leaves all tiles to one agent: if there is one tile, or an SM would
+    hold fewer CTAs, and one already computes under the dots of another.  `taken`: bytes of shared memory now, and with
+    a second agent."""
     tiles = plan.loop.trip_count
     if tiles is not None and tiles < GROUPS:
         raise NotSeparable(plan.loop, "there is one tile")
@@ -108,7 +108,7 @@ def _bytes_taken(switch: AgentSwitchOp, func: aa.FuncOp, target: Target) -> tupl
     than there is."""
     budget = shared_budget(func, target)
     most = bytes_in_use(func.body.blocks[0], budget) + MBARRIER_BYTES
-    # What the agents use they use at a time.
+    # The memory of the agents is in use at the same time.
     both = most + bytes_in_use(switch.agents[0].block, budget)
     if both > budget:
         raise NotSeparable(switch, f"two agents take {both} bytes of shared memory, of {budget}")

@@ -1,9 +1,9 @@
-"""Loads of tensor memory that give the greatest or least element of what each thread has of a row.
+"""Loads of tensor memory that also return the greatest or least element of each thread's part of a row.
 
     %s = tensor_memory.load %t                      %s, %p = tensor_memory.load %t {reduction = "max"}
     %m = reduce %s {dim = 1} : maxnumf        ->    %m = reduce %p {dim = 1} : maxnumf
 
-%p has a column for each warp that holds a part of a row, so that what is left to reduce is between warps.
+%p has a column for each warp that holds a part of a row, so that only a reduction between warps remains.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ REDUCTIONS = {
 """Combiner -> the modifiers of `tcgen05.ld.red`, which gives NaN for any NaN with `.NaN`."""
 
 LEAST_WORDS = 2
-"""Of a load that reduces (PTX ISA, "tcgen05.ld": .x2 to .x128)."""
+"""The fewest words of a load that reduces (PTX ISA, "tcgen05.ld": .x2 to .x128)."""
 
 
 def reduce_in_loads(func: aa.FuncOp, target: Target) -> None:
-    """Has the loads of tensor memory of a function of nv_tileas reduce what is reduced next, in place, where the target
-    has such loads."""
+    """Folds reductions of loaded tiles into the loads of tensor memory of a function of nv_tileas, in place, if the
+    target has such loads."""
     if not target.has(FEATURE):
         return
     for load in [op for op in func.walk() if isinstance(op, tileas.TensorLoadOp)]:
@@ -68,7 +68,7 @@ def _fold(load: tileas.TensorLoadOp, reduce: Any, reduction: str) -> None:
 
 
 def _partial_layout(layout: LinearLayout, axis: int) -> LinearLayout | None:
-    """That of one element of each thread, whose registers hold a part of a row; None where they hold other parts."""
+    """The layout of one element per thread, if its registers hold a part of one row; None otherwise."""
     other = layout.dim_mask(1 - axis)
     if len(layout.shape) != 2 or not LEAST_WORDS <= layout.registers <= MOST_WORDS:
         return None

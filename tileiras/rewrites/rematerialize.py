@@ -1,7 +1,7 @@
-"""Which operations of a loop that is short of registers compute again what they could keep through it.
+"""Marks operations of a loop that is short of registers to recompute values instead of keeping them through the loop.
 
-LLVM and ptxas move what does not change in a loop to before it, and spill it where there are too few registers: the
-thread's part of addresses, conditions of copies, distances between rows.  Computed again in every iteration it takes
+LLVM and ptxas move invariant computations out of loops, and spill the results where there are too few registers: the
+thread's part of addresses, conditions of copies, distances between rows.  Recomputed in every iteration they occupy
 registers for a few instructions only.
 """
 
@@ -15,7 +15,7 @@ from tileiras.ir import IntegerAttr, Operation, UnitAttr, i32
 _BY_THREAD = (
     tileas.AsyncLoadOp, tileas.AsyncTiledLoadOp, tileas.CopyOp, tileas.MakeRangeOp, tileas.StoreTensorOp,
 )  # fmt: skip
-"""Operations that find their elements by the thread's number."""
+"""Operations that select their elements by the thread's number."""
 
 _THROUGH_VIEWS = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.TiledAtomicRMWOp)
 """Operations that compute addresses and conditions of sizes and strides."""
@@ -37,7 +37,7 @@ def rematerialize(func: aa.FuncOp) -> None:
 
 
 def _computes(op: Operation) -> bool:
-    """Whether an operation computes what it could keep through a loop."""
+    """Whether an operation computes values that could be kept through a loop."""
     if isinstance(op, _THROUGH_VIEWS):
         cut = op.view.defining_op
         memref = cut.source.defining_op if isinstance(cut, aa.BlockTileOp) else None

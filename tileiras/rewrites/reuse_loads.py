@@ -4,12 +4,12 @@
     %b = load %p[j - 1]       ->      %r = load %p[j - 1]
                                       %b = shifted %a, %r {by = -1}
 
-Where a thread has four neighbours of %a, three of %b are among them, and of %r one is loaded.  A tile that begins one
-element off, of which no vector is aligned, would take a load for each element, whose lanes are four elements apart.
+Where a thread has four neighbours of %a, three of %b are among them, and one of %r is loaded.  A tile that begins one
+element off has no aligned vector, and would take a load for each element, whose lanes are four elements apart.
 
-A load of the same as one before it goes where a thread has registers to keep the tile until then: rows that are read
-for their mean and for what is made of them.  Both have one token: what has to be seen by the second has to be seen by
-the first.
+A load that repeats an earlier one is removed where a thread has registers to keep the tile until then: rows that are
+read for their mean and again for their normalization.  Both have one token: all writes that the second has to observe
+are observed by the first.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tileiras.remarks import Remark
 from tileiras.resources.registers import lacks, words
 
 _LOOKED_AT = 8
-"""Loads before one that may have its elements."""
+"""The number of preceding loads that are considered as a source."""
 _BYTE = 8
 
 
 class _Source(NamedTuple):
-    """What has elements of a load, by how much that one is moved against it, and how many of its accesses are left."""
+    """An earlier load that overlaps, the offset, and the number of accesses that remain."""
 
     known: Value
     dim: int
@@ -45,15 +45,15 @@ class _Source(NamedTuple):
 
 
 def reuse_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Takes tiles from loads of the same before them, and elements of loads through pointers from others, where half of
-    a load's accesses are saved; in place, in a function of nv_tileas with layouts."""
+    """Reuses the tiles of earlier equal loads, and elements of overlapping loads through pointers where that saves half
+    of the accesses; in place, in a function of nv_tileas with layouts."""
     facts = ShiftedValues()
     for block in [region.block for op in func.walk() for region in op.regions if region.blocks]:
         _reuse(block, facts, func, engine)
 
 
 def _reuse(block: Block, facts: ShiftedValues, func: aa.FuncOp, engine: DiagnosticEngine | None) -> None:
-    before: list[tuple[tileas.Load, Value]] = []  # loads, and the tiles that are wholly what they give
+    before: list[tuple[tileas.Load, Value]] = []  # loads, and their complete tiles
     for load in [op for op in block.operations if _is_plain(op)]:
         known = before[-_LOOKED_AT:]
         if not _reuse_whole(load, known, func, engine):
@@ -64,7 +64,7 @@ def _reuse(block: Block, facts: ShiftedValues, func: aa.FuncOp, engine: Diagnost
 def _reuse_whole(
     load: tileas.Load, before: Sequence[tuple[tileas.Load, Value]], func: aa.FuncOp, engine: DiagnosticEngine | None
 ) -> bool:
-    """Whether a load of the same stands before this one, which is gone then."""
+    """Whether an equal load precedes this one, which is then erased."""
     found = next((each for each in reversed(before) if _loads_the_same(each[0], load)), None)
     if found is None or lacks(func, words(load.data)):
         return False
@@ -109,7 +109,7 @@ def _reuse_part(
 
 
 def _is_plain(op: Operation) -> bool:
-    """Whether an operation loads a tile of whole bytes that no other access has to be seen before or behind of."""
+    """Whether an operation loads a tile of whole bytes and is not ordered with other accesses."""
     if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType) or op.attributes.get("reduction"):
         return False
     return op.mem_semantic.value == "weak" and op.atom is not None and op.data.type.element_type.width >= _BYTE
@@ -138,8 +138,8 @@ def _source(
 
 
 def _moved(other: tileas.LoadOp, load: tileas.LoadOp, dim: int, facts: ShiftedValues) -> int | None:
-    """By how much the addresses of a load are those of another one moved along a dimension, and so are its conditions
-    and what it gives where they do not hold."""
+    """The distance along a dimension by which the addresses of a load are those of another one shifted; its mask and
+    its padding have to be shifted alike."""
     found = facts.moved(other.pointer, load.pointer, dim)
     if found is None or found.by is None:
         return None
@@ -164,7 +164,7 @@ def _accesses(load: tileas.LoadOp, layout: LinearLayout, dim: int) -> Sequence[S
 def _remark(
     load: tileas.Load, left: int, accesses: int, reason: str, func: aa.FuncOp, engine: DiagnosticEngine
 ) -> None:
-    """Says of a load what is left of it."""
+    """Emits a remark with the accesses that remain of a load."""
     engine.emit(
         Remark(
             "passed", "RemarkMemoryLoadReused", load.location, left, accesses, reason=reason,

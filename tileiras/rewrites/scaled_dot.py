@@ -16,14 +16,14 @@ from tileiras.targets import Target
 def legalize_scaled_dots(func: aa.FuncOp, target: Target) -> None:
     """Gives the block-scaled dots of a function of nv_tileaa that no atom executes, in place, types that are
     multiplied run by run."""
-    dots = DotPlans(target, 1)  # whatever the number of warps, the instructions are the same
+    dots = DotPlans(target, 1)  # the instructions do not depend on the number of warps
     for op in [op for op in func.walk() if isinstance(op, aa.BlockScaledMmaOp)]:
         if dots.scaled_atom(op) is None and not _is_for_tensor_memory(op, func, target):
             _expand(op, dots)
 
 
 def _is_for_tensor_memory(op: aa.BlockScaledMmaOp, func: aa.FuncOp, target: Target) -> bool:
-    """Whether tcgen05.mma takes operands and scales as they are."""
+    """Whether tcgen05.mma accepts operands and scales unchanged."""
     warps = func.kernel_spec.num_warps
     return target.has("tcgen05") and (warps is None or warps >= WARPS) and takes_scales(target, op)
 

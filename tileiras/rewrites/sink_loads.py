@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
 _MOVED_ALONG = (*tileas.VIEW_LIKE, tileas.ExtractSliceOp, tileas.ConvertLayoutOp, tileas.BroadcastOp)
-"""What a loaded tile goes through on its way; it takes no more registers behind than before."""
+"""Operations between a loaded tile and its use; their results take no more registers than their operands."""
 
 
 def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Moves loads of a kernel's own block, in place, each with what only takes or renames parts of it, to the first
-    use, when the kernel lacks registers.  None moves behind anything that may write."""
+    """Moves loads of a kernel's own block, in place, each with the operations that only extract or rename parts of it,
+    to the first use, if the kernel lacks registers.  No load moves past an operation that may write."""
     if not lacks_registers(func):
         return
     moved = 0
     limit: Operation | None = None
-    # From the end, so that what uses a tile has its place first.
+    # From the end, so that the users of a tile are placed before it.
     for op in reversed(list(func.body.blocks[0].operations)):
         if _may_write(op):
             limit = op
@@ -49,11 +49,11 @@ def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
 
 
 def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Moves loads from before a loop over a few slices into it, behind its products, in place, where a thread lacks
+    """Moves loads from before a loop over a few slices into it, after its products, in place, where a thread lacks
     registers for accumulators and loaded tiles together: tiles that only the epilogue of a slice reads are then loaded
-    once for each slice.  What takes or renames parts of a tile moves with its load.
+    once for each slice.  Operations that extract or rename parts of a tile move with its load.
 
-    A load comes to stand behind stores of earlier slices, which is right since nothing orders it: its token is unused.
+    A load then follows stores of earlier slices, which is right since nothing orders it: its token is unused.
     """
     for loop in [op for op in func.walk() if is_over_slices(op) and any(map(_multiplies, op.body.block.operations))]:
         if exceeds(loop, func) > 0 and (moved := _sink_into(loop)) and engine is not None:
@@ -95,7 +95,7 @@ def _may_write(op: Operation) -> bool:
 
 
 def _is_moved(op: Operation, depth: int = 8) -> bool:
-    """Whether an operation is a load of a tile, or takes or renames a part of one."""
+    """Whether an operation is a load of a tile, or extracts or renames a part of one."""
     if isinstance(op, LOADS):
         return isinstance(op.data.type, TensorType)
     source = op.operands[0].defining_op if isinstance(op, _MOVED_ALONG) else None
@@ -103,7 +103,7 @@ def _is_moved(op: Operation, depth: int = 8) -> bool:
 
 
 def _first_use(op: Operation, limit: Operation | None) -> Operation | None:
-    """The operation of the block before which all results have to be there, or `limit` if that comes first."""
+    """The operation of the block before which all results are needed, or `limit` if that comes first."""
     block = op.parent
     assert block is not None
     users = (block.find_ancestor_op(user) for result in op.results for user in result.users)

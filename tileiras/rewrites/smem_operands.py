@@ -132,8 +132,8 @@ def copy_where_used(loads: list[Any], left: int, atom: CopyAtom) -> int:
 
 
 def copy_large(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Has operands of dots outside of loops go to shared memory at once, in place, where all of such an operand would
-    be in registers before its dot begins, and a thread has none for that."""
+    """Stores operands of dots outside of loops to shared memory at once, in place, if the whole operand would be in
+    registers before its dot begins, and a thread lacks the registers for that."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
         return
@@ -238,7 +238,7 @@ def _keep(found: list[Resident], atom: CopyAtom) -> None:
 
 
 def _read_before(dot: tileas.DotOp, leaf: Leaf, load: tileas.TiledLoadOp, buffer: Value, stage: Value) -> None:
-    """Has a dot take its operand from the buffer."""
+    """Replaces a dot's operand by a read of the buffer."""
     old = leaf.convert.results[0]
 
     def read(layout: LinearLayout) -> Value:

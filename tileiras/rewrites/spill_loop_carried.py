@@ -9,8 +9,8 @@
                                                      yield %d
                                                    %m = copy %b[0]
 
-ptxas would spill some of them, to memory that is further away.  Each thread stores what it has itself and loads that
-again: no barrier is needed.
+ptxas would spill some of them, to slower memory.  Each thread stores its own elements and loads them again: no barrier
+is needed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Carried(NamedTuple):
-    """Loop-carried value `index`: live from its first use, `first`, until its next value is stored behind `last`."""
+    """Loop-carried value `index`: live from its first use, `first`, until its next value is stored after `last`."""
 
     index: int
     first: Operation
@@ -71,7 +71,7 @@ def _waiting(loop: scf.ForOp) -> list[Carried]:
     found = []
     for index, (value, yielded) in enumerate(zip(loop.iter_args, loop.yield_op.operands)):
         source = yielded.defining_op
-        type = value.type  # what is in flight is a dot's, which runs on
+        type = value.type  # a value in flight belongs to a dot that is still executing
         if not isinstance(type, TensorType) or not isinstance(type.element_type, (FloatType, IntegerType)):
             continue
         if not words(value):

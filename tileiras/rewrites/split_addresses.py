@@ -15,8 +15,8 @@ from tileiras.layout.encoding import layout_of
 from tileiras.resources.address_parts import can_be_in_parts, made_for, words_of_element
 
 PART_WORDS = 64
-"""Registers for what is computed for an access at a time.  Scatters of TileGym's convolutions take 0 to 8 bytes of
-local memory with 4 or 8 elements of 6 or 7 registers, and 80 to 312 with 64 (ptxas 13.5)."""
+"""Registers for the operands that are computed for an access, at a time.  Scatters of TileGym's convolutions take 0 to
+8 bytes of local memory with 4 or 8 elements of 6 or 7 registers, and 80 to 312 with 64 (ptxas 13.5)."""
 
 
 def split_addresses(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:

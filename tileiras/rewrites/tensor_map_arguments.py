@@ -1,4 +1,4 @@
-"""Descriptors of views as arguments of the kernel, each with what the host is told of how to fill it.
+"""Descriptors of views as arguments of the kernel, each with instructions for the host that fills it.
 
     %d = make_tma_desc %view     ->     func @k(..., %d: !nv_tileas.tma_desc<...>)
                                           attributes {nv_tileas.tensor_maps = ["tensor_map element=f16 ..."]}
@@ -44,7 +44,7 @@ def attach_arguments(func: aa.FuncOp) -> None:
 
 
 def fill_of(view: Value, desc: TmaDescType) -> str:
-    """What the host makes the tensor map of a view of, in the words of NAME.json.
+    """The fields from which the host builds the tensor map of a view, in the words of NAME.json.
 
     Raises VerifyError for a view that is not made of the kernel's own arguments.
     """

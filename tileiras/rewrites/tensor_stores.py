@@ -7,9 +7,9 @@ tile.
 In a loop over slices of a tile the buffer has several stages: while one slice is copied the next one is written.
 
 An update becomes `async.tma_store ... combined by add`.  Each thread that stores fences for the asynchronous proxy,
-before the barrier behind which one thread copies (PTX ISA, "Async Proxy"); what the store's token stands for it fences
-as well.  That thread waits until the copy is complete, so what a token orders behind the store needs no more than a
-barrier; of copies that nobody waits for only until they have read the buffer.
+before the barrier after which one thread copies (PTX ISA, "Async Proxy"), and with that also orders the accesses that
+the store's token stands for.  That thread waits until the copy is complete, so operations that a token orders after the
+store need only a barrier; if no operation waits for a copy, the thread waits only until it has read the buffer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _TAKE_MEMORY = (tileas.TiledStoreOp, tileas.TiledAtomicRMWOp, TmaStoreOp, tileas
 def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine, keeps_maps: bool = False) -> None:
     """Rewrites the marked stores of a function of nv_tileas, in place; a remark says why one stays as it is.
 
-    `keeps_maps`: the maps are there when the kernel has ended, so that no copy need be complete by then.
+    `keeps_maps`: the maps outlive the kernel, so that no copy need be complete when it ends.
     """
     if any(op.name == names.AGENT_SWITCH for op in func.body.blocks[0].operations):
         say_where_pipes_are_drained(func)
@@ -78,8 +78,8 @@ def _most_bytes(func: aa.FuncOp) -> int:
 
 
 def _room(store: Any, most: int, budget: int) -> tuple[int, str]:
-    """Bytes of shared memory for the tiles of a store, and why one that a tensor map can serve does not go through
-    them, or nothing."""
+    """Bytes of shared memory for the tiles of a store; and the reason why a store that a tensor map can serve does not
+    use them, or the empty string."""
     if stored_in_boxes(store) is None:
         return 0, "no boxes have its tile"
     size, data = tile_bytes(store), store.data.defining_op
@@ -104,7 +104,7 @@ def _room(store: Any, most: int, budget: int) -> tuple[int, str]:
 
 
 def _rewrite(store: Any, most_stages: int, complete: bool) -> None:
-    """Has a store go through a buffer of one stage, or of up to `most_stages` where a loop stores slices of a tile;
+    """Rewrites a store to use a buffer of one stage, or of up to `most_stages` where a loop stores slices of a tile;
     `complete`: it is, before anything else is done."""
     found = stored_in_boxes(store)
     assert found is not None, "what no boxes have is refused"

@@ -1,11 +1,11 @@
-"""Tile blocks that want the same tiles, and share their copies where a launch puts them in one cluster.
+"""Tile blocks that load the same tiles share their copies if a launch puts them in one cluster.
 
 Of a product each row of the grid of tile blocks reads the same columns of B, and the blocks of queries of one head of
 attention the same keys and values.  Where two of them, neighbours along x, are a cluster, each copies half of such a
-tile, and the boxes come to both: L2 gives it once in the place of twice.
+tile, and the boxes come to both: L2 delivers it once instead of twice.
 
-A tile block stays one CTA, and who launches decides: the code asks at run time whether there is such a cluster, and
-copies for itself where there is none, as for a grid that is no multiple of it.  NAME.json asks for it.
+A tile block stays one CTA, and the launcher decides: the code tests at run time whether there is such a cluster, and
+copies for itself otherwise, as for a grid that is no multiple of it.  NAME.json requests the cluster.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BLOCKS = 2
 """Tile blocks of a cluster."""
 
 def cluster_tile_blocks(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
-    """Says of a function of nv_tileaa, in place, how many of its tile blocks may be a cluster, where loads of loops of
-    products bring the same to neighbours along x.
+    """Marks a function of nv_tileaa, in place, with the number of its tile blocks that may form a cluster, if loads of
+    loops of dots bring the same tiles to neighbours along x.
 
     Tile blocks that may wait for each other by other means stay apart: one of a cluster that waits for a lock would
     keep the other one, which may hold it, from its tiles.  So do those whose loops have several products and whose SM
@@ -45,8 +45,8 @@ def cluster_tile_blocks(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
 
 
 def _is_shared(load: aa.TiledLoadOp, values: ClusterUniformity, alone: bool) -> bool:
-    """Whether a load of a loop of products is the same for all tile blocks of a cluster; `alone`: of which an SM may
-    have one, so that products of a loop that depend on each other overlap those of the next round."""
+    """Whether a load of a loop of dots is the same for all tile blocks of a cluster; `alone`: an SM may have one of
+    these, so that dots of a loop that depend on each other overlap those of the next round."""
     loop = load.parent_op
     if not pays(load):
         return False

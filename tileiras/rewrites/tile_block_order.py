@@ -31,10 +31,10 @@ from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
 from tileiras.named_tuple import NamedTuple
 
 GROUP = 512
-"""Tile blocks of a group, at least, for each CTA that a kernel asks for on an SM.  Of blocks whose work grows along a
+"""The fewest tile blocks of a group, for each CTA that a kernel requests on an SM.  Of blocks whose work grows along a
 line the longest takes twice the mean: from twice as many blocks as a GPU runs at a time (188 SMs of RTX PRO 6000) the
-others of a group take as long as its longest, and little is left to do behind it.  And they are few enough for L2 to
-hold what the rows of a group read, each for itself."""
+others of a group take as long as its longest, and little work remains after it.  And they are few enough for L2 to hold
+the data that the rows of a group read, each for itself."""
 
 AXES = ("x", "y", "z")
 
@@ -107,17 +107,17 @@ class _Numbers:
         return self._number(self._of(arith.SubIOp, self._of(arith.SubIOp, size, self._one), number))
 
     def _number(self, value: Value) -> Value:
-        """Says of a number of the tile block what the analyses know of a program id."""
+        """Annotates a number of the tile block with the range that analyses assume for a program id."""
         predicate = aa.BoundedAttr(0, MOST_TILE_BLOCKS - 1)
         return self._builder.insert(aa.AssumeOp(value, predicate=predicate, result=i32)).results[0]
 
     def from_end(self, axis: str) -> dict[str, Value]:
-        """Those of the grid, counted from the end along an axis."""
+        """The program ids, counted from the end along an axis."""
         found = {each: self._id(each) for each in AXES}
         return {**found, axis: self._mirrored(found[axis], self._size(axis))}
 
     def by_groups(self, group: int) -> dict[str, Value]:
-        """Those by which the blocks of a group of rows are counted from the end along x, all rows at a time.
+        """The program ids that count the blocks of a group of rows from the end along x, all rows at a time.
 
         No product leaves 32 bits without sign: y and z have 65,535 blocks at most on any GPU (CUDA C++ Programming
         Guide, "Compute Capabilities"), and the rows of a group have fewer blocks than x and `group` together.

@@ -3,10 +3,10 @@
     func @k(...)        each tile block multiplies by itself: right under every launch
     func @k$pairs(...)  {nv_tileas.pairs_of = "k"}: neighbours along x are a cluster of two, and a pair of CTAs
 
-Of a product whose number along x decides the rows, neighbours along x have the same columns of B.  As a pair of CTAs
-each keeps half of them in its shared memory, whose port bounds such products, and L2 gives them once.  All `tcgen05`
-instructions of a kernel have one `.cta_group` (PTX ISA, "tcgen05"), and who launches decides what a cluster is: so it
-is a kernel of its own, which launchers that read NAME.json start where the grid is a multiple of two along x.
+Where the number along x decides the rows of a dot, neighbours along x have the same columns of B.  As a pair of CTAs
+each keeps half of them in its shared memory, whose port bounds such dots, and L2 reads them once.  All `tcgen05`
+instructions of a kernel have one `.cta_group` (PTX ISA, "tcgen05"), and the launcher decides about clusters: so the
+pairs are a kernel of their own, which launchers that read NAME.json start where the grid is a multiple of two along x.
 
 Where tile blocks find their rows and columns by dividing their number, as those of swizzled grids and of loops over
 tiles, neighbours have the same columns in launches with as many rows of tiles: NAME.json says which facts a launch has
@@ -26,7 +26,7 @@ from tileiras.ir import ArrayAttr, StringAttr, Value
 from .tile_block_order import may_hand_on
 
 SUFFIX = "$pairs"
-"""Of the second kernel's name; `$` may stand in identifiers of PTX, LLVM and MLIR."""
+"""The suffix of the second kernel's name; `$` may occur in identifiers of PTX, LLVM and MLIR."""
 
 MOST_PRODUCTS = 256 * 256
 """Elements of a tile from which on pairs gain nothing, with which the tensor cores bound a product and not the port of
@@ -37,9 +37,9 @@ _RENAMED = (aa.PermuteOp, aa.ViewOp)
 
 
 def pair_tile_blocks(func: aa.FuncOp) -> str:
-    """Adds the second kernel behind a function of nv_tileaa, where all of its products are of loads in loops, with a B
-    that is the same for tile blocks that are neighbours along x.  `tileas-pair-dots` makes its products those of
-    pairs, or takes it away again.  Says why there is none, or nothing.
+    """Adds the second kernel after a function of nv_tileaa, if all of its dots are of loads in loops, with a B that is
+    the same for tile blocks that are neighbours along x.  `tileas-pair-dots` makes its dots those of pairs, or removes
+    it again.  Returns the reason if there is no second kernel, or the empty string.
 
     Tile blocks that may wait for each other by other means stay apart: one of a pair that waits for a lock would keep
     the other one, which may hold it, from its tiles.
@@ -73,7 +73,7 @@ def pair_tile_blocks(func: aa.FuncOp) -> str:
 
 
 def _refusal(func: aa.FuncOp) -> str:
-    """Why a function has no second kernel, whatever its tile blocks have in common."""
+    """Why a function has no second kernel, independent of the data that its tile blocks share."""
     if not any(isinstance(op, aa.GetProgramIdOp) and op.axis.value == "x" for op in func.walk()):
         return "the program id along x is not used"
     if any(map(may_hand_on, func.walk())):

@@ -28,7 +28,7 @@ def fold_unit_batches(func: aa.FuncOp) -> None:
             _fold_dot(op)
         elif isinstance(op, scf.ForOp):
             loops.append(op)
-    # What an inner loop gives is a view of a matrix by the time the loop around it is looked at.
+    # The results of an inner loop are views of matrices by the time the loop around it is rewritten.
     for loop in reversed(loops):
         _fold_carried(loop)
 
@@ -67,12 +67,12 @@ def _is_made_of_matrix(value: Value) -> bool:
 
 
 def _is_wanted_as_matrix(value: Value) -> bool:
-    """Whether nothing but its matrix is used of a batch of one."""
+    """Whether only the matrix of a batch of one is used."""
     return all(isinstance(user, aa.ViewOp) and user.result.type is _matrix_type(value.type) for user in value.users)
 
 
 def _fold_carried(loop: scf.ForOp) -> None:
-    """Has a loop carry matrices where its body wants nothing but the matrix of what it carries, and makes one."""
+    """Has a loop carry matrices instead of batches of one where its body uses and yields only their matrices."""
     carried, end = loop.iter_args, loop.yield_op
     found = [
         number

@@ -137,7 +137,7 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None or not target.has("setmaxnreg"):
         raise NotSeparable(func, f"{target.name} has no registers by agent")
-    # Agents have as many warps as the kernel has until `tileas-resolve-agent-boundary` says how many each needs.
+    # Agents have as many warps as the kernel has until `tileas-resolve-agent-boundary` determines the number of each.
     warps = 2 * func.kernel_spec.num_warps
     if warps * WARP_SIZE > MAX_THREADS_PER_CTA:
         raise NotSeparable(func, f"{warps} warps are more than a CTA has")
@@ -200,9 +200,9 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
     pipes = []
     overlaps = is_published(loop)
     if overlaps:
-        analysis_of(loop)  # refuses what cannot be
+        analysis_of(loop)  # rejects an impossible schedule
     for (producer, consumer, dots), found in groups.items():
-        # Where iterations overlap, the next round waits for what adds to accumulators.
+        # Where iterations overlap, the dots that add to accumulators are waited for in the next round.
         late = any(dot.results[0] in loop.yield_op.operands for dot in dots) if overlaps else bool(dots & flying)
         held = consumer == WARPGROUPS and late
         own = [each.load.attributes[tileas.STAGES].value for each in found if tileas.STAGES in each.load.attributes]
@@ -343,7 +343,7 @@ def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
     )
     atoms = [mma_atom(op.atom.atom) for op in func.walk() if is_of_warpgroups(op)]
     least = max((BESIDE_ACCUMULATORS + atom.shape[1] // 2 for atom in atoms), default=0)
-    # What takes more than a thread can have spills as much with one agent.
+    # Values beyond the registers that a thread can have would spill with one agent as well.
     needed = max(tiles + LEAST_RESERVE, round(expected * (MORE_REGISTERS if pointers else FEWER_REGISTERS)))
     needed = min(needed, registers_per_thread(WARP_SIZE * compute, ctas))
     if needed > shares.most or least > shares.entry:

@@ -110,7 +110,7 @@ class _Placing:
 
 
 def _is_asked_for(each: LoopPlan) -> bool:
-    """Whether a load's hint says how many iterations it runs ahead."""
+    """Whether a load's hint determines the number of iterations by which it runs ahead."""
     return any(aa.LATENCY in staged.load.attributes for pipe in each.pipes for staged in pipe.loads)
 
 

@@ -244,7 +244,7 @@ def _dot(op: Operation, warps: int, table: Resources) -> OperationCost:
     if operands == "f64" and not table.has_tensor(operands, wide):
         # Chips for graphics have instructions of matrices of f64, which their few units of f64 execute.
         return _cost({Unit.FP64: products, Unit.ISSUE: instructions}, table, table.latency["mma_sync"])
-    # What a chip's makers give no peak for is no faster than f16.
+    # Operand types without a documented peak rate are assumed to be no faster than f16.
     cycles = table.tensor_cycles(2 * products, operands if table.has_tensor(operands, wide) else "f16", wide)
     amounts: dict[Unit, float] = {Unit.TENSOR: cycles, Unit.ISSUE: instructions}
     if wide:
@@ -324,7 +324,7 @@ def _latencies(block: Block, argument: Value, warps: int, table: Resources) -> d
             continue
         waits = [(ready[value], value) for value in op.operands if value in ready]
         if not waits or op.regions:
-            continue  # what a loop or a branch inside yields is its own recurrence
+            continue  # values yielded by a nested loop or branch form recurrences of their own
         cost = operation_cost(op, warps, table)
         accumulates = isinstance(op, (*tileas.DOTS, tileas.AsyncDotOp))
         ends = [at + (cost.carried if accumulates and value is op.c else cost.latency) for at, value in waits]

@@ -2,7 +2,7 @@
 computed.
 
     graph = loop_graph(loop, target, warps, staged)
-    graph.waits                        which operation waits for which, over how many iterations
+    graph.waits                        the dependences between operations, each with its distance in iterations
     graph.graph                        nodes and edges for `modulo_placement`, in grains of `graph.grain` cycles
 
 An operation depends on the values that it uses, itself or in its regions, on the values that other iterations yield as
@@ -92,7 +92,7 @@ def loop_graph(
     return LoopGraph(loop, operations, waits, costs, node_of, grain, _graph(operations, waits, costs, node_of, grain))
 
 
-# ---- what waits for what ---------------------------------------------------------------------------------------------
+# ---- dependences -----------------------------------------------------------------------------------------------------
 
 
 def loop_waits(loop: scf.ForOp) -> tuple[Wait, ...] | None:
@@ -180,8 +180,9 @@ def _releases_behind_reads(operations: Sequence[Operation], block: Block) -> Ite
 
 
 def readers_of(copy: Operation) -> list[Operation]:
-    """What reads the stage of a copy.  Of a tile in registers these are the copy itself and large dots, which will read
-    the stage slice by slice; of one in shared memory the operations that use it where it lies, through views as well.
+    """The operations that read the stage of a copy.  For a tile in registers: the copy itself and large dots, which
+    will read the stage slice by slice.  For a tile in shared memory: the operations that use it in place, also through
+    views.
     """
     if not is_in_shared(copy.results[0].type):
         return [copy, *(dot for dot in rolled_dots(copy.results[0]) if dot.parent is copy.parent)]
@@ -202,8 +203,8 @@ def rolled_dots(tile: Value) -> Iterator[tileas.DotOp]:
 
 
 def _rings_of(op: Operation) -> Iterator[Operation | None]:
-    """The pipe of which an operation fills or frees a stage, or None for a ring without mbarriers; nothing where it
-    does neither."""
+    """The pipe whose stage an operation fills or frees, or None for a ring without mbarriers; yields nothing for other
+    operations."""
     if op.name in _ON_PIPES:
         from tileiras.analysis.pipes import pipe_of
 
@@ -249,7 +250,7 @@ def _has_effect_without_token(op: Operation) -> bool:
     return not any(isinstance(result.type, aa.MemTokenType) for result in op.results)
 
 
-# ---- what operations take --------------------------------------------------------------------------------------------
+# ---- costs -----------------------------------------------------------------------------------------------------------
 
 
 def _costs(

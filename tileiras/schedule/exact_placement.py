@@ -66,7 +66,7 @@ class _Rows:
         self.left = checks
 
     def run(self) -> list[int] | None:
-        """The starts of all nodes; None where there are none, or where `left` is used up."""
+        """The starts of all nodes; None if the interval is infeasible, or `left` is used up."""
         if any(cycles > self._interval for node in self._graph.nodes for cycles in node.busy.values()):
             return None
         return self._starts() if self._try(0) else None
@@ -93,7 +93,7 @@ class _Rows:
         return False
 
     def _stages(self) -> dict[int, int] | None:
-        """The least stages of the nodes that have rows; None where there are none."""
+        """The least stages of the nodes that have rows; None if no stages satisfy the constraints."""
         stages = dict.fromkeys(self._rows, 0)
         for _ in range(len(stages) + 1):
             changed = False
@@ -114,7 +114,7 @@ class _Rows:
         stages = self._stages()
         assert stages is not None
         starts = {node: row + self._interval * stages[node] for node, row in self._rows.items()}
-        # The others as early as what is placed allows: no later than anything placed waits for them.
+        # Free nodes start as early as their placed predecessors allow; no placed node waits for them longer.
         for node in range(len(self._graph.nodes)):
             if node not in starts:
                 earliest = [starts[p] + self._paths[p][node] for p in self._rows if self._paths[p][node] != _NONE]

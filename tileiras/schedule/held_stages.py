@@ -1,7 +1,7 @@
 """Operands that a loop over tiles loads once for each tile and that products in its inner loops read, as attention
 does with the rows of Q while its loop over keys runs.  Another agent loads them ahead, into a ring of the outer loop.
 
-An agent that multiplies waits for the stage before the inner loops and releases it behind them, by a commit, which
+An agent that multiplies waits for the stage before the inner loops and releases it after them, by a commit, which
 arrives once all products that read the stage are complete.
 """
 

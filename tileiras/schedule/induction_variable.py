@@ -56,7 +56,7 @@ class LoopCounter:
         """Whether the existing iteration at `counter` is not one of the first `iterations`."""
         if iterations == 1:
             return compare(builder, "ne", counter, self.lower)
-        # Unsigned, the distance is right whatever the signs of the bounds.
+        # The unsigned difference is exact for bounds of either sign.
         passed = binary(builder, arith.SubIOp, counter, self.lower)
         last = binary(builder, arith.MulIOp, self.step, integer(builder, iterations - 1, self.type))
         return compare(builder, "ugt", passed, last)
@@ -67,7 +67,7 @@ class LoopCounter:
         step = constant_integer(self.step)
         if step:
             ahead = integer(builder, iterations * step, self.type)
-            # Unsigned, the distance is right whatever the signs of the bounds.
+            # The unsigned difference is exact for bounds of either sign.
             left = binary(builder, arith.SubIOp, self.upper, counter)
             return compare(builder, "ugt", left, ahead), ahead
         extend = arith.ExtUIOp if self.unsigned else arith.ExtSIOp

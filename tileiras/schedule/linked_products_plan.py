@@ -1,9 +1,10 @@
-"""Which loops whose threads compute between their products, as in attention, can leave the products to an agent.
+"""Which loops whose threads compute between their dots, as in attention, can leave the dots to an agent.
 
-An iteration of such a loop multiplies, has threads compute with the result, and multiplies what they have stored: in
-attention the scores, their exponentials, and the product of these with V, which is added to the result of the previous
-iterations after threads have rescaled it.  An agent of one warp that multiplies issues the scores of the next iteration
-before it waits for the exponentials of the current one, so that the threads that compute find their scores available.
+An iteration of such a loop executes a dot, has threads compute with its result, and executes a dot of the tile that
+they have stored: in attention the scores, their exponentials, and the product of these with V, which is added to the
+result of the previous iterations after threads have rescaled it.  An agent of one warp issues the dots: the scores of
+the next iteration before it waits for the exponentials of the current one, so that the threads find their scores
+available.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class LinkedDot(NamedTuple):
     dot: tileas.TensorDotOp
     commit: tileas.TensorCommitOp | None
     is_ahead: bool
-    """Whether it uses nothing that threads compute in its iteration."""
+    """Whether it uses no value that threads compute in its iteration."""
     first: Operation
     last: Operation
     buffers: list[Value]
@@ -61,7 +62,7 @@ class LinkedLoop(NamedTuple):
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What loops that continue with each other's pipes have in common."""
+        """A key that is equal for loops that share pipes."""
         return tuple((each.buffers[0].type, *each.buffers[1:]) for each in self.dots)
 
 
@@ -76,15 +77,15 @@ class FixedOperand(NamedTuple):
 
 
 class LinkedPlan(NamedTuple):
-    """The loops of a kernel whose products leave, the operands that threads fill, those that lie in rings of outer
-    loops, and what their agent repeats."""
+    """The loops of a kernel whose dots move to the agent, the operands that threads fill, those in rings of outer
+    loops, and the operations that the agent repeats."""
 
     loops: list[LinkedLoop]
     fixed: list[FixedOperand]
     held: HeldStages
     slice: AgentSlice
     takes_turns: bool
-    """Whether what threads store for a product occupies the columns of the scores that it is computed from."""
+    """Whether the tiles that threads store for a dot occupy the columns of the scores that they are computed from."""
     groups: int
     """The number of warpgroups that compute, each with rows of its own."""
 
@@ -127,8 +128,8 @@ def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan |
 
 
 def _groups(warps: int, loops: list[LinkedLoop]) -> int:
-    """The number of warpgroups, each of which owns the rows of one instruction of every product; 1 where rows are not
-    divided in this way."""
+    """The number of warpgroups, if each owns the rows of one instruction of every dot; 1 where rows are not divided in
+    this way."""
     groups = warps // WARPGROUP
     for op in (dot.dot for each in loops for dot in each.dots):
         atom, rows = mma_atom(op.atom.atom), op.buffer.type.tile.shape[0]  # type: ignore[attr-defined]
@@ -141,10 +142,10 @@ def _take_turns(func: aa.FuncOp, groups: int, loops: list[LinkedLoop]) -> bool:
     """Whether each A has to occupy the columns of the accumulator that it is computed from.  Both have columns for the
     whole kernel; loops of one kind share theirs.
 
-    This requires several warpgroups: scores follow the product that reads what has replaced them, and while one
-    warpgroup waits for its scores the other computes.  Two CTAs of an SM fall into step instead, the product of one
-    between the two products of the other: causal attention, 128x128, then takes 546 us on B200 by our estimate, and 490
-    us without this agent.
+    This requires several warpgroups: the dot of the scores follows the dot that reads the tile stored in their columns,
+    and while one warpgroup waits for its scores the other computes.  Two CTAs of an SM would run in lockstep instead,
+    the dot of one between the two dots of the other: causal attention, 128x128, then takes 546 us on B200 by our
+    estimate, and 490 us without this agent.
 
     Raises NotSeparable where there are too few columns either way.
     """

@@ -43,7 +43,7 @@ class ProductLoop(NamedTuple):
 
 
 class MmaAgentPlan(NamedTuple):
-    """The loops of products of a kernel, and what their agent repeats."""
+    """The loops of dots of a kernel, and the operations that their agent repeats."""
 
     loops: list[ProductLoop]
     slice: AgentSlice
@@ -69,7 +69,8 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
     beside = sum(buffer.type.columns for each in found for buffer in each.scales)  # type: ignore[attr-defined]
     taken, most = ACCUMULATORS * columns + beside, COLUMNS // (func.kernel_spec.occupancy or 1)
     if taken > most and all(each.is_of_pair for each in found):
-        # Of one CTA the warps that compute know when they have loaded an accumulator; of two only a pipe says so.
+        # In one CTA the warps that compute know when they have loaded an accumulator; between two only a pipe signals
+        # it.
         found = [each._replace(stages=1) for each in found]
     elif taken > most:
         scales = f", with {beside} of scales," if beside else ""

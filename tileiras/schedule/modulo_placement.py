@@ -6,7 +6,7 @@
     placed.starts[node]      cycle at which it begins in its own iteration
 
 A node occupies each of its units for some cycles from its start on; a unit serves one node at a time, so the
-reservations of two nodes must not overlap modulo the interval.  An edge says that its target begins at least `latency`
+reservations of two nodes must not overlap modulo the interval.  An edge requires its target to begin at least `latency`
 cycles after its source of the iteration `distance` before.  Every placement returned satisfies both; the result is a
 function of the graph alone.
 

@@ -166,7 +166,7 @@ class LoopOverlap:
         if self._by_rule and not any(stage for stage, _ in choice.slots):
             return
         analysis = ScheduleAnalysis(loop, graph.operations, choice.slots, graph.waits)
-        # What is under way at the end of a round of stages is waited for then.
+        # Dots in flight at the end of a round of stages are waited for there.
         in_flight = loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None) if analysis.stages > 1 else None
         found = self._stages(analysis, choice.cycles, forced)
         if found is None and self._by_rule:
@@ -174,7 +174,7 @@ class LoopOverlap:
                 loop.attributes[tileas.DOTS_IN_FLIGHT] = in_flight
             return
         if found is None and analysis.stages > 1:
-            # What is read later is held longer: without that there may be the room.
+            # Tiles that are read later are held longer: the serial order may fit.
             choice = self._serial(graph)
             analysis = analysis._replace(slots=choice.slots)
             if in_flight is not None:
@@ -304,7 +304,7 @@ class LoopOverlap:
                 at = begins[wait.target] + count * wait.distance
                 ends[value] = max(ends.get(value, 0), at)
         for value in self._loop.yield_op.operands:
-            if value not in ends and value.defining_op in numbers:  # for what comes behind the loop
+            if value not in ends and value.defining_op in numbers:  # for uses after the loop
                 ends[value] = begins[numbers[value.defining_op]] + count
         held = [0] * count
         for value, end in ends.items():
@@ -370,7 +370,7 @@ def _by_shifts(graph: LoopGraph, placed: Placement) -> Iterator[Slots]:
 
 
 def _by_cuts(graph: LoopGraph) -> Iterator[Slots]:
-    """Two stages, the second of which has a node and all its dependents, in program order.  Placements start everything
+    """Two stages, the second with a node and all its dependents, in program order.  Placements start every operation
     as early as possible, which takes more registers."""
     following: dict[int, set[int]] = {}
     for wait in graph.waits:
@@ -389,8 +389,8 @@ def _by_cuts(graph: LoopGraph) -> Iterator[Slots]:
 def _with_products_first(
     graph: LoopGraph, slots: Slots
 ) -> Iterator[Slots]:
-    """The schedule reordered so that an iteration begins with some of its products, and what these need of the same
-    iteration: the tensor cores execute products in the order in which they are issued."""
+    """The schedule reordered so that an iteration begins with some of its dots, and their dependences in the same
+    iteration: the tensor cores execute dots in the order in which they are issued."""
     needs: list[list[int]] = [[] for _ in slots]
     for wait in graph.waits:
         if slots[wait.target][0] + wait.distance == slots[wait.source][0] and wait.source != wait.target:

@@ -1,4 +1,4 @@
-"""Which loops over tiles two groups of warps can take by turns, each with the accumulators of a whole tile.
+"""Which loops over tiles two groups of warps can take alternately, each with the accumulators of a whole tile.
 
     tile      0          1          2          3
     group 0   |products 0|epilogue 0|products 2|epilogue 2|
@@ -6,7 +6,7 @@
 
 Both run the whole loop.  In a round of its own a group does all that the round does; in one of the other group it only
 moves its iterators past the stages that this one uses, whose number follows from trip counts.  Values that rounds carry
-are numbers, which both groups compute, iterators, and tokens, which order accesses behind those of the round before.
+are numbers, which both groups compute, iterators, and tokens, which order accesses after those of the round before.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _ACCESSES = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.LoadOp, tileas.Stor
 class PingPongPlan(NamedTuple):
     """The loop over tiles of an agent that computes.
 
-    `tile`: its body, which is one round; `slice`: what both groups compute in each round; `runs`: the inner loops that
-    use stages, and how many of each pipe in an iteration; `products`: the first and the last operation of the body that
-    waits for stages; `ordered`: the first and the last one that fills stages, or that tokens order behind the round
-    before, None where there is none; `stores`: stores of tiles that tokens order so; `pipes`: those whose stages both
-    groups use by turns; `iterators`: the pipe of each iterator.
+    `tile`: its body, which is one round; `slice`: the operations that both groups execute in each round; `runs`: the
+    inner loops that use stages, and how many of each pipe in an iteration; `products`: the first and the last operation
+    of the body that wait for stages; `ordered`: the first and the last one that fill stages, or that tokens order after
+    the previous round; None if absent; `stores`: stores of tiles that tokens order so; `pipes`: those whose stages both
+    groups use alternately; `iterators`: the pipe of each iterator.
     """
 
     loop: scf.ForOp
@@ -58,7 +58,7 @@ class PingPongPlan(NamedTuple):
 
 
 def plan_ping_pong(switch: AgentSwitchOp, agent: Region, outside: set[Operation]) -> PingPongPlan:
-    """The plan for one agent of a switch, which computes.  `outside`: operations that stand before the agents.
+    """The plan for one agent of a switch, which computes.  `outside`: operations before the agents.
 
     Raises NotSeparable, with the reason.
     """
@@ -210,7 +210,7 @@ def _pipes_of(agent: Region) -> list[CreatePipelineOp]:
 
 
 def _ordered_by_tokens(loop: scf.ForOp, tile: Block) -> set[Operation]:
-    """The operations of a round that tokens order behind the round before, or before the next one."""
+    """The operations of a round that tokens order after the round before, or before the next one."""
     found: set[Operation] = set()
     for begin, end in zip(loop.iter_args, loop.yield_op.operands):
         if isinstance(begin.type, aa.MemTokenType):

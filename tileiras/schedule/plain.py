@@ -70,7 +70,7 @@ def generate_schedule(
     by_agent: Sequence[bool] = (False,),
 ) -> Outcome:
     """Chooses a schedule for every loop of a function of nv_tileas; `stages` overrides the number chosen for each;
-    `by_agent`: whether loads will be left to an agent, which can do what a loop's own ring cannot, or both."""
+    `by_agent`: whether loads will be left to an agent, which supports more than a loop's own ring, or both."""
     return _Scheduler(func, target, stages, engine, by_agent).run()
 
 
@@ -288,7 +288,7 @@ class _Scheduler:
                     del each.load.attributes[tileas.AHEAD_ATOM]
         elif any(box_refusal(each, loop) for each in filter(comes_in_boxes, found)):
             return False  # boxes that only an agent can copy, for one
-        # By the clock a ring of two is no faster, unless A goes through shared memory, which is then what binds.
+        # By the clock a ring of two is no faster, unless A goes through shared memory, which is then the bottleneck.
         shares_sm = (self._func.kernel_spec.occupancy or 1) > 1 and all(map(reads_a_in_tensor_memory, turns.adding))
         shares_sm = shares_sm and not only_by_agent
         if left >= (STAGES_IN_FLIGHT if shares_sm else 2) * bytes:
@@ -302,7 +302,7 @@ class _Scheduler:
         return True
 
     def _fit(self, loop: scf.ForOp, found: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
-        """Gives a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
+        """Assigns a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
         around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
         budget = shared_budget(self._func, self._target) - ring_bytes(loop) - around
         found = self._choose_boxes(loop, found, atom)
@@ -326,7 +326,7 @@ class _Scheduler:
             self._say(loop, "Failed to pipeline loop")
             self._as_written(loop, "no shared memory is left")
             return False
-        # A dot under way reads its tiles for an iteration longer: a stage more keeps as many copies ahead of it.
+        # A dot in flight reads its tiles for an iteration longer: a stage more keeps as many copies ahead of it.
         in_place = any(leaf.in_place for each in staged for leaf in each.leaves)
         in_flight = in_place and bool(carried_in_flight(loop)) and self._holds_operands(loop, staged)
         if in_flight and not self._stages:
@@ -370,8 +370,8 @@ class _Scheduler:
         return number
 
     def _stages_beside_warpgroups(self, loop: scf.ForOp, number: int, staged: list[StagedLoad], beside: int) -> int:
-        """Fewer stages than a number, where an SM then holds `WARPGROUPS` CTAs of one warpgroup and the loop computes
-        between dots of which one waits for the other; the number itself otherwise."""
+        """Fewer stages than a number, if an SM then holds `WARPGROUPS` CTAs of one warpgroup and the loop computes
+        between dots that depend on each other; the number itself otherwise."""
         dots = sum(is_of_warpgroups(op) for op in loop.body.block.operations)
         threads = threads_of(self._func)
         if dots < 2 or self._func.kernel_spec.num_warps != WARPGROUP or self._func.kernel_spec.occupancy:

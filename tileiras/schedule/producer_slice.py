@@ -1,4 +1,5 @@
-"""What an agent that loads tiles needs of a kernel: the addresses of its loads, and the loops and branches around them.
+"""The slice of a kernel for an agent that loads tiles: the addresses of its loads, and the loops and branches around
+them.
 
 The agent computes these itself.  An operation that reads memory may be executed by two agents unless it is ordered
 after a write of another agent; operations that write memory, print or wait are left to the agent that computes.
@@ -34,7 +35,7 @@ class NotSeparable(Exception):
 class AgentSlice:
     """The backward slice of an agent that executes some operations of `program`, a function or the agent of one.
 
-    `outside`: operations that stand before the agents, for all of them; `operations`: those that the agent repeats;
+    `outside`: operations before the agents, for all of them; `operations`: those that the agent repeats;
     `around`: the loops and branches around its own operations, which it repeats as well, and `handed_on` the numbers of
     their results that it needs, for loops without an induction variable of the values that their condition passes on;
     `begun_with`: the numbers of the values that an iteration of these begins with.

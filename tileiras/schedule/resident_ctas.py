@@ -35,7 +35,7 @@ def resident_ctas(func: aa.FuncOp, plan: AgentPlan, target: Target, in_boxes: bo
     held = plan.beside + sum(pipe.bytes for each in plan.loops for pipe in each.pipes)
     together = threads + WARP_SIZE * loading_warps(func.kernel_spec.num_warps, in_boxes)
     with_agents = registers
-    if plan.registers.compute:  # threads start with equal shares, whatever those that compute set later
+    if plan.registers.compute:  # threads start with equal shares; the agent that computes changes its own later
         together, with_agents = WARP_SIZE * plan.registers.warps, plan.registers.entry
     few = round(registers * FEWER_REGISTERS)
     alone, beside = (

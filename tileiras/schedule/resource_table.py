@@ -34,7 +34,7 @@ class Unit(Enum):
     L2 = "L2"
     """Bytes between the SM and L2, at the SM's share when all SMs work."""
     DRAM = "DRAM"
-    """Bytes, as if no SM found in L2 what another had requested."""
+    """Bytes, as if no SM found data in L2 that another SM had requested."""
 
 
 _LANES = {

@@ -84,7 +84,7 @@ class _Walk:
         self._waited_for = [number for number, op in enumerate(graph.operations)
                             if _is_waited_for(op) and op not in in_flight]  # fmt: skip
         self.spans: list[Span] | None = None
-        """What was executed, for whom it is a list."""
+        """The executed operations; recorded only if it is a list."""
         self._latency = [cost.latency - max(cost.busy.values(), default=0.0) for cost in graph.costs]
 
     def ends(self) -> list[float]:

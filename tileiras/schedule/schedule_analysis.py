@@ -5,7 +5,7 @@
 
 `publish` writes a placement into the IR, `analysis_of` reads the attributes, generated or written by hand, and rejects
 impossible schedules: each operation of the loop has both attributes, no two have the same order, and no operation
-precedes what it depends on.
+precedes one that it depends on.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def slots_of(graph: LoopGraph, placed: Placement, shift: int = 0) -> tuple[tuple
     first = min((start // placed.interval for start in starts), default=0)
     stages = [start // placed.interval - first for start in starts]
     numbers = range(len(starts))
-    # Of what begins together, earlier iterations are first; a node's operations keep their order.
+    # Of operations that begin together, those of earlier iterations are first; a node's operations keep their order.
     order = sorted(numbers, key=lambda n: (starts[n] % placed.interval, -stages[n], n))
     places = {number: place for place, number in enumerate(order)}
     return tuple((stages[number], places[number]) for number in numbers)
@@ -84,8 +84,8 @@ def withdraw(loop: scf.ForOp) -> None:
 def analysis_of(loop: scf.ForOp) -> ScheduleAnalysis:
     """The schedule that the attributes of a loop's operations give.
 
-    Raises CompileError (located, code 3) where an operation has none, where two have the same order, and where one
-    precedes what it depends on or passes a tile in shared memory to another stage.
+    Raises CompileError (located, code 3) if an operation has no attributes, two have the same order, or one precedes an
+    operation that it depends on, or passes a tile in shared memory to another stage.
     """
     operations = tuple(loop.body.block.operations)[:-1]
     slots = tuple(_slot(op) for op in operations)

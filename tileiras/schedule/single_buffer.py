@@ -44,7 +44,7 @@ class Turns(NamedTuple):
 
     `refill`: the operation of the loop's body before which the copies start; `ahead`: the loads whose copies then start
     for the next iteration, which the dots `scoring` read; `own`: those for this iteration, which the dots `adding`
-    read, before the first of which the copies are waited for.  `by_threads`: threads execute the dots, and the copies
+    read; these copies are waited for before the first of them.  `by_threads`: threads execute the dots, and the copies
     for this iteration start as soon as those of the previous one have arrived.
     """
 

@@ -120,8 +120,8 @@ def _cluster_of(op: Operation) -> int:
 def _offsets_of_boxes(
     load: tileas.Load, leaves: Sequence[Leaf], otherwise: tuple[int, ...], others: bool
 ) -> tuple[int, ...] | None:
-    """The layout in which boxes store a tile; None where threads that read it would take longer than `otherwise`, even
-    with what boxes save them (conversions, and a pipe of its own beside `others` in boxes), or where dots read it in
+    """The layout in which boxes store a tile; None if threads that read it would take longer than `otherwise`, even
+    with the savings of boxes (conversions, and a pipe of its own beside `others` in boxes), or if dots read it in
     place, which determine the layout."""
     view, type = load.view.type, load.data.type
     readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves)) or (layout_of(type),)

@@ -25,7 +25,7 @@ STORE_WARPS = 1
 
 
 class StoreAgentPlan(NamedTuple):
-    """The stores that leave the agent that computes, in program order, and what their agent repeats."""
+    """The stores that leave the agent that computes, in program order, and the operations that their agent repeats."""
 
     stores: list[tileas.TiledStoreOp]
     slice: AgentSlice
@@ -33,7 +33,7 @@ class StoreAgentPlan(NamedTuple):
 
 def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAgentPlan | None:
     """The plan for the stores of the first agent of a switch, which computes; None where it has no store in a loop that
-    a tensor map can serve.  `outside`: operations that stand before the agents.
+    a tensor map can serve.  `outside`: operations before the agents.
 
     Raises NotSeparable, with the reason.
     """
@@ -57,7 +57,7 @@ def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAge
 
 
 def _is_in_loop_over_tiles(op: Operation) -> bool:
-    """Whether a loop around an operation computes tiles from what other agents load, not only slices of one of them."""
+    """Whether a loop around an operation computes tiles from loads of other agents, not only slices of one of them."""
     return any(inner.name == names.CONSUMER_WAIT for loop in scf.loops_around(op) for inner in loop.walk())
 
 

@@ -110,7 +110,7 @@ def streamed_load(
 
 
 def stages_of(func: aa.FuncOp, stream: Stream, target: Target, wanted: int, budget: int, taken: int) -> int:
-    """Stages of a stream's ring, up to `wanted`; 0 where it does not pay.
+    """Stages of a stream's ring, up to `wanted`; 0 if there is no gain.
 
     `budget`: bytes of shared memory that are left; `taken`: bytes of other rings beside it.
     """

@@ -14,9 +14,9 @@ many CTAs with the further warps as without them, and
   warps copy.  Threads whose products are `wgmma` or `tcgen05` only wait, and can copy as well as others.
 
 Kernels whose products are `mma.sync` keep one agent where a thread is likely to need all registers that it can have:
-beside another agent it has no more, and what distinguishes the agents takes some.  Gradients of K and V in tiles of
-64x64, d 128, on RTX PRO 6000, would have 416 bytes of local memory instead of none, and take 210 us instead of 165 by
-our estimate; those of 32x64 488 bytes, and 197 us instead of 164.
+beside another agent it has no more, and the control flow of agents takes some.  Gradients of K and V in tiles of 64x64,
+d 128, on RTX PRO 6000, would have 416 bytes of local memory instead of 0, and take 210 us instead of 165 by our
+estimate; those of 32x64 488 bytes, and 197 us instead of 164.
 
 A loop with single stages (`single_buffer.py`) is specialized where a pipe can have two, and products leave as well or
 threads issue the copies.  Attention over one row in tiles of 64x256, 1024 keys, takes 11.3 us on B200 by our estimate
@@ -177,15 +177,15 @@ def _check_registers(func: aa.FuncOp) -> None:
 
 
 def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]:
-    """Cycles of an iteration in which threads issue copies of tiles, together with everything that only their addresses
-    need, and cycles in which they issue everything else."""
+    """Cycles of an iteration in which threads issue copies of tiles, together with the operations that only their
+    addresses need, and cycles in which they issue all others."""
     loads = {staged.load for pipe in plan.pipes for staged in pipe.loads}
     gone = {leaf.convert for pipe in plan.pipes for staged in pipe.loads for leaf in staged.leaves}
     for_copies: set[Operation] = set(loads)
     copies = others = 0.0
     for op in reversed(list(plan.loop.body.block.operations)):
         if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
-            # What a loop without a known trip count issues is not known either; at least nothing.
+            # The issue slots of a loop without a known trip count are not known either; at least 0.
             others += (nested_cost(op, warps, table) or {}).get(Unit.ISSUE, 0.0)
             continue
         users = [user for value in op.results for user in value.users]

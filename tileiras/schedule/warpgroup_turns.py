@@ -14,7 +14,7 @@ Warpgroups that issue their products at the same time also wait for them at the 
 until all have computed the operands of the next products.  A turn begins before the last dots of an iteration and ends
 after the first ones of the next.  (FlashAttention-3 orders its warpgroups in this way.)
 
-During its turn a warpgroup may wait for copies into a stage, but not for anything that another warpgroup does after the
+During its turn a warpgroup may wait for copies into a stage, but not for any operation of another warpgroup after the
 beginning of that one's turn: a loop with barriers of the agent in it has no turns.  `analysis/pipe_model.py` explores
 every interleaving.
 """
@@ -74,7 +74,7 @@ def order_warpgroups(
 
 
 def _turn_of(loop: scf.ForOp, target: Target, warps: int) -> _Turn | None:
-    """The turns of a loop; None where it has none."""
+    """The turns of a loop; None if it cannot have any."""
     operations = list(loop.body.block.operations)
     if any(_brings_together(inner) for op in operations for inner in op.walk()):
         return None

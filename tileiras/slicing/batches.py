@@ -1,4 +1,4 @@
-"""Dots of batches are worked on matrix by matrix, where warpgroups or tensor memory multiply these.
+"""Dots of batches are executed matrix by matrix, where warpgroups or tensor memory multiply these.
 
     for %i ... (%c = %zero):                                  for %s = 0 to 2:
       %a = tiled_load %v[%b, %m, %i] : tensor<2x64x64xf16>      for %i ... (%c = %zero):
@@ -7,9 +7,9 @@
       yield %r                                                    %r = dot %a, %w, %c : tensor<1x64x64xf32>
     tiled_store %c, %o[%b, %m, %n]                              tiled_store %c, %z[2 * %b + %s, %m, %n]
 
-wgmma and tcgen05.mma multiply matrices only.  One after the other they take the operands and accumulators of one, which
-leaves an SM room for more CTAs than all of a batch side by side would, and a loop over tiles is what agents run through
-without a pause.  mma.sync takes a batch as it is.
+wgmma and tcgen05.mma multiply matrices only.  One after the other they need the operands and accumulators of one
+matrix, which leaves an SM room for more CTAs than the whole batch side by side would, and agents run through a loop
+over tiles without a pause.  mma.sync accepts a batch as it is.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .loops import SlicedLoops
 
 
 def slice_batches(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Makes loops over the matrices of dots of batches of a function of nv_tileaa, in place, where an asynchronous
-    instruction multiplies these and what is made of the dots is stored or reduced; a remark says which."""
+    """Makes loops over the matrices of dots of batches of a function of nv_tileaa, in place, if an asynchronous
+    instruction multiplies these and the result is stored or reduced; a remark names them."""
     left: set[aa.Dot] = set()
     while dot := next((op for op in _batches(func) if op not in left and multiplies_matrices(op, target)), None):
         group = _group(dot, func)
@@ -71,8 +71,8 @@ def _atom(target: Target, types: tuple[str, str, str], m: int, n: int) -> MmaAto
 
 
 def _group(dot: aa.Dot, func: aa.FuncOp) -> Group | None:
-    """What is cut together with a dot along its batch, where that is executed once for each matrix; None where it
-    cannot be cut."""
+    """The operations that are cut together with a dot along its batch, if the dot is executed once for each matrix;
+    None if it cannot be cut."""
     aliases, rematerialized = AliasAnalysis(), RematerializedValues()
     for consumer in func.walk():
         seed = _seed(consumer)

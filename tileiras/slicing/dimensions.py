@@ -1,4 +1,4 @@
-"""Along which dimension each tensor of an operation is cut when one of them is."""
+"""The dimension along which each tensor of an operation is cut, given that of one of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Unsliceable(Exception):
 
 
 def is_elementwise(op: Operation) -> bool:
-    """Whether element i of each result is computed of element i of the tensors among the operands, and of scalars."""
+    """Whether element i of each result is computed from element i of the tensors among the operands, and scalars."""
     if op.regions or not op.has_trait(Pure) or isinstance(op, (*_MAKERS, *SHAPES, arith.ConstantOp)):
         return False
     shapes = {v.type.shape for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)}
@@ -35,7 +35,7 @@ def is_elementwise(op: Operation) -> bool:
 
 def view_dim(source: tuple[int, ...], target: tuple[int, ...], dim: int, parts: int) -> int:
     """The dimension of `target` whose `parts` parts hold the same elements, in row-major order, as those of `dim` of
-    `source`.  Raises Unsliceable when there is none."""
+    `source`.  Raises Unsliceable if absent."""
     end = prod(source[dim:])
     for d, extent in enumerate(target):
         if prod(target[d:]) == end and not extent % parts:
@@ -49,9 +49,9 @@ WITH_ROWS = (0, ACCUMULATOR, 3)
 
 
 def operand_dims(op: Operation, dim: int, parts: int) -> list[int | None]:
-    """The dimension in which each operand is cut when the results, or what a store writes, are cut along `dim`.
+    """The dimension in which each operand is cut when the results, or the tile of a store, are cut along `dim`.
 
-    None for operands that every slice wants whole.  Raises Unsliceable.
+    None for operands that every slice uses whole.  Raises Unsliceable.
     """
     if isinstance(op, aa.BroadcastOp):
         return [dim if op.operand.type.shape[dim] != 1 else None]
@@ -95,7 +95,7 @@ def result_dim(op: Operation, operand: Value, dim: int, parts: int) -> int | Non
 
 
 class RematerializedValues:
-    """The tensors that are computed from scalars and splats alone, any slice of which can be rematerialized."""
+    """The tensors that are computed only from scalars and splats, so that any slice can be rematerialized."""
 
     def __init__(self) -> None:
         self._known: dict[Value, bool] = {}

@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from tileiras.layout.linear_layout import LinearLayout
 
 LOADED_LIMIT = 48
-"""Registers that slices of both operands take on their way from memory: 64 columns of f16 of a tile of 128x256."""
+"""The most registers for slices of both operands between load and dot: 64 columns of f16 of a tile of 128x256."""
 
 APART_LIMIT = 128
 """The same where each element has a register of its own, as after accesses of single ones."""
 
 FRAGMENT_LIMIT = 128
-"""Registers that slices of both operands take as the dot wants them, where warps share rows or columns."""
+"""The most registers for slices of both operands in the dot's layouts, where warps share rows or columns."""
 
 LEAST_BYTES = 32
-"""Of a slice along K: a sector of memory."""
+"""The fewest bytes of a slice along K: a sector of memory."""
 
 
 def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
@@ -86,7 +86,7 @@ def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnost
 
 
 def _group(op: aa.Dot, parts: int, aliases: AliasAnalysis, rematerialized: RematerializedValues) -> Group | None:
-    """What is cut together with the operands of a dot; None when they cannot be cut."""
+    """The operations that are cut together with the operands of a dot; None if they cannot be cut."""
     for value, dim in zip(op.operands, k_dims(op)):
         origin = value.defining_op
         if dim is None or origin is None or origin.parent is not op.parent or value in rematerialized:
@@ -105,15 +105,15 @@ def _shared_bytes(func: aa.FuncOp, target: Target) -> int:
 
 
 class _Sizes:
-    """What dots take, for one number of threads."""
+    """The registers of dots, for one number of threads."""
 
     def __init__(self, threads: int, dots: DotPlans) -> None:
         self._threads = threads
         self._dots = dots
 
     def registers(self, op: aa.Dot) -> int:
-        """32-bit registers of a thread that a dot takes: accumulators, and operands as they come from memory or as the
-        atom wants them."""
+        """32-bit registers of a thread that a dot needs: accumulators, and operands in the layout of their loads or of
+        the atom."""
         return self._share(op.result, _width(op.result)) + max(self._loaded(op), self._held(op))
 
     def parts(self, op: aa.Dot) -> int:
@@ -141,8 +141,8 @@ class _Sizes:
         return sum(self._share(v, _loaded_width(v)) for v in (op.a, op.b))
 
     def _held(self, op: aa.Dot) -> int:
-        """Registers of operands that are all there before the dot begins: those that shared memory does not hold
-        while it reads them a step at a time.  Loops over multiply-adds read all of theirs so."""
+        """Registers of operands that are all live before the dot begins: those that shared memory does not hold while
+        the dot reads them a step at a time.  Loops over multiply-adds read all of their operands so."""
         plan = self._dots.plan(op)
         if plan.atom == UNIVERSAL_FMA and plan.c.registers * op.a.type.shape[-1] > UNROLLED:
             return 0
@@ -164,7 +164,7 @@ class _Sizes:
 
 
 def _width(value: Value) -> int:
-    """Bits that an element takes in registers: narrower ones travel as bytes."""
+    """Bits that an element takes in registers: narrower ones are held as bytes."""
     return max(8, getattr(value.type.element_type, "width", 64))
 
 

@@ -1,15 +1,15 @@
-"""Which operations are cut together, and in which loops they are executed.
+"""Determines which operations are cut together, and in which loops they are executed.
 
 A *group* is operations connected by tensors sliced along one dimension: loads, stores, atomic updates, element-wise
 operations, reductions and scans along other dimensions, rows or columns of dots, loops that carry such tensors.  A
 reduction along the dimension itself ends a *phase*: its result exists after its loop, and consumers of both the result
 and the tile recompute the tile in the loop of a later phase.  So does a dot whose operands are cut along K, which is
-done only where that is asked for.  An atomic update is in one phase only.  A scan along the dimension continues from
-the slice before, so that all scans of a group have one direction, which is that of its loops.  Constants, ranges and
-what is computed of them belong to no group: they are rematerialized in each slice, as is what else is in one of its
+done only on request.  An atomic update is in one phase only.  A scan along the dimension continues from the previous
+slice, so that all scans of a group have one direction, which is that of its loops.  Constants, ranges and values
+computed from them belong to no group: they are rematerialized in each slice, as are other operations in one of its
 loops.
 
-Accumulators that a tensor memory *holds* belong to no group either: each slice is read from there when it is worked on.
+Accumulators that a tensor memory *holds* belong to no group either: each slice is read from there when it is processed.
 
 Tokens order whole tiles.  Cutting two accesses that one token orders is right if they cannot meet, if their loops come
 one after the other, or if each element of the one meets the same element of the other.
@@ -53,14 +53,14 @@ from .dimensions import (
 )
 
 NEVER = 1 << 30
-"""The phase of what waits for something that cannot be in a loop of the group."""
+"""Phase of operations that can run only after the group."""
 
 
 class Group:
     """The operations that are cut together when `seed` is cut along `dim` into `parts`.
 
-    A seed that can be rematerialized, or is one of those `held`, belongs to no group itself: `consumer`, a store or
-    reduction of it, is then what the group begins with.
+    A seed that can be rematerialized, or is one of those `held`, belongs to no group itself: the group then begins with
+    `consumer`, a store or reduction of it.
 
     `dims` has the dimension of each tensor that is cut, `accesses` that of the tile of each access, and `loops` the
     loops around some of them; `ops` are the operations of the seed's block that are or contain some, `phases` the loop
@@ -94,7 +94,7 @@ class Group:
         self.roots: set[Operation] = set()
         self.dots: list[Any] = []
         self.scans: list[Any] = []
-        """Those along the dimension that is cut."""
+        """The scans along the dimension that is cut."""
         self._whole: set[Value] = set()
         self._checked: set[tuple[Value, int]] = set()
         self._aliases = aliases
@@ -138,7 +138,7 @@ class Group:
         """Whether a slice needs elements of another one: of a reduction's tile, or of a scan's before it."""
         return bool(self.scans) or any(map(self.is_reduced, self.roots))
 
-    # -- what belongs to the group -------------------------------------------------------------------------------------
+    # -- members of the group ------------------------------------------------------------------------------------------
 
     def _unit(self, op: Operation) -> Operation:
         """The operation of the block that is `op` or contains it."""
@@ -169,7 +169,7 @@ class Group:
             raise Unsliceable
 
     def _want(self, value: Value, dim: int | None) -> None:
-        """Notes that a slice of a tensor is needed, or, without a dimension, all of it."""
+        """Records that a slice of a tensor is needed, or, without a dimension, all of it."""
         if value in self._held:
             if dim is not None:
                 self.extracted.setdefault(value, set()).add(dim)
@@ -270,11 +270,11 @@ class Group:
 
     @property
     def backwards(self) -> bool:
-        """Whether the last slice comes first."""
+        """Whether the loops start with the last slice."""
         return any(scan.reverse is not None for scan in self.scans)
 
     def _check_rematerialized(self, value: Value, dim: int) -> None:
-        """Raises Unsliceable unless every operation on the way can make a slice."""
+        """Raises Unsliceable unless every operation on the way can be rematerialized for a slice."""
         if (value, dim) in self._checked:
             return
         self._checked.add((value, dim))
@@ -317,7 +317,7 @@ class Group:
             if op not in phases:
                 return others.get(op, 0)  # type: ignore[arg-type]
             if isinstance(value.type, aa.MemTokenType):
-                # A token that comes back through something else than the group would put that into the loop.
+                # A token that returns through an operation outside the group would put that into the loop.
                 return phases[op] if joins else NEVER
             return phases[op] + self.is_reduced(op)
 
@@ -376,7 +376,7 @@ class Group:
     # -- registers -----------------------------------------------------------------------------------------------------
 
     def registers(self, threads: int) -> int:
-        """32-bit registers of a thread for the tiles that are there at a time, executed in order.
+        """32-bit registers of a thread for the tiles that are live at a time, executed in order.
 
         A seed that is rematerialized counts as if it were held: it takes as many instructions.
         """
@@ -395,10 +395,10 @@ class Group:
         live = most = sum(words(v, threads) for v in arguments)
         for op in ops:
             if isinstance(op, scf.ForOp):
-                # What the loop carries is counted inside.
+                # Loop-carried tensors are counted inside.
                 carried = sum(words(v, threads) for v in set(op.init_args) if v in self.dims and last[v] is op)
                 most = max(most, live - carried + self._most(list(op.body.block.operations), threads))
-            # Elements are worked on one after the other, so results take the places of operands.
+            # Elements are processed one after the other, so results take the places of operands.
             ending = {v for inner in op.walk() for v in inner.operands if v in self.dims and last[v] is op}
             live -= sum(words(v, threads) for v in ending if v.parent_block is here)
             live += sum(words(v, threads) for v in op.results if v in self.dims)
@@ -468,8 +468,8 @@ def _check_combiner(op: aa.ReduceOp | aa.ScanOp) -> None:
 
 
 def words(value: Value, threads: int) -> int:
-    """Registers of a thread for its share of a tensor; none for operands on their way from memory, of which dots
-    read a step at a time."""
+    """Registers of a thread for its share of a tensor; 0 for operands on their way from memory, which dots read a step
+    at a time."""
     if _is_dot_operand(value):
         return 0
     type = value.type

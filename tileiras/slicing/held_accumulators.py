@@ -1,4 +1,4 @@
-"""Accumulators that stay in tensor memory until what follows the dot reads them, slice by slice."""
+"""Accumulators that stay in tensor memory until the users of the dot read them, slice by slice."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class HeldAccumulators:
     """The tiles of a function of nv_tileaa that are accumulators in tensor memory when their users run: results of
     dots, of loops around dots that nothing else in the loop uses, and slices of these.
 
-    What an accumulator begins with would come through registers, which do not hold it, unless that is zero."""
+    The initial value of an accumulator would come through registers, which do not hold it, unless that is zero."""
 
     def __init__(self, func: aa.FuncOp, num_warps: int, plans: DotPlans) -> None:
         self._num_warps = num_warps
         self.plans = _plans_of(func, plans)
-        """Of the dots that have accumulators there."""
+        """The plans of the dots whose accumulators are there."""
         self._found: dict[Value, DotPlan | None] = {}
 
     def __contains__(self, value: object) -> bool:

@@ -1,13 +1,13 @@
-"""Loops of products whose tiles are so large that shared memory holds too few stages take several steps for each one.
+"""Splits the steps of loops of dots whose tiles are so large that shared memory holds too few stages.
 
     for %i = %l to %h carrying %c:                          for %s = 2 * %l to 2 * %h carrying %c:
       %a = tiled_load %v[%m, %i] : tensor<128x64xf16>         %a = tiled_load %x[%m, %s] : tensor<128x32xf16>
       %b = tiled_load %w[%i, %n] : tensor<64x256xf16>  ->     %b = tiled_load %y[%s, %n] : tensor<32x256xf16>
       dot %a, %b, %c                                          dot %a, %b, %c
 
-Of two stages one is read while the other one is filled, and nothing is on its way when a copy takes as long as the
-products of a stage; of four stages of half the size three are.  Sums keep their order.  Only dots that warps execute
-by themselves are cut: those of `wgmma` and `tcgen05` are issued by the step, and are under way while others begin.
+With two stages one is read while the other is filled, and no copy is in flight for longer than the dots of a stage
+take; with four stages of half the size three are in flight.  Sums keep their order.  Only dots that warps execute by
+themselves are cut: those of `wgmma` and `tcgen05` are issued by the step, and are in flight while others begin.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from .groups import Group
 from .operations import SlicedOperations, tiling_beside
 
 LEAST_STEP_BYTES = 64
-"""Of a slice along K: the narrowest swizzle whose eight rows that `ldmatrix` reads lie in different banks."""
+"""The fewest bytes of a slice along K: the narrowest swizzle whose eight rows for `ldmatrix` lie in different banks."""
 
 
 def split_loop_steps(func: aa.FuncOp, dots: DotPlans, wanted: int, engine: DiagnosticEngine | None = None) -> None:
-    """Cuts the steps of loops of a function of nv_tileaa until shared memory holds as many as are `wanted`, in place; a
+    """Cuts the steps of loops of a function of nv_tileaa until shared memory holds `wanted` of them, in place; a
     remark says which."""
     if find_copy_atom(dots.target, "global", "shared", asynchronous=True) is None:
         return
@@ -73,8 +73,8 @@ def split_loop_steps(func: aa.FuncOp, dots: DotPlans, wanted: int, engine: Diagn
 
 
 def _dots_of(loop: scf.ForOp, plans: DotPlans) -> list[aa.DotOp]:
-    """The dots of a loop whose steps can be cut: those that warps execute, each adding to what the loop carries, which
-    carries nothing else.  None of a loop that does something else than loading and multiplying."""
+    """The dots of a loop whose steps can be cut: those that warps execute, each adding to a value that the loop
+    carries; it carries no others.  Empty for a loop with other operations than loads and dots."""
     step = loop.step.defining_op
     if loop.unsignedCmp is not None or not isinstance(loop.lower_bound.type, IntegerType):
         return []
@@ -107,13 +107,13 @@ def _is_asynchronous(op: aa.DotOp, plans: DotPlans) -> bool:
 
 
 def _stage_bytes(loop: scf.ForOp) -> int:
-    """What the tiles of one step take."""
+    """Bytes of the tiles of one step."""
     types = [op.results[0].type for op in loop.body.block.operations if isinstance(op, aa.TiledLoadOp)]
     return sum(type.num_elements * type.element_type.width // 8 for type in types)
 
 
 def _can_halve(dots: list[aa.DotOp], parts: int, plans: DotPlans) -> bool:
-    """Whether half of a slice still is a step of each instruction, and as wide as memory and banks want it."""
+    """Whether half of a slice is still a step of each instruction, and as wide as memory and banks require."""
     for op in dots:
         atom = known_mma_atom(plans.plan(op).atom)
         assert atom is not None, "a dot of warps"
@@ -125,7 +125,8 @@ def _can_halve(dots: list[aa.DotOp], parts: int, plans: DotPlans) -> bool:
 
 
 def _group(loop: scf.ForOp, dots: list[aa.DotOp], parts: int, rematerialized: RematerializedValues) -> Group | None:
-    """What is cut together with the operands of the dots, which has to be all that the loop loads and multiplies."""
+    """The operations that are cut together with the operands of the dots: they have to be all loads and dots of the
+    loop."""
     block = loop.body.block
     loads = {op for op in block.operations if isinstance(op, aa.TiledLoadOp)}
     operands = zip(dots[0].operands, k_dims(dots[0]))
@@ -155,7 +156,7 @@ class _SplitLoop(SlicedOperations):
         self.type: IntegerType = i32 if small else i64
 
     def replace(self) -> None:
-        """Puts the loop in the place of the old one."""
+        """Replaces the old loop."""
         loop, parts = self.loop, self.group.parts
         self.outer = Builder.before(loop)
         self.outer.location = loop.location

@@ -1,4 +1,4 @@
-"""The loops over slices that take the place of a group of operations (see `slicing`)."""
+"""The loops over slices that replace a group of operations (see `slicing`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SlicedLoops:
     def __init__(self, group: Group) -> None:
         self.group = group
         self.completed: dict[Operation, Value] = {}
-        """The token of the loop that is the last to execute an access."""
+        """Access -> the token of the last loop that executes it."""
 
     def run(self) -> list[Block]:
         """Replaces the group; returns the bodies of the loops."""
@@ -58,9 +58,9 @@ class SlicedLoops:
         return bodies
 
     def _delay(self, made: list[Operation]) -> Operation:
-        """Moves what uses the results of a loop, and stands before it, behind it; returns the last operation moved.
+        """Moves operations that precede a loop but use its results after it; returns the last operation moved.
 
-        What does not depend on the loop keeps its place: tokens are all the order that there is.
+        Operations that do not depend on the loop keep their place: tokens are the only order.
         """
         late: set[Value] = {result for op in made for result in op.results}
         last = made[-1]
@@ -83,8 +83,8 @@ def _thin(type: TensorType, dim: int) -> TensorType:
 
 
 class _Loop(SlicedOperations):
-    """The loop of one phase: slices of what its roots need.  It carries a token, slices of its reductions, the ends of
-    its scans, and its dots."""
+    """The loop of one phase: slices of the operands of its roots.  It carries a token, slices of its reductions, the
+    ends of its scans, and its dots."""
 
     def __init__(self, loops: SlicedLoops, phase: int, roots: list[Operation]) -> None:
         super().__init__(loops.group)
@@ -94,11 +94,11 @@ class _Loop(SlicedOperations):
         self.dots: list[Any] = [op for op in roots if isinstance(op, DOTS) and self.group.is_reduced(op)]
         self.ops = [op for op in self.group.ops if phase in self.group.runs[op]]
         self.scans: dict[Any, list[Value]] = {op: [] for op in self.ops if op in self.group.scans}
-        """The scans along the dimension that is cut, and what has come before a slice; behind it, what comes before the
-        next."""
+        """Scan along the dimension that is cut -> the total of the slices before this one; after its execution, the
+        total for the next slice."""
 
     def insert(self, place: Operation) -> list[Operation]:
-        """Puts the loop before `place`; returns it with what completes the reductions."""
+        """Inserts the loop before `place`; returns it with the operations that complete the reductions."""
         self.outer = Builder.before(place)
         self.outer.location = place.location
         parts = self.group.parts
@@ -145,7 +145,7 @@ class _Loop(SlicedOperations):
         return [loop, *self._complete(loop.results[1 : 1 + reduced])]
 
     def _replace_outside(self, old: Value, new: Value) -> None:
-        """The group's own operations are still to be read by later phases."""
+        """The group's own operations are kept for later phases."""
         old.replace_uses_in(new, [user for user in old.users if user not in self.group.runs])
 
     def _zero(self, type: TensorType) -> Value:
@@ -153,14 +153,15 @@ class _Loop(SlicedOperations):
         return self.outer.insert(arith.ConstantOp(DenseElementsAttr(type, bytes(size), True))).results[0]
 
     def _token(self, token: Value) -> Value:
-        """What an access of this loop waits for: accesses of this iteration, of earlier loops, and of outside."""
+        """The token that orders an access of this loop: accesses of this iteration, of earlier loops, and of
+        outside."""
         op: Any = token.defining_op
         if token in self.values:
             return self.values[token]
         if op in self.group.runs:
             if op in self.completed:
                 return self.completed[op]
-            # Executed again in a later loop, with which this access does not meet.
+            # Executed again in a later loop, whose accesses do not overlap this one.
             return self.start if op.token is None else self._token(op.token)
         if isinstance(op, aa.JoinMemTokenOp) and op.parent is self.group.block:
             tokens = [self._token(v) for v in op.operands]
@@ -171,7 +172,7 @@ class _Loop(SlicedOperations):
     # -- reductions ----------------------------------------------------------------------------------------------------
 
     def _combine(self, arguments: Sequence[Value]) -> list[Value]:
-        """Each reduction's running slices: the first ones, then those combined with every other."""
+        """The running slices of each reduction: the first ones, then those combined with every other."""
         found: list[Value] = []
         for op in self.reductions:
             self.inner.location = op.location
@@ -186,7 +187,7 @@ class _Loop(SlicedOperations):
         return self.inner.insert(arith.CmpIOp(self.counter, zero, predicate=arith.CmpIPredicateAttr("eq"))).results[0]
 
     def _unless_first(self, fresh: list[Value], combined: list[Value]) -> list[Value]:
-        """`combined` in every iteration but the first, which has nothing to combine with: `fresh`."""
+        """`combined` in every iteration but the first, whose value is `fresh`."""
         pairs = zip(fresh, combined)
         return [self.inner.insert(arith.SelectOp(self.is_first, new, old)).results[0] for new, old in pairs]
 
@@ -210,7 +211,7 @@ class _Loop(SlicedOperations):
         before = [insert(aa.BroadcastOp(v, result=r.type)).results[0] for v, r in zip(self.scans[op], alone)]
         whole = self._unless_first(alone, self._combined(op, before, alone))
         self.values.update(zip(op.results, whole))
-        # The last element, of the slice's as many along the dimension, is what comes before the next slice.
+        # The last element of the slice along the dimension is the total for the next slice.
         dim = op.dim.value
         end = 0 if op.reverse is not None else alone[0].type.shape[dim] - 1
         coords = [integer(self.inner, end if d == dim else 0) for d in range(alone[0].type.rank)]

@@ -33,7 +33,7 @@ def sliced(type: TensorType, dim: int, parts: int) -> TensorType:
 
 
 class SlicedOperations:
-    """The slice with the number `counter`, which `inner` makes; `outer` makes what it shares with others."""
+    """The slice with the number `counter`, emitted by `inner`; `outer` emits the operations that slices share."""
 
     outer: Builder
     inner: Builder
@@ -42,7 +42,7 @@ class SlicedOperations:
     def __init__(self, group: Group) -> None:
         self.group = group
         self.values: dict[Value, Value] = {}
-        """Slices of the group's tensors, and tokens of its accesses."""
+        """Value -> its slice, for the group's tensors, or its token, for the group's accesses."""
         self.made: dict[tuple[Value, int], Value] = {}
 
     def _token(self, token: Value) -> Value:
@@ -50,7 +50,7 @@ class SlicedOperations:
         return self.values.get(token, token)
 
     def again(self, op: Operation) -> None:
-        """An operation of the group, or of one of its loops, on a slice."""
+        """Emits an operation of the group, or of one of its loops, for a slice."""
         self.inner.location = op.location
         dims = self.group.dims
         cut = any(v in dims for v in (*op.results, *op.operands))
@@ -75,7 +75,7 @@ class SlicedOperations:
         self.values.update(zip(op.results, new.results))
 
     def _loop_again(self, loop: scf.ForOp) -> None:
-        """A loop that carries slices."""
+        """Emits a loop that carries slices."""
         dims = [self.group.dims.get(result) for result in loop.results]
         bounds = [self._slice(v, None) for v in (loop.lower_bound, loop.upper_bound, loop.step)]
         inits = [self._carried(v, dim) for v, dim in zip(loop.init_args, dims)]
@@ -84,7 +84,7 @@ class SlicedOperations:
         body = Block([old.arguments[0].type, *types], [a.location for a in old.arguments])
         self.values.update(zip(old.arguments, body.arguments))
         outer, made = self.inner, self.made
-        # What is rematerialized inside is not there after the loop.
+        # Values rematerialized inside the loop are not available after it.
         self.inner, self.made = Builder.at_end(body), dict(made)
         for op in old.operations:
             if op is not old.last:
@@ -106,7 +106,7 @@ class SlicedOperations:
         return self._make(value, dim)
 
     def _make(self, value: Value, dim: int) -> Value:
-        """A slice of a tensor that is rematerialized, or read from where it is held."""
+        """A slice of a tensor that is rematerialized, or read from tensor memory."""
         key = (value, dim)
         if key in self.made:
             return self.made[key]
@@ -164,7 +164,7 @@ class SlicedOperations:
         return self.outer.insert(aa.BlockTileOp(whole.source, result=type)).results[0]
 
     def _coordinate(self, coordinate: Value, cut: aa.CutView) -> Value:
-        """Where the slice is: in 64 bits, since slices are more than tiles."""
+        """The coordinate of the slice: in 64 bits, since there are more slices than tiles."""
         insert = self.inner.insert
         wide, counter = (self._wide(v) for v in (self.values.get(coordinate, coordinate), self.counter))
         first = insert(arith.MulIOp(wide, integer(self.inner, cut.steps_of_tile, i64))).results[0]
@@ -179,8 +179,8 @@ class SlicedOperations:
 
 
 def tiling_beside(whole: aa.BlockTileOp, type: aa.TiledViewType) -> Value:
-    """A tiling of the same tensor beside that by whole tiles, outside of loops where that is: a tensor map is made of
-    it there."""
+    """A tiling of the same tensor beside that by whole tiles, outside of the same loops: a tensor map is built from it
+    there."""
     made = whole.next
     if not isinstance(made, aa.BlockTileOp) or made.source is not whole.source or made.result.type != type:
         builder = Builder.after(whole)

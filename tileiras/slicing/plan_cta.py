@@ -4,10 +4,10 @@
     tiled_store %a, %w[%i]                            ->    %a = tiled_load %v'[2 * %i + %r] : tensor<64x64xf32>
                                                             tiled_store %a, %w'[2 * %i + %r]
 
-What is stored is cut into a slice for each CTA (see `slice_groups`); a dot's other operand is loaded by all of them.
-Nothing waits for another CTA, so it has to be seen that none needs to: every access that must come before or after
-another, one of them a write, and may meet it, meets it in the same CTA.  What no store waits for is executed by all,
-with the same result: loads of what nobody writes meanwhile, scalars, conditions.
+Stored tiles are cut into a slice for each CTA (see `slice_groups`); a dot's other operand is loaded by all of them.  No
+CTA waits for another, so it is verified that none has to: two accesses that are ordered, one of them a write, and that
+may overlap, have to overlap in the same CTA.  Operations without a dependent store are executed by all CTAs, with the
+same result: loads of memory that is not written meanwhile, scalars, conditions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .operations import SlicedOperations, tiling_beside
 
 
 class Indivisible(Exception):
-    """The work cannot be divided among CTAs; the message says why."""
+    """The work cannot be divided among CTAs; the message gives the reason."""
 
     def __init__(self, op: Operation, message: str) -> None:
         super().__init__(message)
@@ -44,9 +44,9 @@ class Indivisible(Exception):
 
 
 def plan_cta(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
-    """Gives each CTA a share of what a function of nv_tileaa does, in place; a remark says so.
+    """Gives each CTA a share of the work of a function of nv_tileaa, in place; a remark reports it.
 
-    Where that cannot be, the function stays as it is, for one CTA to do all of it, and a remark says why.
+    If that is impossible, the function is left unchanged, to be executed by one CTA, and a remark gives the reason.
     """
     parts = func.kernel_spec.num_ctas
     try:
@@ -68,7 +68,7 @@ def plan_cta(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
 
 
 class _Share(SlicedOperations):
-    """The one slice that a CTA works on, in the place of a group."""
+    """The one slice that a CTA processes, which replaces a group."""
 
     def __init__(self, group: Group, number: Value) -> None:
         super().__init__(group)
@@ -81,7 +81,7 @@ class _Share(SlicedOperations):
             self.again(op)
             for result in op.results:
                 if isinstance(result.type, aa.MemTokenType):
-                    # The group's own operations are still to be read.
+                    # The group's own operations are still needed.
                     others = [user for user in result.users if self.group.block.find_ancestor_op(user) not in ops]
                     result.replace_uses_in(self.values[result], others)
         for op in reversed(ops):
@@ -94,7 +94,7 @@ class _Share(SlicedOperations):
         return tiling_beside(whole, type)
 
 
-# ---- what is shared --------------------------------------------------------------------------------------------------
+# ---- division of the work --------------------------------------------------------------------------------------------
 
 
 def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
@@ -124,7 +124,7 @@ def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
 def _group(
     store: aa.StoreOp | aa.TiledStoreOp, parts: int, aliases: AliasAnalysis, rematerialized: RematerializedValues
 ) -> Group:
-    """The group of what is stored, cut along the slowest dimension whose slices need nothing of each other."""
+    """The group of a stored tile, cut along the slowest dimension whose slices are independent of each other."""
     data = data_of(store)
     if not isinstance(data.type, TensorType):
         raise Indivisible(store, "a scalar is stored once")
@@ -164,7 +164,7 @@ def _have_one_owner(first: Access, second: Access, dim: int | None, func: aa.Fun
     if dim is None:
         return False
     if hasattr(first, "pointer") and hasattr(second, "pointer"):
-        # In a loop, pointers of the next iteration may lead to what another CTA has.
+        # In a loop, pointers of the next iteration may lead to elements of another CTA.
         return first.pointer is second.pointer and first.parent is second.parent is func.body.block
-    # Where tiles lie side by side, the place in memory says which slice of its tile an element is in.
+    # If tiles are side by side, the place in memory determines the slice of an element.
     return tile_alike(first, second) and first.view.type.traversal_strides[dim] % first.view.type.shape[dim] == 0

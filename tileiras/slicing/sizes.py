@@ -6,15 +6,15 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType
 
 SMALL_TILE = 32
-"""Elements of a thread up to which nobody looks for tiles to slice."""
+"""Tiles with at most this many elements per thread are never sliced."""
 
 WANTED_STAGES = 3
-"""Steps of a loop of products for which there should be shared memory, one that is read and two on their way: as many
-as a loop without a hint asks for."""
+"""Steps of a loop of dots for which there should be shared memory, one that is read and two in flight: as many as a
+loop without a hint requests."""
 
 
 def has_large_tiles(func: Operation, threads: int) -> bool:
-    """Whether an operation makes a tile that may be sliced."""
+    """Whether an operation defines a tile that may be sliced."""
     types = (value.type for op in func.walk() for value in op.results)
     return any(isinstance(type, TensorType) and type.num_elements > SMALL_TILE * threads for type in types)
 

@@ -1,14 +1,14 @@
-"""Slicing: tiles that do not fit in registers are worked on slice by slice.
+"""Slicing: tiles that do not fit in registers are processed slice by slice.
 
     %x = tiled_load %v[%i]     : tensor<65536xf32>          for %s in 0 .. 8:
     %y = addf %x, %x           : tensor<65536xf32>     ->     %x = tiled_load %w[8 * %i + %s] : tensor<8192xf32>
     tiled_store %y, %v[%i]                                    %y = addf %x, %x
                                                               tiled_store %y, %w[8 * %i + %s]
 
-A scan along the dimension goes on from the last element of the slice before.
+A scan along the dimension continues from the last element of the previous slice.
 
-The loop around a dot is executed for each slice of the rows, or columns, of its result; the operand that has none of
-these is loaded again.
+The loop around a dot is executed for each slice of the rows, or columns, of its result; the operand that is not sliced
+is loaded again.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from .loops import SlicedLoops
 from .sizes import SMALL_TILE
 
 SLICED_LIMIT = 64
-"""Registers that slices take: sixteen accesses of 16 bytes under way in each thread."""
+"""Registers for slices: sixteen accesses of 16 bytes in flight in each thread."""
 
 MIN_RUN = 128
 """Elements that stay together along the fastest dimension: 16 bytes for each thread of a warp, of most types."""
 
 
 BOX_SLICE_BYTES = 32 * 1024
-"""Of a slice of an accumulator that goes to memory in boxes of a tensor map: while one is copied, at 64 bytes a cycle
-of an SM, the next one is written to shared memory at 128, with two barriers and the latency of tensor memory."""
+"""Bytes of a slice of an accumulator that goes to memory in boxes of a tensor map: while one is copied, at 64 bytes a
+cycle of an SM, the next one is written to shared memory at 128, with two barriers and the latency of tensor memory."""
 
 
 BOX_ROW_BYTES = 128
-"""Of the rows of such slices: those of a box with the widest swizzle."""
+"""Bytes of the rows of such slices: those of a box with the widest swizzle."""
 
 
 def slice_tiles(
@@ -90,7 +90,7 @@ _Make = Callable[[Value, Operation, int, int], Group | None]
 
 
 class _Slicing:
-    """What to cut, for one number of threads."""
+    """The choice of cuts, for one number of threads."""
 
     def __init__(self, threads: int, ctas: int, dots: DotPlans, held: HeldAccumulators) -> None:
         self.threads = threads
@@ -129,8 +129,8 @@ class _Slicing:
         return None
 
     def box_slices(self, seed: Value, store: Operation) -> Group | None:
-        """The group around what a store takes of an accumulator in tensor memory, cut so that a copy of one slice goes
-        on while the next one is read; None where anything else than the accumulator is read, no boxes have the slices,
+        """The group around the part of an accumulator in tensor memory that a store reads, cut so that a copy of one
+        slice continues while the next one is read; None if other tiles are read, no boxes have the shape of the slices,
         the tile is small, or has half of the lanes: a pair of CTAs has half of its columns in the others."""
         type, dim = seed.type, seed.type.rank - 1
         width = type.element_type.width
@@ -145,7 +145,7 @@ class _Slicing:
         return group if all(value.type.shape[-2] >= LANES for value in group.extracted) else None
 
     def _cut(self, seed: Value, consumer: Operation, dim: int, group: Group, make: _Make) -> Group | None:
-        """A group in two parts, in as many as its registers ask for."""
+        """A group in two parts, or in as many as its registers require."""
         taken, _, aim = self._registers(group)
         extent = seed.type.shape[dim]
         if dim == seed.type.rank - 1 and not group.dots and not group.extracted:

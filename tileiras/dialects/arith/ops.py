@@ -125,7 +125,7 @@ class ConstantOp(Operation):
 
 
 def constant_integer(value: Value) -> int | None:
-    """The integer that a value is, where a constant says it."""
+    """The integer of a value that is a constant; else None."""
     op = value.defining_op
     return op.value.value if isinstance(op, ConstantOp) and isinstance(op.value, IntegerAttr) else None
 

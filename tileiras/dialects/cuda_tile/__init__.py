@@ -31,7 +31,7 @@ from . import (
     view_types,
 )
 
-# Types in custom syntax come without `!cuda_tile.`; formats say so by this name.
+# Types in custom syntax come without `!cuda_tile.`; formats select this by the name.
 register_type_directive("CudaTileType", types.NAMESPACE)
 
 FAMILIES = (

@@ -1,4 +1,4 @@
-"""Attributes of cuda_tile: the enums, what an assumption says, optimization hints.
+"""Attributes of cuda_tile: the enums, assumptions, optimization hints.
 
 Debug information has a file of its own (`debug_info`).  `as_integer` enums are plain 32-bit integers in the generic
 form, `angled` ones are `<word>` where an assembly format names them.
@@ -25,7 +25,7 @@ class SignednessAttr(EnumAttr):
 
 
 class IntegerOverflowAttr(EnumAttr):
-    """What may be assumed about wrap-around; a wrong assumption is undefined behaviour."""
+    """The permitted assumption about wrap-around; a wrong assumption is undefined behaviour."""
 
     name = "cuda_tile.overflow"
     since = "13.1"
@@ -53,7 +53,7 @@ class RoundingModeAttr(EnumAttr):
 
 
 class ComparisonOrderingAttr(EnumAttr):
-    """What a floating-point comparison says when an operand is NaN: ordered false, unordered true."""
+    """The result of a floating-point comparison with a NaN operand: ordered false, unordered true."""
 
     name = "cuda_tile.comparison_ordering"
     since = "13.1"
@@ -78,7 +78,7 @@ class ComparisonPredicateAttr(EnumAttr):
 
 
 class AtomicRMWModeAttr(EnumAttr):
-    """How an atomic operation combines its operand with what memory holds."""
+    """How an atomic operation combines its operand with the value in memory."""
 
     name = "cuda_tile.atomic_rmw_mode"
     since = "13.1"
@@ -104,7 +104,7 @@ class MemoryScopeAttr(EnumAttr):
 
 
 class MemoryOrderingSemanticsAttr(EnumAttr):
-    """What an access orders; weak accesses must not race."""
+    """The memory ordering of an access; weak accesses must not race."""
 
     name = "cuda_tile.memory_ordering_semantics"
     since = "13.1"
@@ -113,7 +113,8 @@ class MemoryOrderingSemanticsAttr(EnumAttr):
 
 
 class PaddingValueAttr(EnumAttr):
-    """What a load gives for elements outside the tensor; all but zero need a floating-point element type."""
+    """The value that a load returns for elements outside the tensor; all but zero need a floating-point element
+    type."""
 
     name = "cuda_tile.padding_value"
     since = "13.1"
@@ -130,7 +131,7 @@ class SymbolVisibilityAttr(EnumAttr):
 
 
 class PointerAttr(EnumAttr):
-    """What is known about where a pointer leads: a multicast address stands for one copy per device."""
+    """The known memory of a pointer: a multicast address stands for one copy per device."""
 
     name = "cuda_tile.ptr_attr"
     since = "13.4"
@@ -152,12 +153,12 @@ def _tile_of(op: Operation, *elements: str) -> Any:
 
 
 class AssumePredicate(Attribute):
-    """Base of what `assume` can say about a value."""
+    """Base of the predicates of `assume`."""
 
     description = "AssumePredicateAttrInterface instance"
 
     def verify_assume(self, op: Operation) -> None:
-        """Raises VerifyError when the predicate cannot be said of the value that the operation `op` assumes it of."""
+        """Raises VerifyError if the predicate does not apply to the operand of the operation `op`."""
         raise VerifyError(f"'{self.name}' is not an assumption")
 
 
@@ -312,7 +313,7 @@ class BoundedAttr(AssumePredicate):
 HINT_ARCHITECTURES = (
     "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121", "default",
 )  # fmt: skip
-"""Architectures that hints may be given for, and the one that stands for all others."""
+"""Architectures that hints may be given for, and the default."""
 
 SINGLE_CTA_ARCHITECTURES = ("sm_80", "sm_86", "sm_87", "sm_88", "sm_89")
 """Architectures without thread block clusters (PTX ISA, .reqnctapercluster needs sm_90)."""
@@ -323,7 +324,7 @@ HINT_RANGES = {
     "latency": ("integer value in the range [1, 10] is", range(1, 11)),
     "occupancy": ("integer value in the range [1, 32] is", range(1, 33)),
 }
-"""Hints that are numbers: what a diagnostic says is expected, and the numbers that are."""
+"""Hints that are numbers: the expected values as a diagnostic describes them, and the valid numbers."""
 
 HINTS_OF = {
     "cuda_tile.entry": ("num_cta_in_cga", "num_worker_warps_per_cta", "occupancy"),
@@ -332,11 +333,11 @@ HINTS_OF = {
     "cuda_tile.load_view_tko": ("latency", "allow_tma"),
     "cuda_tile.store_view_tko": ("latency", "allow_tma"),
 }
-"""Operation -> the hints that mean something to it."""
+"""Operation -> the hints that apply to it."""
 
 
 def hint_problem(context: str, key: str, value: IntegerAttr | StringAttr) -> str | None:
-    """What is wrong with the hint `key` for architecture `context`; None when nothing is."""
+    """The error in the hint `key` for architecture `context`; None if it is valid."""
     place = f"{context}.{key}"
     if key == "allow_tma":
         switch = isinstance(value, IntegerAttr) and value.type is i1
@@ -377,7 +378,7 @@ class OptimizationHintsAttr(Attribute):
                 )
 
     def hint(self, gpu_name: str, key: str) -> Any:
-        """The hint `key` for an architecture, its `default` otherwise; None when there is none or it makes no sense.
+        """The hint `key` for an architecture, its `default` otherwise; None if it is absent or invalid.
 
         An int, or a bool for switches.
         """
@@ -391,7 +392,8 @@ class OptimizationHintsAttr(Attribute):
         return None
 
     def problems(self, operation: str) -> list[str]:
-        """What is wrong with the hints on an operation (its name); they are advice, so that nothing fails for it."""
+        """The errors in the hints of an operation (its name); hints are advice, so that no compilation fails for
+        them."""
         found = []
         for context, entry in self.value.items:
             if context not in HINT_ARCHITECTURES:

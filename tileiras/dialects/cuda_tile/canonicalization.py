@@ -1,7 +1,7 @@
-"""Canonical forms: which of several equivalent ways of saying something the later passes have to know.
+"""Canonical forms: the representative of equivalent forms that later passes expect.
 
-`PATTERNS` are what the `canonicalize` pass applies, besides the operations' own folds.  Arithmetic on constants is not
-among them, as it is not in the reference dialect: kernels keep the operations that they were written with.
+The `canonicalize` pass applies `PATTERNS`, besides the operations' own folds.  Arithmetic on constants is not among
+them, as it is not in the reference dialect: kernels keep the operations that they were written with.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Canonical forms of `if`.
 
-A branch ends in `yield`, which goes on after the `if`, or leaves with `break`, `continue` or `return`.  What stands
-after an `if` of which both branches leave is never reached.
+A branch ends in `yield`, which continues after the `if`, or leaves with `break`, `continue` or `return`.  The
+operations after an `if` both of whose branches leave are unreachable.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class IfNot(RewritePattern):
 
 
 class RemoveUnusedResults(RewritePattern):
-    """Results that nobody uses are not yielded."""
+    """Unused results are not yielded."""
 
     op = IfOp
 
@@ -205,7 +205,7 @@ class ConvertToSelect(RewritePattern):
         yielding = [block for block in (_then(op), _else(op)) if block is not None and not _leaves(block)]
         if not op.results or not yielding or not all(_selectable(r.type) for r in op.results):
             return False
-        # With one branch that leaves, the other stands for both.
+        # With one branch that leaves, the other determines the results.
         first, second = yielding[0], yielding[-1]
         pairs = list(zip(first.last.operands, second.last.operands))  # type: ignore[union-attr]
         inner = [n for n, (one, other) in enumerate(pairs) if one.parent_block is first or other.parent_block is second]
@@ -246,7 +246,7 @@ class CombineIfs(RewritePattern):
         if not isinstance(before, IfOp):
             return False
         then, other = self._continuations(before, op)
-        # What would come after a branch that leaves is not reached.
+        # Operations after a branch that leaves are unreachable.
         then = None if _leaves(_then(before)) else then
         other = None if _leaves(_else(before)) else other
         if then is None and other is None:
@@ -340,7 +340,7 @@ class CombineNestedIfs(RewritePattern):
 
 
 class BothLeave(RewritePattern):
-    """When both branches leave, the else branch comes after the `if`, and what was there is never reached."""
+    """If both branches leave, the else branch moves after the `if`, and replaces the unreachable operations there."""
 
     op = IfOp
 

@@ -1,7 +1,7 @@
-"""What the operands, results and attributes of cuda_tile operations may be, in MLIR's words.
+"""Constraints of operands, results and attributes of cuda_tile operations, in MLIR's words.
 
-`since` of an element type decides which version of the language a tile needs; the constraints here say only what an
-operation can ever work on.
+`since` of an element type determines the version of the language that a tile requires; the constraints here are those
+of an operation in any version.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class _DebugAttr(Attribute):
-    """Base of debug attributes; `struct` lists (parameter, spelling, kind), of which kind "?int" may be absent."""
+    """Base of debug attributes; `struct` lists (parameter, spelling, kind); a parameter of kind "?int" may be
+    absent."""
 
     struct: ClassVar[tuple[tuple[str, str, str], ...]] = ()
 
@@ -128,7 +129,7 @@ class DIFileAttr(_DebugAttr):
 
 
 class DICompileUnitAttr(_DebugAttr):
-    """What was compiled together."""
+    """A compilation unit: source that was compiled together."""
 
     name = "cuda_tile.di_compile_unit"
     since = "13.1"
@@ -251,10 +252,10 @@ def debug_location(location: Location) -> DILoc | None:
 
 
 def with_metadata(location: FusedLoc) -> tuple[Location, ...]:
-    """What a fusion with metadata stands for.
+    """The locations that a fusion with metadata represents.
 
     A scope is that of the first position among the locations; a location is inlined at them, the first one innermost.
-    Other metadata says nothing about places.
+    Other metadata contains no places.
     """
     found = location.metadata
     if isinstance(found, (DISubprogramAttr, DILexicalBlockAttr)):
@@ -270,9 +271,9 @@ def with_metadata(location: FusedLoc) -> tuple[Location, ...]:
 
 
 def supported_location(location: Location) -> DILoc | CallSiteLoc | None:
-    """What debug information keeps of a location: one with a scope, or a call site of such; None is unknown.
+    """The part of a location that debug information keeps: one with a scope, or a call site of such; None is unknown.
 
-    A fusion is the first of its locations that is kept, a name and an opaque location are what they wrap.
+    A fusion is replaced by the first of its locations that is kept, a name and an opaque location by the wrapped one.
     """
     if isinstance(location, DILoc):
         return location
@@ -343,7 +344,7 @@ def verify_operation_scopes(function: EntryOp | TestFuncOp) -> None:
 
 
 def verify_module_scopes(module: ModuleOp) -> None:
-    """Nothing in a module but functions has a scope."""
+    """Verifies that only functions of a module have a scope."""
     for region in module.regions:
         for block in region.blocks:
             for op in block.operations:

@@ -1,4 +1,4 @@
-"""Saying what is wrong with the optimization hints of a module, for those who ask: by default it is silence."""
+"""Diagnostics for invalid optimization hints of a module, on request: by default they are ignored silently."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ INBOUNDS = "per dimension, whether the whole tile is known to lie inside the ten
 
 
 def no_promise(op: TileOp) -> DenseArrayAttr:
-    """`inbounds` where nothing is known of any dimension: a flag for each index, as the vendor's verifier demands.
+    """`inbounds` without known dimensions: a flag for each index, as the vendor's verifier requires.
 
-    This is what the text says by leaving it out and what versions of the bytecode mean that do not have it.
+    Text without the attribute, and versions of the bytecode that lack it, have this meaning.
     """
     spans = op.operand_spans()
     if spans is None:  # the generic form prints operations whose operands do not fit, too
@@ -132,7 +132,7 @@ def parse_keyword_dict(parser: Parser) -> dict[str, Any]:
 
 
 def parse_index_types(parser: Parser, indices: Sequence[Any]) -> list[Any]:
-    """`, type` for all indices, or one each; checks that there is one per index."""
+    """`, type` for all indices, or one each; checks that each index has one."""
     at = parser.offset
     types: list[Any] = []
     while parser.parse_optional_punctuation(","):

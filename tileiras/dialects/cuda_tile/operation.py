@@ -206,14 +206,14 @@ class TileOp(Operation):
 
 
 def parse_body(parser: Parser, cls: type[Operation], arguments: Sequence[Argument] = ()) -> Region:
-    """A region whose terminator may be left out, as the class says."""
+    """A region whose terminator may be omitted, as the class defines."""
     region = parser.parse_region(arguments)
     parser.ensure_terminator(region, cls, parser.location)
     return region
 
 
 def write_body(printer: Printer, region: Region, implicit: str) -> None:
-    """A region without its entry arguments, and without a terminator that only says what its absence says."""
+    """A region without its entry arguments; omits an implicit terminator."""
     last = region.blocks[0].last if region.blocks else None
     explicit = last is None or bool(last.operands) or last.name != implicit
     printer.print_region(region, entry_arguments=False, terminators=explicit)

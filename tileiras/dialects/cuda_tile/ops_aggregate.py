@@ -113,7 +113,7 @@ class _Aggregate(TileOp):
                     f"expect 0-rank tile type for terminator argument at index: {number} but got: '{type}'"
                 )
         for inner in block.operations:
-            # Since 13.4 what may be undefined, as a division is, counts as pure as well.
+            # Since 13.4 operations with undefined behaviour, such as a division, count as pure as well.
             if inner is not block.last and not has_no_effect(inner):
                 raise VerifyError(
                     f"'{inner.name}' op only pure operations are allowed inside '{self.name}'",

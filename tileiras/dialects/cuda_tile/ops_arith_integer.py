@@ -127,7 +127,7 @@ class MulhiIOp(TileOp):
 
 
 class DivIOp(TileOp):
-    """Integer quotient, rounded towards zero unless told otherwise.
+    """Integer quotient, rounded towards zero by default.
 
     Dividing by zero, and the smallest signed number by -1, is undefined.
     """

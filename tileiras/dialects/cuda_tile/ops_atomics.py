@@ -38,7 +38,7 @@ SCOPE = "among which threads it is ordered"
 
 
 def _verify_pointee(op: AtomicCASTkoOp | AtomicRMWTkoOp, name: str) -> Any:
-    """The element type of field `name`, which is what the pointers address."""
+    """The element type of field `name`, which is the pointee type."""
     pointee = op.pointers.type.element_type.pointee_type
     element = getattr(op, name).type.element_type
     if pointee is not element:
@@ -47,7 +47,7 @@ def _verify_pointee(op: AtomicCASTkoOp | AtomicRMWTkoOp, name: str) -> Any:
 
 
 class AtomicRMWTkoOp(TileOp):
-    """Combines a tile into memory through each pointer whose mask is set; gives what was there before."""
+    """Combines a tile into memory through each pointer whose mask is set; returns the old values."""
 
     name = "cuda_tile.atomic_rmw_tko"
     group = "Atomics"
@@ -85,7 +85,7 @@ class AtomicRMWTkoOp(TileOp):
 
 
 class AtomicCASTkoOp(TileOp):
-    """Where memory holds `cmp` writes `val`; gives what was there before."""
+    """Writes `val` where memory holds `cmp`; returns the old values."""
 
     name = "cuda_tile.atomic_cas_tko"
     group = "Atomics"

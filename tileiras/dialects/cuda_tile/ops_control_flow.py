@@ -1,4 +1,4 @@
-"""Structured control flow: if, the two loops, and what ends their bodies."""
+"""Structured control flow: if, the two loops, and the terminators of their bodies."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Exit(TileOp):
     assembly_format = "attr-dict ($operands^ `:` custom<CudaTileType>(type($operands)))?"
 
     def _enclosing(self, *names: str) -> Any:
-        """The nearest operation around this one with one of the names; only `if` may stand in between."""
+        """The nearest operation around this one with one of the names; only `if` may be in between."""
         parent = self.parent_op
         while parent is not None and parent.name not in names:
             if parent.name != IfOp.name:
@@ -109,7 +109,7 @@ class BreakOp(_Exit):
 
 
 class ContinueOp(_Exit):
-    """Starts the next iteration of the innermost loop with new values of what the loop carries."""
+    """Starts the next iteration of the innermost loop with new loop-carried values."""
 
     name = "cuda_tile.continue"
     since = "13.1"
@@ -242,7 +242,7 @@ class IfOp(TileOp):
 
 
 class _Loop(TileOp):
-    """What both loops verify: carried values keep their types and are no views."""
+    """The shared verifier of both loops: carried values keep their types and are no views."""
 
     group = "Control Flow"
 

@@ -188,12 +188,12 @@ class FToFOp(_NumberConversion):
 
     @staticmethod
     def modes(source: FloatType, target: FloatType) -> tuple[tuple[str, ...], str]:
-        """The modes that a conversion between two floating-point formats has, and what is said of others (13.4)."""
+        """The modes that a conversion between two floating-point formats has, and the error for others (13.4)."""
         return _modes_since_13_4(source, target)
 
 
 def modes_until_13_3(source: FloatType, target: FloatType) -> tuple[tuple[str, ...], str]:
-    """What `FToFOp.modes` was in the public release."""
+    """`FToFOp.modes` of the public release."""
     if target is f8E8M0FNU:
         words = " for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported"
         return ("zero", "positive_inf"), words

@@ -1,4 +1,4 @@
-"""Tiles themselves: constants, ranges, changes of shape, parts, selection, where the block stands in the grid."""
+"""Tiles themselves: constants, ranges, changes of shape, parts, selection, coordinates in the grid."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ConstantOp(TileOp):
 
     @classmethod
     def materialize(cls, value: DenseElementsAttr, type: TileType, location: Location) -> "ConstantOp | None":
-        """The constant that a fold found; None for what is no tile of numbers."""
+        """The constant that a fold found; None for a value other than a tile of numbers."""
         return cls(value=value, location=location) if isinstance(value, DenseElementsAttr) else None
 
     def asm_result_names(self) -> list[tuple[Any, str]]:
@@ -91,7 +91,8 @@ class ConstantOp(TileOp):
 
 
 def _whole_number(bits: int, element: FloatType | IntegerType) -> int | str | None:
-    """What a constant's name says of an element: signed integers, `NaN`, unsigned whole floats, None for the rest."""
+    """The part of a constant's name for an element: signed integers, `NaN`, unsigned whole floats, None for the
+    rest."""
     if isinstance(element, IntegerType):
         return bits - (1 << element.width) if bits >> (element.width - 1) else bits
     if isinstance(element, FloatType):
@@ -118,7 +119,7 @@ def constant_element(value: Value) -> int | None:
 
 
 def constant_bool(value: Value) -> bool | None:
-    """What a constant tile of i1 holds everywhere; None when elements differ or are not known."""
+    """The value of all elements of a constant tile of i1; None if they differ or are not known."""
     bits = constant_element(value) if value.type.element_type is i1 else None
     return None if bits is None else bool(bits)
 
@@ -267,7 +268,7 @@ class CatOp(TileOp):
 def _verify_parts(
     op: ExtractOp | InsertOp, whole: TileType, part: TileType, names: tuple[str, str], indices: Sequence[Any]
 ) -> None:
-    """`part` divides `whole` evenly and there is one index per dimension; `names` are what diagnostics call the two."""
+    """`part` divides `whole` evenly and each dimension has one index; `names` are those of the two in diagnostics."""
     big, small = names
     if whole.element_type is not part.element_type:
         raise VerifyError("source and result element type do not match")
@@ -461,7 +462,7 @@ class _GridQuery(TileOp):
 
 
 class GetTileBlockIdOp(_GridQuery):
-    """Where the running tile block stands in the grid."""
+    """The coordinates of the running tile block in the grid."""
 
     name = "cuda_tile.get_tile_block_id"
     since = "13.1"
@@ -473,7 +474,7 @@ class GetTileBlockIdOp(_GridQuery):
 
 
 class GetNumTileBlocksOp(_GridQuery):
-    """How many tile blocks the grid has."""
+    """The number of tile blocks of the grid."""
 
     name = "cuda_tile.get_num_tile_blocks"
     since = "13.1"

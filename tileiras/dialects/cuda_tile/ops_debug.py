@@ -32,7 +32,7 @@ class AssumeOp(TileOp):
     group = "Miscellaneous"
     since = "13.1"
     opcode = 0x6
-    # Not Pure in the language: the assumption holds where it stands, and is not to be dropped for want of uses.
+    # Not Pure in the language: the assumption holds where it stands, and must not be dropped if unused.
     traits = (AllTypesMatch("value", "result"),)
     value = operand(any_type, "a tile or tensor view")
     predicate = attribute(AssumePredicate, "what is assumed")

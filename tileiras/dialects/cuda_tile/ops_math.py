@@ -167,7 +167,7 @@ class SqrtOp(FloatUnary):
 
 
 class Atan2Op(TileOp):
-    """Angle of the point (y, x): the arc tangent of `x / y` in the quadrant that their signs tell."""
+    """Angle of the point (y, x): the arc tangent of `x / y` in the quadrant given by their signs."""
 
     name = "cuda_tile.atan2"
     group = "Floating Point"

@@ -99,7 +99,7 @@ class LoadPtrTkoOp(TileOp):
 
     @classmethod
     def parse_custom(cls, parser: Parser) -> "LoadPtrTkoOp":
-        """The text does not tell a mask from padding where there is one of the two: its type does."""
+        """The text does not distinguish a mask from padding if only one of the two is present: its type does."""
         op = parser.parse_assembly_format(cls)
         source, mask, padding, token = op.attributes[OPERAND_SEGMENTS].elements
         other = op.mask.type if mask and not padding else None
@@ -241,7 +241,7 @@ class _Ordering(TileOp):
 
 
 class MemoryFenceAliasTkoOp(_Ordering):
-    """Orders accesses before the token and behind the result even when their addresses for the memory differ."""
+    """Orders accesses before the token and after the result even when their addresses for the memory differ."""
 
     name = "cuda_tile.memory_fence_alias_tko"
     since = "13.4"

@@ -1,4 +1,4 @@
-"""What a module consists of: the module itself, kernels and global memory."""
+"""The contents of a module: the module itself, kernels and global memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ModuleOp(TileOp):
 
 
 class FunctionOp(TileOp):
-    """Base of what has parameters and a body: kernels, and the functions of test modules."""
+    """Base of operations with parameters and a body: kernels, and the functions of test modules."""
 
     def verify_op(self) -> None:
         found, wanted = [argument.type for argument in self.body.block.arguments], list(self.function_type.inputs)
@@ -91,7 +91,7 @@ class FunctionOp(TileOp):
 
     @classmethod
     def parse_clauses(cls, parser: Parser) -> dict[str, Any]:
-        """What stands between the signature and the body, as attributes."""
+        """The clauses between the signature and the body, as attributes."""
         return {}
 
     def print_clauses(self, printer: Printer) -> None:

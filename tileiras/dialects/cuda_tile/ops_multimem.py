@@ -119,7 +119,7 @@ def verify_multicast_element(element: FloatType | IntegerType) -> None:
 
 
 def verify_multicast_reduction(kind: str, element: FloatType | IntegerType, loads: bool) -> None:
-    """The copies' elements can be combined like this: as what is loaded (`loads`), or with what is stored."""
+    """Verifies that the copies' elements can be combined in this way: when loaded (`loads`), or with a stored value."""
     verify_multicast_element(element)
     if not isinstance(element, FloatType) or kind == "add":
         return
@@ -132,7 +132,7 @@ def verify_multicast_reduction(kind: str, element: FloatType | IntegerType, load
 
 
 class MultimemLoadReduceViewTkoOp(TileOp):
-    """Reads the tile that the indices name from every copy and combines what it reads."""
+    """Reads the tile at the indices from every copy and combines the values."""
 
     name = "cuda_tile.multimem_load_reduce_view_tko"
     group = "Views"

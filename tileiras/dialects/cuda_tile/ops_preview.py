@@ -1,4 +1,4 @@
-"""What is not yet part of the language: opcodes above 0x4000, valid only in the newest version."""
+"""Operations that are not yet part of the language: opcodes above 0x4000, valid only in the newest version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PreviewCallOp(TileOp):
     results = variadic_result(any_type, "the results")
 
     def verify_op(self) -> None:
-        # Functions come with a tile library; what the module itself has are entries and globals.
+        # Functions come with a tile library; the module itself has only entries and globals.
         parent = self.parent_op
         while parent is not None and not parent.has_trait(SymbolTable):
             parent = parent.parent_op

@@ -119,12 +119,12 @@ class MakeTensorViewOp(TileOp):
 
     @staticmethod
     def _pointer_type(view: TensorViewType) -> TileType:
-        """The type of pointers to what a view describes."""
+        """The type of pointers to the elements of a view."""
         return TileType((), PointerType(view.element_type, view.pointer_attribute))
 
     @staticmethod
     def _parse_extent(parser: Parser) -> tuple[Any, int]:
-        """A size or stride: an integer, or the value that gives it; and where it stands."""
+        """A size or stride: an integer, or a value; and its place in the text."""
         at = parser.offset
         number = parser.parse_optional_integer()
         if number is not None:
@@ -263,7 +263,7 @@ class _ShapeQuery(TileOp):
     traits = (NoMemoryEffect,)
 
     expected: ClassVar[str]
-    # How many results a view of a type has; None when the type is not what the operation asks.
+    # The number of results for a view of a type; None if the operation does not apply to the type.
     _dimensions: ClassVar[Callable[[Any], int | None]]
 
     @classmethod

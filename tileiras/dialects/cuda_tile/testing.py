@@ -1,8 +1,8 @@
 """Operations that exist only to test the language, its text and its files; no program contains them.
 
-Never imported by the dialect, and known only inside `loaded()`, which is what `--testing-ops` of tileiras-opt and
-tileiras-translate means: with them, test modules of the reference tools can be read.  They are a function whose
-parameters and results have any type, and operations that change between versions 250.0 and 250.1, which no release has.
+Never imported by the dialect, and known only inside `loaded()`, which `--testing-ops` of tileiras-opt and
+tileiras-translate enters: with them, test modules of the reference tools can be read.  They are a function whose
+parameters and results have any type, and operations that change between versions 250.0 and 250.1, which are unreleased.
 """
 
 from __future__ import annotations

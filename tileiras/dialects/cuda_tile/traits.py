@@ -30,7 +30,7 @@ class ElementTypesMatch(Trait):
 
 
 class TypesRelate(Trait):
-    """A relation between the types of two fields, with the sentence that says it; holds when either is absent."""
+    """A relation between the types of two fields, with its diagnostic; holds if either is absent."""
 
     verifies_locally = True
     __slots__ = ("sentence", "first", "second", "relation")

@@ -64,7 +64,7 @@ def spell(values: Iterable[int]) -> str:
 
 
 class TokenType(Type):
-    """The order of memory operations: whoever takes a token runs after whoever made it."""
+    """The order of memory operations: a consumer of a token is executed after its producer."""
 
     name = "cuda_tile.token"
     description = "cuda tile token type"

@@ -106,12 +106,12 @@ def verify_rmw_mode(mode: str, element: FloatType | IntegerType) -> None:
 
 
 def bit_width(element: FloatType | IntegerType) -> int:
-    """Bits that the value of an element has: 19 for tf32, which memory keeps in 32."""
+    """Bits of the value of an element: 19 for tf32, which memory stores in 32."""
     return 19 if isinstance(element, FloatType) and element.keyword == "tf32" else element.width
 
 
 def verify_view_access(op: TileOp, tile: TileType) -> None:
-    """The indices name a tile of the view and `tile` (a type) is what the view's tiles are."""
+    """Verifies that the indices name a tile of the view and that its tiles have the type `tile`."""
     view = op.view.type
     types = [value.type for value in op.index]
     if len(types) != view.index_rank:

@@ -121,7 +121,7 @@ class TileView(Type):
 
 
 def parse_sizes(parser: Parser) -> tuple[int, ...]:
-    """`8x16`, with nothing behind the last number; possibly empty."""
+    """`8x16`, with nothing after the last number; possibly empty."""
     if parser.peek(")"):
         return ()
     # The dimension list stops in front of the last size, which no `x` follows.

@@ -82,7 +82,7 @@ class DIPointerTypeAttr(DebugTypeAttr):
 
 
 class DIArrayTypeAttr(DebugTypeAttr):
-    """`<#debuginfo.di_basic_type<...>, 4>`: what one thread holds of a tile, for instance."""
+    """`<#debuginfo.di_basic_type<...>, 4>`: for instance the fragment of a tile that one thread holds."""
 
     name = "debuginfo.di_array_type"
     parameters = ("element", "count")
@@ -139,7 +139,7 @@ class DIStructTypeAttr(DebugTypeAttr):
         return max((member.alignment for member in self.members), default=8)
 
     def offset(self, number: int) -> int:
-        """Where a member starts, in bits; behind the last one, where that ends."""
+        """Where a member starts, in bits; after the last one, where that ends."""
         end = 0
         for at, member in enumerate((*self.members, None)):
             start = -(-end // member.alignment) * member.alignment if member is not None else end
@@ -186,7 +186,7 @@ class DIUnspecifiedTypeAttr(DebugTypeAttr):
 class DILocalVariableAttr(Attribute):
     """`<"x" in #scope, line = 6, arg = 1, type = #type>`.
 
-    `arg` counts parameters from 1, 0 for a variable that is none.  Without a type it is the value's.
+    `arg` counts parameters from 1, 0 for a variable that is no parameter.  Without a type it is that of the value.
     """
 
     name = "debuginfo.di_local_variable"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class ValueType(Type):
-    """`!debuginfo.value<f32>`: a value of this type as one that is watched.  Operations are written with it or with the
-    type itself, which is what their operand has."""
+    """`!debuginfo.value<f32>`: the type of a watched value of this type.  Operations are written with it or with the
+    type itself, which is that of their operand."""
 
     name = "debuginfo.value"
     parameters = ("type",)
@@ -37,7 +37,7 @@ class ValueType(Type):
 
 
 class _VariableOp(Operation):
-    # An effect that nothing else sees: it is not removed, and stays where it is among what it stands between.
+    # The effect has no observer: it only keeps the operation alive, and in its place relative to its neighbours.
     traits = (MemoryWrite,)
     variable: DILocalVariableAttr
     expression: DIExpressionAttr | None
@@ -77,7 +77,7 @@ class _VariableOp(Operation):
 
 
 class ValueOp(_VariableOp):
-    """From here on the variable is this value."""
+    """Binds the variable to this value from here on."""
 
     name = "debuginfo.value"
     value = operand()
@@ -86,7 +86,7 @@ class ValueOp(_VariableOp):
 
 
 class AddrOp(_VariableOp):
-    """From here on the variable is what memory at this address holds."""
+    """Binds the variable to the value in memory at this address from here on."""
 
     name = "debuginfo.addr"
     address = operand()

@@ -26,7 +26,7 @@ _IEEE = ("f16", "bf16", "tf32", "f32", "f64")
 
 
 def debug_type(type: Type) -> Any:
-    """The debug type of values of an LLVM type, None when there is none."""
+    """The debug type of values of an LLVM type; None if absent."""
     if isinstance(type, IndexType):
         return DIBasicTypeAttr("index", 64, EncodingAttr("signed"))
     if isinstance(type, IntegerType):

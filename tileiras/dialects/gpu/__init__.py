@@ -1,4 +1,4 @@
-"""The gpu dialect: the module that one target's code stands in."""
+"""The gpu dialect: the module with the code of one target."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The llvm dialect, as far as the pipeline emits it: LLVM IR as operations, with MLIR's names and syntax.
 
-What LLVM 22's NVPTX back end cannot compile is refused by the operations' own verifiers where that is known.
+The operations' own verifiers reject constructs that LLVM 22's NVPTX back end cannot compile, as far as they are known.
 """
 
 from .arithmetic import *  # noqa: F403

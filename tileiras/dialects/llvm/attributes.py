@@ -80,7 +80,7 @@ class AtomicBinOpAttr(EnumAttr):
 
 
 class LoopAnnotationAttr(Attribute):
-    """What is said about the loop that a branch closes: whether its body may be repeated."""
+    """A property of the loop that a branch closes: whether its body may be repeated."""
 
     name = "llvm.loop_annotation"
     parameters = ("unroll_disable",)

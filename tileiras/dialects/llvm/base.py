@@ -1,4 +1,4 @@
-"""What the operations of the llvm dialect share: constraints, and the pieces of syntax that several of them use."""
+"""Shared parts of the operations of the llvm dialect: constraints, and pieces of syntax."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class ShuffleVectorOp(LLVMOp):
 
 
 def member_type(type: LLVMArrayType | LLVMStructType, position: Sequence[int]) -> Any:
-    """The type inside a struct or array at a path of positions; raises VerifyError when there is none."""
+    """The type inside a struct or array at a path of positions; raises VerifyError if absent."""
     for index in position:
         if isinstance(type, LLVMStructType) and 0 <= index < len(type.elements):
             type = type.elements[index]

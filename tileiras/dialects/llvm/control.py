@@ -138,7 +138,7 @@ class SwitchOp(_BranchOp):
 
 
 class UnreachableOp(LLVMOp):
-    """Control never arrives here.  NVPTX prints nothing for it: the code runs on into what follows."""
+    """Marks a place that is never reached.  NVPTX prints nothing for it: execution would run on into the next block."""
 
     name = "llvm.unreachable"
     traits = (Terminator, HasParent("llvm.func"))

@@ -18,7 +18,7 @@ from .base import LLVMOp, llvm_type, pointer
 
 
 class DebugRecordOp(LLVMOp):
-    """Base of the records; `var_info` is a `#debuginfo.di_local_variable`, `expression` what is to be done with the
+    """Base of the records; `var_info` is a `#debuginfo.di_local_variable`, `expression` the operations to apply to the
     value, a `#debuginfo.di_expression` without a fragment."""
 
     __slots__ = ()
@@ -39,7 +39,7 @@ class DebugRecordOp(LLVMOp):
 class DbgValueOp(DebugRecordOp):
     """The variable, or the bits [offset, offset + size) of it that `fragment` names, is this value from here on.
 
-    With `deref` the value is an address, and the variable what is there.
+    With `deref` the value is an address, and the variable is in memory there.
     """
 
     name = "llvm.intr.dbg.value"
@@ -51,7 +51,7 @@ class DbgValueOp(DebugRecordOp):
     deref = attribute(UnitAttr, optional=True)
 
     def verify_op(self) -> None:
-        """LLVM drops the debug information of a module with a fragment that is none."""
+        """Rejects invalid fragments, for which LLVM drops the debug information of the module."""
         super().verify_op()
         if self.fragment is None:
             return

@@ -46,20 +46,20 @@ SHARED_MEMORY = "tileiras.shared_memory"
 """Integer attribute of a kernel: bytes of dynamic shared memory that the launch provides."""
 
 BLOCK_GROUP = "tileiras.block_group"
-"""Integer attribute of a kernel: tile blocks of a group of the grid's rows, of which those with more work start first;
+"""Integer attribute of a kernel: tile blocks of a group of the grid's rows, in which those with more work start first;
 it goes to NAME.json."""
 
 CLUSTER_BLOCKS = "tileiras.cluster_blocks"
-"""Integer attribute of a kernel: tile blocks along x that a launch had better put in one cluster; it goes to NAME.json.
+"""Integer attribute of a kernel: tile blocks along x that a launch should put in one cluster; it goes to NAME.json.
 """
 
 PAIRS_OF = "tileiras.pairs_of"
-"""String attribute of a kernel: the name of the one in the place of which it is launched where the grid can be made of
+"""String attribute of a kernel: the name of the kernel that it replaces in launches whose grid can be divided into
 clusters of as many tile blocks as its own; it goes to NAME.json."""
 
 PAIRS_WHERE = "tileiras.pairs_where"
-"""Array attribute of a kernel that has the one before: facts that a launch has to have besides, as texts in the words
-of `targets/launch_facts.py`; they go to NAME.json."""
+"""Array attribute of a kernel with the previous attribute: further conditions of a launch, as texts in the words of
+`targets/launch_facts.py`; they go to NAME.json."""
 
 PARAMETER_NAME, PARAMETER_TYPE = "tileiras.name", "tileiras.type"
 """String attributes of a kernel's arguments, as the source has them; they go to NAME.json."""
@@ -69,11 +69,11 @@ GRID_CONSTANT = "nvvm.grid_constant"
 space.  Without it, LLVM copies an aggregate whose address is taken to local memory, which no tensor map may be in."""
 
 HIDDEN_PARAMETER = "tileiras.hidden"
-"""String attribute of an argument that the host fills by itself; says how."""
+"""String attribute of an argument that the host fills by itself; describes how."""
 
 
 DENORMAL_MODES = ("denormal_fp_math", "denormal_fp_math_f32")
-"""String attributes of a function: what becomes of denormals, of f32 alone for the second."""
+"""String attributes of a function: the treatment of denormals, of f32 alone for the second."""
 
 _DENORMAL_WORD = "(?:ieee|preserve-sign|positive-zero|dynamic)"
 _DENORMAL_MODE = f"{_DENORMAL_WORD}(?:,{_DENORMAL_WORD})?"

@@ -29,7 +29,7 @@ _MANGLED = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
 def mangled(type: Type) -> str:
-    """A type as it stands in an overloaded intrinsic's name: `v4f32`, `i32`."""
+    """The spelling of a type in an overloaded intrinsic's name: `v4f32`, `i32`."""
     element = llvm_text(element_type(type))
     element = _MANGLED.get(element, element)
     return f"v{type.shape[0]}{element}" if type is not element_type(type) else element

@@ -1,7 +1,7 @@
 """Sizes and alignments of types in memory, and of a kernel's parameters (PTX ISA, "Parameter State Space").
 
-Integers and floats take their width in whole bytes, pointers 8 (4 in shared memory), arrays and vectors what their
-elements take, structs the sum of their members at their alignments, filled up to their own.
+Integers and floats take their width in whole bytes, pointers 8 (4 in shared memory), arrays and vectors the sum of
+their elements, structs the sum of their members at their alignments, padded to their own.
 """
 
 from __future__ import annotations

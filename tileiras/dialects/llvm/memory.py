@@ -68,7 +68,7 @@ class GEPOp(LLVMOp):
     ) -> GEPOp:
         """The address of `base[indices...]`, each index a value or a number, of type `res` unless it follows.
 
-        Every access has one: they are made without finding out what the fields are.
+        Every access has one: they are built without inference of the fields.
         """
         operands = (base, *[index for index in indices if not isinstance(index, int)])
         constants = [index if isinstance(index, int) else DYNAMIC_INDEX for index in indices]

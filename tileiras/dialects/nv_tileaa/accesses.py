@@ -41,9 +41,9 @@ class _Ordered(Operation):
     mem_semantic = attribute(MemSemanticAttr, default=MemSemanticAttr("weak"))
     mem_scope = attribute(MemScopeAttr, optional=True)
     unsupported: ClassVar[tuple[str, ...]] = ()
-    """Orders that accesses of this kind have not."""
+    """Orders that accesses of this kind do not support."""
     spelled: ClassVar[tuple[str, str]] = ("mem_scope", "mem_semantic")
-    """What the documented texts call scope and order."""
+    """The names of scope and order in documented texts."""
 
     verifies_locally = True
 
@@ -90,12 +90,12 @@ class _Tiled(_Ordered):
 
     @staticmethod
     def converts(stored: Type, element: Type) -> bool:
-        """Whether an access of this kind makes tiles of `element` of what memory has."""
+        """Whether an access of this kind converts elements in memory to `element`."""
         return False
 
 
 def verify_in_bounds(op: Operation, rank: int) -> None:
-    """Raises VerifyError unless an access through a view of `rank` dimensions promises as many things or nothing."""
+    """Raises VerifyError unless an access through a view of `rank` dimensions has as many promises, or no attribute."""
     promised = op.attributes.get(IN_BOUNDS)
     if promised is None:
         return
@@ -183,7 +183,7 @@ _HALF_MODES = ("addf", "max", "min")
 
 
 def verify_mode(element: FloatType | IntegerType, mode: str) -> None:
-    """Raises VerifyError unless elements of the type can be updated in that way."""
+    """Raises VerifyError unless elements of the type support updates of that kind."""
     if isinstance(element, FloatType):
         fits = mode in (*_HALF_MODES, "xchg")
     else:
@@ -196,7 +196,7 @@ def verify_mode(element: FloatType | IntegerType, mode: str) -> None:
 
 
 class _Pointed(_Ordered):
-    """An access through pointers: data, and what stands in for it, are of their shape, layout and pointee."""
+    """An access through pointers: data and its replacement for masked elements have their shape, layout and pointee."""
 
     values: ClassVar[tuple[str, ...]] = ("data",)
 
@@ -254,7 +254,7 @@ class StoreOp(_Pointed):
 
 
 class AtomicRMWOp(_Pointed, _Update):
-    """Combines `value` into memory through each pointer whose mask is set; returns what was there."""
+    """Combines `value` into memory through each pointer whose mask is set; returns the old values."""
 
     name = "nv_tileaa.atomic_rmw"
     values = ("data", "value")
@@ -279,7 +279,7 @@ class AtomicRMWOp(_Pointed, _Update):
 
 
 class AtomicCASOp(_Pointed, _Update):
-    """Writes `value` where memory holds `compare`; returns what was there."""
+    """Writes `value` where memory holds `compare`; returns the old values."""
 
     name = "nv_tileaa.atomic_cas"
     values = ("data", "compare", "value")

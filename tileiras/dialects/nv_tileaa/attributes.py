@@ -31,10 +31,10 @@ class SignednessAttr(EnumAttr):
     cases = {"unsigned": 0, "signed": 1}
 
 
-# Discardable attributes: what the source says about an operation beyond its meaning.
+# Discardable attributes: hints and promises of the source about an operation.
 
 IN_BOUNDS = "nv_tileaa.inbounds"
-"""Of accesses through a tiling: per dimension, whether the tile is promised to lie inside."""
+"""Of accesses through a tiling: per dimension, whether the source promises that the tile is inside."""
 
 LATENCY = "nv_tileaa.latency"
 """Of a load: how far ahead it should start, 1 to 10 (cuTile's hint)."""
@@ -46,11 +46,11 @@ FLUSH_TO_ZERO = "nv_tileaa.flush_to_zero"
 """Of an operation that does not declare flushing, for the instructions that can do it."""
 
 FAST_ACCUMULATION = "nv_tileaa.fast_acc"
-"""Of an f8 product: fewer bits are enough for its sums.  No instruction that is chosen here has that choice yet."""
+"""Of an f8 product: sums with fewer bits are permitted.  No instruction that is chosen here has that option yet."""
 
 
 class PaddingValueAttr(EnumAttr):
-    """What reads outside of a memref give."""
+    """The value of reads outside of a memref."""
 
     name = "nv_tileaa.padding_value"
     cases = {"zero": 0, "neg_zero": 1, "nan": 2, "pos_inf": 3, "neg_inf": 4}
@@ -164,7 +164,7 @@ class SameElementsAttr(Attribute):
 
 
 class KernelSpecAttr(Attribute):
-    """What a launch of the kernel needs: warps per CTA (None until chosen), CTAs per tile block, occupancy hint.
+    """The launch requirements of the kernel: warps per CTA (None until chosen), CTAs per tile block, occupancy hint.
 
     The CTAs of a tile block lie along x: `clusterDim = [n, 1, 1]` is another way to write `numCtas = n`.
     """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 LAUNCH_HINTS = ("nvvm.minctasm", "nvvm.maxnreg", "nvvm.maxclusterrank", "nvvm.cluster_max_blocks")
-"""Attributes of a kernel that go to the launch as they are, in the place of what would be chosen."""
+"""Attributes of a kernel that are copied to the launch, in the place of chosen values."""
 
 _TARGET = re.compile(r"sm_(\d+)[af]?")
 _SOURCE_DIALECT = "cuda_tile."
@@ -138,7 +138,7 @@ class GlobalOp(Operation):
     assembly_format = "$sym_name attr-dict"
 
     def verify_op(self) -> None:
-        # As many as a tile has; a splat says with few bytes what takes many to write out.
+        # The limit is that of a tile; a splat is stored in few bytes, but would take many when expanded.
         if self.value.type.num_elements > MAX_GLOBAL_ELEMENTS:
             raise VerifyError(f"expected at most {MAX_GLOBAL_ELEMENTS} elements, got {self.value.type}")
         if self.alignment is not None:
@@ -191,7 +191,7 @@ class GetCtaRankOp(Operation):
 
 
 class AssumeOp(Operation):
-    """The operand, of which `predicate` holds."""
+    """The operand, which satisfies `predicate`."""
 
     name = "nv_tileaa.assume"
     traits = (Pure, AllTypesMatch("operand", "result"))

@@ -58,7 +58,7 @@ class JoinMemTokenOp(Operation):
 
 
 class _TokenStep(Operation):
-    """Happens after what made the token, and before what takes the result."""
+    """Is ordered after the producer of the token, and before the users of the result."""
 
     token = optional_operand(MemTokenType)
     result = result(MemTokenType)
@@ -140,7 +140,7 @@ def verify_alignment(alignment: IntegerAttr) -> None:
 
 
 class AllocaOp(Operation):
-    """Memory for `num_elem` elements, which `dealloc` gives back at the end of the block.
+    """Memory for `num_elem` elements, which `dealloc` frees at the end of the block.
 
     Only the tile block itself uses the address, unless it is `global`.
     """
@@ -160,14 +160,14 @@ class AllocaOp(Operation):
 
     @property
     def bytes(self) -> int:
-        """What it takes: 4-bit elements share a byte, a tf32 takes those of an f32."""
+        """Bytes of the allocation: 4-bit elements share a byte, a tf32 takes those of an f32."""
         width = getattr(self.result.type.pointee, "width", 64)
         bits = width if width == 4 else 1 << max(3, (width - 1).bit_length())
         return max(1, -(-self.num_elem.value * bits // 8))
 
 
 class DeallocOp(Operation):
-    """The end of the lifetime of what `alloca` gave."""
+    """Ends the lifetime of an allocation by `alloca`."""
 
     name = "nv_tileaa.dealloc"
     traits = (MemoryWrite,)

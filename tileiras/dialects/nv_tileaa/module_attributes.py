@@ -40,7 +40,7 @@ def module_chip(module: Operation) -> str:
 
 
 def chip_attributes(chip: str) -> dict[str, Attribute]:
-    """The attribute that says of a module that it is for a GPU such as `sm_90`; `sm_90a` is no number."""
+    """The attribute that marks a module as compiled for a GPU such as `sm_90`; `sm_90a` is no number."""
     number = chip.removeprefix("sm_")
     if number.isdigit():
         return {COMPUTE_CAPABILITY: IntegerAttr(int(number), i32)}

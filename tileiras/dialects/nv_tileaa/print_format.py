@@ -12,7 +12,7 @@ from tileiras.named_tuple import NamedTuple
 MOST_ARGUMENTS = 32
 """A call of `printf` prints no more than these (CUDA C++ Programming Guide, "Formatted Output", "Limitations")."""
 
-# What ends a conversion is what the verifier of cuda_tile.print_tko takes for its end.
+# A conversion ends as in the verifier of cuda_tile.print_tko.
 _CONVERSION = r"%(?:%|[^diuoxXeEfFgGaAcsSpn%]*[diuoxXeEfFgGaAcsSpn])"
 
 

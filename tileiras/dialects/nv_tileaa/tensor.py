@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class SplatOp(Operation):
-    """A tensor of which every element is the scalar."""
+    """A tensor with all elements equal to the scalar."""
 
     name = "nv_tileaa.splat"
     traits = (Pure,)
@@ -168,7 +168,7 @@ class CatOp(Operation):
 
 
 def _verify_slice(part: TensorType, whole: TensorType, coords: Sequence[Value]) -> None:
-    """Raises VerifyError unless `whole` is made of parts, of which `coords` name one."""
+    """Raises VerifyError unless `whole` is divided into parts, one of them at `coords`."""
     _expect_elements(whole, part)
     if part.rank != whole.rank or any(n % size for n, size in zip(whole.shape, part.shape)):
         raise VerifyError(f"cannot cut {whole} into {part}")

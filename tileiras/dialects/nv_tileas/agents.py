@@ -8,9 +8,8 @@
       nv_tileas.async.pipeline.yield
     }
 
-Inside an agent's region, whatever spans the CTA elsewhere spans the agent: layouts cover its warps, threads are
-numbered from its first warp, barriers count its threads.  `pipes.py` has the rings through which agents pass tiles to
-each other.
+Inside an agent's region, the agent takes the role of the CTA: layouts cover its warps, threads are numbered from its
+first warp, barriers count its threads.  `pipes.py` has the rings through which agents pass tiles to each other.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ class InFlightType(SingleTileType):
 
 
 class ToAsyncOp(Operation):
-    """Puts tiles in flight: later dots see what was written to their registers (`wgmma.fence`). With `unused` no dot
-    uses these values: they are only the initial values of a loop that carries tiles in flight."""
+    """Puts tiles in flight: earlier writes to their registers are visible to later dots (`wgmma.fence`). With `unused`
+    no dot uses these values: they are only the initial values of a loop that carries tiles in flight."""
 
     name = "nv_tileas.async.to_async"
     traits = (MemoryRead, MemoryWrite)

@@ -13,7 +13,7 @@ A software-pipelined loop with S stages has this form:
     nv_tileas.dealloc_tensor %b
 
 A buffer of tiles with a register layout holds the registers of each thread: only `store_tensor`, `copy` and
-`async.tiled_load` of tiles with this very layout use it, and no thread sees what another has stored or copied.
+`async.tiled_load` of tiles with this very layout use it, and each thread sees only its own stores and copies.
 """
 
 from __future__ import annotations
@@ -157,13 +157,13 @@ class BufferType(Type):
 
     @property
     def alignment(self) -> int:
-        """What the address of every stage is a multiple of where the buffer's is: stages lie `stage_bytes` apart.  A
-        layout whose tile is smaller than what its copies or its readers need has padding behind it."""
+        """The alignment of the address of every stage if the buffer has it: stages lie `stage_bytes` apart.  A layout
+        whose tile is smaller than its copies or its readers require has padding behind it."""
         return self.stage_bytes & -self.stage_bytes
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of the elements of a stage, without padding: what a copy transfers."""
+        """Bytes of the elements of a stage, without padding: the size of a copy."""
         return self.tile.num_elements * self.tile.element_type.width // 8
 
     @property
@@ -227,7 +227,8 @@ class _AsyncLoad(Operation):
     mem_semantic = _WEAK
 
     def _own_layout(self) -> LinearLayoutAttr | None:
-        """The layout of buffers into which each thread copies what it reads itself; None if the operation has none."""
+        """The layout of buffers in which each thread copies only elements that it reads itself; None if the operation
+        has no such layout."""
         return None
 
     def _check(self: Any, shape: tuple[int, ...], element: FloatType | IntegerType) -> None:
@@ -240,8 +241,8 @@ class _AsyncLoad(Operation):
 
 
 class AsyncTiledLoadOp(_AsyncLoad):
-    """As `tiled_load`, into a stage; elements outside the memref become zero.  `layout` says which thread copies
-    what."""
+    """As `tiled_load`, into a stage; elements outside the memref become zero.  `layout` assigns elements to the threads
+    that copy them."""
 
     name = "nv_tileas.async.tiled_load"
     traits = (MemoryRead, AttrSizedOperandSegments)
@@ -296,9 +297,8 @@ class AsyncCommitGroupOp(Operation):
 
 
 class AsyncWaitOp(Operation):
-    """Waits until all groups but the last `pending` have arrived, those of all threads; with `own`, each thread
-    waits for its own groups and does not see what others have copied.  The result token stands for what the groups
-    have read."""
+    """Waits until all groups but the last `pending` have arrived, those of all threads; with `own`, each thread waits
+    for its own groups and does not see the copies of others.  The result token stands for the reads of the groups."""
 
     name = "nv_tileas.async.wait"
     traits = (MemoryRead,)

@@ -46,7 +46,7 @@ class _BulkCopy(Operation):
     """A copy of a tile between global memory and a stage, issued by one thread of the agent.
 
     The whole tile lies inside the memref, in runs of at least 16 bytes at multiples of 16 that are contiguous in both
-    places.  No memory token orders it: what it reads is written before the agents begin, what it writes is read after
+    places.  No memory token orders it: its source is written before the agents begin, its destination is read after
     they end.
     """
 
@@ -77,8 +77,8 @@ class TmaLoadOp(Operation):
     """Fills the acquired stage of one of the pipe's buffers with a tile of the descriptor's view, box by box.
 
     The coordinates are tile indices, as in a tiled load; elements outside the memref get the view's padding, zeros
-    without one.  One thread of the agent issues it.  No memory token orders it: what it reads is written before the
-    kernel begins, or is fenced for the asynchronous proxy before the pipe is created.
+    without one.  One thread of the agent issues it.  No memory token orders it: its source is written before the kernel
+    begins, or is fenced for the asynchronous proxy before the pipe is created.
 
     `multicast`: all CTAs of the pipe read the same tile.  Each copies its share of the boxes, and each box arrives at
     the same place in the shared memory of all CTAs.  With `together` this applies where the condition holds, under

@@ -1,4 +1,4 @@
-"""Discardable attributes of operations of nv_tileas: the name of each, which operations have it, and what it means."""
+"""Discardable attributes of operations of nv_tileas: names, operations and meanings."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ SHARED_MEMORY = "nv_tileas.shared_memory"
 
 TENSOR_MAPS = "nv_tileas.tensor_maps"
 """Discardable attribute of a function: for each of its last arguments, which are tensor map descriptors
-(`make_tma_desc`), a text that says how the host fills it, in the format of `codegen/tensor_map.py`."""
+(`make_tma_desc`), a text with the host's instructions to fill it, in the format of `codegen/tensor_map.py`."""
 
 NAMED_BARRIERS = "nv_tileas.named_barriers"
 """Discardable attribute of a function: the number of barriers that it uses, from 0 on."""
@@ -125,7 +125,7 @@ def number_of(func: Operation, name: str) -> int | None:
 
 
 def facts_of_pairs(func: Operation) -> tuple[str, ...]:
-    """What each launch of a function for pairs of tile blocks has, besides these."""
+    """The further conditions of a launch of a function for pairs of tile blocks."""
     found = func.attributes.get(PAIRS_WHERE)
     if not isinstance(found, ArrayAttr):
         return ()

@@ -56,7 +56,7 @@ class MapReserveOp(Operation):
     assembly_format = "attr-dict"
 
     bytes: ClassVar[int] = 4
-    """Of shared memory."""
+    """Bytes of shared memory."""
 
     @classmethod
     def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
@@ -104,7 +104,7 @@ class MapBuildOp(Operation):
     assembly_format = "$view `in` $slot attr-dict `:` type($view) `->` type($result)"
 
     bytes: ClassVar[int] = MAP_BYTES
-    """Of shared memory."""
+    """Bytes of shared memory."""
 
     @property
     def memory(self) -> MapReserveOp:

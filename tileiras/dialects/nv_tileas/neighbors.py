@@ -1,5 +1,5 @@
-"""What a tile block computes about the tile blocks that are launched in its cluster, its neighbours along x: a tile
-that all of them find to be the same is copied once for all (`tileas-cluster-tile-blocks`).
+"""Values of the tile blocks that are launched in the same cluster, neighbours along x: a tile that is the same for all
+of them is copied once for all (`tileas-cluster-tile-blocks`).
 
     %i0 = nv_tileas.neighbor_counter %i of 0 : i32           the tile that the first one of them is at
     %i1 = nv_tileas.neighbor_counter %i of 1 : i32
@@ -37,7 +37,7 @@ from .names import IS_SAME_TILE, NEIGHBOR_COUNTER
 
 
 def loop_of(counter: Value) -> Any:
-    """The `scf.for` of which a value is the induction variable; None for any other value."""
+    """The `scf.for` whose induction variable a value is; None for any other value."""
     around = counter.block.parent_op if isinstance(counter, BlockArgument) else None
     return around if around is not None and around.name == "scf.for" and counter.index == 0 else None
 

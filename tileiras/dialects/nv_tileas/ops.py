@@ -410,8 +410,8 @@ _WARP_THREADS, _MOST_THREADS = 32, 1024
 
 
 class BarrierOp(Operation):
-    """Waits until `threads` threads have arrived at barrier `id`; each sees what any of them wrote to shared or global
-    memory before.
+    """Waits until `threads` threads have arrived at barrier `id`; each then sees all earlier writes of these threads to
+    shared or global memory.
 
     Barrier 0 is the barrier of the whole CTA and has no thread count; 1 to 15 are barriers of agents, which have one.
     `cluster`: all threads of all CTAs of the cluster wait for each other; `relaxed`: of the writes of other threads,

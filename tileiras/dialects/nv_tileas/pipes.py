@@ -85,8 +85,8 @@ class PipelineIteratorType(Type):
 
 
 class ProducerKindAttr(EnumAttr):
-    """What fills stages: a copy atom, products into tensor memory (of one CTA or of a pair), whose accumulators are the
-    stages, or stores of threads to tensor memory."""
+    """The producer of stages: a copy atom, products into tensor memory (of one CTA or of a pair), whose accumulators
+    are the stages, or stores of threads to tensor memory."""
 
     name = "nv_tileas.producer_kind"
     keyword_only = True
@@ -94,8 +94,8 @@ class ProducerKindAttr(EnumAttr):
 
 
 class ConsumerKindAttr(EnumAttr):
-    """What reads stages: loads by threads, products of warpgroups, products into tensor memory, bulk copies, loads of
-    accumulators from tensor memory, or products of a pair of CTAs, each of which fills stages of its own."""
+    """The reader of stages: loads by threads, products of warpgroups, products into tensor memory, bulk copies, loads
+    of accumulators from tensor memory, or products of a pair of CTAs, each of which fills stages of its own."""
 
     name = "nv_tileas.consumer_kind"
     keyword_only = True
@@ -322,7 +322,7 @@ class ProducerTailOp(Operation):
 
 class ConsumerTailOp(Operation):
     """States that no stage is filled any more and that all stages the agent waited for have been read: from here on
-    what the agent allocates in its own block may use the memory of the pipe's buffers.  The agent is the pipe's only
+    allocations of the agent in its own block may use the memory of the pipe's buffers.  The agent is the pipe's only
     consumer."""
 
     name = f"{PIPELINE}consumer_tail"
@@ -446,7 +446,7 @@ class ProduceOneOp(_One):
 
 class ConsumeOneOp(_One):
     """Waits for a stage, executes the region, whose arguments are the tiles in the buffers of the stage, and releases
-    the stage.  Its results are what the region yields."""
+    the stage.  Its results are the values that the region yields."""
 
     name = f"{PIPELINE}consume_one"
     traits = (MemoryRead, MemoryWrite, SingleBlock)

@@ -5,7 +5,7 @@
     nv_tileas.async.tma_load %d[%i, %j] into %token : !nv_tileas.tma_desc<...>, (i32, i32)
 
 `tileas-attach-tma-desc-args` turns each `make_tma_desc` into a kernel argument after those of the source, which the
-host fills; `nv_tileas.tensor_maps` of the function has a text for each that says how.
+host fills; `nv_tileas.tensor_maps` of the function has a text with instructions for each.
 """
 
 from __future__ import annotations

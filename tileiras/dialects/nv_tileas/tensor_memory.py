@@ -150,7 +150,7 @@ class TensorBufferType(SingleTileType):
         return 1 << len(self.tile.encoding.column)
 
 
-# ---- what the CTA has ------------------------------------------------------------------------------------------------
+# ---- resources of the CTA --------------------------------------------------------------------------------------------
 
 
 class TensorReserveOp(Operation):
@@ -259,7 +259,7 @@ class TensorSliceOp(Operation):
 
 
 def allocation_of(buffer: Value) -> Value:
-    """The allocated buffer of which a buffer is a part, or which it is."""
+    """The allocation that contains a buffer: the buffer itself, or the one that it is a slice of."""
     op = buffer.defining_op
     return allocation_of(op.buffer) if isinstance(op, TensorSliceOp) else buffer
 

@@ -95,6 +95,6 @@ _LAZY = {
     "WgmmaMmaAsyncOp": "warpgroup",
     "WgmmaWaitGroupOp": "warpgroup",
 }
-"""The operations and their files, loaded when one of them is used: a kernel takes few."""
+"""The operations and their files, loaded on first use: a kernel uses few."""
 
 __getattr__ = lazy_names(__name__, globals(), _LAZY)

@@ -263,7 +263,7 @@ _CONVERSIONS = {
 class CvtOp(NVVMOp):
     """A conversion with a rounding mode, between floats or between a float and an integer.
 
-    `is_unsigned` says how an integer is read or written.  Rounding to nearest even between floats, and toward zero to
+    `is_unsigned` is the signedness of the integer side.  Rounding to nearest even between floats, and toward zero to
     integers, are LLVM's own casts.
     """
 

@@ -62,7 +62,7 @@ class Form(NamedTuple):
 
 
 def atomic_form(kind: str, type: Type) -> Form | None:
-    """The instruction for an update of this kind and LLVM type; None where PTX has none on any target."""
+    """The instruction for an update of this kind and LLVM type; None if PTX has no such instruction on any target."""
     found = FORMS.get((kind, str(type)))
     return Form(*found) if found is not None else None
 
@@ -108,7 +108,7 @@ class AtomOp(NVVMOp):
         return Assembly(text, ",".join([*letters, "~{memory}"]), sm, ptx, side_effects=True)
 
     def call_operands(self) -> list[Any]:
-        # PTX wants the comparison value before the new one.
+        # PTX has the comparison value before the new one.
         return [self.addr, self.cmp, self.val] if self.cmp is not None else [self.addr, self.val]
 
 

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 TRIPLE = "nvptx64-nvidia-cuda"
 UNROLL_THRESHOLD = 9900000
-"""Above every loop: what the scheduler has left rolled stays so by its own decision."""
+"""Larger than any loop, so that only the scheduler decides which loops stay rolled."""
 
 _FEATURE = r"\+(?:ptx\d{2,3}|sm_\d{2,3}[af]?)"
 
 
 class NVVMTargetAttr(Attribute):
-    """What a gpu.module is compiled for: `#nvvm.target<O = 3, chip = "sm_90", flags = {"-fma=0", ...}>`.
+    """The target of a gpu.module: `#nvvm.target<O = 3, chip = "sm_90", flags = {"-fma=0", ...}>`.
 
-    `O` is the optimization level, 2 where the text does not say.  `features` are LLVM's, with commas: the PTX version
-    that there is to be at least (`+ptx86`), and the chip's own (`+sm_90`).  `link` says whether the code is to be
-    linked with other modules' later, `flags` are libNVVM's.  Defaults are not printed.
+    `O` is the optimization level, 2 if the text omits it.  `features` are LLVM's, with commas: the least PTX version
+    (`+ptx86`), and the chip's own (`+sm_90`).  `link` states whether the code will be linked with that of other
+    modules, `flags` are libNVVM's.  Defaults are not printed.
     """
 
     name = "nvvm.target"
@@ -45,12 +45,12 @@ class NVVMTargetAttr(Attribute):
 
     @property
     def ptx_version(self) -> tuple[int, int]:
-        """The PTX version that the features ask for, (0, 0) if none does."""
+        """The PTX version that the features request, (0, 0) if they do not."""
         versions = [word[4:] for word in self.features.split(",") if word.startswith("+ptx")]
         return max(((int(digits[:-1]), int(digits[-1])) for digits in versions), default=(0, 0))
 
     def verify(self) -> None:
-        """The form; what the triple, chip and features say is checked where they are read."""
+        """Verifies the form; the triple, chip and features are checked by their readers."""
         if not 0 <= self.O <= 3:
             raise VerifyError("optimization level must be a number between 0 and 3", prefix=False)
         if not self.triple:
@@ -133,7 +133,7 @@ class MMATypeAttr(EnumAttr):
 
 
 class MMAIntOverflowAttr(EnumAttr):
-    """What becomes of sums that 32 bits do not hold (PTX ISA, mma: `.satfinite`)."""
+    """The treatment of sums that do not fit 32 bits (PTX ISA, mma: `.satfinite`)."""
 
     name = "nvvm.mma_int_overflow"
     keyword_only = True

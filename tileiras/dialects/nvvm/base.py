@@ -1,7 +1,7 @@
-"""What an nvvm operation becomes: a row of the intrinsic table or inline assembly.
+"""Lowering of nvvm operations: each becomes a row of the intrinsic table or inline assembly.
 
-An operation says it through `target()`; the translation to LLVM IR, the check against the GPU and the PTX version all
-follow from the answer.
+An operation defines it by `target()`, from which the translation to LLVM IR, the check against the GPU and the PTX
+version are derived.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .intrinsics import INTRINSICS, Intrinsic
 
 
 class Assembly(NamedTuple):
-    """Inline assembly: PTX text with `$n` operands, LLVM's constraints, and what the instruction needs."""
+    """Inline assembly: PTX text with `$n` operands, LLVM's constraints, and the requirements of the instruction."""
 
     text: str
     constraints: str
@@ -45,7 +45,7 @@ class NVVMOp(LLVMOp):
     """Whether vectors are accepted and the instruction is issued per element."""
 
     def target(self) -> Intrinsic | Assembly:
-        """The instruction; raises VerifyError when there is none for these types and attributes."""
+        """The instruction; raises VerifyError if these types and attributes have none."""
         raise VerifyError("has no instruction")
 
     def call_operands(self) -> list[Any]:

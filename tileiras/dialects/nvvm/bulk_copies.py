@@ -25,7 +25,7 @@ from .intrinsics import PTX80, Intrinsic
 
 GENERIC, GLOBAL, SHARED = 0, 1, 3
 MOST_DIMENSIONS = 5
-"""Of a tensor map."""
+"""The most dimensions of a tensor map."""
 
 PTX86 = (8, 6)
 """PTX ISA, "cp.async.bulk.tensor": `.shared::cta` as the destination."""
@@ -152,7 +152,7 @@ class CpAsyncBulkCommitGroupOp(NVVMOp):
 
 class CpAsyncBulkWaitGroupOp(NVVMOp):
     """Waits until at most `group` of the thread's bulk groups are in flight; with `read` until the others have read
-    what they copy."""
+    their sources."""
 
     name = "nvvm.cp.async.bulk.wait_group"
     traits = (MemoryRead, MemoryWrite)

@@ -31,7 +31,7 @@ class Intrinsic(NamedTuple):
     result: str
     operands: tuple[str, ...]
     sm: str
-    """What it needs of the GPU, in the language of `tileiras.targets.requirements`."""
+    """The requirement on the GPU, in the language of `tileiras.targets.requirements`."""
     ptx: tuple[int, int]
     effects: str
     immediates: tuple[int, ...] = ()
@@ -50,7 +50,7 @@ POINTER_SPACES = (0, 1, 3, 4, 5, 6, 7, 101)
 
 
 def _moves() -> Iterator[Intrinsic]:
-    """Copies that LLVM does not look through; there are none of other types."""
+    """Copies that LLVM does not look through; they exist only for these types."""
     for name, type in (("i16", "i16"), ("i32", "i32"), ("i64", "i64"), ("float", "float"), ("double", "double")):
         yield Intrinsic(f"move.{name}", type, (type,), "75", PTX60, "none")
     for space in POINTER_SPACES:

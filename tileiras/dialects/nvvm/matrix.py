@@ -55,8 +55,8 @@ class _MmaOp(NVVMOp):
 
 
 def _by_types(find: Callable[[Any], Intrinsic]) -> Callable[[Any], Intrinsic]:
-    """A `target` that is found once for all operations of equal attributes and types: a product has hundreds, and the
-    verifier asks it as well as whoever writes them."""
+    """Caches `target` for all operations of equal attributes and types: a dot has hundreds, and the verifier and the
+    writers call it."""
     known: dict[tuple, Intrinsic] = {}
 
     @functools.wraps(find)
@@ -75,7 +75,7 @@ class MmaOp(_MmaOp):
 
     Operands are the registers of each fragment in PTX order: `<2 x half>` for f16, i32 (two bf16, one tf32, four 8-bit
     values) for the other packed types, f64 for f64.  The result is a struct of the D registers.  `intOverflowBehavior`
-    says what integer sums do that 32 bits do not hold; without it they wrap.
+    determines integer sums that do not fit 32 bits; without it they wrap.
     """
 
     name = "nvvm.mma.sync"

@@ -56,7 +56,7 @@ class BarrierOp(NVVMOp):
 
 
 class BarrierArriveOp(NVVMOp):
-    """`bar.arrive`: counts this warp's threads as arrived and goes on."""
+    """`bar.arrive`: counts this warp's threads as arrived, without a wait."""
 
     name = "nvvm.barrier.arrive"
     traits = _BARRIER
@@ -109,7 +109,7 @@ class ShflOp(NVVMOp):
 
 
 class VoteSyncOp(NVVMOp):
-    """`vote.sync`: what the lanes of the mask say to a predicate; a 32-bit mask of them for `ballot`."""
+    """`vote.sync`: the combined predicates of the lanes of the mask; a 32-bit mask of them for `ballot`."""
 
     name = "nvvm.vote.sync"
     traits = (Convergent,)
@@ -351,9 +351,9 @@ class MBarrierTestWaitParityOp(_WaitParity):
 
 
 class MBarrierTryWaitParityOp(_WaitParity):
-    """Whether the phase with this parity has completed; may say no too early, so it stands in a loop.
+    """Whether the phase with this parity has completed; may return false too early, so it is used in a loop.
 
-    `cluster`: it acquires what threads of other CTAs of the cluster released.
+    `cluster`: it acquires writes that threads of other CTAs of the cluster released.
     """
 
     name = "nvvm.mbarrier.try_wait.parity.shared"

@@ -29,7 +29,7 @@ REPLACES, _REPLACES_ATOMICITY = "=90a,100f,110f,120f", "=100f,110f,120f"
 """PTX ISA, "Target ISA Notes" of tensormap.replace."""
 
 ATOMICITY = {16: 0, 32: 1}
-"""Bytes that a swizzle keeps together -> `.swizzle_atomicity`; 16 where no map says so."""
+"""Bytes that a swizzle keeps together -> `.swizzle_atomicity`; 16 is the default of a map."""
 
 FIELDS: dict[str, tuple[Type, bool, bool]] = {
     "global_address": (i64, False, False),
@@ -115,7 +115,7 @@ class TensormapCpFenceproxyOp(NVVMOp):
 
 
 class FenceProxyTensormapAcquireOp(NVVMOp):
-    """What was released of a map is there for copies of this thread."""
+    """Makes released changes of a map visible to copies of this thread."""
 
     name = "nvvm.fence.proxy.tensormap.acquire"
     traits = _EFFECTS

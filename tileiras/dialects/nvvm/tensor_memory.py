@@ -91,7 +91,7 @@ class Tcgen05RelinquishAllocPermitOp(NVVMOp):
 
 
 class Tcgen05FenceBeforeOp(_Fixed):
-    """`tcgen05.fence::before_thread_sync`: what synchronizes from here on is behind earlier accesses."""
+    """`tcgen05.fence::before_thread_sync`: orders earlier accesses before later synchronization."""
 
     name = "nvvm.tcgen05.fence.before_thread_sync"
     text = "tcgen05.fence::before_thread_sync"
@@ -100,7 +100,7 @@ class Tcgen05FenceBeforeOp(_Fixed):
 
 
 class Tcgen05FenceAfterOp(_Fixed):
-    """`tcgen05.fence::after_thread_sync`: later accesses are behind what was synchronized with."""
+    """`tcgen05.fence::after_thread_sync`: orders later accesses after earlier synchronization."""
 
     name = "nvvm.tcgen05.fence.after_thread_sync"
     text = "tcgen05.fence::after_thread_sync"
@@ -123,7 +123,8 @@ class Tcgen05DeallocOp(NVVMOp):
 
 
 class Tcgen05CommitOp(NVVMOp):
-    """`tcgen05.commit`: an arrival at an mbarrier once what the thread has started so far is complete."""
+    """`tcgen05.commit`: an arrival at an mbarrier once all operations that the thread has started so far are
+    complete."""
 
     name = "nvvm.tcgen05.commit"
     traits = _EFFECTS
@@ -166,7 +167,7 @@ class ElectSyncOp(NVVMOp):
 
 
 HALVES = "16x32bx2"
-"""The shape of which half of the lanes reach columns of their own."""
+"""The shape in which the two halves of the lanes access columns of their own."""
 
 _WORDS_OF_SHAPE = {"32x32b": 1, HALVES: 1, "16x128b": 2, "16x256b": 4}
 _COLUMNS_OF_WORD = {"32x32b": 1, HALVES: 1, "16x128b": 2, "16x256b": 2}
@@ -205,9 +206,9 @@ class _Transfer(NVVMOp):
 class Tcgen05LoadOp(_Transfer):
     """`tcgen05.ld` of neighbouring columns, and `tcgen05.wait::ld` for all of them.
 
-    `packed`: a register has the lower halves of two columns.  `split`: of 16x32bx2, how many columns the upper half of
-    the lanes is behind.  With a `reduction` (`max`, `min`, `.NaN`) of f32, which
-    one instruction does, what the registers reduce to is behind them.
+    `packed`: a register has the lower halves of two columns.  `split`: for 16x32bx2, the distance in columns of the
+    upper half of the lanes.  With a `reduction` (`max`, `min`, `.NaN`) of f32, which is one instruction, the reduced
+    value of the registers follows them.
     """
 
     name = "nvvm.tcgen05.ld"
@@ -277,8 +278,8 @@ class Tcgen05MmaOp(NVVMOp):
 
     `instruction`, `syntax` and `requires` are those of the atom's row, `descriptor` is the instruction descriptor.  `a`
     and `b` are the lower words of the descriptors for the first step, `a_high` and `b_high` the upper ones, and the
-    steps are what each step adds to the lower words.  Where `syntax` has A in tensor memory, `a` is its address and its
-    steps are columns.  `adds`: whether the first step adds to the accumulator.
+    steps are the addends of the lower words for each step.  Where `syntax` has A in tensor memory, `a` is its address
+    and its steps are columns.  `adds`: whether the first step adds to the accumulator.
     """
 
     name = "nvvm.tcgen05.mma"
@@ -316,9 +317,9 @@ class Tcgen05MmaOp(NVVMOp):
 
 
 class Tcgen05CopyOp(NVVMOp):
-    """`tcgen05.cp` of runs of 512 bytes behind each other, 32 rows of 16 bytes for four columns, of which every quarter
-    of the lanes gets a copy.  `source`: the lower word of the descriptor of the first run, `high` the upper one.  Of a
-    `pair` of CTAs each has what its own shared memory has there."""
+    """`tcgen05.cp` of consecutive runs of 512 bytes, 32 rows of 16 bytes for four columns; every quarter of the lanes
+    gets a copy.  `source`: the lower word of the descriptor of the first run, `high` the upper one.  Each CTA of a
+    `pair` gets the contents of its own shared memory at that place."""
 
     name = "nvvm.tcgen05.cp"
     traits = _EFFECTS

@@ -72,7 +72,7 @@ class _ThreadedOp(NVVMOp):
 
 
 class WgmmaFenceOp(_ThreadedOp):
-    """`wgmma.fence`: later instructions see what was written to these registers before.  With results and without
+    """`wgmma.fence`: earlier writes to these registers are visible to later instructions.  With results and without
     operands, the registers are undefined."""
 
     name = "nvvm.wgmma.fence.aligned"
@@ -116,7 +116,7 @@ class WgmmaMmaAsyncOp(NVVMOp):
     """`wgmma.mma_async`, once for each step along K, on one accumulator.
 
     `instruction` and `syntax` are those of the atom's row; `b` is the lower word of B's descriptor for the first step,
-    `b_high` the upper one, and `b_steps` are what each step adds to the lower word.  Likewise `a`, unless A is in
+    `b_high` the upper one, and `b_steps` are the addends of the lower word for each step.  Likewise `a`, unless A is in
     registers, which are then those of all steps.  `overwrites`: the first step does not add to the accumulator.
     """
 

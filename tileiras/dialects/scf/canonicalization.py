@@ -1,7 +1,7 @@
 """Canonical forms of scf, which the `canonicalize` pass applies.
 
-Front ends write a loop over the tiles of a row where one tile is the row: without it, what stands in the loop and what
-stands behind it are in one block, and the loop around them has their loads.
+Front ends emit a loop over the tiles of a row even if one tile is the row: without the loop, its operations and those
+after it are in one block, and its loads are in the loop around it.
 """
 
 from __future__ import annotations

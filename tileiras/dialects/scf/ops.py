@@ -40,7 +40,7 @@ class YieldOp(Operation):
 
 
 class ConditionOp(Operation):
-    """Ends the "before" region of a `while`: goes on to "after" with `args`, or leaves the loop with them."""
+    """Ends the "before" region of a `while`: continues to "after" with `args`, or leaves the loop with them."""
 
     name = "scf.condition"
     traits = (Pure, Terminator, HasParent("scf.while"))
@@ -91,7 +91,7 @@ class ForOp(Operation):
         return max(0, -(-(upper - lower) // step))
 
     def replace_with_additional_yields(self, init_args: Sequence[Value]) -> "ForOp":
-        """Puts a loop in the place of this one that carries further values, which the body already has arguments for
+        """Replaces this loop by one that carries further values, which the body already has arguments for
         and yields; these are the values before the first iteration."""
         types = [*(r.type for r in self.results), *(v.type for v in init_args)]
         new = self._carrying((*self.init_args, *init_args), types)
@@ -100,8 +100,8 @@ class ForOp(Operation):
         return new
 
     def without_carried(self, unused: Collection[int]) -> "ForOp":
-        """Puts a loop in the place of this one that does not carry the values with these numbers, which nothing uses,
-        neither inside nor behind."""
+        """Replaces this loop by one without the values with these numbers, which nothing uses,
+        neither inside nor after it."""
         kept = [index for index in range(len(self.init_args)) if index not in unused]
         end = self.yield_op
         end.operands = [end.operands[index] for index in kept]
@@ -114,7 +114,7 @@ class ForOp(Operation):
         return new
 
     def with_carried(self, init_args: Sequence[Value]) -> "ForOp":
-        """Puts a loop in the place of this one whose body carries values of other types, which it takes and yields
+        """Replaces this loop by one whose body carries values of other types, which it takes and yields
         already; these are the values before the first iteration."""
         new = self._carrying(init_args, [value.type for value in init_args])
         self.replace_all_uses_with(new.results)
@@ -222,7 +222,7 @@ class IfOp(Operation):
     else_region = region("empty when there is no else")
 
     def without_results(self, unused: Collection[int]) -> "IfOp":
-        """Puts a branch in the place of this one that does not have the results with these numbers, which nothing
+        """Replaces this branch by one without the results with these numbers, which nothing
         uses."""
         kept = [number for number in range(len(self.results)) if number not in unused]
         for part in self.regions:
@@ -279,7 +279,8 @@ class IfOp(Operation):
 
 
 class WhileOp(Operation):
-    """Runs `before`; while it says yes, runs `after` with its arguments and starts over with what `after` yields."""
+    """Executes `before`; while its condition is true, executes `after` with its arguments and repeats with the values
+    that `after` yields."""
 
     name = "scf.while"
     traits = (SingleBlock, RecursiveMemoryEffects, MayNotTerminate)

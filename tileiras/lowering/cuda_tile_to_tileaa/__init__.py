@@ -36,7 +36,7 @@ FAILURE = "failed to convert cuda_tile to nv_tileaa"
 
 
 class TargetSpec(NamedTuple):
-    """What the rules know about the target; `num_warps` and `num_ctas` are None unless forced by an option."""
+    """The properties of the target that rules use; `num_warps` and `num_ctas` are None unless forced by an option."""
 
     gpu_name: str
     num_warps: int | None = None
@@ -56,9 +56,9 @@ def pattern_table() -> dict[type[Operation], Any]:
 
 
 def convert_to_tileaa(module: Operation, target: TargetSpec, engine: DiagnosticEngine | None = None) -> Operation:
-    """The builtin module with the functions and globals of a verified `cuda_tile.module`, which is used up.
+    """The builtin module with the functions and globals of a verified `cuda_tile.module`, which is consumed.
 
-    Raises CompileError (code 5), located at the operation, for what has no rule.
+    Raises CompileError (code 5), located at the operation, for an operation without a rule.
     """
     from tileiras.dialects.builtin import ModuleOp
     from tileiras.dialects.nv_tileaa.module_attributes import chip_attributes

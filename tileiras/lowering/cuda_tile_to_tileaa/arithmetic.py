@@ -84,7 +84,7 @@ def rounded(target: type[Operation]) -> Rule:
 
 
 def _extremum(number: type[Operation], propagating: type[Operation]) -> Rule:
-    """A NaN operand is ignored unless `propagate_nan` says that it decides."""
+    """A NaN operand is ignored unless `propagate_nan` is set."""
 
     def rule(op: cuda_tile.MaxFOp | cuda_tile.MinFOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         new = rewriter.insert((propagating if flag(op, "propagate_nan") is not None else number)(*args))

@@ -39,7 +39,7 @@ def _does_nothing(region: Region) -> bool:
 def _loop(op: cuda_tile.LoopOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """The body is the "before" region, which always runs; "after" hands the carried values on."""
     before = rewriter.convert_region(op.regions[0])
-    # The old operations stay in their blocks, behind the new ones, until the conversion is over.
+    # The old operations stay in their blocks, after the new ones, until the conversion is over.
     types = [rewriter.value(value).type for value in before.block.last.operands[1:]]
     after = Block(types, [op.location] * len(types))
     # One list serves for both when there are not as many values as results and carried values together.  Types do not

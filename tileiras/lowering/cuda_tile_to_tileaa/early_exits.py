@@ -1,13 +1,13 @@
 """Rewrites `break`, `continue` and `return` inside `if` so that control flow is structured, before the conversion.
 
-What follows an `if` that may leave its block moves into the branches that fall through; then every path of the block
-ends in an exit, and the exits become values: an `if` at the end of the block yields what the chosen exit carries.
-After this
+The operations after an `if` that may leave its block move into the branches that fall through; then every path of the
+block ends in an exit, and the exits become values: an `if` at the end of the block yields the operands of the exit
+taken.  After this
 
-- a `return` inside a `loop` has become a `break` that says so in a result of its own, and a `return` behind the loop;
+- a `return` inside a `loop` has become a `break` that sets a result for it, and a `return` after the loop;
 - a `for` body ends in its only `continue`, an entry in its only `return`;
-- a `loop` body ends in `yield %again, values...`: with %again the values start the next iteration, without they are the
-  loop's results.  When the two lists differ in type, both are yielded, results first.
+- a `loop` body ends in `yield %again, values...`: with %again the values start the next iteration, without it they are
+  the loop's results.  When the two lists differ in type, both are yielded, results first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Leaf = Callable[[Operation, Block], list[Value]]
 
 
 def structure_exits(module: Operation) -> None:
-    """Raises VerifyError, located, for a value that an exit would have to make up and cannot."""
+    """Raises VerifyError, located, if an exit would need a placeholder for a value of a type that has none."""
     for op in module.regions[0].block.operations:
         if op.name == "cuda_tile.entry":
             block = op.regions[0].block
@@ -43,7 +43,7 @@ def shares_values(loop: Operation) -> bool:
 
 
 def _return_behind_loops(block: Block) -> None:
-    """Inner loops first: what they leave behind is a `return` in the loop around them."""
+    """Inner loops first: each leaves a `return` in the loop around it."""
     for op in block.operations:
         for region in op.regions:
             for body in region.blocks:
@@ -55,7 +55,7 @@ def _return_behind_loops(block: Block) -> None:
 
 
 def _exits(block: Block) -> Iterator[Operation]:
-    """The exits of a body, but for those of loops inside."""
+    """The exits of a body, except those of nested loops."""
     for op in block.operations:
         if op.name in EXITS:
             yield op
@@ -66,7 +66,7 @@ def _exits(block: Block) -> Iterator[Operation]:
 
 
 def _break_instead(loop: Operation, exits: list[Operation]) -> None:
-    """The loop's results get a first one: whether it was left by a `return`."""
+    """Prepends a result to the loop: whether it was left by a `return`."""
     types = [result.type for result in loop.results]
     for exit in exits:
         if exit.name == "cuda_tile.continue":
@@ -92,11 +92,11 @@ def _break_instead(loop: Operation, exits: list[Operation]) -> None:
     loop.erase()
 
 
-# ---- moving code behind an exit into the branches --------------------------------------------------------------------
+# ---- moving code after an exit into the branches --------------------------------------------------------------------
 
 
 def _structure(block: Block) -> bool:
-    """Works on everything in `block`; True when it now ends in an `if` all of whose paths are exits."""
+    """Structures all operations of `block`; returns True if it then ends in an `if` all of whose paths are exits."""
     for op in block.operations:
         if op.name == "cuda_tile.loop":
             _structure_loop(op)
@@ -129,7 +129,7 @@ def _may_exit(op: Operation) -> bool:
 
 
 def _sink_rest(op: Operation, block: Block) -> None:
-    """Moves what follows `op` into its branches that fall through; a second such branch gets a copy."""
+    """Moves the operations after `op` into its branches that fall through; a second such branch gets a copy."""
     if not op.regions[1].blocks:
         op.regions[1].append(Block()).append(cuda_tile.YieldOp.create(location=op.location))
     rest: list[Operation] = []
@@ -161,7 +161,7 @@ def _sink_rest(op: Operation, block: Block) -> None:
 
 
 def _payload(block: Block, leaf: Leaf) -> list[Value]:
-    """Takes the exits off the end of `block`; the values that stand for what they carried."""
+    """Removes the exits at the end of `block`; returns the values that replace their operands."""
     last = block.last
     assert last is not None
     if last.name != "cuda_tile.if":
@@ -211,7 +211,7 @@ def _elements(type: cuda_tile.TileType, data: bytes, block: Block, before: Opera
 
 
 def _anything(type: cuda_tile.TileType, block: Block, before: Operation) -> Value:
-    """Some value of a type."""
+    """A placeholder value of a type."""
     if isinstance(type, cuda_tile.TokenType):
         op = cuda_tile.MakeTokenOp.create((), (type,), location=before.location)
         return block.insert_before(op, before).results[0]

@@ -70,7 +70,7 @@ def _per_axis(target: type[Operation]) -> Rule:
 def _global(op: cuda_tile.GlobalOp, args: tuple, rewriter: ConversionRewriter) -> None:
     named: dict[str, Any] = {"constant": op.constant} if op.constant is not None else {}
     if op.alignment.value > 0:
-        # The language takes any number, of which the vendor's compiler uses the highest bit.
+        # The language accepts any number; the vendor's compiler uses its highest bit.
         alignment = 1 << op.alignment.value.bit_length() - 1
         check_alignment(op, alignment)
         named["alignment"] = IntegerAttr(alignment, op.alignment.type)

@@ -1,7 +1,7 @@
 """Accesses through a gather/scatter view, spelled out as accesses through a tile of pointers with a mask.
 
 Along each dimension an element has an index: along the sparse one it is given, along the others it is the index operand
-and the elements behind it.  The pointer is the base plus every index times its stride; an element with an index outside
+and the elements after it.  The pointer is the base plus every index times its stride; an element with an index outside
 the tensor is masked.
 """
 
@@ -40,7 +40,7 @@ def pointers_and_mask(view: Value, indices: list[Value], rewriter: ConversionRew
 
 
 def padding(view: Value, rewriter: ConversionRewriter) -> Value | None:
-    """What elements outside the tensor read as, as a tile; None where the view does not say."""
+    """The padding of elements outside the tensor, as a tile; None if the view has no padding."""
     if view.type.padding is None:
         return None
     element = view.type.element_type

@@ -39,7 +39,7 @@ def ordering(op: cuda_tile.TileOp) -> dict[str, Any]:
 
 
 def with_hints(new: Operation, op: cuda_tile.TileOp, rewriter: ConversionRewriter) -> Any:
-    """Keeps what the source says for this target about the access."""
+    """Copies the source's hints for this target to the access."""
     hints = getattr(op, "optimization_hints", None)
     if hints is not None:
         gpu_name = rewriter.data.gpu_name
@@ -259,7 +259,7 @@ def _alloca(op: cuda_tile.AllocaOp, args: tuple, rewriter: ConversionRewriter) -
 
 
 def end_lifetimes(module: Operation) -> None:
-    """Gives allocations back at the end of the block that they stand in, the last one first."""
+    """Frees allocations at the end of their block, the last one first."""
     for op in reversed([op for op in module.walk() if isinstance(op, nv_tileaa.AllocaOp)]):
         block: Any = op.parent
         block.insert_before(nv_tileaa.DeallocOp(op.result, location=op.location), block.last)

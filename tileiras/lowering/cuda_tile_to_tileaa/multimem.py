@@ -1,4 +1,4 @@
-"""Multicast memory, and what the language only previews."""
+"""Multicast memory, and operations that are previews in the language."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _store(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
 
 
 def _preview_call(op: cuda_tile.PreviewCallOp, args: tuple, rewriter: ConversionRewriter) -> None:
-    """What is called is code for threads, which takes fragments of tiles in layouts that nothing documents."""
+    """Always raises: the callee is code for threads, which takes fragments of tiles in undocumented layouts."""
     message = f"'{op.name}' op calls '@{op.callee.root}', a function of a tile library, whose code is not linked here"
     raise CompileError.at(op.location, message)
 

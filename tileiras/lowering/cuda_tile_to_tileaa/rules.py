@@ -63,7 +63,7 @@ def integer(rewriter: ConversionRewriter, value: int, type: Type) -> Any:
 
 
 def converted(rewriter: ConversionRewriter, old: Value | Sequence[Value] | None) -> Any:
-    """What an optional operand, or each of a variadic one, has become."""
+    """The converted value of an optional operand, or of each value of a variadic one."""
     if old is None:
         return None
     if isinstance(old, tuple):

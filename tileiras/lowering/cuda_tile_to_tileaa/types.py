@@ -1,4 +1,4 @@
-"""What cuda_tile types become: tiles are tensors, rank-0 tiles scalars, views memrefs and tilings of memrefs."""
+"""Conversion of cuda_tile types: tiles to tensors, rank-0 tiles to scalars, views to memrefs and tilings of memrefs."""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@
 | `di_loc` | DILocation in the scope; in a DILexicalBlockFile where the position lies in another file than the scope |
 | call site | the callee's DILocation, inlined at the caller's |
 | fused | its metadata's location inlined at its parts; without metadata the first part that has one |
-| name, opaque | what they wrap |
+| name, opaque | the location that they wrap |
 | file and line without a scope, unknown | none |
 
 A location whose outermost scope is not the function's is left out: LLVM refuses such functions.
 
-LLVM 22 prints the position of inlined code and not where it was inlined.  `inlined` has that, by what LLVM prints;
-where one position was inlined at several places, all but the first get columns that no source has.
+LLVM 22 prints the position of inlined code but not where it was inlined.  `inlined` records that, keyed by the printed
+position; where one position was inlined at several places, all but the first get columns that occur in no source.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FULL = "FullDebug"
 
 
 class DebugLevel(NamedTuple):
-    """How much debug information a module gets.  `optimized` says so to debuggers, which then trust it less."""
+    """How much debug information a module gets.  `optimized` tells debuggers to trust it less."""
 
     emission_kind: str
     optimized: bool
@@ -86,7 +86,7 @@ class DebugMetadata:
         """The variables of the function that are parameters, by `arg`."""
 
     def enter(self, function: Location) -> str | None:
-        """The subprogram of a function at this location, whose instructions follow; None when it has none."""
+        """The subprogram of a function at this location, whose instructions follow; None if absent."""
         self._subprogram = subprogram_of(function)
         self._locations.clear()
         self._parameters.clear()
@@ -158,7 +158,7 @@ class DebugMetadata:
                 raise VerifyError(_twice(variable, other), location=op.location, prefix=False)
         place = self.location(op.location)
         if place is None:
-            # LLVM wants a place in the variable's function; unlike an instruction's, nobody steps to it.
+            # LLVM requires a location in the variable's function; unlike an instruction's, no debugger steps to it.
             place = self._node(f"!DILocation(line: {variable.line}, column: 0, scope: {self.scope(variable.scope)})")
         words: list[Any] = []
         for name, numbers in op.expression.operations if op.expression is not None else ():
@@ -234,8 +234,8 @@ class DebugMetadata:
 
     def _unit(self, unit: cuda_tile.DICompileUnitAttr) -> str:
         if self.unit is None:
-            # The unit's directory is what debuggers complete the names of files with, which have theirs already: it is
-            # left out where that would not give the same name again.
+            # Debuggers resolve file names against the unit's directory, but names here are complete already: the
+            # directory is omitted where resolution would not give the same name again.
             name, directory = unit.file.filename, unit.file.directory
             absolute = posixpath.isabs(directory) or directory[1:2] == ":"
             file = self._file(name, directory) if absolute else self._file(_path(unit.file), "")
@@ -265,5 +265,5 @@ def _path(file: cuda_tile.DIFileAttr) -> str:
 
 
 def _column(column: int) -> int:
-    """0 is none, for LLVM and where LLVM has no room."""
+    """The column as LLVM prints it; 0, which means none, if LLVM has no room for it."""
     return column if column < COLUMNS - 256 else 0

@@ -64,7 +64,7 @@ class FunctionTranslation:
         return self._labels[block]
 
     def emit(self, instruction: str) -> str:
-        """Write an instruction whose value belongs to no operation; gives the name it got."""
+        """Writes an instruction whose value belongs to no operation; returns its name."""
         name = f"%t{self._temporaries}"
         self._temporaries += 1
         self.lines.append(f"  {name} = {instruction}")
@@ -73,7 +73,7 @@ class FunctionTranslation:
     # ---- the function ------------------------------------------------------------------------------------------------
 
     def run(self) -> str:
-        """The function's text; raises VerifyError with the operation's location for what LLVM does not have."""
+        """The function's text; raises VerifyError with the operation's location for an operation that LLVM lacks."""
         op = self.op
         if op.is_declaration:
             raise VerifyError("a declaration has no text of its own")

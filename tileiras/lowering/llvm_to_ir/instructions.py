@@ -1,7 +1,7 @@
 """One operation of the llvm dialect to its LLVM IR instruction: a table from class to a function that writes it.
 
-A writer gets the function's translation and the operation, and gives the text after `%n = `, or None when the
-operation needs no instruction of its own name (it wrote what it needs with `emit`).
+A writer takes the function's translation and the operation, and returns the text after `%n = `, or None if it has
+written all instructions of the operation with `emit`.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _access_suffix(fn: FunctionTranslation, op: llvm.LoadOp | llvm.StoreOp) -> s
 
 
 def _atomic(op: llvm.LoadOp | llvm.StoreOp) -> tuple[str, str]:
-    """What stands before and after the operands of an atomic access, empty for a plain one."""
+    """The text before and after the operands of an atomic access, empty for a plain one."""
     if op.ordering is None or op.ordering.value == "not_atomic":
         return "", ""
     return "atomic ", f" {scope_text(op.syncscope)}{op.ordering.value}"
@@ -268,7 +268,7 @@ def _call(fn: FunctionTranslation, op: llvm.CallOp) -> str:
 def intrinsic_call(
     fn: FunctionTranslation, name: str, result: Type, values: list[Value | str], types: list[str], flags: str = ""
 ) -> str:
-    """A call of `llvm.<name>`; an item of `values` that is text stands for itself."""
+    """A call of `llvm.<name>`; an item of `values` that is text is emitted verbatim."""
     result_text = llvm_text(result) if result is not None else "void"
     fn.module.declare("llvm." + name, result_text, types)
     arguments = ", ".join(f"{t} {v if isinstance(v, str) else fn.name(v)}" for t, v in zip(types, values))
@@ -298,7 +298,7 @@ def _intrinsic(fn: FunctionTranslation, op: Operation) -> str:
 def _inline_asm(fn: FunctionTranslation, op: llvm.InlineAsmOp) -> str:
     if op.min_ptx is not None:
         major, _, minor = op.min_ptx.value.partition(".")
-        # The first word behind the predicate and the brace of a scope, if there are any.
+        # The first word after the predicate and the brace of a scope, if there are any.
         found = re.search(r"(?:^|[{;\s])([a-z][a-z0-9_]*(?:[.:]+[a-z0-9_]+)+)", op.asm_string.value)
         fn.module.require((int(major), int(minor)), f"'{found[1]}'" if found else "inline assembly")
     result = llvm_text(op.res.type) if op.res is not None else "void"

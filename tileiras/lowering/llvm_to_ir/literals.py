@@ -86,7 +86,7 @@ def escaped(text: str) -> str:
 def assembly_text(asm: str, constraints: str, side_effects: bool, result: str, arguments: str) -> str:
     """A call of inline assembly; `result` and `arguments` are LLVM text.
 
-    What threads of a warp execute together must not be repeated in branches that part them.
+    Instructions that the threads of a warp execute together are convergent: divergent branches must not duplicate them.
     """
     keyword = "sideeffect " if side_effects else ""
     together = " convergent" if ".sync" in asm or ".aligned" in asm else ""

@@ -1,7 +1,7 @@
 """A module of `llvm.func` and `llvm.mlir.global` to LLVM IR text.
 
 The text is a function of the module alone: functions and globals in order, declarations in order of first use, then
-metadata.  Locations are part of it as far as a debug level asks for them.
+metadata.  Locations are included as far as the debug level requests them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ModuleTranslation:
     def __init__(self, chip: str | None = None, debug: DebugLevel | None = None) -> None:
         self.chip = chip
         self.opt_level: int | None = None
-        """The level at which the module is to be compiled at most, if there is one."""
+        """The highest optimization level of the module, or None."""
         self.debug: DebugMetadata | None = None
         if debug is not None:
             from .debug_info import DebugMetadata
@@ -112,7 +112,7 @@ class ModuleTranslation:
         return self.node(f"!{{{content}}}")
 
     def loop(self, *properties: str) -> str:
-        """The number of a node that tells a loop from all others, and has properties (LLVM language reference,
+        """The number of a node that identifies a loop, and has properties (LLVM language reference,
         "llvm.loop")."""
         listed = [self.metadata(f'!"{name}"') for name in properties]
         return self.node(f"distinct !{{!{len(self._metadata)}, {', '.join(listed)}}}")
@@ -122,8 +122,8 @@ class ModuleTranslation:
         return f"!{self._metadata.setdefault(text, len(self._metadata))}"
 
     def require(self, version: tuple[int, int], what: str, requirement: str = "") -> None:
-        """Note what inline assembly needs, which nobody can read off it: a PTX version, a form of the target.  `what`
-        is the instruction, for messages."""
+        """Records a requirement of inline assembly, which LLVM cannot derive from it: a PTX version, a form of the
+        target.  `what` is the instruction, for messages."""
         if version > self._min_ptx:
             self._min_ptx, self._newest = version, what
         if requirement.startswith("="):
@@ -196,7 +196,7 @@ class ModuleTranslation:
 
 
 def _kernel_metadata(function: llvm.LLVMFuncOp) -> str:
-    """What NAME.json says about a kernel and its PTX does not."""
+    """The fields of NAME.json for a kernel that its PTX does not contain."""
     shared: Any = function.attributes.get(llvm.SHARED_MEMORY)
     group: Any = function.attributes.get(llvm.BLOCK_GROUP)
     blocks: Any = function.attributes.get(llvm.CLUSTER_BLOCKS)
@@ -212,7 +212,7 @@ def _kernel_metadata(function: llvm.LLVMFuncOp) -> str:
 
 
 def _pairs_metadata(function: llvm.LLVMFuncOp) -> str:
-    """A kernel, the one in the place of which it is launched, and the facts that such a launch has."""
+    """A kernel, the kernel that it replaces in launches, and the conditions of such a launch."""
     instead_of: Any = function.attributes[llvm.PAIRS_OF]
     facts: Any = function.attributes.get(llvm.PAIRS_WHERE, ())
     return ", ".join(f'!"{escaped(each.value)}"' for each in (function.sym_name, instead_of, *facts))
@@ -257,7 +257,7 @@ def _global_text(op: llvm.GlobalOp) -> str:
     if value is not None:
         initial = " " + _initial_value(value)
     elif op.linkage.value != "external":
-        # Shared memory has no initial value; LLVM wants one for a definition.
+        # Shared memory has no initial value; LLVM requires one for a definition.
         initial = " undef"
     words = " ".join(word for word in (linkage, space, keyword, kind) if word)
     alignment = f", align {op.alignment.value}" if op.alignment is not None else ""
@@ -265,8 +265,8 @@ def _global_text(op: llvm.GlobalOp) -> str:
 
 
 def _used_elsewhere(variables: Iterable[llvm.GlobalOp]) -> list[str]:
-    """Keeps LLVM from concluding that internal memory holds what it held at first, or that nobody reads it: the other
-    entries of the file, each of which is a module of its own, share it."""
+    """Keeps LLVM from concluding that internal memory keeps its initial value, or is never read: the other entries of
+    the file, each of which is a module of its own, share it."""
     internal = [op for op in variables if op.linkage.value == "internal" and op.address_space == 1]
     shared = [op for op in internal if op.constant is None]
     if not shared:
@@ -293,7 +293,7 @@ def _initial_value(value: DenseElementsAttr | StringAttr) -> str:
 
 
 def _targeted(module: Operation, chip: str | None) -> Operation:
-    """The gpu.module inside, if that is where the code stands; raises CompileError for one of another target."""
+    """The gpu.module inside, if the code is there; raises CompileError for one of another target."""
     inner = [op for op in (module.regions[0].blocks[0].operations if module.regions[0].blocks else ())]
     if not any(isinstance(op, GPUModuleOp) for op in inner):
         return module
@@ -317,9 +317,9 @@ def translate_module(
 ) -> str:
     """LLVM IR text of a module (an operation with one region of one block).
 
-    With a `chip`, operations that it does not have are errors at their location.  With a `debug` level, functions whose
-    locations have a scope get debug metadata.  Of the module's target the text says what the compilation at `opt_level`
-    does not: a lower level, a PTX version.  Raises CompileError.
+    With a `chip`, operations that it lacks are errors at their location.  With a `debug` level, functions whose
+    locations have a scope get debug metadata.  The text states the module's target only where it differs from the
+    compilation at `opt_level`: a lower level, a PTX version.  Raises CompileError.
     """
     module = _targeted(module, chip)
     operations = module.regions[0].blocks[0].operations if module.regions[0].blocks else ()

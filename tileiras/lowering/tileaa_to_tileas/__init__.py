@@ -3,7 +3,7 @@
     %x = nv_tileaa.tiled_load ... -> tensor<1024xf32>          %x = nv_tileas.tiled_load ... -> tensor<1024xf32>
     %y = nv_tileaa.addf %x, %x : tensor<1024xf32>        ->    %y = nv_tileas.addf %x, %x : tensor<1024xf32>
 
-Layouts and atoms are for the passes behind it to choose.
+Layouts and atoms are for the passes after it to choose.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""nv_tileas to the llvm and nvvm dialects: what every thread does with its share of every tile.
+"""nv_tileas to the llvm and nvvm dialects: the program of one thread, for its share of every tile.
 
 A tensor becomes one LLVM vector with an element for each register of its layout, scalars stay scalars, structured
 control flow becomes blocks.  Files are op families: `arith`, `conversions`, `floats`, `math`, `shape`, `memory` (with
 `views` for addresses and `access` for the instructions), `convert_layout`, `reduce`, `dot`, `control_flow`.
 
-Nothing is decided here about synchronization, memory or the shape of a launch: nv_tileas says it.
+No decision about synchronization, memory or the shape of a launch is made here: nv_tileas contains them.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ _FILE = {operation: family for family, rules in FAMILIES.items() for operation i
 
 @functools.cache
 def pattern(cls: type[Operation]) -> Pattern | None:
-    """The rule for an operation, None where there is none."""
+    """The rule for an operation; None if absent."""
     family = _FILE.get(cls.name)
     if family is None:
         return None
@@ -172,8 +172,8 @@ def convert_tileas_to_llvm(
     """Converts the functions and globals of `module`, a builtin module, in place.
 
     `flush_to_zero`: all f32 arithmetic treats subnormals as zero; `approximate`: f32 division and square root need
-    not be rounded correctly; `variables`: keep what says which variables values are.  Raises CompileError (code 5) with
-    located diagnostics.
+    not be rounded correctly; `variables`: keep the debug operations that bind values to variables.  Raises CompileError
+    (code 5) with located diagnostics.
     """
     engine = engine if engine is not None else DiagnosticEngine()
     body = module.regions[0].blocks[0]
@@ -235,7 +235,7 @@ def _global(op: aa.GlobalOp) -> Operation:
     data = b"".join((held_bits(element, p) & 256**size - 1).to_bytes(size, "little") for p in patterns)
     value = DenseElementsAttr(TensorType((len(patterns),), held), data)
     alignment = max(op.alignment.value, size) if op.alignment is not None else size
-    # The host may write what is public between launches, a constant as well: nothing is known of its content.
+    # The host may write a public global between launches, even a constant: its contents are not known.
     return llvm.GlobalOp(
         sym_name=op.sym_name,
         global_type=llvm.LLVMArrayType(len(patterns), held),

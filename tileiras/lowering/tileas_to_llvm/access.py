@@ -1,5 +1,5 @@
-"""Loads and stores of one vector: plain LLVM operations, or predicated PTX where a mask or an order asks for it; and
-how elements are held while they move."""
+"""Loads and stores of one vector: plain LLVM operations, or predicated PTX where a mask or an order requires it; and
+the types in which elements are held while they move."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def register_list(first: int, count: int) -> str:
 
 
 def address_text(index: int, offset: int) -> str:
-    """`offset` bytes behind the address in operand `$index` of inline assembly."""
+    """`offset` bytes after the address in operand `$index` of inline assembly."""
     return f"[${index}+{offset}]" if offset > 0 else f"[${index}{offset}]" if offset else f"[${index}]"
 
 
@@ -69,14 +69,14 @@ def as_data(value: Value, lowering: FunctionLowering) -> Value:
 
 
 def from_data(value: Value, element: FloatType | IntegerType, lowering: FunctionLowering) -> Value:
-    """The elements, of LLVM type `element`, that `as_data` made `value` of."""
+    """The inverse of `as_data`: the elements, of LLVM type `element`."""
     if element is i1:
         return lowering.emit.insert(llvm.TruncOp(value, res=vector_of(i1, count_of(value.type))))
     return _from_address(value, element, lowering)
 
 
 def from_memory(value: Value, element: Type, lowering: FunctionLowering) -> Value:
-    """Likewise of what is in the kernel's memory, where any byte but zero is true."""
+    """Likewise for values in the kernel's memory, where any byte but zero is true."""
     if element is i1:
         return lowering.emit.icmp("ne", value, lowering.emit.integer(0, value.type))
     return _from_address(value, element, lowering)
@@ -157,7 +157,7 @@ def guarded(
 ) -> Value | None:
     """Inserts an nvvm operation that is one instruction, executed where `predicate` holds.
 
-    Its result, which is `otherwise` where the predicate does not hold; None for an operation without one.
+    Returns its result, which is `otherwise` where the predicate does not hold; None for an operation without one.
     """
     emit = lowering.emit
     if predicate is None:
@@ -171,7 +171,7 @@ def guarded(
     last = len(letters) - 1  # operands end before the memory clobber
     letters.insert(last, "b")
     if otherwise is not None:
-        # Without the guard's thread the register keeps what is tied to it.
+        # In threads where the guard is false, the register keeps the value that is tied to it.
         letters.insert(last + 1, "0")
         args.append(otherwise)
     return emit.assembly(f"@${last} {instruction.text}", ",".join(letters), args, result)

@@ -1,7 +1,7 @@
 """Agents: a branch to the program of each warp's agent, with the registers that the agent asks for.
 
-Inside its program an agent is what the CTA is elsewhere: threads count from its first warp, tiles are spread over its
-warps, its barriers count its threads, and scratch memory is its own.
+The program of an agent is lowered as that of a CTA: threads count from its first warp, tiles are spread over its warps,
+its barriers count its threads, and scratch memory is its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Segment(NamedTuple):
 
 
 def segments(switch: AgentSwitchOp, compute: int, warps: int) -> list[Segment]:
-    """Every warp of a CTA of `warps`, in order; agents of `compute` warps where the switch does not say."""
+    """Every warp of a CTA of `warps`, in order; agents have `compute` warps where the switch gives no number."""
     taken = sorted(
         Segment(first, first + count, region.block)
         for first, count, region in zip(switch.first_warps(compute), switch.warps(compute), switch.agents)
@@ -54,8 +54,9 @@ def agent_switch(op: AgentSwitchOp, args: Sequence[Any], lowering: FunctionLower
     emit, func = lowering.emit, lowering.func
     parts = segments(op, func.kernel_spec.num_warps, tileas.block_warps(func))
     limits = warpgroup_registers(op, func)
-    # One lane's number for all: the branch is the same for the whole warp, which it has to be for `.aligned`
-    # instructions behind it.
+    # The number is that of one lane: the branch is uniform in the warp, as required by the `.aligned` instructions
+    # after
+    # it.
     lane, whole = emit.integer(0), emit.integer(31)
     own = emit.lshr(emit.register("tid.x"), 5)
     warp = emit.insert(nvvm.ShflOp(emit.integer(FULL_WARP), own, lane, whole, kind=nvvm.ShflKindAttr("idx")))
@@ -92,7 +93,7 @@ def _program(program: Block, lowering: FunctionLowering) -> None:
 
 
 def _set_registers(limit: int, lowering: FunctionLowering) -> None:
-    """What a warpgroup gives back, or takes of what others give back."""
+    """Adjusts the registers of a warpgroup: it releases some, or takes those that other warpgroups release."""
     if limit == INHERITED:
         return
     func = lowering.func
@@ -106,7 +107,7 @@ def _set_registers(limit: int, lowering: FunctionLowering) -> None:
 
 @contextmanager
 def elected(lowering: FunctionLowering, condition: Value | None) -> Iterator[None]:
-    """What is emitted inside is done by the threads for which `condition` holds, by all for None."""
+    """Context: the emitted code is executed by the threads for which `condition` holds, by all for None."""
     if condition is None:
         yield
         return
@@ -120,10 +121,10 @@ def elected(lowering: FunctionLowering, condition: Value | None) -> Iterator[Non
 
 
 def copies_for_others(lowering: FunctionLowering) -> Value | None:
-    """Whether the CTAs that pipes are between have been launched as a cluster; None where no launch is without.
+    """Whether the CTAs that pipes are between have been launched as a cluster; None if every launch is one.
 
-    Neighbours along x are one only where the launch has made them one; in a cluster of another shape each CTA copies
-    for itself, as it does without.
+    Neighbours along x form a cluster only if the launch has requested it; in a cluster of another shape each CTA copies
+    for itself, as it does without a cluster.
     """
     blocks, emit = tileas.number_of(lowering.func, tileas.CLUSTER_BLOCKS), lowering.emit
     if blocks is None:
@@ -133,8 +134,8 @@ def copies_for_others(lowering: FunctionLowering) -> Value | None:
 
 
 def in_first_warp(lowering: FunctionLowering) -> Value | None:
-    """Whether this is the agent's first warp, which allocates tensor memory and one of whose threads issues what one
-    thread does: the same for all its threads, as `.aligned` wants it.  None where there is no other."""
+    """Whether this is the agent's first warp, which allocates tensor memory, and one of whose threads issues
+    single-thread operations: uniform in the warp, as `.aligned` requires.  None if there is no other warp."""
     if lowering.num_warps == 1:
         return None
     return lowering.emit.icmp("eq", uniform_warp(lowering), lowering.emit.integer(0))
@@ -142,11 +143,12 @@ def in_first_warp(lowering: FunctionLowering) -> Value | None:
 
 @contextmanager
 def by_one_thread(lowering: FunctionLowering, meeting: bool = False) -> Iterator[None]:
-    """What is emitted inside is done by one thread of the agent, the same one each time; of a CTA that is no agent, by
-    one of its first warp.
+    """Context: the emitted code is executed by one thread of the agent, the same one each time; of a CTA without
+    agents, by one of its first warp.
 
-    Of a thread that `elect.sync` names, ptxas knows that it is alone, and keeps what copies in boxes read in registers
-    of the warp; for one that is told by its number it makes a loop over the threads of each copy.
+    ptxas knows that a thread elected by `elect.sync` is alone, and keeps the operands of copies in boxes in uniform
+    registers; for a thread selected by its number it emits a loop over the threads for each copy.
+    `meeting`: once all threads of its warp have arrived here (PTX ISA, "elect.sync").
     `meeting`: once all threads of its warp have come here (PTX ISA, "elect.sync").
     """
     emit = lowering.emit
@@ -164,13 +166,13 @@ def by_one_thread(lowering: FunctionLowering, meeting: bool = False) -> Iterator
 
 @contextmanager
 def by_thread_of_pair(lowering: FunctionLowering, pair: bool, meeting: bool = False) -> Iterator[None]:
-    """As `by_one_thread`; of a pair of CTAs by that of the CTA whose rank is even (PTX ISA, "CTA Pair")."""
+    """As `by_one_thread`; for a pair of CTAs, by that thread of the CTA whose rank is even (PTX ISA, "CTA Pair")."""
     with by_one_thread(lowering, meeting), elected(lowering, in_first_of_pair(lowering) if pair else None):
         yield
 
 
 def in_first_of_pair(lowering: FunctionLowering) -> Value:
-    """Whether this is the CTA of a pair that has the dots of both issued."""
+    """Whether this is the CTA of a pair that issues the dots of both."""
     emit = lowering.emit
     odd = emit.and_(emit.register("cluster.ctarank"), 1)
     return emit.icmp("eq", emit.value(odd), emit.integer(0))

@@ -1,4 +1,4 @@
-"""Memory of a tile block: a part of shared memory where its type says so, else taken from the device's heap by
+"""Memory of a tile block: a part of shared memory if its type requires it, else taken from the device's heap by
 one thread and given back by it (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation").
 
 Heap addresses are those of global memory: they mix with the kernel's other pointers in tiles, loops and selections, and
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tileiras.dialects import nv_tileas as tileas
 
 HEAP_ALIGNMENT = 16
-"""What `malloc` guarantees, in bytes."""
+"""The alignment that `malloc` guarantees, in bytes."""
 
 def _first_thread(lowering: FunctionLowering) -> Value:
     emit = lowering.emit
@@ -31,7 +31,7 @@ def _first_thread(lowering: FunctionLowering) -> Value:
 
 
 def alloca(op: tileas.AllocaOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
-    """Traps when the heap is exhausted.  The address is the first aligned one in what `malloc` gave."""
+    """Traps when the heap is exhausted.  The address is the first aligned one in the allocated memory."""
     emit = lowering.emit
     size, alignment = op.bytes, op.alignment.value
     if element_type_of(op.result.type).address_space == SHARED:
@@ -57,7 +57,7 @@ def alloca(op: tileas.AllocaOp, args: Sequence[Any], lowering: FunctionLowering)
 
 
 def dealloc(op: tileas.DeallocOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    """What one thread took from the heap is given back by it; shared memory is free for others from here on."""
+    """Has one thread return the allocation to the heap; shared memory is free for others from here on."""
     emit = lowering.emit
     if element_type_of(op.pointer.type).address_space == SHARED:
         return

@@ -118,7 +118,7 @@ def _float_extreme(name: str) -> Any:
 
 
 def _flushed(value: Value, lowering: FunctionLowering) -> Value:
-    """f32 values with subnormal numbers as zeros of their sign: what a flushing instruction reads."""
+    """f32 values with subnormal numbers replaced by zeros of their sign, as a flushing instruction reads them."""
     one = lowering.emit.floating(1.0, value.type)
     return lowering.emit.insert(nvvm.MulFOp(value, one, rounding=nvvm.FPRoundingModeAttr("rn"), ftz=UnitAttr()))
 
@@ -195,7 +195,8 @@ def floor_div_signed(op: arith.FloorDivSIOp, args: Sequence[Value], lowering: Fu
 
 
 def _corrected(args: Sequence[Value], up: bool, lowering: FunctionLowering) -> Value:
-    """Truncating division corrected by one where the remainder says that the exact quotient lies further up or down."""
+    """Truncating division corrected by one where the remainder shows that the exact quotient lies further up or
+    down."""
     emit = lowering.emit
     a, b = lowering.matched(args)
     quotient = emit.insert(llvm.SDivOp(a, b))
@@ -253,7 +254,7 @@ def negate(op: arith.NegFOp, args: Sequence[Value], lowering: FunctionLowering) 
 
 
 def assume(op: tileas.AssumeOp, args: Sequence[Any], lowering: FunctionLowering) -> Any:
-    """What is assumed was used when layouts and accesses were chosen."""
+    """No code: assumptions were used when layouts and accesses were chosen."""
     return args[0]
 
 

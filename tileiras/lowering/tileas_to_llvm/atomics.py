@@ -1,6 +1,6 @@
 """Atomic updates: one instruction per element, or a loop of exchanges, by one thread for each element.
 
-Threads that hold copies of an element must not execute its update again; when the old values are wanted in a layout
+Threads that hold copies of an element must not execute its update again; when the old values are used in a layout
 with copies, they are handed to the others (`replicas`).
 
 Updates that release or acquire are made by relaxed instructions between two fences where a thread makes several (PTX
@@ -48,7 +48,7 @@ _OPERATIONS = {
     "xchg": "exch",
 }
 
-# What an update makes of the old value and its operand, for those that some target has no instruction for.
+# Updates that some target has no instruction for -> how to combine the old value and the operand.
 _COMBINATIONS: dict[str, Callable[[Value, Value], Any]] = {"fadd": llvm.FAddOp}
 
 _EXCHANGED_BITS = (16, 32, 64)
@@ -56,7 +56,7 @@ _EXCHANGED_BITS = (16, 32, 64)
 
 
 def _order(op: Atomic) -> tuple[str, str]:
-    """PTX's order and scope; a weak update is a relaxed one that nobody outside the block looks at."""
+    """PTX's order and scope; a weak update becomes a relaxed one, which no thread outside the block observes."""
     if op.mem_semantic.value == "weak":
         return "relaxed", "gpu"
     return op.mem_semantic.value, SCOPES[op.mem_scope.value]
@@ -88,8 +88,8 @@ def _ordered(op: Atomic, count: int, lowering: FunctionLowering) -> Iterator[str
 
 
 class _Update:
-    """One atomic update, made for each element: its kind, order and scope, and whether the old value is wanted, as it
-    is of updates that acquire: what acquires reads."""
+    """One atomic update, made for each element: its kind, order and scope, and whether the old value is used, as it
+    is by all updates that acquire: they have to read it."""
 
     def __init__(self, op: Atomic, kind: str, order: str, wanted: bool, lowering: FunctionLowering) -> None:
         self.kind = kind
@@ -99,9 +99,9 @@ class _Update:
         self.lowering = lowering
 
     def at(self, pointer: Value, values: Sequence[Value], predicate: Value | None) -> Value | None:
-        """The old value, None when it is not wanted; `values` are the operand, or for `cas` what is expected first.
+        """The old value, None if it is not used; `values`: the operand, preceded for `cas` by the expected value.
 
-        Where `predicate` is false nothing happens, and the old value is what is expected (zero without that).
+        Where `predicate` is false no update happens, and the old value is the expected one (zero if there is none).
         """
         type = values[-1].type
         form = atomic_form(self.kind, type)
@@ -118,7 +118,7 @@ class _Update:
         lowering, emit = self.lowering, self.lowering.emit
         order, scope = nvvm.MemOrderAttr(self.order), nvvm.MemScopeAttr(self.scope)
         kind = nvvm.AtomicOpAttr(self.kind)
-        # `red` has no acquire and no exchange; the assembler drops a result that nobody reads.
+        # `red` has no acquire and no exchange; the assembler drops an unused result.
         without_result = not self.wanted and self.order in ("relaxed", "release") and self.kind not in ("exch", "cas")
         compared = list(values[:-1])
         op: Any
@@ -131,10 +131,10 @@ class _Update:
         return guarded(lowering, op, predicate, compared[0] if compared else emit.zeros(values[-1].type))
 
     def _exchange_loop(self, pointer: Value, value: Value, combine: type[Operation], predicate: Value | None) -> Value:
-        """Reads, combines and exchanges until nobody came between.
+        """Reads, combines and exchanges until no other thread has interfered.
 
         Whenever a thread has to try again another one has succeeded, so that lanes of a warp that contend for one
-        address make progress in whatever order they are scheduled.
+        address make progress in any scheduling order.
         """
         lowering, emit = self.lowering, self.lowering.emit
         bits = IntegerType(value.type.width)

@@ -1,8 +1,8 @@
 """The operations that execute atoms.
 
-An atom of the target tables names the operation that does its work; here is how each such operation is made.  The other
-modules say what is to be multiplied or moved, and no instruction: one more atom is a row there, and a function here
-where its operation is new.
+An atom of the target tables names the operation that executes it; this module builds each such operation.  The other
+modules determine the operands of dots and copies, and no instruction: one more atom is a row there, and a function here
+if its operation is new.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _in_halves(atom: MmaAtom | ScaledMmaAtom, lowering: FunctionLowering) -> boo
 def atom_operands(
     atom: MmaAtom | ScaledMmaAtom, type: str, words: list[Value], lowering: FunctionLowering
 ) -> list[Value]:
-    """What multiply() takes for a fragment of an operand, elements of `type` in words: these, or what two halves of the
-    atom take one after the other."""
+    """The operands of multiply() for a fragment of an operand, elements of `type` in words: these words, or those of
+    the two halves of the atom, one after the other."""
     if not _in_halves(atom, lowering):
         return words
     emit, kind = lowering.emit, StringAttr(_PTX_TYPES[type])
@@ -151,8 +151,8 @@ def copy_async(
     kept: Value | None = None,
     predicate: Value | None = None,
 ) -> None:
-    """Starts a copy of `size` bytes from global to shared memory where `predicate` holds; of which only the first
-    `kept` are read, the rest becomes zero."""
+    """Starts a copy of `size` bytes from global to shared memory where `predicate` holds; only the first `kept` bytes
+    are read, the rest becomes zero."""
     # Tiles are read once by a CTA: the first-level cache has no use for them where it can be left out.
     modifier = nvvm.LoadCacheModifierAttr("cg" if size == 16 else "ca")
     if predicate is None:
@@ -189,4 +189,4 @@ MOVEMENTS = {
     "nvvm.stmatrix": store_matrices,
     "nvvm.cp.async.shared.global": copy_async,
 }
-"""Operation -> what makes it, where that is more than a load or a store."""
+"""Operation -> its builder, for other instructions than a load or a store."""

@@ -1,13 +1,13 @@
-"""Puts llvm operations into blocks, and knows the values that they make: constants, what has been computed before, and
-where the elements of vectors come from.
+"""Inserts llvm operations into blocks, and keeps facts about their values: constants, values computed before, and the
+origins of vector elements.
 
-Two places receive operations.  The current block receives what depends on values of the function.  The prologue, which
-becomes the beginning of the entry block, receives constants and whatever depends on the thread's position only; it is
-made once and dominates everything.
+There are two insertion points.  The current block receives operations that depend on values of the function.  The
+prologue, which becomes the beginning of the entry block, receives constants and operations that depend only on the
+thread's position; they are emitted once and dominate everything.
 
-A vector is put together of elements and taken apart again where it is read otherwise.  So an element is taken from
-where it came from, and `sweep` removes the vectors of which nothing else was wanted: LLVM would find that out, but an
-operation that is made, printed, parsed and looked at eight times costs more than a dictionary here.
+Vectors are built from elements and often split again by their users.  An element is therefore taken from its origin,
+and `sweep` erases the vectors without other uses: LLVM would do the same, but an operation that is built, printed,
+parsed and visited by eight passes costs more than a dictionary here.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Number = Value | int
 
 Spans = Sequence[tuple[int, int]]
 """Of each element the least and the greatest number."""
-
+"""For each element the least and the greatest number."""
 
 class FragmentBuilder:
     """Inserts into `block`, with `location` on every operation.
 
-    What is made once, in the prologue, has the location of its first use.
+    Operations in the prologue have the location of their first use.
     """
 
     def __init__(self, block: Block, location: Location = UNKNOWN_LOC) -> None:
@@ -57,36 +57,37 @@ class FragmentBuilder:
         self._constants: dict[Any, Value] = {}
         self._numbers: dict[Value, int] = {}
         self._patterns: dict[Value, Sequence[int]] = {}
-        """The bits of the elements of constants."""
+        """Constant -> the bits of its elements."""
         self._spans: dict[Value, tuple[Value, Spans]] = {}
-        """Of integers that are a number with something added, without wrapping, signed or unsigned: that number, and
-        what is added."""
+        """Integer that is a number plus an addend, without signed or unsigned wrap -> that number, and the range of
+        each element's addend."""
         self._known: dict[Block, dict[Any, Value]] = {}
-        """By what it is computed of, what has been computed in a block or in those that dominate it."""
+        """Block -> values computed in it or in blocks that dominate it, by their operations and operands."""
         self._special: dict[Any, Value] = {}
         self._joined: list[Value] = []
-        """What only puts elements together or takes them for others, in the order in which it was made."""
+        """Operations that only join or extract elements, in the order of their creation."""
         self._elements: dict[Value, Sequence[tuple[Value, int]]] = {}
-        """Of vectors that were put together, where each element comes from: a value and a position in it."""
+        """Joined vector -> the origin of each element: a value and a position in it."""
         self._reinterpreted: dict[Value, Value] = {}
-        """What a bitcast was made of."""
+        """Result of a bitcast -> its operand."""
 
     # -- insertion ----------------------------------------------------------------------------------------------------
 
     def insert(self, op: Operation) -> Any:
-        """Inserts and returns the operation's result (the operation itself when it has none)."""
+        """Inserts the operation and returns its result (the operation itself if it has no result)."""
         op.location = self.location
         self.block.append(op)
         return op.results[0] if op.results else op
 
     def dominated(self, block: Block, by: Block) -> None:
-        """What has been computed in `by` so far need not be computed again in `block`."""
+        """Makes the values computed in `by` so far available in `block`."""
         self._known[block] = dict(self._known.get(by, ()))
 
     def _make(
         self, kind: type[Operation], operands: tuple[Value, ...], type: Type, attributes: dict[str, Any] | None = None
     ) -> Any:
-        """The result of an operation whose fields need no finding out, which takes most of making the usual ones."""
+        """The result of an operation that is built without inference of its fields, which dominates the cost of the
+        usual builders."""
         op = kind.create(operands, (type,), attributes, location=self.location)
         self.block.append(op)
         return op._results[0]
@@ -95,12 +96,12 @@ class FragmentBuilder:
         self, kind: type[Operation], operands: tuple[Value, ...], type: IntegerType | VectorType,
         key: str | None = None, **attributes: llvm.ICmpPredicateAttr | llvm.FCmpPredicateAttr | UnitAttr,
     ) -> Any:  # fmt: skip
-        """The result of an operation without effects, made unless the same is known here; `key` stands for its
+        """The result of an operation without effects, built unless an equal one is known here; `key` identifies its
         attributes."""
         return self._once((kind, operands, type, key), lambda: self._make(kind, operands, type, attributes))
 
     def _once(self, key: Any, make: Callable[[], Value]) -> Value:
-        """What `make()` computes, without effects, of `key`, unless that is known in this block."""
+        """The value that `make()` computes without effects, unless one is known under `key` in this block."""
         known = self._known.setdefault(self.block, {})
         found = known.get(key)
         if found is None:
@@ -109,7 +110,7 @@ class FragmentBuilder:
 
     @contextmanager
     def in_prologue(self):
-        """What is emitted inside depends on constants and the thread's numbers only."""
+        """Context: the emitted operations depend only on constants and the thread's numbers."""
         block, self.block = self.block, self.prologue
         try:
             yield self
@@ -179,15 +180,15 @@ class FragmentBuilder:
         return self.once(("null", type), lambda: self.insert(llvm.ZeroOp(res=type)))
 
     def poison(self, type: Type) -> Value:
-        """A value of which nothing is wanted."""
+        """`undef`, as `poison`."""
         return self.once(("poison", type), lambda: self.insert(llvm.PoisonOp(res=type)))
 
     def number(self, value: Number) -> int | None:
-        """The number, when it is known now."""
+        """The number, if it is known at compile time."""
         return value if isinstance(value, int) else self._numbers.get(value)
 
     def truth(self, value: Value) -> bool | None:
-        """What a truth value is, or each element of a vector of them, when it is known now and the same."""
+        """The value of a truth value, or of all elements of a vector of them, if known at compile time and equal."""
         number = self._numbers.get(value)
         known = set(self._patterns.get(value, ()) if number is None else (number,))
         return bool(known.pop()) if len(known) == 1 else None
@@ -205,14 +206,14 @@ class FragmentBuilder:
         return result
 
     def sweep(self) -> None:
-        """Removes what has no use, since elements were taken from where they came from."""
+        """Erases joined vectors without uses, whose elements were taken from their origins."""
         for value in reversed(self._joined):
             if not value.has_uses:
                 value.owner.erase()
         self._joined.clear()
 
     def _origins(self, value: Value, positions: Iterable[int]) -> list[tuple[Value, int]]:
-        """Where elements come from."""
+        """The origins of elements."""
         elements = self._elements.get(value)
         return [(value, p) for p in positions] if elements is None else [elements[p] for p in positions]
 
@@ -253,12 +254,12 @@ class FragmentBuilder:
         return self._join(llvm.ShuffleVectorOp, (a, b), type, mask=DenseArrayAttr(i32, positions))
 
     def has_spans(self, value: Value, first: Value, spans: Spans) -> None:
-        """Each element of an integer, or of a vector of these, is `first` and a number of its span, and no such sum
-        wraps, signed or unsigned."""
+        """Records that each element of an integer, or of a vector of these, is `first` plus a number in its span, and
+        that no such sum wraps, signed or unsigned."""
         self._spans[value] = first, tuple(spans)
 
     def common_spans(self, a: Value, b: Value) -> tuple[Value, Spans, Spans] | None:
-        """A number that two values are sums of, and what each has more."""
+        """The common number of two sums, and the spans of each one's addends."""
         mine, its = self._spans.get(a), self._spans.get(b)
         return None if mine is None or its is None or mine[0] is not its[0] else (*mine, its[1])
 

@@ -88,7 +88,7 @@ def lower_for(op: scf.ForOp, args: Sequence[Any], lowering: FunctionLowering) ->
 
 
 def _branch_of_others(join: Block, initial: Sequence[Value], lowering: FunctionLowering) -> None:
-    """Sends all threads but one, which goes on in a block of its own, on with the initial values of a loop."""
+    """Branches all threads but one, which continues in a new block, to the exit, with the initial values of a loop."""
     from .agents import in_first_warp  # few kernels load it
 
     emit = lowering.emit
@@ -100,7 +100,7 @@ def _branch_of_others(join: Block, initial: Sequence[Value], lowering: FunctionL
 
 
 def _loop(op: scf.ForOp, bounds: Sequence[Any], initial: list[Value], lowering: FunctionLowering) -> Sequence[Value]:
-    """The blocks of a loop, up to the one behind it; what it has carried there."""
+    """Emits the blocks of a loop, up to the one after it; returns the values that it carries there."""
     emit = lowering.emit
     lower, upper, step = bounds
     header = lowering.new_block([lower.type, *(v.type for v in initial)])

@@ -123,7 +123,8 @@ def _decode(type: FloatType, value: Value, lowering: FunctionLowering) -> Value:
 
     magnitude = emit.insert(llvm.AndOp(bits, const((1 << s.width - 1) - 1)))
     sign = emit.insert(llvm.ShlOp(emit.insert(llvm.AndOp(bits, const(1 << s.width - 1))), const(32 - s.width)))
-    # Read as an f32 with the fields in place, a value is 2^(bias - 127) of what it means; the product is exact.  It is
+    # Read as an f32 with the fields in place, a value is its true value times 2^(bias - 127); the product is exact.  It
+    # is
     # the instruction rather than LLVM's operation, which would flush those subnormal f32 in a kernel that flushes.
     moved = emit.insert(llvm.ShlOp(magnitude, const(23 - s.mantissa_bits)))
     scale = emit.floating(2.0 ** (127 - s.bias), wide)
@@ -161,7 +162,7 @@ def from_f32(type: FloatType, value: Value, lowering: FunctionLowering, mode: st
     if keyword == "tf32":
         return round_to_tf32(value, lowering, mode)
     if not type.semantics.has_sign and type.semantics.has_zero:
-        # What becomes of negative numbers is the instruction's to say, and no target here has one.
+        # The result for negative numbers depends on the instruction, and no target here has one.
         raise VerifyError(f"has no conversion to {keyword}")
     if keyword == "f8E8M0FNU":
         return _to_exponent(value, mode, lowering)
@@ -230,7 +231,7 @@ def _encode(type: FloatType, value: Value, lowering: FunctionLowering) -> Value:
 
 def _to_exponent(value: Value, mode: str, lowering: FunctionLowering) -> Value:
     """f32 to f8E8M0FNU: the magnitude's power of two, towards zero or away from it, within 2^-127 and 2^127; NaN is 255
-    (CUDA math API, `__nv_cvt_bfloat16raw_to_e8m0`, which says what `cvt.satfinite.ue8m0x2` does)."""
+    (CUDA math API, `__nv_cvt_bfloat16raw_to_e8m0`, which documents `cvt.satfinite.ue8m0x2`)."""
     emit = lowering.emit
     if mode not in ("zero", "positive_inf"):
         raise VerifyError(f"has no conversion to f8E8M0FNU with rounding mode '{mode}'")
@@ -245,7 +246,7 @@ def _to_exponent(value: Value, mode: str, lowering: FunctionLowering) -> Value:
     magnitude = emit.insert(llvm.AndOp(emit.bitcast(value, ints), const(0x7FFFFFFF)))
     kept = magnitude
     if mode == "positive_inf":
-        # Any bit below the exponent carries into it; code 0 stands for 2^-127 and everything below.
+        # Any bit below the exponent carries into it; code 0 denotes 2^-127 and all smaller values.
         carried = emit.insert(llvm.AddOp(magnitude, const((1 << 23) - 1)))
         kept = emit.select(emit.icmp("ugt", magnitude, const(1 << 22)), carried, magnitude)
     code = emit.intrinsic("umin", emit.insert(llvm.LShrOp(kept, const(23))), const(254))
@@ -392,7 +393,7 @@ def _to_integer(cls: type) -> Any:
             value = to_f32(type, value, lowering)
         result = lowering.like(value, op.result.type)
         if element_of(result) is i1:
-            # A float converts to i1 by its truncated value, of which one bit remains.
+            # A float converts to i1 by the lowest bit of its truncated value.
             wide = vector_of(IntegerType(32), count_of(value.type))
             return lowering.emit.insert(llvm.TruncOp(lowering.emit.insert(cls(value, res=wide)), res=result))
         return lowering.emit.insert(cls(value, res=result))
@@ -401,7 +402,7 @@ def _to_integer(cls: type) -> Any:
 
 
 def i4_to_i8(value: Value, signed: bool, lowering: FunctionLowering) -> Value:
-    """An i4 is held in the low half of an i8, whose upper half says nothing."""
+    """An i4 is held in the low half of an i8, whose upper half is undefined."""
     emit = lowering.emit
     if not signed:
         return emit.insert(llvm.AndOp(value, emit.integer(15, value.type)))

@@ -111,7 +111,7 @@ def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Val
 class Place(NamedTuple):
     """Where a tile is in shared memory: `start` bytes after `base`, which is at a multiple of `alignment`.
 
-    Of a slice, `moved` is turned over in every address, in elements; `moved_bits` are the bits that it may have.
+    For a slice, `moved` is XORed into every address, in elements; `moved_bits` are the bits that it may have.
     """
 
     base: Value
@@ -127,8 +127,8 @@ def shared_addresses(
     """(pointer, bytes to add) for each access.  The thread's part is computed once; a register's part is XORed into it
     where they share bits, and added as an immediate where they do not.
 
-    Below the place's alignment the sum of both has the bits of the thread's part, so that what is XORed is one
-    instruction of each access, and no register that is held all the time.
+    Below the place's alignment the sum of both has the bits of the thread's part, so that the XOR is one instruction
+    of each access, and occupies no register between accesses.
     """
     emit = lowering.emit
     shared_bits = access.thread_bits() | place.moved_bits
@@ -163,7 +163,7 @@ def _read_parts(
     access: SharedAccess | MatrixAccess, element: FloatType | IntegerType, pointer: Value, offset: int,
     lowering: FunctionLowering
 ) -> list[Value]:
-    """What one access gives a thread, in values of equal size: a matrix each, or all of it."""
+    """The result of one access for a thread, in values of equal size: one for each matrix, or a single one."""
     emit = lowering.emit
     type = vector_of(element, access.vector)
     if isinstance(access, MatrixAccess):
@@ -186,9 +186,8 @@ def read_shared(
 
 
 class StagedFragment:
-    """A tile in shared memory of which a thread reads its registers when they are wanted, so that a dot with a
-    large depth holds a step of its operands at a time.  Only for uses in the block of the read, while the memory holds
-    the tile."""
+    """A tile in shared memory whose registers a thread reads on demand, so that a dot with a large depth holds a step
+    of its operands at a time.  Only for uses in the block of the read, while the memory holds the tile."""
 
     def __init__(
         self,
@@ -242,7 +241,7 @@ class _Exchange:
         lowering: FunctionLowering,
         conditions: Sequence[Condition] = (),
     ) -> None:
-        """`conditions`: which threads have anything to store."""
+        """`conditions`: select the threads that have elements to store."""
         self._conditions = conditions
         self._lowering = lowering
         self._plan = plan
@@ -277,7 +276,7 @@ class _Exchange:
         return from_data(whole, self._held, lowering)
 
     def steps(self) -> StagedFragment:
-        """Instead of load(), for a dot that comes next."""
+        """Instead of load(), for an immediately following dot."""
         element = element_of(self._data.type)
         return StagedFragment(self._plan.load, self._place, element, self._lowering)
 
@@ -286,7 +285,7 @@ def elected_of(
     access: SharedAccess, conditions: Sequence[Condition], lowering: FunctionLowering
 ) -> Value | None:
     """Whether the thread is the one of those with copies that stores; None when there are no copies.  A thread bit with
-    a condition does not tell copies apart but the parts of the tile."""
+    a condition selects parts of the tile, not copies."""
     masks = {"lane": access.lane_mask, "warp": access.warp_mask}
     for condition in conditions:
         masks[condition.dim] &= ~(1 << condition.bit)
@@ -294,7 +293,7 @@ def elected_of(
 
 
 def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value | None:
-    """Whether all conditions hold in the thread; None when there are none."""
+    """Whether all conditions hold in the thread; None if the list is empty."""
     emit = lowering.emit
 
     def make(condition: Condition) -> Value:
@@ -310,7 +309,7 @@ def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value 
 def through_shared(value: Value, source: LinearLayout, target: LinearLayout, lowering: FunctionLowering) -> Value:
     """A conversion through scratch memory, where that is less than the tile takes in pieces.
 
-    Only threads without free bits store, so this also spreads what only they have.
+    Only one replica stores; the loads broadcast it.
     """
     emit = lowering.emit
     bits = max(8, bit_width(element_of(value.type)))
@@ -360,7 +359,7 @@ def _plan_of(op: tileas.ConvertLayoutOp, lowering: FunctionLowering) -> Plan:
 
 
 def _remark(op: tileas.ConvertLayoutOp, plan: Plan, lowering: FunctionLowering) -> None:
-    """Says what a conversion costs, when it costs more than other names for registers."""
+    """Emits a remark with the cost of a conversion that is more than a renaming of registers."""
     if not lowering.engine.remarks or not isinstance(plan, (SharedPlan, WarpShuffle)):
         return
     how = "between the lanes of a warp" if isinstance(plan, WarpShuffle) else f"{plan.bytes} bytes of shared memory"
@@ -385,7 +384,7 @@ _USERS = {
 
 
 def _wanted_by(op: tileas.ConvertLayoutOp) -> str:
-    """Who needs the elements elsewhere."""
+    """The use that requires the conversion, for the remark."""
     users = [user for user in op.result.users if user is not op]
     for user in users:
         place = user.location.resolve()

@@ -1,4 +1,4 @@
-"""Assertions, through the function that the driver provides (CUDA C++ Programming Guide, "Assertion"); what they share
+"""Assertions, through the function that the driver provides (CUDA C++ Programming Guide, "Assertion"); helpers shared
 with printing."""
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def _scaled_sum(value: Value, first: Value, second: Value, old: Value, lowering:
 
 
 class _Scales:
-    """The scales of a block-scaled dot of which a run of K at a time is multiplied."""
+    """The scales of a block-scaled dot that multiplies one run of K at a time."""
 
     def __init__(self, op: tileas.BlockScaledMmaOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
         self.run = op.block
@@ -309,7 +309,7 @@ def _pieces(layout: LinearLayout, fragment: Fragment) -> list[tuple[int, ...]]:
 
 def in_order(places: list[tuple[int, ...]], atom: MmaAtom | ScaledMmaAtom) -> list[tuple[int, ...]]:
     """Rows after rows or columns after columns, so that fewer registers hold fragments of operands: those of the inner
-    dimension are wanted again and again, those of the outer one once."""
+    dimension are used repeatedly, those of the outer one once."""
     rows, columns = (len({place[axis] for place in places}) for axis in (-2, -1))
     outer, inner = (-2, -1) if columns * atom.b.operands <= rows * atom.a.operands else (-1, -2)
     return sorted(places, key=lambda place: (*place[:-2], place[outer], place[inner]))

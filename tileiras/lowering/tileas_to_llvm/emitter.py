@@ -1,7 +1,7 @@
-"""Builds llvm operations: arithmetic that folds what is known, calls, and the thread's own numbers.
+"""Builds llvm operations: arithmetic with constant folding, calls, and the thread's own numbers.
 
-What depends on the thread's position is computed once, of its number, unless `of_thread` or `from_here` give another
-value for that number: then it is computed again.
+Values that depend on the thread's position are computed once, from its number, unless `of_thread` or `from_here`
+replace that number: then they are computed again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _THREAD = "thread"
 _HOLDS: dict[str, Callable[[int], bool]] = {
     "lt": (0).__gt__, "le": (0).__ge__, "gt": (0).__lt__, "ge": (0).__le__,
 }  # fmt: skip
-"""Orders, by the difference of what is compared."""
+"""Predicates decidable from the sign of lhs - rhs."""
 
 
 class Emitter(FragmentBuilder):
@@ -49,8 +49,8 @@ class Emitter(FragmentBuilder):
     def __init__(self, block: Block, location: Location = UNKNOWN_LOC) -> None:
         super().__init__(block, location)
         self._threads: list[tuple[Block | None, dict[Any, Value]]] = [(self.prologue, {})]
-        """Where what depends on the thread's number is made, the current block for None, and what has been made there;
-        the last one counts."""
+        """Stack of the block for values that depend on the thread's number (None: the current block), and the values
+        emitted there; the last entry is in force."""
 
     # -- integer arithmetic on scalars, folded ------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Emitter(FragmentBuilder):
         return self._binary(llvm.XOrOp, a, b, type)
 
     def disjoint(self, a: Number, b: Value) -> Value:
-        """The disjunction of numbers that have no bit in common."""
+        """The disjunction of numbers without common bits."""
         return b if a == 0 else self._pure(llvm.OrOp, (a, b), b.type, isDisjoint=UnitAttr())
 
     def sext(self, value: Number, type: IntegerType = i64) -> Number:
@@ -155,14 +155,14 @@ class Emitter(FragmentBuilder):
         return self._pure(op, (a, b), a.type)
 
     def _compared(self, predicate: str, a: Value, b: Value) -> list[int] | None:
-        """Of each element whether a comparison holds, where that is known of all."""
+        """For each element whether a comparison holds, if that is known for all of them; else None."""
         known = self.common_spans(a, b)
         if known is None or predicate[1:] not in _HOLDS:
             return None
         holds = _HOLDS[predicate[1:]]
         found = []
         for mine, its in zip(*known[1:]):
-            # The furthest apart to either side decide about all between.
+            # The two extreme differences decide about all between.
             ends = {holds(mine[0] - its[1]), holds(mine[1] - its[0])}
             if len(ends) > 1:
                 return None
@@ -204,7 +204,8 @@ class Emitter(FragmentBuilder):
         effects: bool = True,
         min_ptx: str | None = None,
     ) -> Any:
-        """Inline PTX; several outputs make a struct.  `min_ptx`: what it needs, where that is newer than any target."""
+        """Inline PTX; several outputs form a struct.  `min_ptx`: the required version, if newer than that of any
+        target."""
         flag = UnitAttr() if effects else None
         return self.insert(
             llvm.InlineAsmOp(
@@ -236,7 +237,7 @@ class Emitter(FragmentBuilder):
         )
 
     def xor_address(self, pointer: Value, bits: int) -> Value:
-        """A pointer into shared memory with some bits of its address turned over."""
+        """A pointer into shared memory with some bits of its address inverted."""
         address = self.insert(llvm.PtrToIntOp(pointer, res=i32))
         turned = self._binary(llvm.XOrOp, address, bits, i32)
         return self.insert(llvm.IntToPtrOp(turned, res=pointer.type))
@@ -244,7 +245,7 @@ class Emitter(FragmentBuilder):
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     def by_thread(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Likewise for what depends on the thread's number, where that is made at present."""
+        """Likewise for values that depend on the thread's number, in the block that is in force for them."""
         place, made = self._threads[-1]
         found = made.get(key)
         if found is None:
@@ -255,9 +256,9 @@ class Emitter(FragmentBuilder):
 
     @contextmanager
     def of_thread(self, thread: Value):
-        """Inside, what depends on the thread's number is made of `thread`, at the current place.
+        """Context: values that depend on the thread's number are computed from `thread`, at the current place.
 
-        Nothing inside may go on to another block.
+        The emitted code must stay in one block.
         """
         self._threads.append((None, {_THREAD: thread}))
         try:
@@ -266,12 +267,13 @@ class Emitter(FragmentBuilder):
             self._threads.pop()
 
     def from_here(self, head: Block, thread: Value) -> None:
-        """From here to the end of the region, what depends on the thread's number is made of `thread`, in `head`."""
+        """From here to the end of the region, computes values that depend on the thread's number from `thread`, in
+        `head`."""
         self._threads.append((head, {_THREAD: thread}))
 
     @contextmanager
     def region(self):
-        """At its end, what `from_here` said inside no longer holds."""
+        """Context: ends the effect of `from_here` inside it."""
         depth = len(self._threads)
         try:
             yield self
@@ -318,7 +320,7 @@ class Emitter(FragmentBuilder):
         return result
 
     def thread_is_elected(self, lane_mask: int, warp_mask: int) -> Value | None:
-        """Whether all these bits of lane and warp are clear; None when there are none."""
+        """Whether all these bits of lane and warp are clear; None if both masks are 0."""
         mask = lane_mask | warp_mask << 5
         if not mask:
             return None

@@ -1,13 +1,13 @@
-"""Conjunctions and disjunctions of comparisons of the same two floats, as few comparisons.
+"""Combines conjunctions and disjunctions of comparisons of the same two floats into few comparisons.
 
-Two floats are equal, one is greater, the other is, or one, the other or both are not numbers: a comparison, and
-whatever `and`, `or` and `xor` make of several, is a set of these six.  A front end's argmax of elements that may be NaN
-asks
+Two floats a, b are in one of six relations: equal, greater, less, or a, b or both are NaN.  A comparison, and every
+combination of comparisons by `and`, `or` and `xor`, is a set of these six.  A front end's argmax of elements that may
+be NaN computes
 
     a > b or a == a and b != b or (i < j and (a == b or a != a and b != b))
 
-which is (a >= b or b != b) where i < j is known, and two comparisons less than it says where it is not.  LLVM sees no
-complement of `a == a` in `a != a`, which are comparisons of their own.
+which is (a >= b or b != b) where i < j is known, and two comparisons fewer than written where it is not.  LLVM does not
+see that `a != a` is the complement of `a == a`: they are comparisons of their own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .emitter import Emitter
 from .types import count_of, vector_of
 
 _EQUAL, _GREATER, _LESS, _FIRST, _SECOND, _BOTH = (1 << bit for bit in range(6))
-"""Of two floats; the last three: which of them is NaN."""
+"""The six relations of two floats; the last three: the first, the second or both are NaN."""
 _UNORDERED = _FIRST | _SECOND | _BOTH
 _ALL = 63
 _NAN_FIRST, _NAN_SECOND = _FIRST | _BOTH, _SECOND | _BOTH
@@ -46,7 +46,7 @@ _MEANING: dict[Combined, Callable[[int, int], int]] = {
 
 
 class _Relation(NamedTuple):
-    """What holds of two floats; of one alone where they are the same."""
+    """The possible relations of two floats; of one alone if both are the same."""
 
     first: Value
     second: Value
@@ -54,7 +54,7 @@ class _Relation(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A comparison (a predicate, of which floats), or two sets of cases together."""
+    """A comparison (predicate, and its operands), or two sets of cases combined."""
 
     cost: int
     predicate: str = ""
@@ -64,16 +64,16 @@ class _Step(NamedTuple):
 
 
 class FloatRelations:
-    """What is known of the truth values that an emitter has made."""
+    """The known relations behind the truth values that an emitter has created."""
 
     def __init__(self, emit: Emitter) -> None:
         self._emit = emit
         self._known: dict[Value, _Relation] = {}
         self._conjunctions: dict[Value, tuple[Value, Value]] = {}
-        """Of anything else and something known."""
+        """Conjunction -> its unknown and its known operand."""
 
     def note(self, value: Value, predicate: str, first: Value, second: Value) -> None:
-        """Takes down what a comparison says."""
+        """Records the relation that a comparison states."""
         if predicate not in _PREDICATES:
             return
         cases = _PREDICATES[predicate]
@@ -84,7 +84,7 @@ class FloatRelations:
             self._known[value] = _Relation(first, second, cases)
 
     def combined(self, op: Combined, one: Value, other: Value) -> Value:
-        """Two truth values together: in few comparisons where both are about the same floats."""
+        """Combines two truth values, with few comparisons if both are about the same floats."""
         if self._emit.truth(one) is not None:
             one, other = other, one
         if (known := self._emit.truth(other)) is not None and op is not llvm.XOrOp:
@@ -101,7 +101,8 @@ class FloatRelations:
         return result
 
     def _with_conjunction(self, one: Value, other: Value) -> Value | None:
-        """P or (c and Q), where Q may as well hold where P does; None where that saves nothing."""
+        """P or (c and Q), where Q may be replaced by any set that agrees with it outside P; None if that saves
+        nothing."""
         if one not in self._known:
             one, other = other, one
         known, conjunction = self._known.get(one), self._conjunctions.get(other)
@@ -152,7 +153,7 @@ def _of_pair(relation: _Relation, pair: tuple[Value, Value]) -> int:
 
 
 def _exchanged(cases: int) -> int:
-    """Of the second float and the first."""
+    """The cases for exchanged floats."""
     for one, other in ((_GREATER, _LESS), (_FIRST, _SECOND)):
         if bool(cases & one) != bool(cases & other):
             cases ^= one | other

@@ -1,7 +1,7 @@
 """Float arithmetic with rounding modes and flushing.
 
-f16, bf16, f32 and f64 are LLVM's own to nearest even; the other modes are instructions on f32 and f64.  What has no
-arithmetic of its own is computed in f32 and converted back.
+f16, bf16, f32 and f64 are LLVM's own to nearest even; the other modes are instructions on f32 and f64.  Types without
+arithmetic of their own are computed in f32 and converted back.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _rounding(
     mode = ROUNDING[op.rounding_mode.value]
     if mode == "rn" and is_f32 and approximable and lowering.approximate:
         mode = "approx"
-    # LLVM's own operations flush by the function's attribute, the others have to say so.
+    # LLVM's own operations flush by the function's attribute, the others have an attribute of their own.
     flushing = is_f32 and (op.flush_to_zero is not None or lowering.flush_to_zero and mode != "rn")
     if mode == "rn" and not flushing:
         return None

@@ -81,19 +81,19 @@ class Agent(NamedTuple):
 
 
 class Area(NamedTuple):
-    """A scratch area: its address, and what nv_tileas says of it."""
+    """A scratch area: its address, and its attribute in nv_tileas."""
 
     base: Value
     scratch: tileas.ScratchAttr
 
     @property
     def alignment(self) -> int:
-        """What the address is a multiple of."""
+        """The known alignment of the address."""
         return alignment_of(self.scratch.offset)
 
 
 def alignment_of(offset: int) -> int:
-    """What the address of a byte of the arena is a multiple of."""
+    """The known alignment of an address in the arena."""
     return min(offset & -offset or ARENA_ALIGNMENT, ARENA_ALIGNMENT)
 
 
@@ -112,7 +112,7 @@ class FunctionLowering:
     ) -> None:
         self.func = func
         self.variables = variables
-        """Whether values of the source's variables are wanted."""
+        """Whether values of the source's variables are kept for debuggers."""
         self.target = target
         self.engine = engine
         self.flush_to_zero = flush_to_zero
@@ -120,9 +120,9 @@ class FunctionLowering:
         self.pattern = pattern
         self._agent = Agent(0, tileas.block_warps(func))
         self.is_one_thread = False
-        """Whether what is emitted is executed by one thread alone."""
+        """Whether the emitted code is executed by one thread alone."""
         self.pipes: dict[Operation | None, Any] = {}
-        """Where the mbarriers of a pipe are (`pipes.Pipe`)."""
+        """Pipe -> the addresses of its mbarriers (`pipes.Pipe`)."""
         self.num_ctas = tileas.number_of(func, tileas.CLUSTER_CTAS) or 1
         self.is_in_cluster = self.num_ctas > 1 or tileas.PAIRS_OF in func.attributes
         """Whether each launch has made the CTA one of a cluster."""
@@ -132,21 +132,21 @@ class FunctionLowering:
         self.ranges = RangeAnalysis()
         self.values: dict[Value, Any] = {}
         self.relations: FloatRelations | None = None
-        """What comparisons of floats have said, once there are any."""
+        """Relations known from comparisons of floats; created with the first of them."""
         self.declared: dict[str, llvm.LLVMFuncOp] = {}
         self.strings: dict[str, str] = {}
         self.module_memory: list[llvm.GlobalOp] = []
-        """Variables of the module that the function takes beside those of the source."""
+        """Variables of the module that the function uses in addition to those of the source."""
         self.allocations: dict[Value, Value] = {}
-        """What the heap gave for the result of an `alloca`, as an integer."""
+        """Result of an `alloca` -> the address returned by the heap, as an integer."""
         self._areas: list[tileas.ScratchAttr] = []
-        """The scratch areas that are left to the operation that is being lowered."""
+        """The remaining scratch areas of the operation that is being lowered."""
         self.counters: list[Value] = []
-        """Those of the loops around the current place, the innermost last."""
+        """The counters of the loops around the current place, the innermost last."""
         self._loops_out: int | None = None
-        """Which of them the current operation rematerializes in; None where it does not."""
+        """The number of the counter in whose loop the current operation rematerializes; None if it does not."""
         self._heads: list[tuple[Block, Block]] = []
-        """What is to come to the beginning of blocks, and these."""
+        """Operations to insert at the beginning of blocks, and these blocks."""
         self._zeros = 0
         self.shared_bytes = tileas.number_of(func, tileas.SHARED_MEMORY) or 0
         self.prepared: dict[Operation, Any] = {}
@@ -154,13 +154,13 @@ class FunctionLowering:
         self.postponed: set[Operation] = set()
         """Operations that are lowered with a later one, in parts."""
         self.narrow: dict[LinearLayout, LinearLayout] = {}
-        """Layouts of which the operation that is being lowered has some registers, as it has them."""
+        """Layout -> its restriction to the registers of the part that is being lowered."""
         self.result = self._kernel()
         self.entry = self.result.body.blocks[0]
         self.emit = Emitter(self.entry, func.location)
 
     def _kernel(self) -> llvm.LLVMFuncOp:
-        """The kernel of the LLVM dialect, with its parameters and what it asks of a launch, and an empty block."""
+        """The kernel of the LLVM dialect, with its parameters, its launch requirements, and an empty block."""
         func = self.func
         arguments = func.body.blocks[0].arguments
         inputs = [self._parameter_type(argument) for argument in arguments]
@@ -189,7 +189,7 @@ class FunctionLowering:
         )
 
     def _parameter_type(self, argument: Value) -> Any:
-        """The type of a kernel's parameter, which is a number, an address, or a tensor map that is passed by value."""
+        """The type of a kernel's parameter: a number, an address, or a tensor map passed by value."""
         if isinstance(argument.type, _PARAMETERS):
             return scalar_type(argument.type)
         if self._map_of(argument) is not None:
@@ -198,7 +198,7 @@ class FunctionLowering:
         raise CompileError(self.engine.diagnostics, ExitCode.COMPILE_FAILURE)
 
     def _map_of(self, argument: Value) -> StringAttr | None:
-        """How the host fills an argument that is a tensor map; None for one that it is given."""
+        """How the host fills an argument that is a tensor map; None for an ordinary argument."""
         if argument.type.name != names.TMA_DESC:
             return None
         maps = list(self.func.attributes.get(tileas.TENSOR_MAPS, ()))
@@ -219,7 +219,7 @@ class FunctionLowering:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> llvm.LLVMFuncOp:
-        """The lowered function.  Raises CompileError (code 5) with what failed, located."""
+        """The lowered function.  Raises CompileError (code 5), located, with all failures."""
         old = self.func.body.blocks[0]
         for argument, new in zip(old.arguments, self.entry.arguments):
             self.values[argument] = new
@@ -246,7 +246,7 @@ class FunctionLowering:
         return self.result
 
     def _leave_to_first_cta(self) -> None:
-        """All but the first CTA of the cluster end at once, so that what is not shared out happens once."""
+        """Ends all CTAs of the cluster but the first at once, so that work that is not divided is done once."""
         emit = self.emit
         body, others = self.new_block(), self.new_block()
         first = emit.icmp("eq", emit.register("cluster.ctarank"), emit.integer(0))
@@ -307,10 +307,10 @@ class FunctionLowering:
         return None if self._loops_out is None else self.counters[-1 - self._loops_out]
 
     def opaque(self, value: Value) -> Value:
-        """`value`, of which LLVM sees no more than that it is made here, where that is rematerialized.
+        """`value`, hidden from LLVM by an empty inline assembly where the operation rematerializes.
 
-        It moves what is computed of values from outside a loop to before the loop, and has as many registers hold it
-        there; one opaque value is one register.
+        LLVM moves computations on values from outside a loop to before the loop, and holds their results in many
+        registers; one opaque value is one register.
         """
         if self._iteration is None or self.emit.number(value) is not None:
             return value
@@ -325,12 +325,12 @@ class FunctionLowering:
         return self.emit.insert(llvm.IntToPtrOp(self.opaque(address), res=pointer.type))
 
     def rematerialized(self) -> AbstractContextManager[Any]:
-        """Inside, what depends on the thread's number is computed again where the operation says so."""
+        """Context: recomputes values that depend on the thread's number if the operation rematerializes."""
         counter = self._iteration
         return nullcontext() if counter is None else self.emit.of_thread(self.thread_of_iteration(counter))
 
     def rematerialize_behind(self, counter: Value) -> None:
-        """From the current block on, the one behind a loop, what depends on the thread's number is computed again: it
+        """From the current block on, the one after a loop, recomputes values that depend on the thread's number: they
         need not be held through the loop."""
         head, block = Block(), self.emit.block
         self._heads.append((head, block))
@@ -343,7 +343,7 @@ class FunctionLowering:
         """The thread's number plus a zero that depends on a loop's counter, which neither LLVM nor ptxas looks through:
         n * (n + k) is even for every odd k.
 
-        Both move what does not change out of loops, and ptxas then spills what it moved.  Each use has a `k` of its
+        Both move invariant computations out of loops, and ptxas then spills the results.  Each use has a `k` of its
         own, so that one is not held for the next.
         """
         emit = self.emit
@@ -353,10 +353,10 @@ class FunctionLowering:
         return emit.insert(llvm.AddOp(emit.register("tid.x"), emit.assembly(text, "=r,r", [number], i32)))
 
     def remark(self, message: str) -> None:
-        """Says something about the operation that is being lowered."""
+        """Emits a remark about the operation that is being lowered."""
         self.engine.remark(self.emit.location, message)
 
-    # -- what patterns ask --------------------------------------------------------------------------------------------
+    # -- used by patterns ---------------------------------------------------------------------------------------------
 
     def value(self, old: Value) -> Any:
         """The LLVM value of an operand."""
@@ -405,9 +405,9 @@ class FunctionLowering:
     # -- shared memory and barriers -----------------------------------------------------------------------------------
 
     def barrier(self, number: int = 0, threads: int | None = None) -> None:
-        """All threads of the CTA arrive, or `threads` of them, and see what any wrote to shared or global memory.
+        """All threads of the CTA arrive, or `threads` of them, and see all earlier writes to shared and global memory.
 
-        The threads of one warp need none of the CTA's barriers for that.
+        The threads of a single warp use none of the CTA's barriers for this.
         """
         emit = self.emit
         if threads is None:
@@ -418,7 +418,7 @@ class FunctionLowering:
             emit.insert(nvvm.BarrierOp(emit.integer(number), emit.integer(threads)))
 
     def buffer(self, op: Any) -> Value:
-        """The address of the buffer that `op` makes."""
+        """The address of the buffer that `op` allocates."""
         if op.offset is None:
             raise VerifyError("has no place in shared memory: run 'tileas-optimize-alloc-tensor' first")
         return self._shared(op.offset.value)
@@ -456,18 +456,18 @@ class FunctionLowering:
 
     @property
     def num_warps(self) -> int:
-        """The warps that execute what is being lowered: those of its agent."""
+        """The number of warps that execute the operations being lowered: those of the agent."""
         return self._agent.warps
 
     @property
     def thread_masks(self) -> tuple[int, int]:
-        """The bits of lane and warp that are clear in the agent's first thread alone."""
+        """The bits of lane and warp that are clear only in the agent's first thread."""
         return 31, (1 << (self.num_warps - 1).bit_length()) - 1
 
     @contextmanager
     def one_thread(self) -> Iterator[None]:
-        """What is emitted inside is executed by one thread of the agent, the one that `elect.sync` names in its first
-        warp."""
+        """Context: the emitted code is executed by one thread of the agent, the one that `elect.sync` elects in its
+        first warp."""
         self.is_one_thread = True
         with self.emit.region():
             yield
@@ -475,7 +475,7 @@ class FunctionLowering:
 
     @contextmanager
     def agent(self, first: int, warps: int) -> Iterator[None]:
-        """What is emitted inside, from the current block on, is executed by `warps` warps from warp `first` on."""
+        """Context: the code emitted from the current block on is executed by `warps` warps from warp `first` on."""
         outer, emit, head, block = self._agent, self.emit, Block(), self.emit.block
         self._agent = Agent(first, warps)
         self._heads.append((head, block))
@@ -492,8 +492,8 @@ class FunctionLowering:
         self._agent = outer
 
     def new_block(self, types: Sequence[Any] = (), dominator: Block | None = None) -> Block:
-        """A block at the end of the function, to which every way leads through `dominator`, the current one if that is
-        not said."""
+        """A block at the end of the function; all paths to it lead through `dominator`, by default the current
+        block."""
         block = Block(types)
         self.result.body.append(block)
         self.emit.dominated(block, dominator or self.emit.block)

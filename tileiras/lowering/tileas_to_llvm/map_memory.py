@@ -1,4 +1,4 @@
-"""Tensor maps that the kernel makes: a slot of the module's memory, and maps that are put together in shared memory.
+"""Tensor maps that the kernel builds: a slot of the module's memory, and maps assembled in shared memory.
 
     variable of the module: maps of slot 0, of slot 1, ...; a word for each slot, 1 where a CTA has it
 
@@ -48,7 +48,7 @@ Programming", 6.4), so CTAs of neighbouring SMs begin to look at slots that are 
 
 
 def _variable(memory: MapReserveOp, lowering: FunctionLowering) -> Value:
-    """The address of the maps of all slots, behind which their words are."""
+    """The address of the maps of all slots; the words of the slots follow."""
     name = f"{lowering.func.sym_name.value}_tensor_maps"
     emit = lowering.emit
 
@@ -137,7 +137,7 @@ def build(op: MapBuildOp, args: Sequence[Any], lowering: FunctionLowering) -> Va
             emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
         with elected(lowering, emit.icmp("eq", emit.lane, emit.integer(0))):
             _put_together(op, shared, lowering)
-        # What one thread wrote all of them copy.
+        # All lanes copy the map that one thread wrote.
         emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
         emit.insert(nvvm.TensormapCpFenceproxyOp(place, shared))
         emit.insert(nvvm.FenceProxyTensormapAcquireOp(generic))
@@ -157,7 +157,7 @@ def _around(op: Operation) -> Iterator[Operation]:
 
 
 def _put_together(op: MapBuildOp, shared: Value, lowering: FunctionLowering) -> None:
-    """Zeros, and every field that a map has."""
+    """Emits zeros, and the replacement of every field of a map."""
     emit, desc = lowering.emit, op.result.type
     zeros, width = emit.zeros(vector_of(i32, 4)), 16
     for offset in range(0, MAP_BYTES, width):
@@ -200,7 +200,8 @@ def _memref(op: MapBuildOp) -> Any:
 
 
 def _size(extent: Value | int, lowering: FunctionLowering) -> Value | int:
-    """Elements along a dimension.  There is no map of none: it has one, and the coordinates of copies are behind it."""
+    """Elements along a dimension.  A map cannot be empty: it has one element then, and copies use coordinates behind
+    it."""
     if isinstance(extent, int):
         return extent
     emit = lowering.emit

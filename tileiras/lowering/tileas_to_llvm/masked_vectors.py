@@ -1,9 +1,9 @@
-"""When an access is written twice, by whole vectors and element by element, with a branch between them.
+"""Emits an access twice, by whole vectors and element by element, with a branch between the two.
 
-Where all elements of a vector are wanted or none is, it is moved or not, and one way serves.  Through a view, that
-depends on where the tile ends: one condition separates tiles that are wholly inside (`by_bounds`).  Through pointers
-the mask says it: the branch asks whether no vector of a warp is wanted in part (`MaskedVectors`).  A mask that comes
-from comparisons of consecutive numbers with bounds is known by the first and the last element of each run.
+If the mask of a vector is all true or all false, the vector is moved or not, and one version suffices.  Through a view,
+that depends on where the tile ends: one condition separates tiles that are wholly inside (`by_bounds`).  Through
+pointers it depends on the mask: the branch tests whether no vector of a warp is partially masked (`MaskedVectors`).  A
+mask from comparisons of consecutive numbers with bounds is determined by the first and the last element of each run.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def vector_axis(op: tileas.AsyncLoadOp | tileas.LoadOp | tileas.StoreOp, layout:
 
 
 class MaskedVectors:
-    """The vectors of a load or store through pointers, or of a copy of what they point to, by `groups` of registers."""
+    """The vectors of a load or store through pointers, or of a copy through them, by `groups` of registers."""
 
     def __init__(
         self, op: tileas.AsyncLoadOp | tileas.LoadOp | tileas.StoreOp, layout: LinearLayout, lowering: FunctionLowering
@@ -68,37 +68,37 @@ class MaskedVectors:
         self._mask = None if mask is not None and lowering.emit.number(mask) in (1, -1) else mask
         self._pointee = element_type_of(op.pointer.type).pointee
         self._run: int | None = None
-        """The length of runs whose ends say which elements are wanted; None where no vector is wanted in part."""
+        """The length of runs whose ends determine the mask; None if no vector is partially masked."""
         self._all = True
-        """Whether the branch asks for all elements, not only that no vector is wanted in part."""
+        """Whether the branch tests for a mask of all elements, not only for the absence of partially masked vectors."""
         self._rows = False
-        """Whether rows of vectors differ, so that some of a warp may be wanted in part and others as a whole."""
+        """Whether rows of vectors differ, so that some of a warp may be partially masked and others not."""
         if self._mask is not None and self.axis is not None and isinstance(op.mask.type, TensorType):
             equal = lowering.facts.constancy(op.mask)
             if equal[self.axis] < op.atom.vector_size:
                 runs = mask_runs(op.mask, lowering.facts)[self.axis]
                 one_sided = max(runs.leading, runs.trailing)
                 self._rows = any(n < m for d, (n, m) in enumerate(zip(equal, layout.shape)) if d != self.axis)
-                # Rows of a tile that are not wanted are no reason to move all others one by one.
+                # A masked row of a tile must not force element-wise moves of all others.
                 self._all = not self._rows or one_sided < op.atom.vector_size
                 self._run = runs.together if self._all else one_sided
 
     def at(self, register: int, vector: bool = False) -> Value | None:
-        """Whether a register's element is wanted, or a vector that begins with it where the branch is for vectors; None
-        when it surely is."""
+        """The mask of a register's element, or of a vector that begins with it where the branch is for vectors; None if
+        it is known to be true."""
         if self._mask is None or vector and self._run is not None and self._all:
             return None
         return self._emit.extract(self._mask, register)
 
     def whole(self, group: Sequence[int]) -> Value | None:
-        """Where elements are moved one by one: whether a vector is wanted as a whole nevertheless; None when nobody
-        asks."""
+        """In the element-wise version: whether a vector is moved as a whole nevertheless; None if that is not
+        tested."""
         if not self._rows or self._run is None or self._run < len(group):
             return None
         return self._emit.both(self.at(group[0]), self.at(group[-1]))
 
     def alone(self, register: int, moved: Value | None) -> Value | None:
-        """Whether an element is wanted that has not been moved with its vector, where `moved` holds."""
+        """Whether to move an element that has not been moved with its vector, where `moved` holds."""
         wanted = self.at(register)
         if moved is None:
             return wanted
@@ -110,13 +110,13 @@ class MaskedVectors:
         return self._emit.extract(pointers, group[0]), distance
 
     def branched(self, access: Callable[[bool], Any]) -> Any:
-        """What `access(vectors)` gives, by whole vectors or element by element."""
+        """The result of `access(vectors)`, by whole vectors or element by element."""
         if self._run is None:
             return access(True)
         return _written_twice(self._none_in_part(self._run), access, self._lowering)
 
     def _none_in_part(self, run: int) -> Value:
-        """Whether no thread of the warp wants a part of a vector."""
+        """Whether no vector in the warp is partially masked."""
         emit = self._emit
         found: Value | None = None
         for first, last in self._ends(run):
@@ -140,7 +140,7 @@ class MaskedVectors:
         return [(min(found)[1], max(found)[1]) for found in places.values()]
 
     def _is_mixed(self) -> bool:
-        """Whether other bits than the registers' decide what is first and last of a thread's elements."""
+        """Whether lane or warp bits also determine the order of a thread's elements."""
         registers, lanes, warps = (
             gf2.support(self._layout.coordinate_columns(dim, self.axis)) for dim in ("register", "lane", "warp")
         )
@@ -150,14 +150,14 @@ class MaskedVectors:
 def by_bounds(
     addresses: TileAddresses, axis: int, size: int, access: Callable[[int, bool], Any], lowering: FunctionLowering
 ) -> Any:
-    """What `access(elements, masked)` gives for a tile through a view, a value or None: `elements` along `axis` are
+    """The result of `access(elements, masked)` for a tile through a view, a value or None: `elements` along `axis` are
     moved at once, of `masked` ones only those inside."""
     if addresses.run_is_uniform(axis, size):
         return access(size, True)
     inside = addresses.whole_tile_inside()
     if inside is None:
         return access(size, False)
-    # Both sides have it, and LLVM would first make it twice and then look for it.
+    # Used on both sides; LLVM would first duplicate it and then search for it.
     addresses.address(0)
     addresses.keep()
 
@@ -171,7 +171,7 @@ def by_bounds(
 
 
 def _written_twice(condition: Value, access: Callable[[bool], Any], lowering: FunctionLowering) -> Any:
-    """What `access` gives, a value or None: with True where a condition holds, else with False.
+    """The result of `access`, a value or None: called with True where a condition holds, else with False.
 
     The condition is the same in all threads of a warp.
     """

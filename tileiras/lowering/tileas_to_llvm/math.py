@@ -1,4 +1,4 @@
-"""Functions of math: the instruction where it is accurate enough or was asked for, libdevice otherwise.
+"""Functions of math: the instruction where it is accurate enough or was requested, libdevice otherwise.
 
 libdevice has f32 and f64; narrower floats are computed in f32, whose error disappears in the rounding.
 """
@@ -26,8 +26,8 @@ LOG2_E = 1.4426950408889634
 class Function(NamedTuple):
     """How a function is computed: libdevice's names for f32 and f64, and the instruction for `approx` (f32), if any.
 
-    `is_accurate`: the instruction is what the library's function consists of, so it also serves flushing operations.
-    `scale`: what the argument of the instruction is multiplied with first.
+    `is_accurate`: the library's function consists of the instruction, which therefore also serves flushing operations.
+    `scale`: the factor that is applied to the argument of the instruction first.
     """
 
     f32: str

@@ -12,10 +12,10 @@ from .function import FunctionLowering
 
 
 def is_fenced(op: tileas.CreatePipelineOp | tileas.TensorReserveOp) -> bool:
-    """Whether `fence.mbarrier_init` has to stand behind an operation that initialises mbarriers.
+    """Whether `fence.mbarrier_init` has to follow an operation that initialises mbarriers.
 
     The asynchronous proxy counts bytes or arrives at some of those that are initialised here, and the same thread
-    initialises no others before one of them is used: a fence behind those is for all.
+    initialises no others before one of them is used: a fence after those serves all.
     """
     following = op.next
     while following is not None and not following.regions and not isinstance(following, _USES):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def _padding(view: aa.TiledViewType, count: int, element: FloatType | IntegerType, lowering: FunctionLowering) -> Value:
-    """`count` elements of what the view reads outside its memref, as the bits of an LLVM type."""
+    """`count` elements of the view's padding, as the bits of an LLVM type."""
     type, pattern = view.element_type, 0
     if view.padding is not None and isinstance(type, FloatType):
         pattern = held_bits(type, view.padding.of(type).bits)
@@ -194,7 +194,7 @@ def load(op: tileas.LoadOp, args: Sequence[Any], lowering: FunctionLowering) -> 
 
 
 def _unused_registers(op: tileas.LoadOp, lowering: FunctionLowering) -> frozenset[int]:
-    """Those whose elements all users of a load have from another one."""
+    """The registers whose elements all users of a load take from another load."""
     if op.mem_semantic.value != "weak" or not all(isinstance(user, tileas.ShiftedOp) for user in op.data.users):
         return frozenset()
     known = [

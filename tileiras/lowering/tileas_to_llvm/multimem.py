@@ -17,10 +17,10 @@ from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
 
 MIN_PTX = "8.2"
-"""That of `.acc::f32`; the instructions themselves are one version older."""
+"""The PTX version of `.acc::f32`; the instructions themselves are one version older."""
 
 _NEGATIVE_ZERO = 0x8000
-"""Of either half format: what a sum with leaves every number as it is."""
+"""In either half format: the neutral element of a sum, for every number."""
 
 # nv_tileaa's names of the modes -> (operation, kind of the type).
 _OPERATIONS = {
@@ -163,7 +163,7 @@ def reduce(
         _write(name, kind, lowering, pointer, 0, value, predicate)
         return
     word, shift = _half_place(pointer, 0, lowering)
-    # The other half: what is above a half in the lower place, and below one in the upper.
+    # The shift moves it into the other half: the upper one for a half in the lower place, and vice versa.
     other = emit.insert(llvm.LShrOp(emit.integer(_NEGATIVE_ZERO << 16), shift))
     pair = emit.insert(llvm.OrOp(emit.insert(llvm.ShlOp(emit.pack(value, i32), shift)), other))
     type_name = _words(vector_of(value.type, 2))[0]

@@ -1,4 +1,4 @@
-"""What a tile block computes of its neighbours along x, which a launch may have made its cluster."""
+"""Values of the neighbours of a tile block along x, with which a launch may have made it a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accesses through pointers made in parts: some registers at a time, with what is computed for these alone."""
+"""Accesses through pointers made in parts: some registers at a time, together with the operands of these alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .types import count_of, scalar_type
 
 
 class _Part:
-    """Values of some registers; what is made for the access is made for these."""
+    """Values of some registers; the operations that only the access uses are emitted for these registers."""
 
     def __init__(
         self, made: Mapping[Operation, tuple[int, ...] | None], thread: Value | None, lowering: FunctionLowering
@@ -39,7 +39,7 @@ class _Part:
     def _make(self, value: Value, registers: tuple[int, ...]) -> Any:
         op, lowering = value.defining_op, self._lowering
         if op not in self._made:
-            whole = lowering.values.get(value)  # tokens have none
+            whole = lowering.values.get(value)  # tokens have no value
             return whole if whole is None or count_of(whole.type) == 1 else lowering.emit.shuffle(whole, registers)
         sources = self._made[op]
         if sources is not None:
@@ -58,7 +58,7 @@ class _Part:
 
 
     def _numbers(self, op: tileas.MakeRangeOp, registers: tuple[int, ...]) -> Value:
-        """A range's numbers, which are made in each iteration of a loop and not held through it."""
+        """A range's numbers, recomputed in each iteration of a loop and not held through it."""
         lowering = self._lowering
         layout, type = layout_of(op.result.type), scalar_type(op.result.type.element_type)
         with nullcontext() if self._thread is None else lowering.emit.of_thread(self._thread):
@@ -66,7 +66,7 @@ class _Part:
 
 
 def postpone(lowering: FunctionLowering) -> None:
-    """Leaves what is computed for accesses in parts to these."""
+    """Postpones the operations that only accesses in parts use."""
     for op in lowering.func.walk():
         if tileas.PARTS in op.attributes:
             lowering.postponed.update(made_only_for(op, made_for(op)))
@@ -103,7 +103,7 @@ def access_in_parts(op: tileas.LoadOp | tileas.StoreOp, lowering: FunctionLoweri
 def _narrowed(
     lowering: FunctionLowering, values: Mapping[Value, Any], layouts: dict[LinearLayout, LinearLayout]
 ) -> Iterator[None]:
-    """Inside, these values are parts of what they are outside, in parts of their layouts."""
+    """Context: these values are restricted to parts of their layouts."""
     whole, lowering.values, lowering.narrow = lowering.values, ChainMap(dict(values), lowering.values), layouts
     yield
     lowering.values, lowering.narrow = whole, {}

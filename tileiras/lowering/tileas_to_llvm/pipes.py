@@ -1,8 +1,8 @@
 """Pipes: mbarriers in the arena, and the instructions by which agents wait for stages and hand them over.
 
-What is emitted is what the row of `targets/pipe_protocol.py` says.  An iterator is a pair of a stage and a parity, a
-token the stage that it stands for.  The mbarriers of a pipe are those that say that stages are full, then those that
-say that they are empty, then those that say so of all CTAs of a cluster, where these fill each other's stages.
+The emitted code follows the row of `targets/pipe_protocol.py`.  An iterator is a pair of a stage and a parity, a token
+its stage.  The mbarriers of a pipe are, in this order: those of full stages, those of empty stages, and, where CTAs of
+a cluster fill each other's stages, those of stages that are empty in all CTAs.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ BYTES = CreatePipelineOp.MBARRIER_BYTES
 
 
 class Pipe(NamedTuple):
-    """Where the mbarriers of a pipe are, and by which protocol they are used."""
+    """The addresses of the mbarriers of a pipe, and its protocol."""
 
     base: Value
     stages: int
     protocol: PipeProtocol
     op: CreatePipelineOp
     is_filled_alike: bool
-    """Of CTAs that fill each other's stages: whether in all rounds or in none."""
+    """For CTAs that fill each other's stages: whether they do so in all rounds or in none."""
 
     def full(self, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
-        """Of a group of warps, if any: that which an operation names, or the thread's own."""
+        """The mbarrier of a full stage: of the group of warps that an operation names, or of the thread's own group."""
         emit = lowering.emit
         return emit.gep(self.base, emit.mul(self._place(stage, group, lowering), BYTES))
 
@@ -68,7 +68,7 @@ class Pipe(NamedTuple):
         return lowering.emit.gep(self.full(stage, group, lowering), BYTES * self.stages * self.op.num_groups)
 
     def free(self, stage: Value, lowering: FunctionLowering) -> Value:
-        """That of a stage which all CTAs of a cluster fill: it is empty in all of them."""
+        """The mbarrier of a stage that all CTAs of a cluster fill: it is empty in all of them."""
         return lowering.emit.gep(self.full(stage, None, lowering), 2 * BYTES * self.stages)
 
     def _place(self, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
@@ -81,7 +81,7 @@ class Pipe(NamedTuple):
 
 
 def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Value]:
-    """One thread initialises the mbarriers; a barrier behind the last pipe shows them to the others."""
+    """Has one thread initialise the mbarriers; a barrier after the last pipe makes them visible to the others."""
     emit = lowering.emit
     protocol, stages = protocol_of(op), op.num_stages.value
     base = lowering.buffer(op)
@@ -112,7 +112,7 @@ def _waits_until_empty(uses: PipeUses, pipe: CreatePipelineOp) -> list[Operation
 
 
 def _is_empty(acquire: ProducerAcquireOp) -> bool:
-    """Whether there is nothing to wait for."""
+    """Whether the stage is known to be empty, so that no wait is needed."""
     return acquire.fresh is not None or acquire.known is not None
 
 
@@ -153,7 +153,7 @@ def inc_iter(op: IncIterOp, args: Sequence[Value], lowering: FunctionLowering) -
 
 
 def _further(iterator: Value, count: Value, stages: int, lowering: FunctionLowering) -> Value:
-    """The iterator as many of `stages` stages on as an unsigned number says."""
+    """The iterator advanced by an unsigned number of stages, of `stages`."""
     emit, type = lowering.emit, count.type
     stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
     rounds = emit.insert(llvm.UDivOp(count, emit.integer(stages, type)))
@@ -238,13 +238,13 @@ def acquire(
     pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: IntegerAttr | None = None, is_empty: bool = False,
     together: Value | None = None,
 ) -> Value:  # fmt: skip
-    """The stage that an iterator is at, empty; of CTAs that fill each other's, in all of them where `together` holds.
-    """
+    """Waits until the stage of an iterator is empty, where CTAs fill each other's stages in all of them if `together`
+    holds, and returns it."""
     emit = lowering.emit
     stage = _stage(iterator, lowering)
     # The first round finds the phase before the first one complete.
     parity = emit.value(emit.xor(_parity(iterator, lowering), 1))
-    # Only who arrives may wait: nobody else is waited for, and could fall behind by a round.
+    # Only the thread that arrives may wait: others are not waited for, and could fall behind by a round.
     with _filling(pipe, lowering) if pipe.protocol.is_filled_by_one_thread else nullcontext():
         if not is_empty:
             _wait_until_empty(pipe, stage, group, parity, lowering)
@@ -261,7 +261,7 @@ def acquire(
 
 
 def _filling(pipe: Pipe, lowering: FunctionLowering) -> AbstractContextManager[None]:
-    """What is emitted inside is done by the thread that fills stages; of products of a pair, by that of one CTA."""
+    """Context: the emitted code is executed by the thread that fills stages; for dots of a pair, by that of one CTA."""
     return by_thread_of_pair(lowering, pipe.protocol.is_of_pair and pipe.protocol.fills_by_commit)
 
 
@@ -274,14 +274,14 @@ def _wait_until_empty(
 def _wait_for_cluster(
     pipe: Pipe, stage: Value, parity: Value, together: Value | None, lowering: FunctionLowering
 ) -> None:
-    """Until the stage is empty in all CTAs, whose producers tell each other; where `together` holds.
+    """Waits, where `together` holds, until the stage is empty in all CTAs, whose producers signal each other.
 
-    What consumers have read they released to their producer; its fence hands that on to the other CTAs.  No CTA ends
-    before the others have arrived at its mbarriers, since it waits for them in each round.
+    Consumers release the stages that they have read to their producer; its fence passes that on to the other CTAs.  No
+    CTA ends before the others have arrived at its mbarriers, since it waits for them in each round.
 
-    In a round that a CTA fills alone it arrives at its own mbarrier for all, without a wait, so that this is at the
-    phase of the round: arrivals of the next round that is filled together may come before, and only add up.  Where
-    rounds are always filled alike, nobody waits for it.
+    In a round that a CTA fills alone it arrives at its own mbarrier on behalf of all, without a wait, so that the
+    mbarrier is in the phase of the round: arrivals of the next round that is filled together may come earlier, and only
+    add up. If all rounds are filled alike, these arrivals are not needed.
     """
     emit = lowering.emit
     with elected(lowering, copies_for_others(lowering)):
@@ -298,7 +298,7 @@ def _wait_for_cluster(
 
 
 def _fence_cluster(lowering: FunctionLowering) -> None:
-    """What was released to this thread, or what its warp has done, is released by its next arrival in another CTA."""
+    """Releases, with this thread's next arrival in another CTA, its warp's writes and those released to it."""
     ordering, scope = llvm.AtomicOrderingAttr("acq_rel"), StringAttr("cluster")
     lowering.emit.insert(llvm.FenceOp(ordering=ordering, syncscope=scope))
 
@@ -308,17 +308,17 @@ def producer_tail(op: ProducerTailOp, args: Sequence[Value], lowering: FunctionL
     with _filling(pipe, lowering) if pipe.protocol.is_filled_by_one_thread else nullcontext():
         at = args[1]
         for number in range(pipe.stages):
-            # Threads release stages in turn: the last one says it of all.  Commits may arrive in any order.
+            # Threads release stages in turn: the last release implies the others.  Commits may arrive in any order.
             if number + 1 == pipe.stages or not pipe.protocol.is_freed_by_both:
                 parity = emit.value(emit.xor(_parity(at, lowering), 1))
                 _wait_until_empty(pipe, _stage(at, lowering), op.group, parity, lowering)
             at = _following(at, pipe.stages, lowering)
         if pipe.protocol.is_stored:
-            emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the products that add to what threads load
+            emit.insert(nvvm.Tcgen05FenceAfterOp())  # of the dots whose accumulators threads load
 
 
 def consumer_tail(op: ConsumerTailOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
-    """What it says has been used when the agent's buffers were given their places."""
+    """No code: the operation was used when the agent's buffers were placed."""
 
 
 def producer_commit(op: ProducerCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:

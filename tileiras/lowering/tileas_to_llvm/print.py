@@ -1,8 +1,8 @@
 """Printing, through the `vprintf` of the driver (CUDA C++ Programming Guide, "Formatted Output").
 
-A scalar stands where its conversion stands, a tile as its elements in nested brackets, `[[1, 2], [3, 4]]`, each by the
-conversion.  One thread of the block prints.  Tiles of few elements are handed to it in registers and make one call with
-whatever stands around them; larger ones go through shared memory and are printed in a loop, a few elements a call.
+A scalar is printed in the place of its conversion, a tile as its elements in nested brackets, `[[1, 2], [3, 4]]`, each
+by the conversion.  One thread of the block prints.  Tiles of few elements are passed to it in registers and share a
+call with the text around them; larger ones go through shared memory and are printed in a loop, a few elements a call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Printer:
 
 
 def _between(shape: Sequence[int], position: int) -> str:
-    """What stands in front of the element at a row-major position."""
+    """The text before the element at a row-major position."""
     if position == 0:
         return "[" * len(shape)
     closed, size = 0, 1
@@ -116,7 +116,7 @@ def _repeat(count: int, body: Callable[[Value], None], lowering: FunctionLowerin
 
 
 def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
-    """The elements of a tile and what stands between them, without the outermost brackets."""
+    """Prints the elements of a tile and the text between them, without the outermost brackets."""
     emit = lowering.emit
     layout = lowering.layout(old)
     shape, total = layout.shape, layout.size
@@ -133,7 +133,7 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
     separators = _separators(shape, lowering)
 
     def stage(number: Value) -> None:
-        """All threads: what they hold of one part of the tile goes to shared memory, and one of them prints it."""
+        """All threads store their elements of one part of the tile to shared memory, and one of them prints it."""
         lowering.before_stores(area)
         for register in range(layout.registers):
             if register & free["register"]:

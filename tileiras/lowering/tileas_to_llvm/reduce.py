@@ -57,7 +57,7 @@ def _in_thread(
 ) -> Values:
     """Neighbours against each other, all result registers at once: a tree, the same in every thread.
 
-    Large trees are written one half after the other, so that few partial results wait at a time.
+    Large trees are written one half after the other, so that few partial results are live at a time.
     """
     emit = lowering.emit
     length = len(groups[0])
@@ -96,7 +96,7 @@ def _is_packed(op: tileas.ReduceOp, lowering: FunctionLowering) -> bool:
 
 
 def _takes_three(op: tileas.ReduceOp, lowering: FunctionLowering) -> bool:
-    """Whether one instruction combines what it has so far with two more elements."""
+    """Whether one instruction combines the partial result with two more elements."""
     inner = op.body.block.first
     return (
         lowering.target.has("max_of_three")
@@ -107,8 +107,8 @@ def _takes_three(op: tileas.ReduceOp, lowering: FunctionLowering) -> bool:
 
 
 def _in_pairs(op: tileas.ReduceOp, values: Values, registers: Sequence[int], lowering: FunctionLowering) -> Values:
-    """What is left of registers when pairs of neighbours have been combined with each other, and remain: no element
-    moves to another half of a register pair."""
+    """The pairs that remain of registers when pairs of neighbours have been combined with each other: no element moves
+    to the other half of a register pair."""
     emit = lowering.emit
     if len(registers) > PAIRED_AT_ONCE:
         starts = range(0, len(registers), PAIRED_AT_ONCE)
@@ -125,8 +125,8 @@ def _in_pairs(op: tileas.ReduceOp, values: Values, registers: Sequence[int], low
 
 
 PAIRED_AT_ONCE = 16
-"""Elements of a row that are added to those of the same pairs of registers before: of a tree over all of a row of 128,
-ptxas 13.5 kept what each element is computed for, and spilled 104 bytes in attention on sm_100 instead of 16."""
+"""Elements of a row that are added to earlier ones in the same pairs of registers: with a tree over all of a row of
+128, ptxas 13.5 kept the inputs of each element, and spilled 104 bytes in attention on sm_100 instead of 16."""
 
 TREE_AT_ONCE = 8
 """Elements of a row whose tree is written level by level."""
@@ -149,7 +149,7 @@ _WHOLE_WARP = {
 def _whole_warp_kind(
     op: tileas.ReduceOp, lane_bits: Sequence[int], lowering: FunctionLowering
 ) -> tuple[str, bool] | None:
-    """The instruction for a reduction over all lanes, None when there is none for this target, type or combiner."""
+    """The instruction for a reduction over all lanes; None if absent for this target, type or combiner."""
     if len(op.inputs) != 1 or len(lane_bits) != 5 or not lowering.target.has("redux"):
         return None
     first, last = op.body.block.first, op.body.block.last

@@ -1,9 +1,9 @@
 """One thread acts, all that hold copies get the result.
 
-A layout with free lane or warp bits holds an element in several threads.  Where an access gives each of them an answer
-of its own (an update that must happen once, a strong load that may see another thread's store between two reads),
-one of them executes it and hands the answer to the others, so that what the copies hold, and every branch on it,
-stays the same in all threads.
+A layout with free lane or warp bits holds an element in several threads.  Where an access would return a different
+value to each of them (an update that must happen once, a strong load that may observe another thread's store between
+two reads), one of them executes it and broadcasts the value, so that the replicas, and every branch on them, stay the
+same in all threads.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .function import FunctionLowering
 
 
 def representative(layout: LinearLayout, lowering: FunctionLowering) -> Value | None:
-    """Whether this thread is the one that acts for all holders of its elements; None where each has its own."""
+    """Whether this thread executes accesses for all replicas of its elements; None if there are no replicas."""
     free = layout.free_variable_masks()
     return lowering.emit.thread_is_elected(free["lane"], free["warp"])
 
 
 def from_elected(value: Value, layout: LinearLayout, lowering: FunctionLowering) -> Value:
-    """A fragment of in-memory elements that the representatives hold, in every thread that holds a copy."""
+    """Broadcasts a fragment of in-memory elements from the representatives to every thread that holds a replica."""
     emit = lowering.emit
     free = layout.free_variable_masks()
     if free["register"]:

@@ -105,9 +105,9 @@ def _before_this_warp(
     reverse: bool,
     lowering: FunctionLowering,
 ) -> tuple[Values, Value]:
-    """The combination of all warps before this one along the scanned dimension, and whether there is none.
+    """The combination of all warps before this one along the scanned dimension, and whether this is the first.
 
-    The lane that comes last in each warp says what the warp's total is.
+    The last lane of each warp stores the warp's total.
     """
     emit = lowering.emit
     data = [as_data(v, lowering) for v in running]
@@ -145,7 +145,7 @@ def _before_this_warp(
 
 
 def _from_lane(value: Value, distance: int, reverse: bool, lowering: FunctionLowering) -> Value:
-    """The value of the lane `distance` before this one (behind it when reversed); at the end, its own."""
+    """The value of the lane `distance` before this one (after it when reversed); at the end, its own."""
     emit = lowering.emit
     kind = nvvm.ShflKindAttr("down" if reverse else "up")
     # The clamp is the last lane for `down` and the first for `up` (PTX ISA, shfl.sync).

@@ -104,12 +104,12 @@ def program_id(op: tileas.GetProgramIdOp, args: Sequence[Any], lowering: Functio
 
 
 def number_of_neighbor(rank: int, lowering: FunctionLowering) -> Value:
-    """That of the tile block of a rank in the cluster along x; the own one without a cluster."""
+    """The number of the tile block of a rank in the cluster along x; the own number without a cluster."""
     return _neighbor(lowering.emit.register("ctaid.x"), rank, lowering)
 
 
 def _neighbor(own: Value, rank: int, lowering: FunctionLowering) -> Value:
-    """The number of the tile block of a rank in the cluster of tile blocks along x, of which grids are multiples."""
+    """The number of the tile block of a rank in the cluster of tile blocks along x; grids are multiples of clusters."""
     from .agents import copies_for_others
 
     together, emit = copies_for_others(lowering), lowering.emit

@@ -2,8 +2,8 @@
 
 Concatenation is free: the result's layout is the operands' with one more register bit.  Slices may start where only the
 run time knows, and seldom match the registers of a thread, so they go through an image of the slice in scratch memory:
-the threads that hold a part of it write, then those that want it read.  A slice larger than the scratch memory goes
-through it in windows, one after the other.
+the threads that hold a part of it write, then the threads of the slice's layout read.  A slice larger than the scratch
+memory goes through it in windows, one after the other.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def alloc_tensor(op: tileas.AllocTensorOp, args: Sequence[Any], lowering: Functi
 
 
 def dealloc_tensor(op: tileas.DeallocTensorOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    """The place is free for others: `tileas-optimize-alloc-tensor` has seen to that."""
+    """No code: `tileas-optimize-alloc-tensor` has ensured that the place is free for others."""
 
 
 def stage_place(buffer: Buffer, stage: Value, lowering: FunctionLowering) -> Place:
@@ -126,7 +126,7 @@ def async_load(op: tileas.AsyncLoadOp, args: Sequence[Any], lowering: FunctionLo
                 pointer, _ = mask.address(pointers, group)
                 _copy_vector(op, emit.gep(target, target_offset), pointer, count, holder, lowering)
                 continue
-            # What a thread stores itself is there behind the same barrier.
+            # Elements that a thread stores itself become visible at the same barrier.
             for number, register in enumerate(group):
                 pointer, offset = mask.address(pointers, group, number)
                 value = load_vector(lowering, pointer, offset, element, mask.at(register))
@@ -140,7 +140,7 @@ def commit_group(op: tileas.AsyncCommitGroupOp, args: Sequence[Any], lowering: F
 
 
 def wait(op: tileas.AsyncWaitOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
-    """Each thread waits for its own copies; the barrier that follows makes everybody's visible."""
+    """Each thread waits for its own copies; the barrier that follows makes those of all threads visible."""
     wait_for_copies(op.pending, lowering)
     return [None]
 
@@ -148,7 +148,7 @@ def wait(op: tileas.AsyncWaitOp, args: Sequence[Any], lowering: FunctionLowering
 def _own_places(
     op: tileas.CopyOp | tileas.StoreTensorOp | tileas.AsyncTiledLoadOp, lowering: FunctionLowering
 ) -> Iterator[tuple[list[int], Value]]:
-    """Of a thread's own place in a buffer: runs of up to four words, and their addresses.
+    """Runs of up to four words of a thread's own place in a buffer, and their addresses.
 
     A run lies beside those of the other threads, so that no bank has two words of a wavefront.
     """
@@ -179,7 +179,7 @@ def _own_vectors(
 
 
 def _store_own(op: tileas.StoreTensorOp, lowering: FunctionLowering) -> None:
-    """No other thread reads what a thread stores to its own place: no barrier is needed."""
+    """Stores to a thread's own place, which no other thread reads: no barrier is needed."""
     words = lowering.emit.pack(as_data(lowering.value(op.tensor), lowering), i32)
     with lowering.rematerialized():
         for run, pointer in _own_places(op, lowering):
@@ -222,7 +222,7 @@ def store_tensor(op: tileas.StoreTensorOp, args: Sequence[Any], lowering: Functi
 
 
 def reads_steps(op: tileas.CopyOp | ConsumerReadOp, buffer: Value) -> bool:
-    """Whether dots read the tile of a buffer when they want it: not where a pipe's stage is released meanwhile."""
+    """Whether dots read the tile of a buffer on demand: not if a pipe's stage is released meanwhile."""
     if not feeds_dots(op.result, op.parent):
         return False
     if tileas.pipe_of_buffer(buffer) is None:

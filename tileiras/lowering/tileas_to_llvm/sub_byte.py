@@ -33,7 +33,7 @@ class NibbleAddresses(TileAddresses):
 
 
 def half_byte_address(pointer: Value, lowering: FunctionLowering) -> Value:
-    """Of the lower half of the byte that is pointed to."""
+    """The address, in half bytes, of the lower half of a byte."""
     emit = lowering.emit
     address = emit.insert(llvm.PtrToIntOp(pointer, res=i64))
     return emit.value(emit.shl(address, 1, i64), i64)

@@ -103,7 +103,7 @@ def _by_rank(numbers: Sequence[int], lowering: FunctionLowering) -> Number:
 
 
 _PEER_BIT = 1 << 24
-"""Of an address in a cluster's shared memory: whether it is of the CTA of odd rank (CUTLASS, Sm100MmaPeerBitMask)."""
+"""Bit of an address in a cluster's shared memory: set for the CTA of odd rank (CUTLASS, Sm100MmaPeerBitMask)."""
 
 
 def _of_first_cta(mbarrier: Value, lowering: FunctionLowering) -> Value:
@@ -114,8 +114,8 @@ def _of_first_cta(mbarrier: Value, lowering: FunctionLowering) -> Value:
 
 
 def tma_store(op: TmaStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
-    """One thread copies, and waits until what it copied is in memory, where other threads see it behind a barrier, or
-    only until it has been read."""
+    """Has one thread copy, and wait until the tile is in memory, where other threads see it after a barrier, or only
+    until it has been read from shared memory."""
     emit = lowering.emit
     corners = _corners(op, lowering)
     with by_one_thread(lowering):
@@ -135,7 +135,7 @@ def tma_store_tail(op: TmaStoreTailOp, args: Sequence[Any], lowering: FunctionLo
 
 
 def tma_store_stage(op: TmaStoreStageOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    """One thread copies, behind the copies of the stages before: their groups were committed when these were
+    """One thread copies, after the copies of the stages before: their groups were committed when these were
     released."""
     pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
     buffer = pipe.op.buffers[number_of_buffer(op)]
@@ -211,7 +211,7 @@ def _coordinates(
 
 
 def _coordinate(corner: Number, added: Number, lowering: FunctionLowering) -> Value:
-    """What lies beyond the numbers of 32 bits lies beyond every tensor, as the last of them does."""
+    """Adds coordinates, saturating: one that does not fit 32 bits is outside of every tensor, as is the largest one."""
     emit = lowering.emit
     if isinstance(corner, int) or corner.type is i32:
         return emit.value(emit.add(corner, added))

@@ -27,11 +27,12 @@ _FACTORS = {
 """PTX ISA, "Instruction descriptor" of tcgen05: types of D in bits 5-4, of A and B in bits 9-7 and 12-10."""
 
 SATURATES = 1 << 3
-"""Of integers, likewise."""
+"""The bit for saturating integers, likewise."""
 
 
 class _Operand(NamedTuple):
-    """An operand in shared memory: the lower word of the descriptor of its first part, and what describes the rest."""
+    """An operand in shared memory: the lower word of the descriptor of its first part, and the fields for the
+    others."""
 
     low: Value
     descriptor: MatrixDescriptor
@@ -47,7 +48,7 @@ class _Operand(NamedTuple):
         return self.descriptor.major == "mn"
 
     def step(self, mn: int, k: int) -> int:
-        """What is added to the lower word for the part at a row or column, and a place along K."""
+        """The addend of the lower word for the part at a row or column, and a place along K."""
         place = [0, 0]
         place[self.k_axis], place[1 - self.k_axis] = k, mn
         return byte_offset(layout_of(self.type), place, self.type.element_type.width) >> 4
@@ -111,8 +112,8 @@ _SCALED_M, _SCALE_A, _SCALE_B = 27, 29, 4
 
 
 def _scaled_descriptor(atom: ScaledMmaAtom, a: _AnyOperand, b: _AnyOperand, byte: int) -> int:
-    """PTX ISA, "Instruction descriptor" of tcgen05 for kinds with block scales, of which the first are in this byte of
-    their words."""
+    """PTX ISA, "Instruction descriptor" of tcgen05 for kinds with block scales; `byte`: the position of the first
+    scales in their words."""
     m, n, _ = atom.shape
     if atom.is_spread:
         m = LANES
@@ -183,7 +184,7 @@ class _Scales:
         self.columns: list[Value] = list(args[2:])[order]
 
     def copy(self, pair: bool) -> None:
-        """The tensor core reads them behind these copies, which the same thread issues before, for both CTAs where it
+        """The tensor core reads them after these copies, which the same thread issues before, for both CTAs where it
         multiplies for a `pair`."""
         emit = self._lowering.emit
         constant = MatrixDescriptor("k", 16, 16, ROWS * 16).tcgen05_constant

@@ -1,8 +1,8 @@
 """Tensor memory: columns, mbarriers for groups of dots, loads and stores of accumulators.
 
-The value of a buffer is its address.  A count of groups says the mbarrier and the phase that the last of them arrives
-at: with a power of two of mbarriers, its lowest bits and the one above.  Before the first group the count stands for
-the phase before the first, which is complete.
+The value of a buffer is its address.  A count of groups gives the mbarrier and the phase at which the last of them
+arrives: as the number of mbarriers is a power of two, its lowest bits and the bit above them.  Before the first group
+the count denotes the phase before the first, which is complete.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .warpgroup_dot import uniform_warp
 
 BYTES = tileas.TensorReserveOp.MBARRIER_BYTES
 
-# ---- what the CTA has ------------------------------------------------------------------------------------------------
+# ---- resources of the CTA --------------------------------------------------------------------------------------------
 
 
 def reserve(op: tileas.TensorReserveOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
@@ -80,7 +80,7 @@ def _reservation(op: Any) -> tileas.TensorReserveOp:
 
 
 def _address(op: Any, base: Value, lowering: FunctionLowering) -> Value:
-    """The address of the CTA's columns, as it stands in shared memory."""
+    """The address of the CTA's columns, as stored in shared memory."""
     emit = lowering.emit
     place = emit.gep(base, BYTES * _reservation(op).commits.value)
     return emit.insert(llvm.LoadOp(place, alignment=4, res=i32))
@@ -150,7 +150,7 @@ def load(op: tileas.TensorLoadOp, args: Sequence[Value], lowering: FunctionLower
 def _reduced(
     reduction: str, address: Value, layout: LinearLayout, type: TensorType, lowering: FunctionLowering
 ) -> list[Value]:
-    """A thread's fragment of f32, and what it reduces to."""
+    """A thread's fragment of f32, and the result of its reduction."""
     emit, registers = lowering.emit, layout_of(type).registers
     struct = llvm.LLVMStructType([i32] * (registers + 1))
     named = {**_form(layout, type), "reduction": StringAttr(reduction), "res": struct}
@@ -160,7 +160,7 @@ def _reduced(
 
 
 def _form(layout: LinearLayout, type: TensorType) -> dict[str, Attribute]:
-    """The form of loads and stores of a tile that lies so."""
+    """The form of loads and stores of a tile with this layout."""
     fragment, bits = layout_of(type), type.element_type.width
     shape = access_of(layout, fragment, bits)
     assert shape is not None, "checked with the address of the warp's part"
@@ -226,8 +226,8 @@ def store(op: tileas.TensorStoreOp, args: Sequence[Value], lowering: FunctionLow
 
 
 def _is_before_store(store: tileas.TensorStoreOp | tileas.TensorScaleOp) -> bool:
-    """Whether the next thing that a thread does to memory is another store, whose wait is for both, and whatever is to
-    see them is behind the other's fence."""
+    """Whether the next memory operation of a thread is another store, whose wait serves both, and the readers of both
+    are after the other's fence."""
     op = store.next if store.fenced is None else None
     while op is not None and (op.has_trait(Pure) or isinstance(op, (tileas.BarrierOp, tileas.TensorAllocOp))):
         op = op.next
@@ -238,7 +238,7 @@ def _is_before_store(store: tileas.TensorStoreOp | tileas.TensorScaleOp) -> bool
 
 
 def _mbarrier(op: Any, base: Value, number: Value, lowering: FunctionLowering) -> Value:
-    """That of a group, counted from 0."""
+    """The mbarrier of a group, counted from 0."""
     emit = lowering.emit
     commits = _reservation(op).commits.value
     return base if commits == 1 else emit.gep(base, emit.mul(emit.and_(number, commits - 1), BYTES))
@@ -247,7 +247,7 @@ def _mbarrier(op: Any, base: Value, number: Value, lowering: FunctionLowering) -
 def commit(op: tileas.TensorCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     mbarrier = _mbarrier(op, args[0], args[1], lowering)
-    # It tracks what its own thread has issued (PTX ISA, "tcgen05.commit").
+    # tcgen05.commit tracks the operations issued by the executing thread (PTX ISA, "tcgen05.commit").
     before, pair = op.prev, _reservation(op).pair is not None
     while isinstance(before, DelayOp):
         before = before.prev

@@ -31,7 +31,7 @@ from tileiras.layout.encoding import layout_of
 count_of, element_of = element_count, element_type
 
 _PIPE_TOKENS = ("nv_tileas.producer_token", "nv_tileas.consumer_token")
-"""By name: kernels without pipes do without the file that has them."""
+"""Names of types: kernels without pipes do not load the file that declares them."""
 
 ROUNDING = {
     "nearest_even": "rn",
@@ -41,9 +41,9 @@ ROUNDING = {
     "approx": "approx",
     "full": "full",
 }
-"""What PTX calls the rounding modes."""
+"""PTX's names of the rounding modes."""
 
-"""The type of tiles under way; few kernels load its file."""
+"""The type of tiles in flight; few kernels load its file."""
 
 NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -68,7 +68,7 @@ def scalar_type(type: Type) -> Any:
 def memory_type(type: Type) -> Any:
     """The LLVM type of one element in memory: i1 takes a byte, a pointer is its address.
 
-    Raises VerifyError for 4-bit types, of which two share a byte.
+    Raises VerifyError for 4-bit types: two elements share a byte.
     """
     if isinstance(type, (FloatType, IntegerType)) and type.width == 4:
         raise VerifyError(f"elements of type '{type}' in memory are not supported", prefix=False)

@@ -1,4 +1,4 @@
-"""Variables of the source: the same operations on what one thread holds of the value."""
+"""Variables of the source: lowers the operations that bind them to values, for the fragment of one thread."""
 
 from __future__ import annotations
 

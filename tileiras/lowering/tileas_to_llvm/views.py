@@ -61,7 +61,7 @@ class TileAddresses:
         self._made: dict[tuple, Any] = {}
         self._dominating: dict[tuple, Any] = {}
 
-    # What an address is: here a pointer, whose unit is the byte.
+    # The representation of an address: here a pointer, in units of bytes.
 
     def _element_units(self, type: FloatType | IntegerType) -> int:
         return max(1, memory_type(type).width // 8)
@@ -91,7 +91,7 @@ class TileAddresses:
         return self._wide(extent, self._lowering.opaque(self._lowering.value(extent)))
 
     def _wide(self, old: Value, value: Number | None = None) -> Number:
-        """A number of the function as an i64; `value` is what stands for it, unless that is its LLVM value."""
+        """A number of the function as an i64; `value`: its LLVM value if another one replaces it."""
         value = self._lowering.value(old) if value is None else value
         emit = self._emit
         return emit.zext(value, i64, nneg=True) if self._lowering.ranges.range(old).low >= 0 else emit.sext(value)
@@ -116,7 +116,7 @@ class TileAddresses:
         return emit.by_thread(("place", lanes, warps, mixed), make)
 
     def keep(self) -> None:
-        """Values made so far dominate whatever is emitted."""
+        """Marks the values made so far as dominating all code emitted from here on."""
         self._dominating = dict(self._made)
 
     def forget(self) -> None:
@@ -306,7 +306,7 @@ class TileAddresses:
         return inside
 
     def surely_inside(self) -> bool:
-        """Whether no element is outside, by what is known now."""
+        """Whether no element is outside, as far as known at compile time."""
         return all(map(self._surely_inside, range(self.rank)))
 
     def fastest(self) -> int:

@@ -25,7 +25,7 @@ from .function import FunctionLowering
 from .types import count_of, element_of, in_flight_word, scalar_type, vector_of
 
 WARP_BITS = 2
-"""Of a warp's number: its place in its warpgroup."""
+"""The low bits of a warp's number: its place in its warpgroup."""
 
 
 # ---- registers in flight --------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def _tile(words: Sequence[Value], type: tileas.InFlightType, lowering: FunctionL
 def _threaded(
     op: nvvm.WgmmaFenceOp | nvvm.WgmmaWaitGroupOp, words: Sequence[Value], lowering: FunctionLowering
 ) -> list[Value]:
-    """What an operation gives back of the words that it takes."""
+    """The words that an operation returns in place of its input words."""
     made = lowering.emit.insert(op)
     return [lowering.emit.member(made, i) for i in range(len(words))] if len(words) > 1 else [made] * len(words)
 
@@ -110,8 +110,8 @@ def fence_proxy_async(op: tileas.FenceProxyOp, args: Sequence[Value], lowering: 
 
 
 def uniform_warp(lowering: FunctionLowering) -> Value:
-    """The warp's number, as a shuffle gives it: ptxas then keeps what is computed of it, descriptors among that, in
-    registers of the whole warp, where instructions want them."""
+    """The warp's number as the result of a shuffle: ptxas then keeps values computed from it, such as descriptors, in
+    uniform registers, as the instructions require."""
     emit = lowering.emit
 
     def make() -> Value:
@@ -171,7 +171,7 @@ class _Shared:
         return found
 
     def step(self, mn: int, k: int) -> int:
-        """What is added to the lower word for the part at a row or column, and a place along K."""
+        """The addend of the lower word for the part at a row or column, and a place along K."""
         place = [0, 0]
         place[self._k_axis], place[1 - self._k_axis] = k, mn
         return byte_offset(self._layout, place, self._bits) >> 4
@@ -211,8 +211,8 @@ def async_dot(op: tileas.AsyncDotOp, args: Sequence[Any], lowering: FunctionLowe
 
 
 class _Operand(NamedTuple):
-    """An operand of a series: registers or the lower word of a descriptor, what each step adds to that, its upper word,
-    and whether K is not contiguous."""
+    """An operand of a series: registers, or the lower word of a descriptor; the addend of each step, the descriptor's
+    upper word, and whether K is not contiguous."""
 
     values: list[Value]
     steps: list[int] | None

@@ -17,7 +17,7 @@ from .warpgroup_dot import WARP_BITS, uniform_warp
 
 
 def _warpgroup(lowering: FunctionLowering) -> Value:
-    """The number of the thread's warpgroup in its agent, the same for the whole warp, as `.aligned` wants it."""
+    """The number of the thread's warpgroup in its agent, uniform in the warp, as `.aligned` requires."""
     return lowering.emit.lshr(uniform_warp(lowering), WARP_BITS)
 
 

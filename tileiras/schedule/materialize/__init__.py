@@ -1,1 +1,1 @@
-"""What a schedule becomes: rings of buffers with asynchronous copies, prefetch in registers."""
+"""Rewrites loops as their schedules say: rings of buffers with asynchronous copies, prefetch in registers."""

@@ -1,5 +1,5 @@
-"""The program of an agent that does a few operations of another program: these, the loops and branches around them, and
-what they depend on, once more."""
+"""The program of an agent that takes over a few operations of another program: these, and copies of the loops and
+branches around them and of the operations that they depend on."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from tileiras.ir import Block, Builder, Operation, Region, Value
 from tileiras.schedule.producer_slice import AgentSlice, is_inside
 
 Pipe = TypeVar("Pipe")
-"""What names a pipe that the agent fills."""
+"""Key of a pipe that the agent fills."""
 
 
 class AgentProgram(ABC, Generic[Pipe]):
-    """Writes the program of an agent beside another one, of which it does what its slice says."""
+    """Writes the program of an agent beside another one, whose operations it executes as far as its slice contains
+    them."""
 
     def __init__(self, slice: AgentSlice) -> None:
         self._slice = slice
         self._values: dict[Value, Value] = {}
-        """Of the other program -> of the agent."""
+        """Value of the other program -> value of the agent."""
 
     def _written(self, work: Block, producers: dict[Pipe, Value]) -> Block:
-        """What the agent does while `work` is done, from the first stages of pipes on, whose ends are given."""
+        """The program of the agent that runs beside `work`; `producers`: the ends of its pipes, at their first
+        stages."""
         block = Block()
         builder = Builder.at_end(block)
         at = {pipe: builder.insert(tileas.CreateIteratorOp(end)).results[0] for pipe, end in producers.items()}
@@ -40,22 +42,23 @@ class AgentProgram(ABC, Generic[Pipe]):
         return block
 
     def _finish(self, builder: Builder, at: dict[Pipe, Value]) -> None:
-        """What the agent does in the end, where its iterators are at the stages that it would fill next."""
+        """Appends the agent's last operations; its iterators are at the stages that it would fill next."""
 
     @abstractmethod
     def _is_own(self, op: Operation) -> bool:
-        """Whether an operation is one for which the agent is there."""
+        """Whether the agent takes over an operation."""
 
     @abstractmethod
     def _do(self, op: Operation, builder: Builder, at: dict[Pipe, Value]) -> None:
-        """What the agent does for such an operation; moves the iterators on."""
+        """Emits the agent's form of such an operation; advances the iterators."""
 
     @abstractmethod
     def _inside(self, op: Operation) -> list[Pipe]:
         """The pipes that the agent fills in a loop or branch, in order."""
 
     def _block(self, block: Block, builder: Builder, at: dict[Pipe, Value]) -> None:
-        """The operations of a block but its terminator, as far as the agent does them; moves the iterators on."""
+        """Emits the operations of a block except its terminator, as far as the agent executes them; advances the
+        iterators."""
         for op in block.operations:
             builder.location = op.location
             if self._is_own(op):
@@ -69,7 +72,7 @@ class AgentProgram(ABC, Generic[Pipe]):
         return self._values.get(value, value)
 
     def _repeat(self, op: Operation, builder: Builder) -> None:
-        """The operation once more, ordered after nothing."""
+        """Copies an operation, without the tokens that order it."""
         for inner in op.walk():
             for value in inner.operands:
                 if isinstance(value.type, aa.MemTokenType) and not is_inside(value, op):
@@ -79,11 +82,11 @@ class AgentProgram(ABC, Generic[Pipe]):
         builder.insert(op.clone(self._values))
 
     def _trips(self, loop: scf.ForOp) -> Value | None:
-        """How often the agent runs a loop with step 1 of the other program; None for as often as that does."""
+        """Trip count of the agent's copy of a loop with step 1; None if it is that of the loop."""
         return None
 
     def _before(self, loop: scf.ForOp, builder: Builder) -> None:
-        """What the agent does before a loop of the other program."""
+        """Emits operations of the agent before its copy of a loop."""
 
     # -- control flow --------------------------------------------------------------------------------------------------
 
@@ -111,7 +114,7 @@ class AgentProgram(ABC, Generic[Pipe]):
         self._passed_on(loop, builder.insert(new), needed, pipes, at)
 
     def _while(self, loop: scf.WhileOp, builder: Builder, at: dict[Pipe, Value]) -> None:
-        """A loop without a counter: the agent computes its condition, and what that is computed of, once more."""
+        """A loop without a counter: the agent repeats the condition and its operands."""
         pipes = self._inside(loop)
         begun, passed = sorted(self._slice.begun_with[loop]), sorted(self._slice.handed_on[loop])
         inits = [*(self._of(loop.inits[n]) for n in begun), *(at[pipe] for pipe in pipes)]
@@ -146,7 +149,7 @@ class AgentProgram(ABC, Generic[Pipe]):
     def _end(
         self, old: Block | None, new: Block, needed: Sequence[int], pipes: Sequence[Pipe], at: dict[Pipe, Value]
     ) -> None:
-        """Fills a block of a loop or branch; it yields what is needed of the old one, and the iterators."""
+        """Fills a block of a loop or branch; it yields the `needed` values of the old one, and the iterators."""
         inner = Builder.at_end(new)
         values: list[Value] = []
         if old is not None and old.last is not None:

@@ -7,9 +7,9 @@
       ...                                      consumer_release                   producer_commit
     }                                        }                                  }
 
-Where a dot may be under way when the next iteration begins, the stage that it reads is released behind the next
+Where a dot may be in flight when the next iteration begins, the stage that it reads is released after the next
 iteration's dot.  Pipes run on through the loops around: iterators are handed from one run of a loop to the next, and
-from a loop to one behind it that goes on with its ring.
+from a loop to a later one that continues with its ring.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .producer_program import Producer
 
 
 def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Splits a function of nv_tileas into agents, in place, where the schedules of its loops say so.
+    """Splits a function of nv_tileas into agents, in place, if the schedules of its loops require it.
 
     Where that cannot be, these loops are left to the plain schedule, with a remark.
     """

@@ -36,7 +36,7 @@ from .dot_waits import (
 )
 
 MOST_PENDING = 7
-"""PTX ISA, "wgmma.wait_group": what the counter of a warp tells apart."""
+"""The most pending groups that the counter of a warp distinguishes (PTX ISA, "wgmma.wait_group")."""
 
 
 def materialize_async_dots(func: aa.FuncOp) -> None:
@@ -166,7 +166,8 @@ class _Rewriting:
             if op in self._old:
                 future, start = self._futures[op], places[op]
                 if op in self._added:
-                    # Nothing uses its tile; what it reads may end before the dot that adds to it is waited for.
+                    # Its tile has no use; the buffers that it reads may end before the wait for the dot that adds to
+                    # it.
                     yield Future(future, op.results[0], start, 0, tuple(ends_of(op, block, places)))
                 elif op not in carried.values():
                     yield Future(future, op.results[0], start, 0, (*ends_of(op, block, places), last))
@@ -186,8 +187,8 @@ def _to_async(builder: Builder, tiles: list[Value], unused: UnitAttr | None = No
 
 
 def _keep_buffers(loop: scf.ForOp, dot: tileas.DotOp) -> None:
-    """Has buffers of a loop that a dot reads, or a dot whose result it adds to, live as long as it may be under way:
-    into the next iteration, and up to the wait behind the loop."""
+    """Has buffers of a loop that a dot reads, or a dot whose result it adds to, live as long as the dot may be in
+    flight: into the next iteration, and up to the wait after the loop."""
     for buffer in (buffer for each in chain_of(dot) for buffer in buffers_read(each)):
         alloc = buffer.defining_op
         if alloc is None or alloc.parent is not loop.body.block:
@@ -199,7 +200,7 @@ def _keep_buffers(loop: scf.ForOp, dot: tileas.DotOp) -> None:
 
 
 def _carry(loop: scf.ForOp, numbers: list[int]) -> None:
-    """Has a loop carry values in flight."""
+    """Makes loop-carried values of a loop values in flight."""
     builder = Builder.before(loop)
     builder.location = loop.location
     operands = list(loop.operands)

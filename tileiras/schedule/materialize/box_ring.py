@@ -8,9 +8,9 @@ drains.
       if iteration i + ahead exists: acquire its stage; its boxes; commit
       ... read stage i ...
 
-One thread acquires stages and issues boxes; each warp releases what it has read.  A stage is released an iteration or
-two after it was waited for, when the dots that read it are surely complete; at the end of its own iteration where a
-commit of these dots does so.
+One thread acquires stages and issues boxes; each warp releases the stages that it has read.  A stage is released one or
+two iterations after it was waited for, when the dots that read it are surely complete; at the end of its own iteration
+where a commit of these dots frees it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tileiras.targets.pipe_protocol import BOXES, PIPE_PROTOCOLS
 from .pipes import copy_box, create_pipe, descriptor_of
 
 Again = Callable[[Value], Value]
-"""What stands for a value of the loop's body in the iteration that is asked for."""
+"""Value of the loop's body -> its value in the requested iteration."""
 
 Access = tileas.TiledLoadOp | tileas.TiledStoreOp | tileas.TiledAtomicRMWOp
 
@@ -45,7 +45,7 @@ class BoxRing:
     def __init__(
         self, builder: Builder, staged: Sequence[StagedLoad], buffers: Sequence[Value], stages: int, held: int
     ) -> None:
-        """`builder` stands before the loop; `held`: iterations whose stages are not free."""
+        """`builder` inserts before the loop; `held`: iterations whose stages are not free."""
         self._staged = staged
         self.stages = stages
         self.held = held
@@ -56,13 +56,13 @@ class BoxRing:
         self._protocol = PIPE_PROTOCOLS[BOXES, kind]
         self._descriptors = [_descriptor(each) for each in staged]
         self.fill = builder.insert(tileas.CreateIteratorOp(self.producer)).results[0]
-        """At the stage that is filled next."""
+        """The iterator at the stage that is filled next."""
         self.drain = builder.insert(tileas.CreateIteratorOp(self.consumer)).results[0]
-        """At the stage that is read next."""
+        """The iterator at the stage that is read next."""
 
     @property
     def frees_by_commit(self) -> bool:
-        """Whether dots under way free a stage when they are complete."""
+        """Whether dots in flight free a stage when they are complete."""
         return self._protocol.frees_by_commit
 
     # -- filling -------------------------------------------------------------------------------------------------------
@@ -87,13 +87,13 @@ class BoxRing:
         return builder.insert(tileas.ConsumerWaitOp(self.consumer, iterator)).results[0]
 
     def tail(self, builder: Builder, iterator: Value) -> None:
-        """Behind the loop, where an iterator is at the stage behind the last one that was filled: what another CTA
-        frees has been freed."""
+        """Waits, after the loop, until another CTA has freed its stages; the iterator is at the stage after the last
+        one that was filled."""
         if self._protocol.is_of_pair:
             builder.insert(tileas.ProducerTailOp(self.producer, iterator))
 
     def end(self, builder: Builder) -> None:
-        """Behind a loop that another one, which may come to it again, is around."""
+        """Destroys the pipe after a loop that an outer loop may enter again."""
         builder.insert(tileas.DestroyPipelineOp(self.producer))
 
     def release(self, builder: Builder, held: Value) -> None:
@@ -101,7 +101,7 @@ class BoxRing:
         builder.insert(tileas.ConsumerReleaseOp(held))
 
     def release_if(self, builder: Builder, held: Value, condition: Value) -> None:
-        """Under a condition, gives back the stage of a token."""
+        """Releases the stage of a token under a condition."""
         body = Block()
         inner = Builder.at_end(body)
         inner.location = builder.location
@@ -123,11 +123,12 @@ def rings_of(builder: Builder, staged: Sequence[tuple[StagedLoad, Value, int]], 
 
 
 def fence_before_boxes(builder: Builder, first: Value, staged: Sequence[StagedLoad]) -> None:
-    """A fence before the pipes of a loop, of whose buffers `first` is one, where boxes may come to the place of what
-    threads have accessed: it stands before the barrier behind the pipes.  One that stands there already serves.
+    """Inserts a fence before the pipes of a loop, where boxes may overwrite shared memory that threads have accessed;
+    `first` is one of their buffers.  The fence precedes the barrier after the pipes; a fence that is already there is
+    used.
 
-    Boxes that are ordered after what threads write, or after writes of others that they have seen, want one for all
-    memory: each thread fences what it wrote or saw, and the one that copies is behind the barrier.
+    Boxes that are ordered after writes of threads, or after writes of others that the threads have observed, need one
+    for all memory: each thread fences its own and the observed writes, and the copying thread is after the barrier.
     """
     op = first.defining_op
     while op is not None and (op.has_trait(Pure) or isinstance(op, tileas.AllocTensorOp)):
@@ -156,7 +157,7 @@ def _shared_memory_was_used(buffer: Operation) -> bool:
 
 
 def box_coordinates(builder: Builder, access: Access, again: Again, ranges: RangeAnalysis) -> list[Value]:
-    """The coordinates of a tile that comes or goes in boxes; behind the first tile, where all is filled and nothing
+    """The coordinates of a tile that is copied in boxes; after the first tile, where all is filled and nothing
     stored, along a dimension without elements: the map has one element there, since a map of none cannot be made."""
     view, memref = access.view.type, memref_of(access.view)
     found = []

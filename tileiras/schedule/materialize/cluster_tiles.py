@@ -36,8 +36,8 @@ class ClusterTiles:
         self.pipes: dict[Pipe, Value] = {}
 
     def compare(self, pipe: Pipe, builder: Builder, again: dict[Value, Value]) -> None:
-        """Before the loop of a pipe, has the agent that loads find out which tiles are the same in it; `again`: what it
-        has of the kernel's values."""
+        """Has the agent that loads compare, before the loop of a pipe, the coordinates of its tiles in all tile blocks;
+        `again`: the agent's copies of the kernel's values."""
         shared = [each for each in pipe.plan.loads if is_multicast(each)]
         found = [same for same in (self._same(each, builder, again) for each in shared) if same is not None]
         if not found or len(found) < len(shared):

@@ -6,8 +6,8 @@
     }                                   wait, release          }
                                       }
 
-Each tile block computes how often the others run, copies its share of what any of them wants, and gives back the stages
-that it does not use.
+Each tile block computes the trip counts of the others, copies its share of every tile that any of them needs, and
+releases the stages that it does not use.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def most_trips(func: aa.FuncOp, plan: LoopPlan, builder: Builder) -> Value | Non
 def of_neighbor(
     value: Value, rank: int, builder: Builder, values: dict[Value, Value], counter: Value | None = None
 ) -> Value:
-    """What the tile block of a rank in the cluster computes for a value that is computed of numbers alone, and of the
-    `counter` of a loop over tiles; `values` has what of it is computed already, and gets the rest."""
+    """The value that the tile block of a rank in the cluster computes, for a value that depends only on numbers and on
+    the `counter` of a loop over tiles; `values`: those already recomputed, extended in place."""
     steps = slice_of_numbers(value, counter)
     assert steps is not None, "loads of such loops only are shared"
     for op in (each for each in steps if each.results[0] not in values):
@@ -58,7 +58,7 @@ def of_neighbor(
 
 
 def give_back_rest(loop: scf.ForOp, most: Value, pipes: list[Pipe], at: dict[Ring, Value]) -> None:
-    """Behind a loop, waits for the stages that only others of the cluster use, and releases them; moves the iterators
+    """After a loop, waits for the stages that only others of the cluster use, and releases them; moves the iterators
     on."""
     builder = Builder.after(loop)
     builder.location = loop.location

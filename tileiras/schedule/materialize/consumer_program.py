@@ -1,4 +1,4 @@
-"""The program of the agent that computes: what the kernel does, with stages of pipes where loads were."""
+"""The program of the agent that computes: the kernel's, with stages of pipes in the place of loads."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Consumer:
     def __init__(self, pipes: Pipes, most: Mapping[Operation, Value] | None = None) -> None:
         self._pipes = pipes
         self._most = most or {}
-        """How often the tile block of a cluster that does so most often runs a loop, where they differ."""
+        """The largest trip count of a loop among the tile blocks of a cluster, where they differ."""
         self._overlapping: list[scf.ForOp] = []
         """Loops whose operations have stages."""
         self._ended: dict[Operation, list[Ring]] = {}
-        """The rings of which such a loop is the last to use them, and runs once."""
+        """Loop that runs once -> the rings whose last user it is."""
 
     def rewrite(self, work: Block) -> None:
         builder = Builder.at_start(work)
@@ -48,12 +48,12 @@ class Consumer:
             for loop in self._overlapping:
                 block = loop.parent
                 overlap_around_pipes(loop)
-                # Nobody fills a stage again behind the last loop of all, where the last iterations now end.
+                # No stage is filled again after the last loop, where the last iterations now end.
                 for ring in (ring for ring in self._pipes.rings if ring in self._ended.get(loop, ())):
                     _mark_last_releases(block, ring)
 
     def _block(self, block: Block, at: Iterators, runs_once: bool = False) -> None:
-        """Goes through the loops of a block; moves the iterators on."""
+        """Rewrites the loops of a block; advances the iterators."""
         for op in block.operations:
             if not self._pipes.inside(op):
                 continue
@@ -135,7 +135,7 @@ class Consumer:
         at.update(zip(rings, handed_on))
         if not any(pipe.plan.held for pipe in own):
             new.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
-        # Nobody fills a stage again behind the last loop of all.  Where iterations overlap, the last wait is behind it.
+        # No stage is filled again after the last loop.  Where iterations overlap, the last wait is after it.
         again = [token for pipe, token in zip(held, handed_on[len(rings) :])
                  if not runs_once or pipe.ring.last is not loop or is_published(new) or most is not None]  # fmt: skip
         if most is not None:
@@ -169,13 +169,13 @@ class _Stage:
         return _outermost(found, first=True)
 
     def read(self) -> Operation:
-        """Puts copies of the stage in the place of the loads; the operation behind which all have been read."""
+        """Replaces the loads by copies of the stage; returns the operation after which all have been read."""
         copies: list[Operation] = []
         for staged, buffer in zip(self._pipe.plan.loads, self._pipe.ring.buffers):
             copies += self._read(staged, buffer)
         tiles = [copy.results[0] for copy in copies]
         readers = (*copies, *(dot for tile in tiles for dot in (*_dots(tile), *rolled_dots(tile))))
-        # Dots may stand in a loop or a branch of the iteration.
+        # Dots may be in a loop or a branch of the iteration.
         return _outermost([place for op in readers if (place := self._block.find_ancestor_op(op)) is not None])
 
     def _read(self, staged: StagedLoad, buffer: Value) -> list[Operation]:
@@ -205,7 +205,7 @@ class _Stage:
         for user in list(load.data.users):
             load.data.replace_uses_in(reading(staged.writer, user), [user])
         if load.result_token.has_uses:
-            # The stage is there once the copies into it have landed: what is ordered after the load needs no more.
+            # The stage is full once the copies into it have landed: operations ordered after the load wait for no more.
             load.result_token.replace_all_uses_with(self._order(load))
         load.erase()
         return list(made.values())
@@ -219,8 +219,8 @@ class _Stage:
 
 
 def _uses(tile: Value, converts: set[Operation]) -> list[Operation]:
-    """The operations that need a tile of a load where they stand: not the conversions in whose place it is read, nor
-    what leads to nothing but these and is computed again there."""
+    """The operations that use a tile of a load where they stand: neither conversions, which are replaced by reads in
+    their layout, nor operations that lead only to conversions, which are recomputed there."""
     found: list[Operation] = []
     for user in tile.users:
         if user in converts:
@@ -233,7 +233,7 @@ def _uses(tile: Value, converts: set[Operation]) -> list[Operation]:
 
 
 def _leads_elsewhere(op: Operation, converts: set[Operation]) -> bool:
-    """Whether anything but conversions in `converts` is made of what an operation gives."""
+    """Whether the result of an operation has a use that leads to no conversion in `converts`."""
     return any(
         user not in converts and not (moves_with_conversion(user) and not _leads_elsewhere(user, converts))
         for user in op.results[0].users
@@ -264,16 +264,16 @@ def _dots(tile: Value) -> list[Operation]:
 
 
 def _release(last: Operation, token: Value) -> None:
-    """Releases the stage of this iteration behind the operation that reads it last."""
+    """Releases the stage of this iteration after the last operation that reads it."""
     builder = Builder.after(last)
     builder.location = last.location
     builder.insert(tileas.ConsumerReleaseOp(token))
 
 
 def _begun(block: Block, last: Operation) -> Operation:
-    """The operation of an iteration behind which the dots of the one before may be waited for: the tensor cores have
-    its first dot by then, and where that is waited for itself, all before it are complete at no further wait.  `last`:
-    where there is no dot of warpgroups."""
+    """The operation of an iteration after which the dots of the previous one may be waited for: its first dot has been
+    issued to the tensor cores by then, and where that one is waited for itself, all earlier dots complete without a
+    further wait.  `last`: the default where there is no dot of warpgroups."""
     place = next((op for op in block.operations if is_of_warpgroups(op)), last)
     while isinstance(place.next, tileas.ConsumerReleaseOp):
         place = place.next
@@ -281,7 +281,7 @@ def _begun(block: Block, last: Operation) -> Operation:
 
 
 def _release_later(place: Operation, loop: scf.ForOp, token: Value) -> None:
-    """Releases the stage of the iteration before, if there was one, behind an operation."""
+    """Releases the stage of the previous iteration, if there was one, after an operation."""
     builder = Builder.after(place)
     builder.location = place.location
     later = compare(builder, "ne", loop.induction_variable, loop.lower_bound)
@@ -289,7 +289,7 @@ def _release_later(place: Operation, loop: scf.ForOp, token: Value) -> None:
 
 
 def _release_last(loop: scf.ForOp, tokens: Sequence[Value]) -> None:
-    """Releases the stages that the last iteration of a loop has held on to, if there was one."""
+    """Releases the stages that the last iteration of a loop still holds, if there was one."""
     builder = Builder.after(loop)
     builder.location = loop.location
     ran = LoopCounter(loop).runs(builder)
@@ -298,9 +298,9 @@ def _release_last(loop: scf.ForOp, tokens: Sequence[Value]) -> None:
 
 
 def _mark_last_releases(block: Block, ring: Ring) -> None:
-    """Says of the releases of a ring's stages that stand in a block behind all loops, and branches that have some, that
-    nobody waits for them, where they are of no more stages than the ring has.  Where the last loop stands in a branch,
-    those behind it there are among them."""
+    """Marks the releases of a ring's stages after all loops, and after branches with loops, as not waited for, up to
+    the number of stages of the ring.  Where the last loop is in a branch, the releases after it in that branch are
+    included."""
     found: list[Operation] = []
     op = block.last
     while op is not None:

@@ -10,7 +10,8 @@ from tileiras.ir import Block, Builder, Operation, Region, Value, i32
 
 
 def thread_counts(block: Block, count: Value) -> Value:
-    """Gives commits and waits of a block their numbers of groups, `count` before the first; returns that behind."""
+    """Gives commits and waits of a block their numbers of groups, `count` before the first; returns the one after
+    it."""
     for op in list(block.operations):
         if isinstance(op, tileas.TensorCommitOp):
             op.operands = (op.memory, count)
@@ -60,7 +61,7 @@ def _if(op: scf.IfOp, count: Value) -> Value:
 
 
 def _replaced(op: Operation, operands: tuple[Value, ...], regions: list[Region]) -> Value:
-    """An operation with a count as a further result, in the place of another one."""
+    """An operation with a count as a further result, replacing another one."""
     types = [*(result.type for result in op.results), i32]
     new = type(op).create(operands, types, dict(op.attributes), regions, location=op.location)
     op.parent.insert_before(new, op)

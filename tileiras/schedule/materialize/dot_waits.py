@@ -17,18 +17,19 @@ from tileiras.ir import Attribute, Block, Operation, Value
 from tileiras.named_tuple import NamedTuple
 
 _FILLS_PIPES = ("nv_tileas.async.bulk_load", "nv_tileas.async.tma_load", "nv_tileas.async.pipeline.producer_write")
-"""By name: kernels without pipes do without the file that has them."""
+"""Names of operations: kernels without pipes do not load the file that declares them."""
 
 _FILLS = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 
 
 class Future(NamedTuple):
-    """A dot's result under way in a block; places are numbers of operations in it.
+    """A dot's result in flight in a block; places are numbers of operations in it.
 
-    `value`: what holds it; `tile`: the value whose uses need the wait, None where none does; `start`: the first place
-    at which it is under way; `tail`: groups that were committed after its own before that.  `ends`: places at which its
-    dot has to be complete although nothing there uses the tile.  `exactly`: no wait for a later group serves, since
-    what is behind the block waits for this one, and an mbarrier's phases are to be seen one after the other.
+    `value`: the future; `tile`: the value whose uses need the wait, None if no use does; `start`: the first place at
+    which it is in flight; `tail`: the groups that were committed after its own before that place.  `ends`: places at
+    which its dot has to be complete although no operation there uses the tile.  `exactly`: a wait for a later group
+    does not suffice, since operations after the block wait for this one, and the phases of an mbarrier have to be
+    observed one by one.
     """
 
     value: Value | None
@@ -40,7 +41,7 @@ class Future(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A wait that leaves `pending` groups under way; `futures` are those whose tiles are used behind it."""
+    """A wait that leaves `pending` groups in flight; `futures` are those whose tiles are used after it."""
 
     before: Operation
     pending: int
@@ -54,18 +55,18 @@ def waits_of(
     users_of: Callable[[Value], list[Operation]],
     most: int,
 ) -> list[Wait]:
-    """The waits of a block, each before the first operation that uses a tile or frees what its dot reads; none where an
+    """The waits of a block, each before the first operation that uses a tile or frees an operand of its dot, unless an
     earlier wait suffices.
 
-    `in_flight(places, committed)`: what is under way, by the number of each operation and the groups that are committed
-    before each; `commit` closes a group, `users_of(tile)` use a tile, and `most` groups at most are left under way.
+    `in_flight(places, committed)`: the futures, given the number of each operation and the groups committed before
+    each; `commit` closes a group, `users_of(tile)` use a tile, and at most `most` groups are left in flight.
     """
     operations = list(block.operations)
     places = {op: n for n, op in enumerate(operations)}
     committed = list(accumulate((isinstance(op, commit) for op in operations), initial=0))
 
     def behind(future: Future, place: int) -> int:
-        """Groups that are committed after that of a future at a place, at least."""
+        """The least number of groups committed after that of a future, at a place."""
         return future.tail + committed[place] - committed[future.start]
 
     needs: dict[int, list[tuple[Future, bool]]] = {}
@@ -94,13 +95,13 @@ def waits_of(
 
 
 def kept_attributes(dot: tileas.DotOp) -> dict[str, Attribute]:
-    """Those of a dot that its asynchronous form has as well."""
+    """The attributes of a dot that its asynchronous form keeps."""
     kept = ("atom", "signedness_a", "signedness_b", "exchanged")
     return {name: dot.attributes[name] for name in kept if name in dot.attributes}
 
 
 def commits_behind(dot: Operation, commit: type[Operation]) -> int:
-    """Groups that are committed after that of a dot in its block."""
+    """The number of groups committed after that of a dot in its block."""
     count = 0
     op = dot.next
     while op is not None:
@@ -118,11 +119,11 @@ def blocks_around(op: Operation) -> Iterator[Block]:
         block = outer.parent if isinstance(outer, scf.ForOp) else None
 
 
-# ---- what dots read -------------------------------------------------------------------------------------------------
+# ---- operands in memory ---------------------------------------------------------------------------------------------
 
 
 def ends_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
-    """Where the buffers that a dot reads end, or their stage is released, in a block around it and behind it."""
+    """Where the buffers that a dot reads end, or their stage is released, in a block around it and after it."""
     ends = (user for buffer in buffers_read(dot) for user in buffer.users if isinstance(user, tileas.DeallocTensorOp))
     found = [places[end] for end in ends if end.parent is block]
     around = block.find_ancestor_op(dot)
@@ -132,7 +133,7 @@ def ends_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> li
 
 
 def refilled_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
-    """Where copies of a block begin that overwrite what a dot reads, once that is complete."""
+    """The places in a block of the copies that overwrite an operand of a dot once it is complete."""
     copies = (user for buffer in buffers_read(dot) for user in buffer.users if tileas.BEHIND_READERS in user.attributes)
     return [places[op] for copy in copies if (op := block.find_ancestor_op(copy)) is not None]
 
@@ -149,7 +150,7 @@ def released_of(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -
 
 
 def _pipes(dot: tileas.DotOp) -> set[Operation]:
-    """The pipes whose stages nobody may release before the dot is complete."""
+    """The pipes whose stages must not be released before the dot is complete."""
     pipes = (tileas.pipe_of_buffer(buffer) for buffer in buffers_read(dot))
     return {pipe for pipe in pipes if pipe is not None and not _frees_by_commit(pipe)}
 
@@ -169,7 +170,7 @@ def _releases(op: Operation, pipes: set[Operation]) -> bool:
 
 
 def _fills(buffer: Value, loop: Operation) -> list[Operation]:
-    """What writes to a buffer in a loop, and does not wait for the dots by itself."""
+    """The operations that write to a buffer in a loop, and do not wait for the dots by themselves."""
     found = [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
     found = [user for user in found if tileas.BEHIND_READERS not in user.attributes]
     pipe = tileas.pipe_of_buffer(buffer)
@@ -182,7 +183,7 @@ def _fills(buffer: Value, loop: Operation) -> list[Operation]:
 
 
 def is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
-    """Whether nothing that a dot reads is written to before the dot of the next iteration has begun."""
+    """Whether no operand of a dot is overwritten before the dot of the next iteration has begun."""
     if tileas.AWAITED_NEXT in dot.attributes:
         return True
     pipes = _pipes(dot)
@@ -200,5 +201,5 @@ def is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
 
 
 def reads_ring(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
-    """Whether a dot reads what copies of the loop write to."""
+    """Whether copies of the loop write to an operand of a dot."""
     return any(_fills(buffer, loop) for buffer in buffers_read(dot))

@@ -24,7 +24,7 @@ class LinkedPipe:
     ) -> None:
         self.buffers = buffers
         self.own = own
-        """Those in tensor memory that are the pipe's own."""
+        """The buffers in tensor memory that are the pipe's own."""
         self.producer, self.consumer = create_pipe(builder, buffers, 1, *kinds)
         if groups > 1:
             self.producer.defining_op.attributes["groups"] = IntegerAttr(groups, i32)  # type: ignore[union-attr]
@@ -37,7 +37,7 @@ class LinkedPipes:
         self.by_loop: dict[Operation, list[LinkedPipe]] = {}
         """A pipe for each product of a loop; loops of a kind share theirs."""
         self.fixed: dict[Value, LinkedPipe] = {}
-        """By the buffers of operands that do not change."""
+        """Buffer of an operand that does not change -> its pipe."""
         self.fills = {each.fill: each for each in plan.fixed}
         self.in_turn = plan.takes_turns
         self.groups = plan.groups
@@ -68,7 +68,7 @@ class LinkedPipes:
         return LinkedPipe([own, *dot.buffers[1:]], [own], kinds, builder, self.groups)
 
     def of(self, loop: Operation) -> list[LinkedPipe]:
-        """Pipes of which a loop drains a stage in each iteration besides: none."""
+        """No pipes: loops drain no further stages in each iteration."""
         return []
 
     def inside(self, op: Operation) -> list[LinkedPipe]:

@@ -1,4 +1,4 @@
-"""Products that threads compute between go to an agent of their own, which issues those of the next iteration first.
+"""Dots between which threads compute move to an agent of their own, which issues those of the next iteration first.
 
     for %i ... {                           agent that computes           agent that multiplies
       dot %q, %k into %s; commit             for %i ... {                  for %i ... {
@@ -12,12 +12,12 @@
                                              }
 
 The stages of the first pipe are accumulators, those of the second one are an A and the accumulator that threads have
-rescaled: who has acquired the stage may touch them.  The agent's loop is then rotated, so that it issues the first
-product of iteration i + 1 before it waits for what the second one of iteration i reads.
+rescaled: the agent that has acquired a stage may access them.  The agent's loop is then rotated, so that it issues the
+first dot of iteration i + 1 before it waits for the operands of the second one of iteration i.
 
-Where columns are few, what threads store takes the place of the scores that they have loaded.  The next scores are then
-behind the product of it, and who issues that waits for it to be complete: products with other accumulators are in no
-order by themselves (PTX ISA, "Memory Consistency Model" of tcgen05).
+Where columns are few, the tile that threads store replaces the scores that they have loaded.  The dot of the next
+scores then follows the dot of that tile, and the issuing thread waits for the latter to be complete: dots with
+different accumulators are not ordered by themselves (PTX ISA, "Memory Consistency Model" of tcgen05).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from .unspecialized import mark_fresh
 
 
 def separate_linked_products(switch: AgentSwitchOp, plan: LinkedPlan) -> AgentSwitchOp:
-    """Gives the products of a plan to a further, last agent, of as many warps as the first one; returns the switch in
-    the place of the one that is given."""
+    """Moves the dots of a plan to a further, last agent, of as many warps as the first one; returns the switch that
+    replaces the given one."""
     work = switch.agents[0].block
     before = Builder.before(switch)
     before.location = switch.location
@@ -88,12 +88,12 @@ class _Program(AgentProgram[LinkedPipe]):
         self._stages = {*plan.held.waits, *plan.held.copies, *plan.held.releases}
         self._fixed = plan.fixed
         self._held: dict[Value, Value] = {}
-        """Buffers of operands that do not change -> the tokens of the waits for them."""
+        """Buffer of an operand that does not change -> the token of the wait for it."""
         self.overlapping: list[tuple[scf.ForOp, dict[Operation, tuple[int, int]]]] = []
         """Loops, and stages and places of their operations."""
 
     def program(self, work: Block) -> Block:
-        """What the agent does while `work` is done."""
+        """The program of the agent that runs beside `work`."""
         fills = {pipe: pipe.producer for pipe in self._pipes.rings if _is_filled_by_products(pipe)}
         drains = {pipe: pipe.consumer for pipe in self._pipes.rings if pipe not in fills}
         return self._written(work, {**fills, **drains})
@@ -124,7 +124,7 @@ class _Program(AgentProgram[LinkedPipe]):
             at[pipe] = builder.insert(tileas.IncIterOp(at[pipe])).results[0]
 
     def _multiply(self, each: LinkedLoop, builder: Builder, at: dict[LinkedPipe, Value]) -> None:
-        """The loop, with what its products wait for and signal."""
+        """Emits the loop, with the waits and signals of its dots."""
         loop, pipes = each.loop, self._pipes.by_loop[each.loop]
         inits = [*(self._of(loop.init_args[n]) for n in each.carried), *(at[pipe] for pipe in pipes)]
         bounds = [self._of(value) for value in (loop.lower_bound, loop.upper_bound, loop.step)]
@@ -136,7 +136,7 @@ class _Program(AgentProgram[LinkedPipe]):
         inner = Builder.at_end(body, loop.location)
         by_dot = {dot.dot: (dot, pipe) for dot, pipe in zip(each.dots, pipes)}
         stages: dict[Operation, tuple[int, int]] = {}
-        """With the group of warps that an operation is for."""
+        """Operation -> its stage, and the group of warps that it is for."""
         stage_of = _stages(each)
         for op in each.moved:
             inner.location = op.location
@@ -159,8 +159,8 @@ class _Program(AgentProgram[LinkedPipe]):
         builder.insert(new)
         self._values.update(zip((loop.results[n] for n in each.carried), new.results))
         at.update(zip(pipes, new.results[len(each.carried) :]))
-        # The next iteration's come first, in the order of the program; unless they take the place of what others read:
-        # then behind those, and both of one group of warps before those of the next.
+        # Dots of the next iteration come first, in program order; unless they overwrite operands of others: then they
+        # follow these, and both dots of one group of warps precede those of the next group.
         in_turn = self._pipes.in_turn
         places = sorted(stages, key=lambda op: (stages[op][1], -stages[op][0]) if in_turn else (stages[op][0], 0))
         self.overlapping.append((new, {op: (stages[op][0], place) for place, op in enumerate(places)}))
@@ -171,7 +171,8 @@ def _is_filled_by_products(pipe: LinkedPipe) -> bool:
 
 
 def _stages(each: LinkedLoop) -> dict[Operation, int]:
-    """Of the operations that move: 1 for products of what threads have stored and for what only these need."""
+    """Operation that moves -> its stage: 1 for dots of tiles that threads store and for operations that only these
+    use."""
     found: dict[Operation, int] = {dot.dot: int(not dot.is_ahead) for dot in each.dots}
     stages = dict(found)
     moving_on = [op for op in each.moved if isinstance(op, tileas.IncIterOp)]
@@ -193,8 +194,8 @@ def _issue(
     each: LinkedDot, pipe: LinkedPipe, tail: tuple[Value, Value] | None, groups: int, values: dict[Value, Value],
     iterators: dict[LinkedPipe, Value], builder: Builder,
 ) -> Iterator[tuple[int, Operation]]:  # fmt: skip
-    """A product, by groups of warps, between the wait for its stage and the signal behind it, and the group of each
-    operation; where it takes the place of what others read, behind the wait for the `tail` of the pipe of these."""
+    """Emits a dot, by groups of warps, between the wait for its stage and the signal after it; yields the group of each
+    operation.  Where it overwrites operands of others, it follows the wait for the `tail` of their pipe."""
     at = iterators[pipe]
     known = None if tail is None else UnitAttr()
     values.update(zip(each.buffers, pipe.buffers))
@@ -219,14 +220,14 @@ def _issue(
 
 
 def _drop_first_tails(program: Block) -> None:
-    """Removes the waits for the products of stages that none has read so far."""
+    """Removes the waits for the readers of stages that have not been read so far."""
     for op in [inner for outer in program.operations for inner in outer.walk()]:
         if isinstance(op, tileas.ProducerTailOp) and isinstance(op.iterator.defining_op, tileas.CreateIteratorOp):
             op.erase()
 
 
 def _release_no_further(program: Block) -> None:
-    """Marks the last release of a stage that another agent would fill again, where none waits for it in the end."""
+    """Marks the last release of a stage that another agent would fill again, if no later operation waits for it."""
     released: dict[Operation, Operation] = {}
     for op in (inner for outer in program.operations for inner in outer.walk()):
         if isinstance(op, tileas.ConsumerReleaseOp):
@@ -261,7 +262,7 @@ class _Computing(Consumer):
             _pass_by(each)
         self._leave_stages()
         places = {op: number for number, op in enumerate(inner for outer in work.operations for inner in outer.walk())}
-        for op in sorted(around, key=lambda op: -places[op]):  # what is inside comes first
+        for op in sorted(around, key=lambda op: -places[op]):  # inner operations first
             drop_unchanged(op)
         _drop_waits_for_copies(work, set(self._linked.fixed))
         builder = Builder.at_start(work)
@@ -272,7 +273,7 @@ class _Computing(Consumer):
             _erase_with_views(copy)
 
     def _leave_stages(self) -> None:
-        """Removes what threads do with rings of outer loops, whose stages the agent that multiplies takes."""
+        """Removes the operations on rings of outer loops, whose stages the agent that multiplies takes."""
         for op in (*self._held.releases, *self._held.waits):
             op.erase()
         for step in self._held.steps:
@@ -297,7 +298,7 @@ class _Computing(Consumer):
                 self._branch(op, at, runs_once)
 
     def _wait(self, wait: tileas.TensorWaitOp, at: Any) -> None:
-        """Behind a loop: for all products that add to an accumulator of its own."""
+        """After a loop: for all products that add to an accumulator of its own."""
         builder = Builder.before(wait)
         builder.location = wait.location
         for pipe in self._linked.rings:
@@ -316,8 +317,8 @@ class _Computing(Consumer):
         at[pipe] = behind.insert(tileas.IncIterOp(at[pipe])).results[0]
 
     def _give_back(self, dealloc: tileas.DeallocTensorOp, at: Any) -> None:
-        """What takes the place of an operand is behind the products that read it, as threads are that have loaded what
-        they gave.  In a loop over tiles the operand keeps its place."""
+        """Operations that overwrite an operand follow the dots that read it, as threads do once they have loaded the
+        results of these.  In a loop over tiles the operand keeps its place."""
         builder = Builder.before(dealloc)
         builder.location = dealloc.location
         if next(iter(scf.loops_around(dealloc)), None) is not None:
@@ -358,9 +359,9 @@ class _Computing(Consumer):
 
 
 def _hand_on(each: LinkedDot, pipe: LinkedPipe, in_turn: bool, at: dict[LinkedPipe, Value]) -> None:
-    """What threads do with the stage of a pipe in an iteration, between the wait for it and the signal behind.  Where
-    what they store takes turns with scores, they say with it that they have loaded these, and know by the scores of the
-    next iteration that it has been read."""
+    """Inserts the threads' wait for the stage of a pipe in an iteration, and their signal after it.  Where the tile
+    that they store alternates with scores, its signal also says that they have loaded the scores, and the scores of the
+    next iteration show that the tile has been read."""
     known = UnitAttr() if in_turn else None
     before, behind = Builder.before(each.first), Builder.after(each.last)
     before.location, behind.location = each.first.location, each.last.location
@@ -386,7 +387,7 @@ def _counts(each: LinkedLoop) -> list[int]:
 
 
 def _pass_by(each: LinkedLoop) -> None:
-    """Has what follows the products of a loop use the numbers and the iterators that there were before."""
+    """Replaces the numbers and iterators after the dots of a loop by those before it."""
     loop = each.loop
     for dot in each.dots:
         if dot.commit is not None:
@@ -403,8 +404,8 @@ def _erase_with_views(op: Operation) -> None:
 
 
 def _drop_waits_for_copies(work: Block, buffers: set[Value]) -> None:
-    """Removes the waits for copies into buffers of pipes, whose mbarriers say when these have landed, where there are
-    no other copies; and the fences for products, of which each pipe has its own."""
+    """Removes the waits for copies into buffers of pipes, whose mbarriers signal their arrival, if there are no other
+    copies; and the fences for dots, since each pipe has its own."""
     inside = [op for outer in work.operations for op in outer.walk()]
     for op in inside:
         if op.name == names.FENCE_PROXY:

@@ -1,4 +1,4 @@
-"""Makes loops what the schedules that they carry say."""
+"""Materializes the schedule of each loop."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ REWRITES: Mapping[str, Rewrite] = {
     tileas.UNSPECIALIZE: pipeline_in_stages, tileas.SINGLE_BUFFER: refill_single_buffers,
     tileas.STREAM: stream,
 }  # fmt: skip
-"""Kind of schedule -> `rewrite(loop, loads, stages, atom)`, which moves the loads that run ahead, in place, and says
-whether it could; `atom` copies asynchronously to shared memory, and is None where the target has none that does.
-Loads that were to go to an agent of their own have gone there, or run ahead in a ring."""
+"""Kind of schedule -> `rewrite(loop, loads, stages, atom)`, which moves the loads that run ahead, in place, and returns
+whether it could; `atom` copies asynchronously to shared memory, None if the target has no such instruction.  Loads that
+were to go to an agent of their own have gone there, or run ahead in a ring."""
 
 
 
 def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Rewrites the loops of a function of nv_tileas, in place, as their schedules say.
 
-    A loop that cannot be rewritten so stays as it is, and becomes serial with a remark; so does one whose schedule
-    moves loads and that has none to move.
+    A loop that cannot be rewritten in this way is left as it is, and becomes serial with a remark; so does a loop whose
+    schedule moves loads but that has no load to move.
     """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
@@ -69,7 +69,7 @@ def _rewrite(
 
 
 def _plain(loop: scf.ForOp, schedule: tileas.LoopScheduleAttr) -> tileas.LoopScheduleAttr:
-    """Has a loop whose operations cannot overlap the plain schedule."""
+    """Gives a loop whose operations cannot overlap the plain schedule."""
     withdraw(loop)
     loop.attributes[tileas.LOOP_SCHEDULE] = plain = tileas.LoopScheduleAttr(tileas.PLAIN, schedule.stages)
     return plain

@@ -10,7 +10,7 @@
     }
 
 The stages of the pipe are accumulators.  The agent does the loops of products as they stand, waits for tiles and their
-releases included, and goes on with the next tile while the last one is converted and stored.
+releases included, and continues with the next tile while the last one is converted and stored.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .pipes import create_pipe
 
 
 def separate_products(switch: AgentSwitchOp, plan: MmaAgentPlan) -> AgentSwitchOp:
-    """Gives the products of a plan to a further, last agent, of as many warps as the first one; returns the switch in
-    the place of the one that is given."""
+    """Moves the dots of a plan to a further, last agent, of as many warps as the first one; returns the switch that
+    replaces the given one."""
     work = switch.agents[0].block
     before = Builder.before(switch)
     before.location = switch.location
@@ -54,14 +54,14 @@ def separate_products(switch: AgentSwitchOp, plan: MmaAgentPlan) -> AgentSwitchO
 
 
 def open_before(switch: AgentSwitchOp, work: Block) -> tuple[Value, Value]:
-    """Has the columns of the first agent reserved for all agents, before they begin."""
+    """Reserves the columns of the first agent before all agents, for all of them."""
     opened: Any = next(op for op in work.operations if isinstance(op, tileas.TensorOpenOp))
     reserve: Any = opened.memory.defining_op
     place: Operation = switch
     if reserve.parent is work:
         switch.parent.insert_before(reserve.detach(), switch)
     else:
-        # A pair of CTAs has reserved them: all its pipes are behind one barrier of the cluster.
+        # A pair of CTAs has reserved them: all its pipes are after one barrier of the cluster.
         place = next(op for op in switch.parent.operations if isinstance(op, tileas.CreatePipelineOp))
     switch.parent.insert_before(opened.detach(), place)
     # Every group becomes a stage of a pipe, which has an mbarrier of its own.
@@ -70,7 +70,7 @@ def open_before(switch: AgentSwitchOp, work: Block) -> tuple[Value, Value]:
 
 
 def outlive_agents(buffer: Value, builder: Builder) -> None:
-    """Has a buffer of the first agent live from before all agents until it is given back."""
+    """Extends the lifetime of a buffer of the first agent: from before all agents to its deallocation."""
     for user in [user for user in buffer.users if isinstance(user, tileas.TensorDeallocOp)]:
         user.erase()
     builder.insert(buffer.defining_op.detach())
@@ -150,7 +150,7 @@ class _MmaProgram(AgentProgram[AccumulatorPipe]):
         self._pipes = pipes
 
     def program(self, work: Block) -> Block:
-        """What the agent does while `work` is done."""
+        """The program of the agent that runs beside `work`."""
         return self._written(work, {pipe: pipe.producer for pipe in self._pipes.rings})
 
     def _finish(self, builder: Builder, at: dict[AccumulatorPipe, Value]) -> None:
@@ -188,7 +188,7 @@ class _Epilogue(Consumer):
         for loop, pipe in self._by_loop.items():
             _pass_by(loop, pipe.loop.commit)
         places = {op: number for number, op in enumerate(inner for outer in work.operations for inner in outer.walk())}
-        for op in sorted(around, key=lambda op: -places[op]):  # what is inside comes first
+        for op in sorted(around, key=lambda op: -places[op]):  # inner operations first
             drop_unchanged(op)
         super().rewrite(work)
         for loop, pipe in self._by_loop.items():
@@ -230,7 +230,7 @@ def loops_around(loop: Operation, work: Block) -> Iterator[Operation]:
 
 
 def _pass_by(loop: scf.ForOp, commit: tileas.TensorCommitOp | None) -> None:
-    """Has what follows a loop of products, and their commit, use what there was before."""
+    """Replaces the results of a loop of dots, and of their commit, by the values before it."""
     for result, value in zip(loop.results, loop.init_args):
         result.replace_all_uses_with(value)
     if commit is not None:

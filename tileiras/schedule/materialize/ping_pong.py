@@ -1,4 +1,4 @@
-"""Two agents that compute take the tiles of a loop by turns.
+"""Two agents that compute take alternate tiles of a loop.
 
     for %tile ... {                  for %tile ... iter_args(%turn = 0, or 1 in the second agent) {
       for %k ... {                     if %turn == 0 {
@@ -12,8 +12,9 @@
 
 Both drain one ring, which the agent that loads fills in the order of tiles.  They run their loops over K in that order
 too, by a pipe without a buffer that the first agent fills and the second one drains: without it one of them could wait
-for a stage two rounds before that is filled, and an mbarrier tells rounds apart by their parity alone.  The parts of a
-round that fill stages for the agent that stores, or that tokens order behind the round before, have turns of their own.
+for a stage two rounds before that is filled, and an mbarrier distinguishes rounds by their parity alone.  The parts of
+a round that fill stages for the agent that stores, or that tokens order after the round before, have turns of their
+own.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def alternate(switch: AgentSwitchOp, plan: PingPongPlan, outside: set[Operation]
         pipe.attributes["by_turns"] = UnitAttr()
     plan.loop.attributes.pop(tileas.PING_PONG, None)
     for store in plan.stores:
-        # A turn that ends has shown the next one what it stored, which boxes on their way are not.
+        # The end of a turn publishes stores of threads to the next turn, but not boxes in flight.
         store.attributes.pop(tileas.AHEAD_ATOM, None)
     switch.agents[0].clone_into(second := Region(), {}, {})
     regions = [Region().take_blocks(region) for region in switch.agents]
@@ -94,7 +95,8 @@ class _Group:
         plan.loop.replace_with_additional_yields(begin)
 
     def _own_tokens(self, builder: Builder) -> None:
-        """Gives what both agents compute in each round a token from before the loop: no access of a round orders it."""
+        """Orders the operations that both agents compute in each round by a token from before the loop: no access of a
+        round orders them."""
         none: Value | None = None
         for op in (op for op in self._plan.tile.operations if op in self._plan.slice.operations):
             for inner in op.walk():
@@ -123,7 +125,7 @@ class _Group:
         return scf.IfOp.create((own,), types, {}, (Region([work]), Region([other])), location=plan.loop.location)
 
     def _take_turns(self, iterators: Sequence[Value]) -> list[Value]:
-        """Inserts a wait for the turn before each part of a round that has turns, and the end of the turn behind it;
+        """Inserts a wait for the turn before each part of a round that has turns, and the end of the turn after it;
         returns the iterators of the next turns."""
         plan = self._plan
         spans = [plan.products, *([] if plan.ordered is None else [plan.ordered])]
@@ -142,14 +144,14 @@ class _Group:
 
 
 class _Passing(AgentProgram[CreatePipelineOp]):
-    """Writes what an agent does in a round of the other one: it moves its iterators on."""
+    """Writes the program of an agent in a round of the other one: it only advances its iterators."""
 
     def __init__(self, plan: PingPongPlan) -> None:
         super().__init__(plan.slice)
         self._plan = plan
 
     def pass_by(self, work: Block, block: Block, at: dict[CreatePipelineOp, Value]) -> None:
-        """Fills a block with what is left of `work`; moves the iterators on."""
+        """Fills a block with the remaining operations of `work`; advances the iterators."""
         builder = Builder.at_end(block)
         builder.location = self._plan.loop.location
         none = builder.insert(tileas.CreateMemTokenOp(result=aa.MemTokenType()))
@@ -181,7 +183,7 @@ class _Passing(AgentProgram[CreatePipelineOp]):
     def _count(self, loop: scf.ForOp, builder: Builder) -> Value:
         """How often a loop runs."""
         lower, upper, step = (self._of(value) for value in (loop.lower_bound, loop.upper_bound, loop.step))
-        # Unsigned, the distance is right whatever the signs of the bounds.
+        # The unsigned difference is exact for bounds of either sign.
         distance = binary(builder, arith.SubIOp, upper, lower)
         trips = binary(builder, arith.CeilDivUIOp, distance, step)
         runs = compare(builder, "slt" if loop.unsignedCmp is None else "ult", lower, upper)

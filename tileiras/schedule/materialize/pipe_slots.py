@@ -1,7 +1,7 @@
 """When a loop whose operations have stages and places waits for stages of pipes that another agent fills, and when it
 gives them back.
 
-A stage is waited for right before the first operation that reads it.  It is given back behind the last one; where dots
+A stage is waited for right before the first operation that reads it.  It is released after the last one; where dots
 of warpgroups read it, where the first of their results is used, before which they are waited for, or at the begin of
 the next round, where nothing of the iteration uses them.  The iterations that overlap are then parted
 (`rotation.py`), pipes and all.
@@ -28,8 +28,8 @@ FIRST = -1
 
 
 def overlap_around_pipes(loop: scf.ForOp) -> None:
-    """Parts the iterations of a loop of the agent that computes, in place, as its operations say (`nv_tile.aws.stage`);
-    what it does to pipes has no slots yet."""
+    """Splits the iterations of a loop of the agent that computes, in place, by the stages of its operations
+    (`nv_tile.aws.stage`); operations on pipes have no slots yet."""
     block = loop.body.block
     copies: dict[Operation, list[Any]] = {}
     for op in block.operations:
@@ -60,12 +60,12 @@ def _give(op: Any, slot: Slot) -> None:
 
 
 def _of_iterator(iterator: Value) -> Iterator[Operation]:
-    """What takes the number of a stage and the next iterator from one."""
+    """The operations that derive the number of a stage, or the next iterator, from an iterator."""
     return (user for user in iterator.users if isinstance(user, (tileas.GetStageOp, tileas.IncIterOp)))
 
 
 def _readers(copies: Iterable[Operation], block: Block) -> Iterator[Operation]:
-    """The operations of a block that read what copies give, themselves or in their regions."""
+    """The operations of a block that read the results of copies, themselves or in their regions."""
     for copy in copies:
         for reader in readers_of(copy):
             place = block.find_ancestor_op(reader)
@@ -74,7 +74,7 @@ def _readers(copies: Iterable[Operation], block: Block) -> Iterator[Operation]:
 
 
 def _read_until(copies: Iterable[Operation], block: Block) -> Slot:
-    """From when on nothing reads a stage any more, whose tiles some copies give."""
+    """The slot after which a stage is no longer read; `copies` yield its tiles."""
     last = (0, FIRST)
     for reader in _readers(copies, block):
         slot = _slot(reader)
@@ -87,7 +87,7 @@ def _read_until(copies: Iterable[Operation], block: Block) -> Slot:
 
 
 def _release_in(branch: scf.IfOp) -> tileas.ConsumerReleaseOp | None:
-    """The release of a stage of an iteration before, under the condition that there was one."""
+    """The release of a stage of the previous iteration, under the condition that there was one."""
     first = branch.then_region.block.first
     return first if isinstance(first, tileas.ConsumerReleaseOp) and not branch.results else None
 

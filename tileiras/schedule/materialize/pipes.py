@@ -1,4 +1,4 @@
-"""The pipes of a kernel that is split into agents: what is created for each plan, and which loops they are of."""
+"""The pipes of a kernel that is split into agents: those of each plan, and the loops that use them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Ring:
 
 
 class Pipe:
-    """What a loop does with a ring: its plan, and the descriptors of loads in boxes."""
+    """A loop's use of a ring: its plan, and the descriptors of loads in boxes."""
 
     __slots__ = ("descriptors", "plan", "ring")
 
@@ -67,7 +67,7 @@ def copy_box(
     builder: Builder, desc: Value, coords: Sequence[Value], token: Value, number: int, multicast: bool,
     together: Value | None = None,
 ) -> None:  # fmt: skip
-    """Has a tile come in boxes into buffer `number` of an acquired stage; `multicast`: of all CTAs of a cluster, where
+    """Copies a tile in boxes into buffer `number` of an acquired stage; `multicast`: of all CTAs of a cluster, where
     the condition `together` holds."""
     buffer = IntegerAttr(number, i32) if number else None
     everywhere = UnitAttr() if multicast else None

@@ -37,7 +37,7 @@ class Producer(AgentProgram[Ring]):
         self._ranges = RangeAnalysis()
 
     def program(self, work: Block) -> Block:
-        """What the agent does while `work` is done."""
+        """The program of the agent that runs beside `work`."""
         return self._written(work, {ring: ring.producer for ring in self._pipes.rings})
 
     def _finish(self, builder: Builder, at: dict[Ring, Value]) -> None:
@@ -47,7 +47,7 @@ class Producer(AgentProgram[Ring]):
                 builder.insert(tileas.ProducerTailOp(ring.producer, at[ring]))
 
     def _trips(self, loop: scf.ForOp) -> Value | None:
-        """Copies that another tile block of the cluster wants are made as often as it does."""
+        """The agent copies as often as the tile block of the cluster with the largest trip count."""
         return self._most.get(loop)
 
     def _before(self, loop: scf.ForOp, builder: Builder) -> None:

@@ -6,8 +6,8 @@
       ... %x, through shared memory to a dot ...
       yield %next
 
-The load of the next iteration is on its way while this one computes; what it brings goes to shared memory behind the
-barrier that ends the reading of the tile before it.
+The load of the next iteration is in flight while this one computes; its tile goes to shared memory after the barrier
+that ends the reads of the previous tile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Prefetched(NamedTuple):
-    """A load and what it is ordered after, all from outside of the loop."""
+    """A load and the tokens that order it, all from outside of the loop."""
 
     load: Any
     tokens: tuple[Value, ...]
@@ -57,7 +57,8 @@ def prefetched_loads(loop: scf.ForOp, func: aa.FuncOp) -> list[Prefetched]:
 
 
 def prefetch_loads(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
-    """Has the loads of a loop run one iteration ahead in registers, in place; where one cannot, False and nothing done.
+    """Has the loads of a loop run one iteration ahead in registers, in place; returns False, and leaves the loop
+    unchanged, if one of them cannot.
 
     It takes no atom, and the stages are two: the tile that is computed and the next one.
     """
@@ -99,7 +100,7 @@ def _prefetch(loop: scf.ForOp, loads: Sequence[Prefetched]) -> None:
 
 
 def _nothing(builder: Builder, each: Prefetched) -> tuple[Value, Value]:
-    """What stands for a tile and its token when there is no iteration that would use them."""
+    """Placeholders for a tile and its token when no iteration would use them."""
     type = each.load.data.type
     element = type.element_type
     size = 8 if isinstance(element, aa.PtrType) else max(1, element.width // 8)
@@ -117,7 +118,7 @@ def _loaded(
     counter: Callable[[Builder], Value],
     otherwise: Sequence[Value],
 ) -> list[Value]:
-    """Tiles and tokens of the iteration `counter(builder)` where it exists, else what is given."""
+    """Tiles and tokens of the iteration `counter(builder)` if it exists, else the given values."""
     then, other = Block(), Block()
     inner = Builder.at_end(then)
     inner.location = builder.location
@@ -136,7 +137,7 @@ def _loaded(
 
 
 def _again(load: tileas.TiledLoadOp, token: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Any:
-    """A load for another counter, after what it is ordered after outside of the loop."""
+    """A load for another counter, ordered after the tokens from outside of the loop."""
     builder.location = load.location
 
     def again(value: Value) -> Value:

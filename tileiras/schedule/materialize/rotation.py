@@ -6,10 +6,10 @@
                                                    second(i, a);  a = first(i + step)
                                                  second(last, a)
 
-What the second part uses of the first is loop-carried, but for tiles in shared memory, whose place it computes again;
-what was loop-carried remains so.  Inside of the new loop
-operations stand in the order of the schedule, which may put the next iteration's first.  Of several stages the last is
-parted from those before it first: each step leaves a loop that does what the one before did, for any trip count.
+The values of the first part that the second one uses become loop-carried, except tiles in shared memory, whose place
+the second part computes again; values that were loop-carried remain so.  In the new loop operations are in the order of
+the schedule, which may put the next iteration's first.  If there are several stages, the last is split off first: each
+step leaves a loop with the same results as the one before, for any trip count.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tileiras.schedule.dependence_graph import Wait
 from tileiras.schedule.induction_variable import LoopCounter, trip_count
 
 WaitsOf = Callable[[scf.ForOp], "tuple[Wait, ...] | None"]
-"""What the operations of a loop wait for."""
+"""Loop -> the dependences between its operations."""
 
 Slots = Mapping[Operation, tuple[int, int]]
 """Operation -> its stage, and its place in a round of the loop."""
 
 
 def rotate(loop: scf.ForOp, slots: Slots, waits_of: WaitsOf) -> scf.ForOp:
-    """Rewrites a loop, in place, whose operations have slots that keep all that `waits_of` finds; the loop that there
-    is then."""
+    """Rewrites a loop, in place, whose operations have slots that respect all dependences of `waits_of`; returns the
+    new loop."""
     while (last := max((slots[op][0] for op in _body(loop)), default=0)) > 0:
         slots = _read_in_place(loop, slots, last)
         waits = waits_of(loop)
@@ -50,8 +50,8 @@ def _body(loop: scf.ForOp) -> list[Operation]:
 
 
 def _read_in_place(loop: scf.ForOp, slots: Slots, last: int) -> Slots:
-    """Gives operations of the last stage names of their own of tiles in shared memory, where those that they use are of
-    a stage before: such a tile lies in memory, and no loop carries it.  The slots of all operations then."""
+    """Gives operations of the last stage their own copies of views of shared memory that are defined in an earlier
+    stage: such a tile lies in memory, and no loop carries it.  Returns the slots of all operations."""
     found = dict(slots)
     for op in reversed(_body(loop)):  # views of a tile before the tile
         if found[op][0] == last or not any(is_in_shared(result.type) for result in op.results):
@@ -79,14 +79,14 @@ def _users(op: Operation, loop: scf.ForOp) -> list[Operation]:
 
 
 class _Parts(NamedTuple):
-    """What one iteration is parted into."""
+    """The two parts of one iteration."""
 
     first: list[Operation]
     second: list[Operation]
 
 
 class _Rotation:
-    """One step: what has the last stage is parted from what comes before."""
+    """One step: splits the operations of the last stage from those of earlier ones."""
 
     def __init__(self, loop: scf.ForOp, slots: Slots, last: int, waits: Sequence[Wait]) -> None:
         self._loop = loop
@@ -99,12 +99,12 @@ class _Rotation:
         self._crossing = self._crossing_values()
         self._carried = self._carried_arguments()
         self.slots: dict[Operation, tuple[int, int]] = {}
-        """Of the operations of the new loop."""
+        """Operation of the new loop -> its slot."""
 
-    # -- what is carried -----------------------------------------------------------------------------------------------
+    # -- carried values ------------------------------------------------------------------------------------------------
 
     def _crossing_values(self) -> list[Value]:
-        """What the first part makes and the second, or the end of an iteration, uses."""
+        """The values that the first part defines and the second, or the terminator, uses."""
         found = []
         for op in self._parts.first:
             for value in op.results:
@@ -114,13 +114,13 @@ class _Rotation:
         return found
 
     def _carried_arguments(self) -> list[int]:
-        """Numbers of the carried values that the second part, or the end of an iteration, uses as they are."""
+        """Numbers of the carried values that the second part, or the terminator, uses directly."""
         used = {value for op in self._parts.second for inner in op.walk() for value in inner.operands}
         used.update(self._loop.yield_op.operands)
         return [number for number, value in enumerate(self._loop.iter_args) if value in used]
 
     def _round(self, body: Sequence[Operation], waits: Sequence[Wait]) -> list[Operation]:
-        """The operations in the order in which a round of the new loop has them: by their places, behind all that they
+        """The operations in the order in which a round of the new loop has them: by their places, after all that they
         wait for."""
         behind: dict[int, set[int]] = {n: set() for n in range(len(body))}
         for wait in waits:
@@ -165,7 +165,7 @@ class _Rotation:
         loop.erase()
 
     def _whole(self, builder: Builder) -> list[Value]:
-        """The first part of the first iteration, the loop, the second part of the last one; the values behind it."""
+        """The first part of the first iteration, the loop, the second part of the last one; the values after it."""
         loop = self._loop
         last = self._last_counter(builder)
         values: dict[Value, Value] = {loop.induction_variable: loop.lower_bound}
@@ -182,8 +182,8 @@ class _Rotation:
         return [behind.get(value, value) for value in loop.yield_op.operands]
 
     def _is_false(self, condition: Value, values: Mapping[Value, Value]) -> bool:
-        """Whether what `LoopCounter.is_later` asks is known not to be so in the iterations before the loop, in which
-        `values` stand for those of the loop: they are among the first, which find no stage to give back."""
+        """Whether the condition of `LoopCounter.is_later` is known to be false in the iterations before the loop, in
+        which `values` replace those of the loop: they are among the first, which have no stage to release."""
         test = values.get(condition, condition).defining_op
         if not isinstance(test, arith.CmpIOp):
             return False
@@ -197,7 +197,7 @@ class _Rotation:
         return from_lower and most is not None and done is not None and done <= most
 
     def _iterations(self, counter: Value) -> int | None:
-        """Of which iteration a value is the counter, if it is known to be one."""
+        """The iteration whose counter a value is, if that is known."""
         count = 0
         while isinstance(op := counter.defining_op, arith.AddIOp) and op.rhs is self._loop.step:
             count, counter = count + 1, op.lhs
@@ -217,7 +217,7 @@ class _Rotation:
         loop = self._loop
         type, step = loop.induction_variable.type, constant_integer(loop.step)
         one = integer(builder, 1, type)
-        # Unsigned, the distance is right whatever the signs of the bounds.
+        # The unsigned difference is exact for bounds of either sign.
         left = binary(builder, arith.SubIOp, loop.upper_bound, one)
         if step == 1:
             return left
@@ -235,7 +235,7 @@ class _Rotation:
         later: dict[Value, Value] = {loop.induction_variable: following}
         for op in self._order:
             if op not in self._is_second:
-                # What the iteration before yields is there: the order sees to it.
+                # Values yielded by the previous iteration are defined: the order of operations ensures it.
                 for argument, value in zip(loop.iter_args, loop.yield_op.operands):
                     if argument not in later and (value in now or not self._is_made_inside(value)):
                         later[argument] = now.get(value, value)
@@ -256,7 +256,7 @@ class _Rotation:
         return value.parent_block is self._block or made is not None and self._block.find_ancestor_op(made) is not None
 
     def _shift_stages(self) -> None:
-        """Stages of the new loop: the first part's remain, and the second runs with its last."""
+        """Assigns the stages of the new loop: those of the first part remain, and the second runs with its last."""
         stage = max((slot[0] for op, slot in self.slots.items()), default=0)
         second = {op for op, old in zip(self.slots, self._order) if old in self._is_second}
         for op in second:

@@ -1,8 +1,8 @@
 """Columns of tensor memory to which the scales of a dot are copied before it, in turn.
 
-Copies write where an earlier dot has read, which has to be complete.  A dot that reads stages of a pipe has columns for
-each of them: who waits until a stage is full knows that the dot which had it before is complete, since its commit is
-what the producer of the pipe waited for.  Nobody else waits then.
+Copies overwrite columns that an earlier dot reads, which has to be complete.  A dot that reads stages of a pipe has
+columns for each of them: a full stage implies that the dot which used it before is complete, since the producer of the
+pipe waited for the commit of that dot.  No other wait is needed then.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _copy_of(value: Value) -> tileas.CopyOp | None:
 
 
 def _pipe_freed_by_commits(buffer: Value) -> Any:
-    """The pipe of a buffer; None where it has none, or one whose stages threads free."""
+    """The pipe of a buffer; None if it has no pipe, or threads free the stages of its pipe."""
     from tileiras.analysis.pipes import protocol_of
 
     pipe = tileas.pipe_of_buffer(buffer)

@@ -30,7 +30,7 @@ def put_into_shared(func: aa.FuncOp) -> None:
 
 
 def _comes_with_wait(fence: Operation) -> bool:
-    """Whether each thread waits for a stage, and fences behind that, with nothing between that needs a barrier."""
+    """Whether each thread waits for a stage, and fences after that, with no operation between that needs a barrier."""
     op = fence.next
     while op is not None and (op.has_trait(Pure) or isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type)):
         op = op.next
@@ -76,8 +76,8 @@ def _last_user(convert: tileas.ConvertLayoutOp) -> Operation:
 
 
 def _is_repeated(fence: Operation) -> bool:
-    """Whether another fence comes before the first dot, and a barrier between both: the dot reads what is stored before
-    the later fence."""
+    """Whether the first dot reads a tile stored after this fence: another fence then precedes the dot, with a barrier
+    between both fences."""
     stored: set[Value] = set()
     op = fence.next
     while op is not None and not any(isinstance(inner, tileas.DOTS) for inner in op.walk()):

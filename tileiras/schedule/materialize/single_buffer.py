@@ -1,4 +1,4 @@
-"""Makes loops with single stages (`schedule/single_buffer.py`): copies behind the dots that read the stage before.
+"""Materializes loops with single stages (`schedule/single_buffer.py`): copies follow the dots that read the old stage.
 
 Copies by all threads start where these have waited for the dots, and are waited for, with a barrier, before the first
 dot that reads them.  Boxes come through pipes of one stage, one for the loads that begin for the next iteration and one
@@ -26,8 +26,8 @@ from .box_ring import BoxRing, fence_before_boxes, following
 
 
 def refill_single_buffers(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
-    """Gives loads of a loop a buffer of one stage each, in place; False, and nothing done, where `atom` cannot copy one
-    of them, or what reads them does not say when a stage is free."""
+    """Gives loads of a loop a buffer of one stage each, in place; returns False, and leaves the loop unchanged, if
+    `atom` cannot copy one of them, or their readers do not show when a stage is free."""
     if atom is None:
         return False
     staged = [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
@@ -39,8 +39,8 @@ def refill_single_buffers(loop: scf.ForOp, loads: Sequence[tileas.Load], stages:
 
 
 class _Part:
-    """The loads whose copies begin for the next iteration, or those for this one: what of them comes in boxes, through
-    `ring`, and what all threads copy."""
+    """The loads whose copies begin for the next iteration, or those for this one: those in boxes, through `ring`, and
+    those that all threads copy."""
 
     def __init__(self, loads: list[StagedLoad], readers: list[Operation]) -> None:
         self.readers = readers
@@ -48,7 +48,7 @@ class _Part:
         self.boxes = [each for each in loads if comes_in_boxes(each)]
         self.ring: BoxRing | None = None
         self.fill: Value | None = None
-        """The iterator at the stage that the boxes go to, of a ring."""
+        """The iterator at the stage of the ring that the boxes go to."""
 
 
 class _Rewriting:
@@ -128,7 +128,8 @@ class _Rewriting:
         return argument
 
     def _drain(self, part: _Part) -> None:
-        """The wait for boxes before the first dot that reads them, and what frees their stage behind the last one."""
+        """Inserts the wait for boxes before the first dot that reads them, and the release of their stage after the
+        last one."""
         if part.ring is None:
             return
         before, behind = Builder.before(part.readers[0]), Builder.after(part.readers[-1])
@@ -189,7 +190,7 @@ class _Rewriting:
         return None
 
     def _read(self, staged: StagedLoad, landed: Value | None) -> None:
-        """Dots read the tile in its buffer; what the loop yields as the load's token is that of the wait."""
+        """Has dots read the tile in its buffer; the loop yields the token of the wait as that of the load."""
         load, buffer = staged.load, self._buffers[staged.load]
 
         for convert in (leaf.convert for leaf in staged.leaves):
@@ -216,8 +217,8 @@ class _Rewriting:
 
 
 class _RewritingForThreads(_Rewriting):
-    """The rewriting of a loop whose dots threads execute: what they read of a stage they read at the dot, and what
-    fills it again stands behind a barrier."""
+    """The rewriting of a loop whose dots are executed by threads: each dot reads its stage directly before it, and the
+    copies that refill the stage follow a barrier."""
 
     def run(self) -> None:
         loop, outer, turns = self._loop, self._outer, self._turns
@@ -231,7 +232,7 @@ class _RewritingForThreads(_Rewriting):
         if earlier is not None:
             earlier.move_before(loop)
             earlier.attributes["pending"] = IntegerAttr(earlier.pending.value + 1, i32)
-        # Their dots read what has landed; copies for the next of them and for the others are under way by turns.
+        # The tiles of their dots have landed; copies for the next of these dots and for the others alternate.
         arrived = Builder.before(turns.scoring[0])
         arrived.location = loop.location
         first = self._landed(arrived, 0)
@@ -261,7 +262,7 @@ class _RewritingForThreads(_Rewriting):
         return builder.insert(wait).results[0]
 
     def _place_of_reads(self, staged: StagedLoad, convert: Operation) -> Operation | None:
-        """Reads stand at the first dot, behind the wait; so does what gives the tile other coordinates on its way."""
+        """Reads are placed at the first dot, after the wait; so are view-like operations between tile and read."""
         dot = (self._turns.scoring if staged in self._turns.ahead else self._turns.adding)[0]
         waiting = [convert.results[0]]
         while waiting:

@@ -8,10 +8,10 @@ With S stages, the copies of iteration i + S - 1 start in iteration i, into the 
       if iteration i + S - 1 exists: start its copies into the stage that was read last;  commit
       ... read stage i mod S ...
 
-One barrier, at the wait, both publishes what the copies brought and says that all threads have read the stage before
-it is overwritten.  A group is committed in every iteration, copies or not, so that the wait's count is a constant.
+One barrier, at the wait, both publishes the copied tiles and ensures that all threads have read the stage before it is
+overwritten.  A group is committed in every iteration, copies or not, so that the wait's count is a constant.
 
-Where dots may be under way when the next iteration begins, the stage that iteration i - 1 reads is not free in
+Where dots may be in flight when the next iteration begins, the stage that iteration i - 1 reads is not free in
 iteration i: copies start for iteration i + S - 2, into the stage that iteration i - 2 has read.
 """
 
@@ -39,7 +39,7 @@ from .box_ring import BoxRing, following, rings_of
 
 
 def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
-    """Has the loads of a loop run ahead through rings of `stages`, in place; False, and nothing done, where `atom`
+    """Has the loads of a loop run ahead through rings of `stages`, in place; returns False, without a change, if `atom`
     cannot copy one of them."""
     if atom is None:
         return False
@@ -54,10 +54,10 @@ def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: C
 def run_ahead(
     loop: scf.ForOp, staged: Sequence[StagedLoad], ahead: int, held: Sequence[int], atom: CopyAtom
 ) -> scf.ForOp:
-    """Has loads of a loop run `ahead` iterations ahead, in place; the loop that there is then.
+    """Has loads of a loop run `ahead` iterations ahead, in place; returns the new loop.
 
     `held`: of each load, how many iterations' stages are not free when copies start: that of the iteration that begins,
-    and those that operations under way still read.
+    and those that operations in flight still read.
     """
     rewriting = _Pipeline(loop, staged, ahead, held, atom)
     rewriting.run()
@@ -65,11 +65,11 @@ def run_ahead(
 
 
 class _Places(NamedTuple):
-    """What an iteration knows of its stages.
+    """The stages of an iteration.
 
     `read`: the stage that it reads, by the number of stages of a ring; `filled`: of each ring of boxes the iterator of
-    the stage that it fills; `drained`: the number of the loop's result that is at the stage behind the last one that
-    was filled; `behind`: the operation behind the waits for these rings.
+    the stage that it fills; `drained`: the number of the loop's result that is at the stage after the last one that
+    was filled; `behind`: the operation after the waits for these rings.
     """
 
     read: dict[int, Value]
@@ -149,7 +149,7 @@ class _Pipeline:
             builder.insert(tileas.AsyncCommitGroupOp())
 
     def _prologue(self, numbers: list[Value]) -> list[Value]:
-        """The copies of the first iterations; the iterators of the rings behind them."""
+        """The copies of the first iterations; the iterators of the rings after them."""
         loop, outer = self.loop, self.outer
         first = self.counter.runs(outer)
         filled = [ring.fill for ring in self.rings]
@@ -170,8 +170,8 @@ class _Pipeline:
         return filled
 
     def _head(self, new: scf.ForOp, places: _Places) -> Any:
-        """The wait and the copies for a later iteration, at the head of the body: what the iteration before has read,
-        the one before stage `read`, is overwritten, or the one before that."""
+        """Inserts the wait and the copies for a later iteration at the head of the body: they overwrite the stage that
+        the previous iteration has read, the one before stage `read`, or the one before that."""
         head = Builder.before(places.behind) if places.behind is not None else Builder.at_start(new.body.block)
         head.location = self.loop.location
         wait = None
@@ -191,7 +191,7 @@ class _Pipeline:
         return wait
 
     def _neighbour(self, builder: Builder, stage: Value, step: int, stages: int) -> Value:
-        """The stage `step` behind this one, of `stages`, going around.  It costs an instruction or three; carried
+        """The stage `step` after this one, of `stages`, going around.  It costs an instruction or three; carried
         through the loop beside the other, it would cost a register."""
         if stages == 2:
             return binary(builder, arith.SubIOp, integer(builder, 1), stage)
@@ -240,7 +240,7 @@ class _Pipeline:
             drains.append(carried(ring.drain))
             yielded += [following(tail, fills[-1]), following(tail, drains[-1])]
             if not ring.frees_by_commit:
-                # The oldest stage first, which is given back before the wait: behind it threads may have parted.
+                # The oldest stage first, which is released before the wait: after it threads may have diverged.
                 held = [carried(ring.consumer) for _ in range(ring.held)]
                 ring.release_if(head, held[0], later[ring.held])
                 yielded += [*held[1:], ring.consumer]
@@ -289,7 +289,7 @@ class _Pipeline:
             erase_unused(load.data)
             for user in list(load.data.users):
                 load.data.replace_uses_in(reading(staged.writer, user), [user])
-            # Behind the wait for a stage, boxes have landed for every thread: nothing has to wait for them.
+            # After the wait for a stage, boxes have landed for every thread: no operation has to wait for them.
             landed = None if wait is None or comes_in_boxes(staged) else wait.result_token
             waited = [v for v in (load.token, landed) if v is not None]
             types = (load.result_token.type,)

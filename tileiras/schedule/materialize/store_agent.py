@@ -8,8 +8,8 @@
                                                producer_commit                }
                                              }
 
-The agent that computes goes on with the next tile once it has written this one.  It waits for the copy of the last one
-where it writes the next.
+The agent that computes continues with the next tile once it has written this one.  It waits for the copy of the last
+one where it writes the next.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .consumer_program import Consumer
 from .pipes import create_pipe
 
 STAGES = 1
-"""Of the pipe of a store: while one tile is copied the next one is multiplied."""
+"""Stages of the pipe of a store: while one tile is copied the next one is multiplied."""
 
 
 class StorePipe:
@@ -68,8 +68,8 @@ class StorePipes:
 
 
 def separate_stores(switch: AgentSwitchOp, plan: StoreAgentPlan) -> AgentSwitchOp:
-    """Gives the stores of a plan to a further, last agent, of as many warps as the first one; returns the switch in the
-    place of the one that is given."""
+    """Moves the stores of a plan to a further, last agent, of as many warps as the first one; returns the switch that
+    replaces the given one."""
     work = switch.agents[0].block
     before = Builder.before(switch)
     pipes = StorePipes(plan, before)
@@ -98,7 +98,7 @@ class _StoreProgram(AgentProgram[StorePipe]):
         self._ranges = RangeAnalysis()
 
     def program(self, work: Block) -> Block:
-        """What the agent does while `work` is done."""
+        """The program of the agent that runs beside `work`."""
         return self._written(work, {pipe: pipe.consumer for pipe in self._pipes.rings})
 
     def _is_own(self, op: Operation) -> bool:

@@ -1,18 +1,19 @@
-"""Loops whose loads run ahead in places of each thread, through the loop around them.
+"""Loops whose loads run ahead in slots of each thread, across the iterations of the loop around them.
 
 With S stages, the tiles of the S - 1 iterations that come next are on their way while one computes; (o, i) are the
 counters of the outer and the inner loop of the iteration that is copied next:
 
-    o, i = the first ones, or o behind its end where the inner loop does not run
-    S - 1 times:  if o exists: start the copies of (o, i) into the next stage;  commit;  (o, i) = those that come next
+    o, i = the first ones, or o after its end where the inner loop does not run
+    S - 1 times:  if o exists: start the copies of (o, i) into the next stage;  commit;  (o, i) = next(o, i)
     for ...:
       for ...:
         wait until all groups but the last S - 2 are there, of this thread
-        if o exists: start the copies of (o, i) into the stage that was read last;  commit;  (o, i) = what comes next
+        if o exists: start the copies of (o, i) into the stage that was read last;  commit;  (o, i) = next(o, i)
         ... read the next stage ...
 
-A thread reads what it has copied itself, so no other one has to be waited for; what it starts to copy comes behind its
-own loads of the stage.  A group is committed in every iteration, copies or not, so that the wait's count is a constant.
+A thread reads only what it has copied itself, so no other thread has to be waited for; the copies that it starts follow
+its own reads of the stage.  A group is committed in every iteration, copies or not, so that the wait's count is a
+constant.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tileiras.targets import CopyAtom
 
 
 def stream(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
-    """Has the loads of a loop run ahead, in place; False, and nothing done, where one cannot."""
+    """Has the loads of a loop run ahead, in place; returns False, without a change, if one cannot."""
     found = None if atom is None else stream_of(loop, atom, list(loads))
     if found is None or len(found.loads) < len(loads):
         return False
@@ -90,8 +91,8 @@ class _StreamRing:
         self._carry([self._following(tail, read), *at.counters, at.stage], [*carried[1:], first])
 
     def _carry(self, values: list[Value], initial: list[list[Value]]) -> None:
-        """Has the loops carry what the innermost iteration leaves on to the next one; `initial`: what each begins
-        with."""
+        """Has the loops carry the values that the innermost iteration passes to the next one; `initial`: the initial
+        values of each loop."""
         loop: scf.ForOp
         for block, begin in zip(self.blocks, initial):
             end = block.last
@@ -103,10 +104,10 @@ class _StreamRing:
         for buffer in reversed(self.buffers):
             after.insert(tileas.DeallocTensorOp(buffer))
 
-    # -- what is copied next -------------------------------------------------------------------------------------------
+    # -- the iteration that is copied next -----------------------------------------------------------------------------
 
     def _first(self) -> _Next:
-        """The first iteration; behind the end of the outermost loop where an inner one does not run."""
+        """The first iteration; after the end of the outermost loop where an inner one does not run."""
         begin = [each.lower for each in self.counters]
         if len(self.counters) > 1:
             runs = self.counters[0].runs(self.before)
@@ -114,7 +115,8 @@ class _StreamRing:
         return _Next(tuple(begin), integer(self.before, 0))
 
     def _started(self, builder: Builder, at: _Next) -> _Next:
-        """Starts the copies of an iteration, where it exists; a group in any case.  What comes next."""
+        """Starts the copies of an iteration if it exists, and commits a group in any case; returns the next
+        iteration."""
         last = self.counters[-1]
         exists = compare(builder, "ult" if last.unsigned else "slt", at.counters[-1], last.upper)
         body = Block()
@@ -138,7 +140,7 @@ class _StreamRing:
         return _Next(self._advanced(builder, at.counters), self._following(builder, at.stage))
 
     def _advanced(self, builder: Builder, counters: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The counters of the iteration behind one; the outermost is at its end behind the last one."""
+        """The counters of the iteration after one; the outermost is at its end after the last one."""
         found = []
         goes_on: Value | None = None
         for number, (counter, value) in enumerate(zip(self.counters, counters)):
@@ -166,7 +168,7 @@ class _StreamRing:
         return values[value]
 
     def _following(self, builder: Builder, stage: Value) -> Value:
-        """The stage behind one, going around."""
+        """The stage after one, going around."""
         wraps = compare(builder, "eq", stage, integer(builder, self.stages - 1))
         moved = binary(builder, arith.AddIOp, stage, integer(builder, 1))
         return self._chosen(builder, wraps, integer(builder, 0), moved)

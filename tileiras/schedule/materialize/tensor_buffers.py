@@ -16,7 +16,7 @@ from tileiras.targets import mma_atom
 
 
 def accumulator_type(dot: Any) -> tileas.TensorBufferType:
-    """Of the accumulator of a dot, in the rows of its atom."""
+    """The buffer type of the accumulator of a dot, in the rows of its atom."""
     atom, type = mma_atom(dot.atom.atom), dot.c.type
     exchanged = getattr(dot, "exchanged", None) is not None
     layout = accumulator_layout(type.shape, atom.cta_rows, exchanged, atom.ctas > 1)
@@ -24,7 +24,7 @@ def accumulator_type(dot: Any) -> tileas.TensorBufferType:
 
 
 def operand_type(dot: Any) -> tileas.TensorBufferType:
-    """Of an A that the dot reads in tensor memory."""
+    """The buffer type of an A that the dot reads in tensor memory."""
     type = dot.a.type
     return tileas.TensorBufferType(with_layout(type, operand_layout(type.shape, type.element_type.width)))
 
@@ -41,8 +41,8 @@ def columns_taken(dots: Sequence[Any]) -> int:
     """The most columns that the buffers of all dots have at a time, where each A in tensor memory has its own.
 
     An accumulator has its columns from its dot on, or from the loop that carries it, to the last use of the result, or
-    to the end of the block where a later loop goes on with it.  An A of a dot in a loop has them from that loop on, to
-    the end of the block around it.
+    to the end of the block where a later loop continues with it.  An A of a dot in a loop has them from that loop on,
+    to the end of the block around it.
     """
     lives: dict[Block, list[_Life]] = {}
 
@@ -75,7 +75,7 @@ def program_of(op: Operation) -> Block:
 
 
 def _goes_on_with(dot: Any) -> Any:
-    """The dot of an earlier loop whose accumulator a dot of a loop goes on adding to; None where there is none."""
+    """The dot of an earlier loop whose accumulator a dot of a loop continues to add to; None if absent."""
     loop = dot.parent_op
     if not isinstance(loop, scf.ForOp) or dot.result not in loop.yield_op.operands:
         return None
@@ -84,13 +84,13 @@ def _goes_on_with(dot: Any) -> Any:
 
 
 def _adds_to_dot(dot: Any, dots: Sequence[Any]) -> bool:
-    """Whether a dot adds to what another one of its block has left, and nothing else uses that."""
+    """Whether a dot adds to the result of another one of its block, which has no other use."""
     before = dot.c.defining_op
     return before in dots and before.parent is dot.parent and dot.c.has_one_use
 
 
 def _last_sum(dot: Any, dots: Sequence[Any]) -> Value:
-    """The result of the last of the dots that add to one accumulator one behind the other."""
+    """The result of the last of the dots that add to one accumulator one after the other."""
     user: Any = next(iter(dot.result.users), None)
     while user in dots and user.c is dot.result and _adds_to_dot(user, dots):
         dot = user

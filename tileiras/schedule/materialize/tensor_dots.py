@@ -1,4 +1,4 @@
-"""Dots into tensor memory become asynchronous: buffers for accumulators, groups, waits, and loads of what is used.
+"""Dots into tensor memory become asynchronous: buffers for accumulators, groups, waits, and loads of results.
 
     %d = for %i ... (%acc = %zero):            %m = reserve;  %base = open %m;  %t = alloc %base
       %n = dot %a, %b, %acc                    %c = for %i ... (%count = 0):
@@ -8,8 +8,8 @@
                                                use %d
                                                release %m
 
-An accumulator that nothing else in its loop uses stays in its buffer.  Any other is stored before its dot unless it is
-zero, and its result is loaded before the first use.  A first dot that adds to zero overwrites what is there.
+An accumulator without other uses in its loop stays in its buffer.  Any other is stored before its dot unless it is
+zero, and its result is loaded before the first use.  A first dot that adds to zero overwrites the buffer.
 """
 
 from __future__ import annotations
@@ -79,23 +79,24 @@ class _Rewriting:
         self._in_place: dict[Any, dict[int, list[Any]]] = {}
         """Loop -> number of each accumulator that stays in its buffer -> its dots."""
         self._stays: set[Operation] = set()
-        """These dots, and those below."""
+        """These dots, and those of `_rescaled`."""
         self._rescaled: dict[Any, dict[int, Any]] = {}
-        """Loop -> number of each value that is loaded of the buffer of its dot in the iteration before."""
+        """Loop -> number of each value loaded from the buffer that its dot fills in the previous iteration -> the
+        dot."""
         self._homes: dict[Any, Value] = {}
         """Dot -> the buffer in which it leaves such a value."""
         self._scales: dict[Any, Operation] = {}
-        """Dot -> what multiplies such a value there, where that is all that happens to it."""
+        """Dot -> the factor of such a value, if the multiplication is its only use."""
         self._multiplied: list[Operation] = []
-        """The multiplications in the place of which these are."""
+        """The multiplications that these replace."""
         self._continued: dict[Any, Operation] = {}
-        """Dot of a loop -> the loop behind that goes on with what it leaves there."""
+        """Dot of a loop -> the later loop that continues with its result in the buffer."""
         self._overwrites: dict[Any, Operation] = {}
         """Dot -> the first operation of its iteration that writes there."""
         self._buffers: dict[Any, Value] = {}
         """Dot -> the buffer that it adds to."""
         self._stored: dict[Any, Operation] = {}
-        """Dot -> what stores its A in tensor memory."""
+        """Dot -> the operation that stores its A in tensor memory."""
         self._for_scales: dict[Any, list[Value]] = {}
         """Dot -> the buffers of its scales."""
         self._turns: dict[Any, ScaleTurns] = {}
@@ -103,9 +104,9 @@ class _Rewriting:
         self._added: set[Operation] = set()
         """Dots whose results another one adds to in the same block."""
         self._one_group: dict[Operation, None] = {}
-        """Loops whose dots are one group, committed behind them."""
+        """Loops whose dots are one group, committed after them."""
         self._program = program_of(dots[0])
-        """What the threads that multiply do: the function, or one of its agents."""
+        """The block that the multiplying threads execute: of the function, or of one of its agents."""
         pair = dots[0].atom.is_of_pair  # as all are, or none
         # Of a pair of CTAs, all threads of both wait for it: not those of an agent.
         entry = Builder.at_start(func.body.blocks[0] if pair else self._program)
@@ -126,7 +127,7 @@ class _Rewriting:
         if taken + sum(found.columns for found in turns.values()) <= most:
             self._turns = turns
         self._none = integer(start, 0)
-        """Groups before the first one; which there are elsewhere is said when all are there."""
+        """The number of groups before the first one; other numbers are set once all groups exist."""
 
     def run(self) -> None:
         for loop in dict.fromkeys(op.parent_op for op in self._dots if isinstance(op.parent_op, scf.ForOp)):
@@ -154,11 +155,11 @@ class _Rewriting:
             end.operands = [loop.iter_args[n] if n in numbers else v for n, v in enumerate(end.operands)]
         for op in (*reversed(self._dots), *self._multiplied):
             op.erase()
-        for loop, numbers in reversed(kept.items()):  # an inner loop uses what its outer loop carries
+        for loop, numbers in reversed(kept.items()):  # an inner loop uses the carried values of its outer loop
             loop.without_carried(numbers)
         self._free_rest()
         await_groups(self._program)
-        # Warps are apart by what stands between two barriers, each commit at most once.
+        # Warps are apart by at most the operations between two barriers, each commit at most once.
         inside = (op for each in self._program.operations for op in each.walk())
         groups = [op for op in inside if isinstance(op, tileas.TensorCommitOp)]
         more = most_pending(self._program) + 1 if any(any(scf.loops_around(op)) for op in groups) else 0
@@ -186,8 +187,8 @@ class _Rewriting:
             builder.insert(tileas.TensorCommitOp(self._memory, self._none))
 
     def _needs_no_wait(self, loop: scf.ForOp) -> bool:
-        """Whether no thread has to wait for the dots of a loop before its end: all add to accumulators that stay where
-        they are, and what they read is theirs alone until they are complete."""
+        """Whether no thread has to wait for the dots of a loop before its end: all add to accumulators that stay in
+        place, and their operands are not overwritten until they are complete."""
         there = {dot for dots in self._in_place[loop].values() for dot in dots}
         dots = [op for op in loop.walk() if op in self._old]
         return all(op in there and self._writes_no_columns(op) and _frees_by_itself(op, loop) for op in dots)
@@ -199,7 +200,7 @@ class _Rewriting:
         return not reads_a_in_tensor_memory(dot)
 
     def _accumulator(self, dot: tileas.DotOp, builder: Builder) -> tuple[Value, Value]:
-        """The buffer of a dot, and whether it adds to what is there."""
+        """The buffer of a dot, and whether it adds to the buffer's contents."""
         before = dot.c.defining_op
         if before in self._buffers and before.parent is dot.parent and dot.c.has_one_use:
             self._added.add(before)
@@ -228,7 +229,7 @@ class _Rewriting:
         return buffer, integer(builder, 1, i1)
 
     def _filled(self, dot: tileas.DotOp, value: Value, builder: Builder) -> Value:
-        """A buffer with what a dot adds to, unless that is zero."""
+        """A buffer with the accumulator of a dot, which is stored unless it is zero."""
         buffer = self._buffer(accumulator_type(dot), builder)
         if not is_zero(value):
             builder.insert(tileas.TensorStoreOp(value, buffer))
@@ -242,7 +243,7 @@ class _Rewriting:
         return list(dict.fromkeys((*self._in_place, *self._rescaled)))
 
     def _begin(self, loop: scf.ForOp, rescaled: dict[int, Any]) -> None:
-        """Buffers of accumulators that iterations rescale, with what the first one has."""
+        """Allocates the buffers of accumulators that iterations rescale, with their initial values."""
         outside = Builder.before(loop)
         outside.location = loop.location
         for number, dot in rescaled.items():
@@ -256,7 +257,7 @@ class _Rewriting:
 
     def _operand(self, dot: tileas.DotOp, builder: Builder) -> Value:
         """A buffer with A of a dot.  In columns of its own, which outlive its loop, the next iteration's dots may begin
-        while this one reads it; in those of what it is computed of they have to wait."""
+        while this one reads it; in the columns of the tile that it is computed from they have to wait."""
         type = operand_type(dot)
         place = builder
         if self._has_columns and isinstance(dot.parent_op, scf.ForOp):
@@ -268,7 +269,7 @@ class _Rewriting:
 
     def _scale_operands(self, dot: tileas.BlockScaledMmaOp, builder: Builder) -> list[Value]:
         """The tiles of scales, and columns for them: in a loop for those of each stage of a pipe, or of two iterations,
-        in turn, so that copies do not write to what a dot before reads."""
+        in turn, so that copies do not overwrite the scales of an earlier dot."""
         loop: Any = dot.parent_op
         turns = self._turns.get(dot)
         in_turn = _counts_by_one(loop)
@@ -307,7 +308,7 @@ class _Rewriting:
         self._load_what_is_complete(block)
 
     def _load(self, future: Future, builder: Builder) -> None:
-        """What uses a tile gets it from its buffer, whose life ends, unless the next iteration has it again."""
+        """Loads a tile for its users from its buffer, whose life ends unless the next iteration uses it again."""
         tile, buffer = future.tile, future.value
         assert tile is not None and buffer is not None, "a tile that is used"
         users = self._users(tile)
@@ -333,7 +334,7 @@ class _Rewriting:
         end.insert(tileas.TensorDeallocOp(buffer))
 
     def _load_argument(self, tile: BlockArgument, buffer: Value, users: list[Operation]) -> None:
-        """What the iteration before left in a buffer, loaded at its first use, before this one writes there."""
+        """Loads the previous iteration's result from a buffer at its first use, before this iteration overwrites it."""
         places = {op: number for number, op in enumerate(tile.block.operations)}
         around = [op for user in users if (op := tile.block.find_ancestor_op(user)) is not None]
         dot = next(dot for dot, home in self._homes.items() if home is buffer)
@@ -348,7 +349,7 @@ class _Rewriting:
         return [user for user in tile.users if user not in self._old]
 
     def _in_flight(self, block: Block, places: dict[Operation, int], committed: list[int]) -> Iterator[Future]:
-        """What is under way in a block: what its loop carries, results of its dots and of the loops in it."""
+        """The tiles in flight in a block: those that its loop carries, results of its dots and of the loops in it."""
         last = len(places) - 1
         loop: Any = block.parent_op
         for dots in self._carried(loop) if loop not in self._one_group else ():
@@ -375,7 +376,7 @@ class _Rewriting:
                 ends = [end for dot in dots for end in ends_of(dot, block, places)]
                 start = places[op] + 1 + whole
                 if dots[-1] in self._continued:
-                    # The loop that goes on with it counts its own groups only.
+                    # The loop that continues with it counts its own groups only.
                     yield Future(None, None, start, tail, (*ends, places[self._continued[dots[-1]]], last))
                     continue
                 yield Future(self._buffers[dots[-1]], op.results[number], start, tail, (*ends, last))
@@ -388,14 +389,14 @@ class _Rewriting:
         return list(self._carried_by(loop).values())
 
     def _may_fly(self, dot: tileas.DotOp, loop: scf.ForOp) -> bool:
-        """Whether nothing writes to what a dot of a loop reads before the dot of the next iteration has begun, but for
+        """Whether no operand of a dot of a loop is overwritten before the dot of the next iteration has begun, except
         its own A and its scales in tensor memory."""
         in_turn = dot in self._turns or _counts_by_one(loop)
         own = in_turn if dot in self._for_scales else dot not in self._stored or self._has_columns
         return own and is_left_alone(dot, loop)
 
     def _load_what_is_complete(self, block: Block) -> None:
-        """Loads at the head of an iteration what the one before has waited for."""
+        """Loads at the head of an iteration the results that the previous one has waited for."""
         loop: Any = block.parent_op
         for number, dot in self._rescaled.get(loop, {}).items():
             tile = loop.iter_args[number]
@@ -405,7 +406,7 @@ class _Rewriting:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _free_rest(self) -> None:
-        """Ends the lives of buffers that nothing loads, and behind all of them that of the columns."""
+        """Deallocates buffers that nothing loads, and releases the columns after all of them."""
         operands = [op.buffer for op in self._stored.values()]  # type: ignore[attr-defined]
         scales = [buffer for buffers in self._for_scales.values() for buffer in buffers]
         for buffer in dict.fromkeys((*self._buffers.values(), *operands, *scales)):
@@ -421,8 +422,8 @@ class _Rewriting:
 
 
 def _before_arrivals(dot: Operation) -> Operation:
-    """A dot, or the wait for copies immediately before it: the barrier behind that serves what threads store for the
-    dot before it as well."""
+    """A dot, or the wait for copies immediately before it: the barrier after that wait then also serves the tiles that
+    threads store for the dot."""
     while isinstance(dot.prev, (tileas.AsyncWaitOp, tileas.FenceProxyOp)) or _waits_for_stage(dot.prev):
         dot = dot.prev
     return dot
@@ -455,8 +456,8 @@ def _load_slice(part: tileas.ExtractSliceOp, buffer: Value, runs: Value | None) 
 
 
 def _frees_by_itself(dot: Any, loop: scf.ForOp) -> bool:
-    """Whether nothing writes to what a dot reads before its completion has been signalled: nothing in the loop does, or
-    what waits for a stage of a pipe."""
+    """Whether no operand of a dot is overwritten before its completion has been signalled: either by no operation in
+    the loop, or by operations that wait for a stage of a pipe."""
     return is_left_alone(dot, loop) and not reads_ring(dot, loop)
 
 

@@ -1,8 +1,8 @@
-"""Groups of products into tensor memory, each of which a commit ends: threads wait for every one of them.
+"""Groups of dots into tensor memory, each ended by a commit: ensures that threads wait for every one of them.
 
-The mbarrier of a group is used again some groups later, where a wait tells its phases apart by their parity.  That is
-right only if the phase before has been waited for: a wait for a later group, which has another mbarrier, says that the
-products before are complete, and not that their own arrival has been performed.  Where the first wait behind a group
+The mbarrier of a group is used again some groups later, where a wait distinguishes its phases by their parity.  That is
+right only if the phase before has been waited for: a wait for a later group, which has another mbarrier, shows that the
+products before are complete, and not that their own arrival has been performed.  Where the first wait after a group
 is for a later one, the group becomes one with the next of its block, whose commit arrives once the products of both are
 complete:
 
@@ -10,7 +10,7 @@ complete:
     dot ... into %s; commit       ->      dot ... into %s; commit
     wait {pending = 0}                    wait {pending = 0}
 
-Where loops or branches with groups come first, a wait for the group itself stands before the one for the later group:
+Where loops or branches with groups come first, a wait for the group itself precedes the one for the later group:
 
     dot ... into %o; commit               dot ... into %o; commit
     for ... {                             for ... {
@@ -28,12 +28,12 @@ from tileiras.dialects import scf
 from tileiras.ir import Block, IntegerAttr, Operation, i32
 
 MOST_PENDING = tileas.MOST_COMMITS // 2
-"""Groups that a wait leaves under way at most."""
+"""The most groups that a wait leaves in flight."""
 
 
 def await_groups(program: Block) -> None:
-    """Joins groups of a program, and adds waits, in place, until no group goes without a wait on any path that has
-    further ones behind it."""
+    """Joins groups of a program, and adds waits, in place, until every group is waited for on each path with further
+    groups after it."""
     commits = [op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorCommitOp)]
     for commit in commits:
         if _is_followed(commit) and not _is_awaited(commit, program):
@@ -44,13 +44,13 @@ def await_groups(program: Block) -> None:
 
 
 def most_pending(program: Block) -> int:
-    """The most groups that a wait of a program leaves under way."""
+    """The most groups that a wait of a program leaves in flight."""
     waits = (op for outer in program.operations for op in outer.walk() if isinstance(op, tileas.TensorWaitOp))
     return max(map(_pending, waits), default=0)
 
 
 def _is_awaited(commit: tileas.TensorCommitOp, program: Block) -> bool:
-    """Whether no path behind a commit has more groups, without a wait for its own, than any wait leaves."""
+    """Whether no path after a commit has more groups, without a wait for its own, than any wait leaves."""
     most = most_pending(program)
     places = _behind(commit, most + 1, lambda wait, groups: _pending(wait) == groups)
     return all(groups <= most for _, groups, _ in places)
@@ -67,7 +67,7 @@ def _is_followed(commit: tileas.TensorCommitOp) -> bool:
 
 
 def _join(commit: tileas.TensorCommitOp, program: Block) -> None:
-    """Has a group end with the next one.  A wait leaves one group less for each time that the commit is among those
+    """Joins a group with the next one.  A wait leaves one group less for each time that the commit is among those
     which it leaves, or ends its own group; where paths differ in that number, the largest one counts, and on the others
     the wait is for a later group."""
     less: dict[tileas.TensorWaitOp, int] = {}
@@ -81,7 +81,7 @@ def _join(commit: tileas.TensorCommitOp, program: Block) -> None:
 
 
 def _add_waits(commit: tileas.TensorCommitOp) -> None:
-    """Has threads wait for a group before they first wait for a later one."""
+    """Inserts waits for a group before the first waits for later ones."""
     places = _behind(commit, MOST_PENDING, lambda wait, groups: _pending(wait) <= groups)
     later = {(groups, op): None for op, groups, _ in places
              if isinstance(op, tileas.TensorWaitOp) and _pending(op) < groups}  # fmt: skip
@@ -101,8 +101,8 @@ def _pending(wait: tileas.TensorWaitOp) -> int:
 def _behind(
     commit: tileas.TensorCommitOp, most: int, ends: Callable[[tileas.TensorWaitOp, int], bool]
 ) -> Iterator[tuple[Operation, int, int]]:
-    """The operations on all paths behind a commit, each with the number of groups that end between the two, and how
-    many of these the commit itself ends.  A path goes on to the end of the program, to a wait that `ends` it, given
+    """The operations on all paths after a commit, each with the number of groups that end between the two, and how
+    many of these the commit itself ends.  A path continues to the end of the program, to a wait that `ends` it, given
     that number, or until this is more than `most`."""
     seen: set[tuple[Operation, int, int]] = set()
     pending = [(op, 0, 0) for op in _following(commit)]
@@ -119,7 +119,7 @@ def _behind(
 
 
 def _entered(op: Operation) -> list[Operation]:
-    """What may come first in an operation, or behind it where it may do nothing."""
+    """The operations that may come first in an operation, or after it if it may execute nothing."""
     if isinstance(op, scf.ForOp):
         return [op.body.block.first, *_following(op)]
     if isinstance(op, scf.WhileOp):
@@ -131,7 +131,7 @@ def _entered(op: Operation) -> list[Operation]:
 
 
 def _following(op: Operation) -> list[Operation]:
-    """What may come behind an operation, nothing at the end of the program."""
+    """The operations that may follow an operation; none at the end of the program."""
     if op.next is not None:
         return [op.next]
     around = op.parent_op

@@ -1,8 +1,8 @@
 """Loops whose operations have stages (`nv_tile.aws.stage`), for one agent: loads run ahead through rings, operations of
 a later stage run beside the first ones of the next iteration.
 
-The ring comes first: what an iteration reads of it is a stage.  A stage is held until the last of its readers has run,
-so a load whose tile a later stage of the schedule reads has as many stages more.  Then the loop is rotated.
+The ring is created first: an iteration then reads stages of it.  A stage is held until the last of its readers has run,
+so a load whose tile is read in a later stage of the schedule has as many stages more.  Then the loop is rotated.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .software_pipeline import run_ahead
 def pipeline_in_stages(
     loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None
 ) -> bool:
-    """Makes a loop what its schedule says, in place; False, and nothing done, where `atom` cannot copy one of the
-    loads, or `stages` leave none for what runs ahead.
+    """Materializes the schedule of a loop, in place; returns False, and leaves the loop unchanged, if `atom` cannot
+    copy one of the loads, or `stages` are too few for loads to run ahead.
 
-    Raises CompileError where the schedule of its operations cannot be.
+    Raises CompileError if the schedule of its operations is impossible.
     """
     if atom is None or not is_published(loop) or any(isinstance(op, scf.ForOp) for op in loop.body.block.operations):
         return False
@@ -49,7 +49,7 @@ def pipeline_in_stages(
 
 
 def overlap_iterations(loop: scf.ForOp) -> None:
-    """Parts the iterations of a loop, in place, as its operations say, whose attributes go."""
+    """Splits the iterations of a loop, in place, by the stages of its operations, and removes these attributes."""
     slots = slots_in(loop)
     withdraw(loop)
     if any(stage for stage, _ in slots.values()):
@@ -57,7 +57,7 @@ def overlap_iterations(loop: scf.ForOp) -> None:
 
 
 def mark_fresh(block: Block) -> None:
-    """Says of acquisitions of stages before a loop that these were never filled, where that is so."""
+    """Marks acquisitions of stages before a loop as the first of their stages, where that holds."""
     for op in (inner for outer in block.operations for inner in outer.walk()):
         if isinstance(op, tileas.ProducerAcquireOp):
             count, iterator = 0, op.iterator.defining_op
@@ -69,9 +69,9 @@ def mark_fresh(block: Block) -> None:
 
 
 def _await_next(loop: scf.ForOp) -> None:
-    """Has dots of warpgroups that are under way at the end of a round be waited for by the next one: ptxas moves a wait
-    up in its block, and then what stands before it is no longer computed under the dot.  Not where A is a carried tile,
-    whose registers the next round's is written to before it begins."""
+    """Has the next round wait for the dots of warpgroups that are in flight at the end of a round: ptxas moves a wait
+    up in its block, and the operations before it are then no longer computed under the dot.  Not if A is a carried
+    tile: the registers of the next round's A are written before that round begins."""
     for value in loop.yield_op.operands:
         dot = value.defining_op
         if not is_of_warpgroups(dot) or dot.parent_op is not loop or not value.has_one_use or is_only_added_to(dot):
@@ -89,12 +89,12 @@ def _is_carried(tile: Value, loop: scf.ForOp) -> bool:
 
 def held_iterations(staged: StagedLoad, analysis: ScheduleAnalysis) -> int:
     """How many iterations' stages of a load are not free when the copies of another begin: those until its last reader
-    has run, and one more where dots may still be under way."""
+    has run, and one more where dots may still be in flight."""
     slots = analysis.slot_of()
     block = analysis.loop.body.block
     last = 0
     readers: list[Operation] = [user for user in staged.load.data.users if user is not block.last]
-    # What is computed of a tile on its way to a conversion is computed where the conversion is.
+    # Operations between a tile and a conversion are recomputed at the conversion.
     readers += [leaf.convert for leaf in staged.leaves]
     in_place = {leaf.convert for leaf in staged.leaves if leaf.in_place}
     for op in readers:
@@ -106,9 +106,9 @@ def held_iterations(staged: StagedLoad, analysis: ScheduleAnalysis) -> int:
 
 
 def slots_in(loop: scf.ForOp) -> dict[Operation, tuple[int, int]]:
-    """Stage and place of the operations of a loop with rings or pipes: what fills and frees stages comes with the first
-    operations of an iteration; what has no slot, in the first stage in which what it waits for has run, and behind what
-    stands before it."""
+    """Stage and place of the operations of a loop with rings or pipes: operations that fill and free stages come with
+    the first operations of an iteration; an operation without a slot is in the first stage in which its dependences are
+    complete, and after the operations that precede it."""
     operations = list(loop.body.block.operations)[:-1]
     stages, places = [0] * len(operations), []
     place = -1
