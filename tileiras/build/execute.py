@@ -130,8 +130,7 @@ class Session:
         return found if isinstance(found, Outcome) else None
 
     def obtain(self, step: Step, data: bytes) -> tuple[Record, list[Diagnostic]]:
-        """Return the record of a step for the input `data`, from the store or by running the stage, and its
-        diagnostics.
+        """Return the record and the diagnostics of a step for the input `data`, from the store or by running the stage.
 
         Writes no artifact.  Raises CompileError.
         """
