@@ -1,12 +1,11 @@
 """Stages on other machines: `executor=dask://HOST:PORT` sends them to a scheduler of dask.distributed.
 
-A worker is given everything as bytes and gives bytes back; it needs this package and no file of the build.  What it
-makes is taken only where its compiler and its tools are those that the key names.  As under `-j`, one trip runs the
-later stages of a kernel as well, as long as each makes something new.  Stages that read files besides their input (a
-Python source's imports) stay here.
+A worker receives and returns bytes; it needs this package and no file of the build.  Its results are accepted only if
+its compiler and its tools are those in the key.  As under `-j`, one request also runs the later stages of a kernel, as
+long as each produces a new result.  Stages that read files besides their input (a Python source's imports) run locally.
 
-A worker that is lost costs time: the scheduler hands its work to another.  Whatever else is wrong with the cluster
-turns it off for this build with one warning, and the stages run here.
+A lost worker costs time only: the scheduler passes its work to another.  Any other failure of the cluster turns it off
+for this build with one warning, and the stages run locally.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ MISSING_PACKAGE = f"needs Dask: {extras.install('distributed')}"
 CONNECT_SECONDS = 3.0
 
 LOOK_SECONDS = 2.0
-"""How often one looks whether there is still somebody to wait for."""
+"""Seconds between two checks that the cluster still has workers."""
 
 ALONE_SECONDS = 10.0
-"""How long a cluster without workers is waited for: one that was lost may be started again meanwhile."""
+"""Seconds to wait for a cluster without workers: a lost worker may be restarted meanwhile."""
 
 JOBS = 32
-"""Stages under way at once unless `-j` says otherwise: those who wait for a cluster take no processor here."""
+"""Default number of concurrent stages without `-j`: threads that wait for a cluster use no processor here."""
 
 
 class Link(NamedTuple):
@@ -47,19 +46,19 @@ class Link(NamedTuple):
 
     step: Step
     signature: bytes
-    """`Session.signature` as it has to be where the stage runs."""
+    """The required `Session.signature` on the worker."""
     before: str | None
-    """The digest of what lies where its product goes: when that comes out, the chain ends."""
+    """The digest of the existing product: if the stage produces the same, the chain ends."""
 
 
 class Work(NamedTuple):
     links: list[Link]
     files: dict[str, bytes | None]
-    """The first step's input, location files and what else it is given, by path."""
+    """The first step's input, location files and files beside the input, by path."""
 
 
 class Made(NamedTuple):
-    """What came of one link: a record, or the diagnostics and the code of an error."""
+    """The result of one link: a record, or the diagnostics and the code of an error."""
 
     record: bytes
     diagnostics: dict[str, Any]
@@ -74,7 +73,7 @@ class OtherCompiler(Exception):
 
 
 class _Compiler:
-    """The compiler of this process, as it was when it was first asked for."""
+    """The compiler of this process, as of its first use."""
 
     def __init__(self) -> None:
         import importlib
@@ -86,7 +85,7 @@ class _Compiler:
         self._package = os.path.join(self._session.code.root, "tileiras")
         self._files = tree_state(self._package)
         self.store = MemoryStore()
-        # What is loaded later could be another version than what is loaded now.
+        # Modules loaded later could be of another version.
         for row in (*pipeline.STAGES, *pipeline.BESIDE):
             if not row.reads_files:
                 for module in self._session.code.closure(stage_roots(row))[0]:
@@ -116,7 +115,7 @@ def _compiler() -> _Compiler:
 
 
 def perform_links(work: Work) -> list[Made]:
-    """Runs a chain: what each stage made, up to the first that fails or makes what is there already.
+    """Run a chain; return the result of each stage, up to the first that fails or reproduces the existing product.
 
     Raises OtherCompiler.
     """
@@ -158,7 +157,7 @@ class Cluster:
     """A scheduler's client, connected at the first use."""
 
     def __init__(self, executor: str, warn: Callable[[str], None]) -> None:
-        """Raises ValueError for an address that is none, ImportError without the package."""
+        """Raises ValueError for an invalid address, ImportError without the package."""
         import importlib.util
 
         self.name = executor
@@ -171,7 +170,7 @@ class Cluster:
         self._client: Any = None
 
     def perform(self, session: Session, step: Step) -> list[Report] | None:
-        """A step and those of its successors that ran as well; None where it has to be performed here."""
+        """Perform a step and possibly its successors; return their reports, None if it must be performed locally."""
         if self._off or step.stage.reads_files:
             return None
         data = read_if_there(step.input)
@@ -185,7 +184,7 @@ class Cluster:
             current = current.next
         files = {path: read_if_there(path) for path in (*step.locations, *step.beside.values())}
         made = self._ask(Work(links, {**files, step.input: data}))
-        # A file that could not be written was one of the other machine: the stage runs here.
+        # A file that could not be written is one of the other machine: the stage runs locally.
         if made is not None and made[-1].code == ExitCode.USAGE:
             made.pop()
         if not made:
@@ -213,20 +212,20 @@ class Cluster:
         return reports
 
     def _ask(self, work: Work) -> list[Made] | None:
-        """What the cluster makes of a chain; None when it cannot, after a warning."""
+        """Run a chain on the cluster; None, after a warning, if the cluster fails."""
         from distributed import CancelledError, KilledWorker
 
         try:
             return self._result(self._connected().submit(perform_links, work, pure=False))
         except KilledWorker:
-            return None  # several workers ended over it: what there is to say about that, a process here will
-        # Of what is wrong with a cluster there are many kinds: it is gone, has not this package, another Python.
+            return None  # several workers died while running it: the local run reports the cause
+        # Clusters fail in many ways: unreachable, without this package, with another version of Python.
         except (Exception, CancelledError) as error:
             self._turn_off(error)
             return None
 
     def _result(self, future: Any) -> Any:
-        """Waits as long as there is somebody who may answer."""
+        """Wait for a result while the cluster has workers."""
         import time
 
         from distributed import TimeoutError
@@ -256,7 +255,7 @@ class Cluster:
                 import dask
                 from distributed import Client
 
-                # What is to be said about the cluster is said here, once.
+                # Failures of the cluster are reported here, once.
                 logging.getLogger("distributed").setLevel(logging.CRITICAL)
                 dask.config.set({"distributed.comm.timeouts.connect": CONNECT_SECONDS})
                 self._client = Client(self._address, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -279,7 +278,7 @@ class Cluster:
 
 
 def _alone(step: Step) -> Step:
-    """A step without its successors, which have links of their own."""
+    """Copy a step without its successors, which have their own links."""
     found = Step(
         step.stage, step.input, step.stem, step.wanted, step.source_name, step.source_path, step.options, step.entry,
         step.locations,

@@ -1,4 +1,4 @@
-"""What a person sees of a build: a line per stage, a progress line on a terminal, and at the end what came of it."""
+"""Output of a build: a line per stage, a progress line on a terminal, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tileiras.build.step import Report, Step
 from tileiras.diagnostics import ExitCode, counted
 
 EVERY = 0.1
-"""Seconds between two looks at the progress line."""
+"""Seconds between two updates of the progress line."""
 
 MOST_FAILURES = 20
-"""Failed kernels that are named at the end."""
+"""Maximum number of failed kernels named in the summary."""
 
 
 class Display:
     """One run of SCons; its methods are called from several threads."""
 
     def __init__(self, is_done: Callable[[Any], bool], out: Any = None, error: Any = None) -> None:
-        """`is_done` tells of a node whether the run has brought it up to date."""
+        """`is_done` returns whether the run has brought a node up to date."""
         self._is_done = is_done
         self._out = out if out is not None else sys.stdout
         self._error = error if error is not None else sys.stderr
@@ -35,24 +35,24 @@ class Display:
         self.idle = False
         """Whether the run builds nothing (`scons -n`)."""
         self.silent = False
-        """Whether only errors are told (`scons -s`)."""
+        """Whether only errors are printed (`scons -s`)."""
         self.overrides: dict[str, None] = {}
         """Folders of overrides."""
         self._lock = threading.RLock()
         self._kernels: list[tuple[Sequence[Step], dict[str, Any], list[Any]]] = []
         self._reports: dict[tuple[str, str], Report] = {}
         self._failures: dict[tuple[str, str], str] = {}
-        """The first line of what went wrong, by source and target."""
+        """(source, target) -> the first error line."""
         self._without_files: set[tuple[str, str]] = set()
-        """Sources and targets of which a file could not be read or written: nothing is wrong with the kernels."""
+        """Sources and targets for which a file could not be read or written; their kernels have no error."""
         self._told: set[tuple[str, str]] = set()
-        """What was said of a source: what is wrong with it for one target is mostly wrong for all."""
+        """Messages already printed for a source: most errors for one target recur for all targets."""
         self._running = 0
         self._drawn = 0.0
         self._summarised = False
 
     def declared(self, steps: Sequence[Step], nodes: dict[str, Any], products: list[Any]) -> None:
-        """A kernel of this run: its steps, its nodes by path, and those that were asked for."""
+        """Add a kernel of this run: its steps, its nodes by path, and the requested nodes."""
         self._kernels.append((steps, nodes, products))
         if not self.idle and (steps[0].options["emit-remarks"] or self.overrides):
             self._summarise()
@@ -64,13 +64,13 @@ class Display:
             self._draw()
 
     def _summarise(self) -> None:
-        """Has `summary` called at the end, once."""
+        """Register `summary` to be called once at exit."""
         if not self._ending:
             self._ending = True
             atexit.register(self.summary)
 
     def finished(self, step: Step, report: Report, line: str) -> None:
-        """A step that was performed; `line` tells of it."""
+        """Add a performed step and print its `line`."""
         with self._lock:
             self._running -= 1
             self._reports[step.stem, step.stage.name] = report
@@ -87,13 +87,13 @@ class Display:
             self._draw()
 
     def note(self, line: str) -> None:
-        """A line about the build itself."""
+        """Print a line about the build itself."""
         with self._lock:
             if not self.silent:
                 self._say(line, self._out)
 
     def _say(self, text: str, file: Any) -> None:
-        # As one write: print() writes the end of the line by itself, and another thread may come between.
+        # A single write: print() writes the line end separately, and another thread may write in between.
         file.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
         file.flush()
 
@@ -108,7 +108,7 @@ class Display:
         self._out.flush()
 
     def summary(self) -> None:
-        """Says once what came of the run, the remarks that were asked for, and which kernels failed."""
+        """Print once the summary of the run, the requested remarks, and the failed kernels."""
         with self._lock:
             if self._summarised:
                 return
@@ -148,7 +148,7 @@ class Display:
                 self._say("\n".join([f"tileiras: {counted(failed, 'kernel')} failed:", *lines]), self._error)
 
     def _tell_remarks(self) -> None:
-        """Remarks of all that is up to date, whether it was built just now or long ago, in one order."""
+        """Print the remarks of all up-to-date kernels, built in this run or earlier, in a fixed order."""
         # A kernel may have been declared for several products.
         files: dict[tuple[str, str, int], dict[tuple[str, str], Step]] = {}
         for steps, nodes, _ in self._kernels if not self.idle else ():
@@ -163,7 +163,7 @@ class Display:
                 self._say(text, self._error)
 
     def _overrides(self) -> list[str]:
-        """The overrides that are in what is up to date, whether a stage ran or not."""
+        """List the overrides used by up-to-date artifacts, whether or not a stage ran."""
         found: dict[str, None] = {}
         for steps, nodes, _ in self._kernels if not self.idle else ():
             for step in steps:
@@ -172,13 +172,13 @@ class Display:
         return sorted(found)
 
     def _unused_overrides(self) -> list[str]:
-        """Files in the folders of overrides whose names fit nothing that was declared."""
+        """List the files in the folders of overrides that match no declared step."""
         used = [step.override for steps, _, _ in self._kernels for step in steps if step.override is not None]
         left = [os.path.join(folder, name) for folder in self.overrides for name in unused(folder, used)]
         return [os.path.relpath(path) for path in left]
 
     def _cut_off(self) -> int:
-        """Stages that need not run because what an earlier one made was what lay there."""
+        """Count the stages that need not run because an earlier stage reproduced its existing artifact."""
         found: set[tuple[str, str]] = set()
         for steps, nodes, _ in self._kernels:
             performed = [self._reports.get((step.stem, step.stage.name)) for step in steps]

@@ -1,9 +1,9 @@
-"""One stage as a step of a build: bytes in files, a key, the artifact store, and locations beside.
+"""One stage as a step of a build: files, a key, the artifact store, and location files.
 
-A step reads its input file, looks its key up, runs the stage when the store has nothing, and writes every artifact
-whole or not at all.  Nothing here knows SCons.
+A step reads its input file, looks up its key, runs the stage on a miss, and writes every artifact atomically.  This
+module is independent of SCons.
 
-What runs stages and knows locations (`produce`) is loaded when one of them is needed: what the store has takes neither.
+The code that runs stages and reads locations (`produce`) is loaded on demand: a hit of the store needs neither.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 KEY_FORMAT = 3
 
 FAILED = "failed"
-"""The outcome of a run that ended with errors, whether it made artifacts or not."""
+"""The outcome of a run with errors, with or without artifacts."""
 
 METADATA = ".json"
-"""The artifact that says what a launch needs, and which stages' places overrides have taken."""
+"""Suffix of the artifact with the launch parameters and the stages replaced by overrides."""
 
 NEAR_SECONDS = 0.02
-"""A round trip to a server that is worth it where the stage before had to run."""
+"""Maximum round trip for which a server is queried although the previous stage had to run."""
 
 CODE = os.path.join(NOTES, "code.json")
-"""In a build directory: the fingerprints of the compiler as the last build found it."""
+"""File in a build directory with the compiler's fingerprints as of the last build."""
 
 TEMPORARY = os.path.join(NOTES, "tmp")
-"""In a build directory: artifacts that are being written."""
+"""Folder in a build directory for artifacts that are being written."""
 
 
 class _Accepted(NamedTuple):
@@ -58,7 +58,7 @@ class _Accepted(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What is known of a step before its stage runs; `record` is what the store has for it."""
+    """The result of a look-up before the stage runs; `record` is the store's record, if any."""
 
     data: bytes
     beside: dict[str, bytes]
@@ -69,11 +69,11 @@ class _Found(NamedTuple):
 
 
 _OF_FILES = ("beside", "locations", "inputs", "override")
-"""Parts of a key that files besides the input decide about."""
+"""Parts of a key that depend on files besides the input."""
 
 
 class Session:
-    """What the steps of one process share."""
+    """State shared by the steps of one process."""
 
     def __init__(self, store: ArtifactStore, code: CodeBase | None = None, history: History | None = None) -> None:
         self.store = store
@@ -86,16 +86,16 @@ class Session:
         self._cleaned = False
         self._variants: dict[tuple[str, int], tuple[str, CompileOptions]] = {}
         self.cluster: Cluster | None = None
-        """Other machines that stages run on, where the user named some."""
+        """Other machines that run stages, if the user named any."""
         self.known: dict[str, str] = {}
-        """Digests of artifacts, by absolute path, that this run made or found to be what a run of their step made."""
+        """Digests, by absolute path, of artifacts that this run made or verified against the last run of their step."""
         self._ran: set[str] = set()
         """Artifacts that a stage made in this run, by path."""
         self.keep_equal = False
-        """Whether a file that is as it should be is left alone, with its times."""
+        """Whether a file with the right content is not rewritten, so that it keeps its times."""
 
     def signature(self, stage: Stage, options: CompileOptions) -> bytes:
-        """Everything a stage's result depends on besides its input: its code, its options and its tools."""
+        """Return the dependencies of a stage's result besides its input: its code, its options and its tools."""
         return b"\n".join(
             (
                 f"tileiras:{stage.name}:{self.code.fingerprint(stage)}".encode(),
@@ -117,22 +117,22 @@ class Session:
     # ---- steps -------------------------------------------------------------------------------------------------------
 
     def perform(self, step: Step, ask: bool = True) -> Outcome:
-        """Makes the artifacts of a step.  Never raises for what is wrong with the input: see `Outcome.error`.
+        """Make the artifacts of a step.  Errors of the input are not raised: see `Outcome.error`.
 
-        `ask` is whether a team's server may be asked, which has been where somebody had no answer from `answer`.
+        `ask` is whether to query the team's server; False after a miss of `answer`, which has queried it.
         """
         found = self._look_up(step, ask)
         return found if isinstance(found, Outcome) else self._make(step, found)
 
     def answer(self, step: Step) -> Outcome | None:
-        """The artifacts of a step, when that takes no run of its stage."""
+        """Make the artifacts of a step from the store; None if its stage must run."""
         found = self._look_up(step)
         return found if isinstance(found, Outcome) else None
 
     def obtain(self, step: Step, data: bytes) -> tuple[Record, list[Diagnostic]]:
-        """What a step makes of bytes, from the store or by running the stage, and what there is to say.
+        """Return the record and the diagnostics of a step for the input `data`, from the store or by running the stage.
 
-        Writes no file.  Raises CompileError.
+        Writes no artifact.  Raises CompileError.
         """
         found = self._find(step, data)
         if found.record is not None and self._serves(found):
@@ -140,7 +140,7 @@ class Session:
         return self._run_and_store(step, found)[:2]
 
     def key(self, step: Step) -> str | None:
-        """What a step's artifacts are named by, as far as it is known before the stage ran."""
+        """Return the key of a step, or without a record of its further inputs the part known before the stage runs."""
         data = read_if_there(step.input)
         if data is None:
             return None
@@ -149,14 +149,14 @@ class Session:
         return self._with_inputs(step, key, parts) or key
 
     def ran(self, paths: Iterable[str]) -> None:
-        """Notes artifacts that a stage has made in this run, here or in another process."""
+        """Record artifacts that a stage has made in this run, here or in another process."""
         self._ran.update(paths)
 
     def _asks(self, step: Step) -> bool:
-        """Whether a team's server is asked for a step.
+        """Whether to query the team's server for a step.
 
-        Where the stage before it had to run, the server has mostly nothing for this one either, and asking takes as
-        long as the stage unless the server is near (`docs/scale.md`).
+        If the previous stage had to run, the server rarely has a record of this one, and a query takes as long as the
+        stage unless the server is near (`docs/scale.md`).
         """
         remote = self.store.remote
         return remote is not None and (step.input not in self._ran or remote.round_trip <= NEAR_SECONDS)
@@ -172,7 +172,7 @@ class Session:
         return self._serve(step, found) if self._serves(found) else found
 
     def _serves(self, found: _Found) -> bool:
-        """Whether what the store has is what a build takes."""
+        """Whether the build uses the store's record."""
         return found.record is not None and self.store.mode != VERIFY
 
     def _serve(self, step: Step, found: _Found) -> Outcome:
@@ -206,7 +206,7 @@ class Session:
         return self._finish(step, record, accepted.made, said, accepted.key, cached=False)
 
     def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], _Accepted]:
-        """Runs the stage: what it made, what it said, and the key; raises CompileError with all that it said."""
+        """Run the stage; return its record, diagnostics and key.  Raises CompileError with all its diagnostics."""
         from tileiras.build.produce import Failed, produce
 
         try:
@@ -219,7 +219,7 @@ class Session:
         return record, said, self._accept(step, found, record, said)
 
     def take(self, step: Step, data: bytes, made: Record | CompileError) -> Outcome:
-        """As `perform` on an input of `data`, with what another machine made of it."""
+        """Like `perform` on an input of `data`, with the result of another machine."""
         found = self._find(step, data)
         if self._serves(found):
             return self._serve(step, found)
@@ -234,7 +234,7 @@ class Session:
             return self._failed(step, error, [])
 
     def _accept(self, step: Step, found: _Found, record: Record, said: list[Diagnostic]) -> _Accepted:
-        """Keeps what a stage made.  Raises CompileError when the store is to be verified and differs."""
+        """Store the record of a stage run.  Raises CompileError in mode `verify` if the store's record differs."""
         full_key = found.full_key
         if step.stage.reads_files:
             full_key = self._with_inputs(step, found.key, found.parts, record.inputs)
@@ -258,13 +258,13 @@ class Session:
         return _Accepted(full_key or found.key, made)
 
     def fail(self, step: Step, message: str) -> Outcome:
-        """The outcome of a step that came to nothing for a reason outside its stage."""
+        """Return the outcome of a step that failed for a reason outside its stage."""
         return self._failed(step, CompileError.at(None, f"{step.source_name}: {message}"), [])
 
     def _remember(
         self, step: Step, parts: dict[str, Any], outcome: str, record: Record | None = None
     ) -> dict[str, str]:
-        """Notes a run of a step before its artifacts are written; their digests by suffix."""
+        """Record a run of a step before its artifacts are written; return their digests by suffix."""
         import xxhash
 
         made: dict[str, str] = {}
@@ -306,7 +306,7 @@ class Session:
         return outcome
 
     def _temporary(self, path: str) -> str | None:
-        """The build directory's folder for temporaries, for what is written below it."""
+        """Return the build directory's folder for temporaries, for files below the build directory."""
         if self.history is None or not os.path.abspath(path).startswith(self.history.build + os.sep):
             return None
         folder = os.path.join(self.history.build, TEMPORARY)
@@ -317,7 +317,7 @@ class Session:
         return folder
 
     def _failed(self, step: Step, error: CompileError, said: list[Diagnostic]) -> Outcome:
-        """Leaves no artifact of an earlier run behind that could be taken for one of this input."""
+        """Remove artifacts of earlier runs, which could be mistaken for those of this input; return the failure."""
         for path in step.outputs:
             try:
                 os.unlink(path)
@@ -328,19 +328,19 @@ class Session:
         whole = after(said, error)
         return Outcome(False, whole.diagnostics, whole)
 
-    # ---- artifacts that lie there ------------------------------------------------------------------------------------
+    # ---- existing artifacts ------------------------------------------------------------------------------------------
 
     def standing(self, step: Step) -> Standing:
-        """Whether the artifacts of a step are what performing it would write.
+        """Whether the existing artifacts of a step are those that performing it would write.
 
-        They are when the row of its last run has the step's key and the digests of their content: who wrote them, and
-        what was built here meanwhile, makes no difference.
+        They are if the row of its last run has the step's key and the digests of their content, independent of their
+        writer and of builds in between.
         """
         entry = self.history.entry(step.stem, step.stage.name) if self.history is not None else None
         data = read_if_there(step.input) if entry is not None else None
         if entry is None or data is None or not set(step.wanted) <= entry.made.keys():
             return Standing(None)
-        if entry.outcome == FAILED:  # which is told in each build
+        if entry.outcome == FAILED:  # errors are reported in every build
             return Standing(None)
         parts = self.parts(step, data, read_beside(step))
         if step.stage.reads_files:
@@ -351,7 +351,7 @@ class Session:
         for suffix in step.wanted:
             digest = digest_if_there(step.stem + suffix)
             if digest is not None and digest != entry.made[suffix]:
-                # What a build that was killed left of a run before is nothing that anybody did to it.
+                # An artifact of an earlier run, left by a killed build, does not count as damaged.
                 known = digest in entry.earlier.get(suffix, ())
                 return Standing(None, None if known else step.stem + suffix)
             whole &= digest is not None
@@ -363,7 +363,7 @@ class Session:
         return Standing({suffix: entry.made[suffix] for suffix in step.wanted})
 
     def may_be_kept(self, step: Step) -> bool:
-        """Whether the artifacts of a step stay as they are if the files that it reads are what they were made from."""
+        """Whether the artifacts of a step are valid provided that the files it reads are unchanged."""
         entry = self.history.entry(step.stem, step.stage.name) if self.history is not None else None
         if entry is None or not lie_there(step, entry.made):
             return False
@@ -371,18 +371,18 @@ class Session:
         return all(now.get(name) == entry.parts.get(name) for name in {*now, *entry.parts} - {"input", *_OF_FILES})
 
     def know(self, step: Step, made: Mapping[str, str]) -> None:
-        """Notes the digests of a step's artifacts."""
+        """Record the digests of a step's artifacts."""
         self.known.update((os.path.abspath(step.stem + suffix), digest) for suffix, digest in made.items())
 
     def variant(self, stage: Stage, options: CompileOptions) -> str:
-        """A digest of all options that decide about a stage's artifacts: its own, and those of the stages before it."""
+        """Return a digest of the options that affect a stage's artifacts: its own and those of the stages before it."""
         found = self._variants.get((stage.name, id(options)))
         if found is None:
             import xxhash
 
             names = {name for row in pipeline.up_to(stage) for name in row.options}
             digest = xxhash.xxh3_64_hexdigest(options.canonical(names))
-            # The options are kept, so that their identity stays their own.
+            # Keep a reference to the options, so that their id is not reused.
             found = self._variants[stage.name, id(options)] = (digest, options)
         return found[0]
 
@@ -391,32 +391,32 @@ class Session:
     def step_key(
         self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there
     ) -> str:
-        """What a step is named by before it is known what it reads besides its input; see `parts`."""
+        """Return the key of a step without the inputs that it reads besides its input file; see `parts`."""
         return f"{step.stage.name}:{key_of(KEY_FORMAT, self.parts(step, data, beside, read))}"
 
     def full_key(
         self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there
     ) -> str | None:
-        """The key of a step's row; None where it is not known what it reads besides its input.
+        """Return the key of a step's row; None if the inputs that it reads besides its input file are unknown.
 
-        The store alone is asked for that, no server.
+        They are looked up in the store only, not on the server.
         """
         parts = self.parts(step, data, beside, read)
         return self._with_inputs(step, f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}", parts, ask=False)
 
     @staticmethod
     def inputs_key(key: str) -> str:
-        """What the rows are kept under of what a step read besides its input."""
+        """Return the key of the rows of inputs that a step read besides its input file."""
         return key + INPUTS
 
     def parts(
         self, step: Step, data: bytes, beside: Mapping[str, bytes],
         read: Callable[[str], bytes | None] = read_if_there,
     ) -> dict[str, Any]:  # fmt: skip
-        """What a step's result depends on, by name; `beside` is what `read_beside` says of the step.
+        """Return the dependencies of a step's result by name; `beside` is the result of `read_beside` for the step.
 
-        `read` gives the content of location files, None where there is none.  What the stage reads for itself is added
-        later.
+        `read` returns the content of a location file, None if it is absent.  The inputs that the stage itself reads are
+        added later.
         """
         import xxhash
 
@@ -451,9 +451,9 @@ class Session:
     def _with_inputs(
         self, step: Step, key: str, parts: dict[str, Any], known: tuple[Input, ...] | None = None, ask: bool = True
     ) -> str | None:
-        """The key with the states of what the stage reads besides its input: `known`, or as they are now.
+        """Return the key including the states of the stage's further inputs: `known`, or the current ones.
 
-        None when it is not known what that is, and where something of it is never as it was.
+        None if those inputs are unknown, or if one is of kind UNSEEN and cannot be compared.
         """
         if not step.stage.reads_files:
             return key
@@ -468,13 +468,13 @@ class Session:
         return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
 
     def _stored_inputs(self, step: Step, key: str, ask: bool) -> tuple[Input, ...] | None:
-        """The rows that the store has of a key's inputs; None where it has none, or none that may be looked up."""
+        """Return the stored rows of a key's inputs; None if they are absent or must not be looked up."""
         own = self.store.get(key + OWN_INPUTS)
         stored = own if own is not None else self.store.fetch(self.inputs_key(key), ask)
         try:
             rows = inputs.parse(stored) if stored is not None else None
         except ValueError:
-            return None  # another program's
+            return None  # written by another program
         if rows is None or own is not None:
             return rows
         from tileiras.inputs.confinement import admits
@@ -483,29 +483,29 @@ class Session:
         return rows if source is not None and admits(rows, _folder(step), source) else None
 
     def _table(self, step: Step) -> LocationTable | None:
-        """The table of the step's input, leading to the source as it is now; None when it cannot be read."""
+        """Return the location table of the step's input, referring to the current source; None if unreadable."""
         from tileiras.build.produce import location_table
 
         return location_table([read_if_there(path) for path in step.locations], step.source_name)
 
 
 def _fails(step: Step, record: Record) -> bool:
-    """Whether what a stage made has errors; a row of any other stage with errors comes from no build."""
+    """Whether a record has errors that fail its stage; only stages with an error code make such records in builds."""
     return step.stage.error_code != 0 and record.has_errors
 
 
 def _as_now(step: Step, rows: Iterable[Input]) -> tuple[Input, ...]:
-    """What a stage reads besides its input, with the states as they are now."""
+    """Return the rows of a stage's further inputs with their current states."""
     from tileiras.inputs import kinds
 
     return tuple(kinds.now(rows, _folder(step)))
 
 
 def _folder(step: Step) -> str:
-    """The folder from which rows of inputs name files."""
+    """Return the folder to which file names in rows of inputs are relative."""
     return os.path.dirname(os.path.realpath(step.source_path))
 
 
 def perform_here(session: Session, step: Step) -> Report:
-    """Makes the artifacts of a step in this process."""
+    """Make the artifacts of a step in this process."""
     return report(session.perform(step), step)

@@ -1,7 +1,7 @@
-"""Which kernels of a tree need to be declared at all: the manifest, as SCons' side of it.
+"""Selects the kernels of a tree that must be declared: the SCons side of the manifest.
 
-Making and walking nodes is what a build costs in which nothing changed, so a clean kernel has one plain file and no
-stages.  Whoever wants to see the whole graph, or to remove it, gets it.
+The time of a build without changes is that of making and walking nodes, so a clean kernel is declared as one plain file
+without stages.  `tile_full=1`, `-c`, `--tree` and `--debug=explain` build the full graph.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ DONE = (SCons.Node.up_to_date, SCons.Node.executed)
 
 
 class Tree(NamedTuple):
-    """A folder of kernels for one variant, as `TileTree` is asked for it."""
+    """A folder of kernels for one variant, as requested from `TileTree`."""
 
     folder: str
     variant_folder: str
-    """Where its artifacts are.  Both are absolute."""
+    """The folder of its artifacts.  Both paths are absolute."""
     emit: str
     entries: Sequence[str] | None
 
     def name(self, build: str) -> str:
-        """What its manifest is called in a build directory."""
+        """Return the file name of its manifest in a build directory."""
         import xxhash
 
         variant = os.path.relpath(self.variant_folder, build).replace(os.sep, "-")
@@ -48,7 +48,7 @@ class Tree(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """One source for one target, as `TileTree` is asked for it."""
+    """One source for one target, as requested from `TileTree`."""
 
     path: str
     stem: str
@@ -76,29 +76,29 @@ class Gate:
     def __init__(self, manifest: Manifest, session: Session, closed: bool) -> None:
         self.manifest = manifest
         self.closed = closed
-        """Whether every kernel is declared whatever the manifest says."""
+        """Whether every kernel is declared, independent of the manifest."""
         self._session = session
         self._abandoned = False
         self._signatures: dict[tuple, str] = {}
         self._options: dict[int, CompileOptions] = {}
         self._declared: list[_Declared] = []
         self._keys: dict[str, None] = {}
-        """Every kernel that was asked for."""
+        """Keys of all requested kernels, in order."""
         self._firsts: dict[str, set[str]] = {}
-        """The signatures of these, by their first stages."""
+        """First stage -> the signatures of the requested kernels."""
         self._digest = manifest.digest
         self.token = vouching.read(manifest)
         self.vouching: vouching.Vouching | None = None
         self.changed: Set[str] | None = None
-        """Files that can have changed since the manifest was compared with them; None for all."""
+        """Files that may have changed since the manifest was compared with them; None for all."""
         self.listed = ""
-        """A digest of the tree's kernels, where a manifest with a row for each says all about the tree."""
+        """A digest of the tree's kernels, if a manifest with a row for each describes the tree completely."""
         self.is_listed = True
-        """Whether the run looks at every kernel; otherwise, at those that the monitor has named."""
+        """Whether the run checks every kernel; otherwise, only those that the monitor has named."""
 
     @staticmethod
     def of(env: Any, session: Session, tree: Tree) -> Gate | None:
-        """The gate of a folder and variant; None when this run leaves the manifest alone.
+        """Return the gate of a folder and variant; None if this run does not use the manifest.
 
         Interactive sessions declare once and build often; -n and -c build nothing.
         """
@@ -119,16 +119,16 @@ class Gate:
         return found
 
     def clean(self, kernel: Kernel) -> Row | None:
-        """What is known of a kernel that needs no stage to run, None when the manifest cannot tell."""
+        """Return the row of a kernel that needs no stage to run; None if the manifest cannot establish that."""
         self._keys[kernel.key] = None
         inputs = None
         if kernel.path.endswith(".py"):
-            # A module that appears beside the source can take the place of one that was imported from elsewhere.
+            # A new module beside the source can shadow one that was imported from elsewhere.
             inputs = [kernel.path, *discover.imported_files(kernel.path)]
         return self.manifest.clean(kernel.key, self._signature(kernel), inputs, self.changed)
 
     def vouch(self, answer: vouching.Vouching) -> list[str] | None:
-        """Takes an answer of the monitor; the files that can have changed, None for all."""
+        """Apply an answer of the monitor; return the files that may have changed, None for all."""
         self.vouching = answer
         changed = answer.changed(self.token)
         if changed is not None:
@@ -136,7 +136,7 @@ class Gate:
         return changed
 
     def still_reads(self) -> bool:
-        """Whether what the modules of all kernels read is as the token has it."""
+        """Whether the inputs that the modules of all kernels read match the token."""
         reads = self.token.reads if self.token is not None else {}
         try:
             return all(self.manifest.still_reads(source, rows) for source, rows in reads.items())
@@ -144,24 +144,24 @@ class Gate:
             return False
 
     def leave_listed(self) -> None:
-        """Has the kernels of the tree be those that the token knows."""
+        """Take the list of the tree's kernels from the token."""
         assert self.token is not None
         self.is_listed, self.listed = False, self.token.listed
 
     def is_declared(self, kernel: Kernel) -> bool:
-        """Whether the stages of a clean kernel are to be declared all the same: remarks are told of those that are."""
+        """Whether to declare the stages of a clean kernel anyway: remarks are printed for declared stages only."""
         return self.closed or bool(kernel.options["emit-remarks"])
 
     def know(self, row: Row) -> None:
-        """Tells the session of the artifacts of a clean kernel that is declared."""
+        """Pass the digests of a declared clean kernel's artifacts to the session."""
         self._session.known.update(zip(map(self.manifest.absolute, row.files), row.digests, strict=True))
 
     def entries(self, kernel: Kernel) -> list[str] | None:
-        """The entries of a kernel when it was last built whole; None when it was not."""
+        """Return the entries of a kernel as of its last complete build; None without one."""
         return self.manifest.entries(kernel.key)
 
     def observe(self, kernel: Kernel) -> list[FileState] | None:
-        """A kernel's inputs as they are before the build reads them."""
+        """Return the states of a kernel's inputs before the build reads them."""
         inputs = [kernel.path, *(discover.imported_files(kernel.path) if kernel.path.endswith(".py") else ())]
         return self.manifest.observe(inputs)
 
@@ -173,16 +173,16 @@ class Gate:
         nodes: list[Any],
         entries: Sequence[str],
     ) -> None:
-        """Notes a kernel whose stages were declared; the build's end decides whether it becomes a row."""
+        """Record a kernel whose stages were declared; `finish` decides whether it gets a row."""
         if before is not None:
             self._declared.append(_Declared(kernel, before, products, nodes, self._signature(kernel), entries))
 
     def abandon(self) -> None:
-        """Leaves the manifest to others from now on."""
+        """Stop updating the manifest."""
         self._abandoned = True
 
     def finish(self) -> None:
-        """After the build: rows for the kernels that it brought up to date, unless something failed."""
+        """After the build, write rows of the kernels that it brought up to date, unless a target failed."""
         if SCons.Script.GetBuildFailures() or self._abandoned:
             return
         whole = all([self._became_row(item) for item in self._declared])
@@ -194,7 +194,7 @@ class Gate:
             self._vouch_for(self.vouching, whole)
 
     def _became_row(self, item: _Declared) -> bool:
-        """Whether the run has brought a kernel up to date, which then has a row."""
+        """Set the row of a kernel if the run has brought it up to date; return whether it has a row."""
         if not all(node.get_state() in DONE for node in item.nodes):
             return False
         known, kernel = self._session.known, item.kernel
@@ -209,7 +209,7 @@ class Gate:
         )  # fmt: skip
 
     def _reads(self, kernel: Kernel) -> dict[str, str] | None:
-        """What a kernel's modules read, with its states; None where something of it is never as it was."""
+        """Return the states of the inputs that a kernel's modules read; None if unknown, or if one is UNSEEN."""
         if not kernel.path.endswith(".py"):
             return {}
         history = self._session.history
@@ -220,10 +220,10 @@ class Gate:
         return states(found)
 
     def _vouch_for(self, vouching_: vouching.Vouching, whole: bool) -> None:
-        """Notes the moment of the monitor's answer, after which every row has been compared."""
+        """Write a token for the monitor's answer: every row has been compared after it."""
         answer = vouching_.answer
         if answer is None:
-            vouching_.ask()  # has the monitor begin, for the next build
+            vouching_.ask()  # starts the monitor for the next build
             return
         if not whole:
             return
@@ -234,7 +234,7 @@ class Gate:
             vouching.write(self.manifest, token)
 
     def _all_reads(self) -> dict[str, list[list[str]]]:
-        """What the modules of all kernels read, by source."""
+        """Map each source to the inputs that its modules read."""
         if self.is_listed or self.token is None:
             return {row.source: row.reads for row in self.manifest.rows() if row.reads}
         found = dict(self.token.reads)
@@ -244,7 +244,8 @@ class Gate:
         return {source: reads for source, reads in found.items() if reads}
 
     def _row_signatures(self) -> dict[str, str]:
-        """The signature of all rows by first stage; none where they differ, or the manifest does not say all."""
+        """Map each first stage to the signature common to all rows; empty if signatures differ or the manifest is not
+        complete."""
         if not self.is_listed and self.token is not None:
             return self.token.signatures
         if not self.listed or any(len(found) > 1 for found in self._firsts.values()):
@@ -252,16 +253,16 @@ class Gate:
         return {first: min(found) for first, found in sorted(self._firsts.items())}
 
     def _signature(self, kernel: Kernel) -> str:
-        """Everything that a kernel's stages depend on besides files: code, options, tools, and what was asked for."""
+        """Return the signature of a kernel's dependencies besides files: code, options, tools, product and entries."""
         first = "export" if kernel.path.endswith(".py") else "read"
         found = self.signature(kernel.options, first, kernel.emit, kernel.entries)
         self._firsts.setdefault(first, set()).add(found)
         return found
 
     def signature(self, options: CompileOptions, first: str, emit: str, only: Sequence[str] | None) -> str:
-        """The same of kernels whose first stage this is."""
+        """Return the signature of kernels with this first stage."""
         entries = tuple(only) if only is not None else None
-        # The options are one object for a whole tree, which is kept so that its identity stays its own.
+        # The options are one object for a whole tree; the reference keeps its id from being reused.
         self._options[id(options)] = options
         key = (id(options), first, emit, entries)
         found = self._signatures.get(key)
@@ -270,7 +271,7 @@ class Gate:
 
             last, _ = pipeline.emit_stage(emit)
             digest = xxhash.xxh3_128(repr(key[1:]).encode())
-            # What SCons' signatures are made with is the user's choice (--hash-format).
+            # The hash of SCons' signatures is an option (--hash-format).
             digest.update(SCons.Util.hash_signature(b"").encode())
             for row in pipeline.stages_between(first, last.name):
                 digest.update(self._session.signature(row, options) + b"\n")
@@ -279,10 +280,11 @@ class Gate:
 
 
 def settled(top: Any, products: list[list[Any]]) -> list[Any]:
-    """Products as plain files that SCons need not look at: it would load and rewrite what it knows of their folders.
+    """Return products as plain file nodes marked up to date: otherwise SCons would load and rewrite the .sconsign data
+    of their folders.
 
-    `top` is the node of the folder that paths start from.  What consumers compare and record of the files is filled
-    in, as SCons does when it visits one, from what the manifest has just compared with the disk.
+    `top` is the node of the folder to which paths are relative.  The file information that consumers compare and record
+    is filled in, as SCons does when it visits a node, from the row that was just compared with the disk.
     """
     if os.sep == "/":
         nodes = [_file_node(top, path) for path, *_ in products]
@@ -297,7 +299,7 @@ def settled(top: Any, products: list[list[Any]]) -> list[Any]:
 
 
 def _file_node(top: Any, path: str) -> Any:
-    """The node of a regular file whose path is normal: as SCons makes it, but without looking at the disk."""
+    """Return the node of a regular file with a normalized path, like SCons but without accessing the disk."""
     if path.startswith(("/", "..")):
         absolute = os.path.normpath(os.path.join(top.abspath, path))
         return top.root._lookup_abs(absolute, SCons.Node.FS.File)
@@ -309,7 +311,7 @@ def _file_node(top: Any, path: str) -> Any:
 
 
 def _node(kind: type, name: str, parent: Any, top: Any) -> Any:
-    """A node of a folder.  `RootDir._lookup_abs` does the same and then asks the disk whether it is of this kind."""
+    """Return a node in a folder, like `RootDir._lookup_abs` but without checking its kind on disk."""
     node = parent.entries.get(name)
     if node is None:
         absolute = parent.entry_abspath(name)
@@ -324,7 +326,7 @@ def _node(kind: type, name: str, parent: Any, top: Any) -> Any:
 
 
 def abandon() -> None:
-    """Leaves all manifests as they are from now on."""
+    """Stop updating all manifests."""
     for gate in _gates.values():
         gate.abandon()
 

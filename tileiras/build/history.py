@@ -1,9 +1,9 @@
-"""What every step of a build directory last made, and of what: which artifacts may be kept, and why a stage ran again.
+"""Records the last run of each step of a build directory: which artifacts may be kept, and why a stage ran again.
 
-One small file a step below `BUILD/.tileiras/keys`, and one a version of the compiler's code.  A row holds what the
-step's key was made of and the digests of the artifacts that it gave.  It is written before the artifacts, and is true
-whatever happens afterwards: an artifact may be kept when its content and the step's key are those of the row,
-regardless of who wrote it and when.  Without its row, or with a damaged one, a step is performed again.
+There is one small file per step below `BUILD/.tileiras/keys`, and one per version of the compiler's code.  A row holds
+the parts of the step's key and the digests of its artifacts.  It is written before the artifacts and remains valid
+afterwards: an artifact may be kept if its content and the step's key match the row, independent of its writer and its
+time.  If its row is absent or damaged, a step is performed again.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tileiras.named_tuple import NamedTuple
 SAME_KEY = "the key was the same: an artifact was missing or had been changed"
 
 FOLDER = os.path.join(NOTES, "keys")
-"""In a build directory; its name is hidden so that nobody takes it for artifacts."""
+"""The folder of rows in a build directory; hidden, to be distinct from artifacts."""
 
 ELSEWHERE = ".elsewhere"
-"""In that folder: the rows of stage builders whose targets are outside the build directory."""
+"""Subfolder of FOLDER for the rows of stage builders whose targets are outside the build directory."""
 
 EARLIER = 4
-"""Digests that are kept of what earlier runs gave for one artifact."""
+"""Number of digests of earlier runs that are kept for one artifact."""
 
 
 def key_of(version: int, parts: Mapping[str, Any]) -> str:
-    """The digest that names what a step made; equal parts give equal keys on every machine."""
+    """Return the digest that names a step's artifacts; equal parts give equal keys on every machine."""
     import xxhash
 
     return xxhash.xxh3_128_hexdigest(f"tileiras action {version}\n{json.dumps(parts, sort_keys=True)}".encode())
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
     """Relative to the build directory."""
     stage: str
     source: str
-    """What messages call the source."""
+    """The name of the source in messages."""
     path: str
     """The source's file, relative to the build directory."""
     variant: str
@@ -56,11 +56,11 @@ class Entry(NamedTuple):
     made: dict[str, str]
     """The digests of the artifacts by suffix; empty after a failure."""
     earlier: dict[str, list[str]]
-    """Digests of what earlier runs gave, also under suffixes that this run has not."""
+    """Digests of the artifacts of earlier runs, also for suffixes absent from this run."""
 
 
 def noted_inputs(entry: Entry) -> tuple[Input, ...]:
-    """What a stage read besides its input when it last ran, with the states of then."""
+    """Return the inputs that a stage read besides its input file in its last run, with their states at that time."""
     noted = entry.parts.get("inputs")
     found = []
     for title, state in noted.items() if isinstance(noted, dict) else ():
@@ -70,7 +70,7 @@ def noted_inputs(entry: Entry) -> tuple[Input, ...]:
 
 
 class History:
-    """The records of one build directory; without `noting` they are only read."""
+    """The records of one build directory; read-only without `noting`."""
 
     def __init__(self, build: str, noting: bool = True) -> None:
         self.build = os.path.abspath(build)
@@ -90,8 +90,8 @@ class History:
         made: Mapping[str, str],
         seconds: float | None = None,
     ) -> None:
-        """Notes a run, in the row of the run before it.  `stem` and `path` may be relative to the working directory,
-        `seconds` is what the stage takes."""
+        """Record a run, replacing the row of the previous run.  `stem` and `path` may be relative to the working
+        directory; `seconds` is the duration of the stage."""
         file = self._row_path(stem, stage)
         last = read_json_object(file)
         row = {
@@ -110,7 +110,7 @@ class History:
         self._write(file, row)
 
     def set_variant(self, entry: Entry, variant: str) -> None:
-        """Notes that what a row tells of was found to be as another variant needs it."""
+        """Record that the artifacts of a row are also valid for another variant, which replaces the row's."""
         self._write(self._row_path(self.absolute(entry.stem), entry.stage), {**entry._asdict(), "variant": variant})
 
     def relative(self, path: str) -> str:
@@ -133,12 +133,12 @@ class History:
         return fingerprint in self._known_code
 
     def add_code(self, fingerprint: str, digests: Mapping[str, str]) -> None:
-        """Keeps what a fingerprint is made of, to name the module that an edit was in."""
+        """Store the module digests of a fingerprint, to identify the edited module later."""
         self._known_code.add(fingerprint)
         self._write(self._code_path(fingerprint), digests)
 
     def entries(self, below: str = "") -> Iterator[Entry]:
-        """All steps, or those whose stems are in a folder of the build directory, by file and in no order of stages."""
+        """Yield all steps, or those with stems in a folder of the build directory, sorted by file, not by stage."""
         for folder, folders, files in os.walk(os.path.join(self.folder, below)):
             folders.sort()
             for name in sorted(files):
@@ -147,35 +147,35 @@ class History:
                     yield entry
 
     def noted(self, entry: Entry) -> float:
-        """When the step was last performed, in seconds since the epoch; 0 without its row."""
+        """Return the time of the step's last run in seconds since the epoch; 0 without its row."""
         try:
             return os.stat(self._row_path(self.absolute(entry.stem), entry.stage)).st_mtime
         except OSError:
             return 0.0
 
     def seconds(self, entry: Entry) -> float | None:
-        """What running the stage took when what lies there was made; None where that was not noted."""
+        """Return the duration of the stage run that made the present artifacts; None if it was not recorded."""
         found = read_json_object(self._row_path(self.absolute(entry.stem), entry.stage)).get("seconds")
         return found if isinstance(found, float) else None
 
     def entry(self, stem: str, stage: str) -> Entry | None:
-        """The last run of one step, when it is known."""
+        """Return the last run of one step; None if it is unknown."""
         return _entry(self._row_path(stem, stage))
 
     def forget(self, entry: Entry) -> None:
-        """Removes the row of a step, and the folders that it leaves empty."""
+        """Remove the row of a step, and the folders that become empty."""
         path = self._row_path(self.absolute(entry.stem), entry.stage)
         with contextlib.suppress(OSError):
             os.unlink(path)
         remove_empty_folders(os.path.dirname(path), self.folder)
 
     def forget_earlier(self, entry: Entry, suffixes: Iterable[str]) -> None:
-        """Removes from a row what it knows of earlier artifacts under some suffixes."""
+        """Remove the digests of earlier artifacts with the given suffixes from a row."""
         earlier = {suffix: digests for suffix, digests in entry.earlier.items() if suffix not in set(suffixes)}
         self._write(self._row_path(self.absolute(entry.stem), entry.stage), {**entry._asdict(), "earlier": earlier})
 
     def differences(self, entry: Entry) -> list[str]:
-        """What of an entry's key was not as before, a line each; none when it was the same key."""
+        """List the differences between an entry's key and the previous one; empty if the keys are equal."""
         if entry.before is None:
             return ["never built before in this build directory"]
         lines = []
@@ -211,11 +211,11 @@ class History:
         try:
             write_atomically(path, json.dumps(row, sort_keys=True).encode(), checked=True)
         except OSError:
-            pass  # A build directory that cannot be written is told of by the stage itself.
+            pass  # The stage itself reports a build directory that cannot be written.
 
 
 def _entry(path: str) -> Entry | None:
-    """The row in a file; None without one, and for one that is damaged or of another version."""
+    """Read the row in a file; None if it is absent, damaged or of another version."""
     row = read_json_object(path)
     if not set(Entry._fields) <= row.keys():
         return None
@@ -225,7 +225,8 @@ def _entry(path: str) -> Entry | None:
 
 
 def _earlier(last: Mapping[str, Any], made: Mapping[str, str]) -> dict[str, list[str]]:
-    """What is to be remembered of earlier artifacts: an artifact may lie there still, of this run or one before."""
+    """Return the digests of earlier artifacts to remember: the present artifact may be of the last run or an earlier
+    one."""
     given, known = last.get("made"), last.get("earlier")
     found: dict[str, list[str]] = {}
     if isinstance(known, dict):
@@ -240,7 +241,7 @@ def _earlier(last: Mapping[str, Any], made: Mapping[str, str]) -> dict[str, list
 
 
 def remove_empty_folders(folder: str, top: str) -> None:
-    """Removes a folder that is empty, and those above it that become so, below `top`."""
+    """Remove an empty folder, and its ancestors below `top` that become empty."""
     while folder.startswith(top + os.sep):
         try:
             os.rmdir(folder)

@@ -1,8 +1,8 @@
-"""Asks a team's server for everything that a build may need, before the build comes to it.
+"""Prefetches from a team's server the rows that a build may need.
 
-A stage's key has the bytes that the stage before it made, so that a chain of five stages needs five answers one after
-the other.  Kernels do not wait for each other, though: all that can be asked at once is one wave, which costs one round
-trip however many kernels there are.  What comes is put into the store; what is not there ends its chain.
+A stage's key depends on the output of the previous stage, so a chain of five stages needs five sequential replies.
+Kernels are independent, however: all keys known at one time form a wave, which costs one round trip for any number of
+kernels.  Received rows are put into the store; a miss ends its chain.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ AT_ONCE = 1000
 
 
 def look_ahead(session: Session, steps: Sequence[Step]) -> None:
-    """Has the store know, as far as the server does, what the steps of a build would look up one by one.
+    """Fetch into the store the server's rows that the steps of a build would look up one by one.
 
-    `steps` are in an order in which they can be performed.  Writes no artifact and raises nothing for what is wrong
-    with a server.
+    `steps` are in an order in which they can be performed.  Writes no artifact, and does not raise for failures of the
+    server.
     """
     store = session.store
     if store.remote is None or store.remote.failure is not None or store.mode in (REFRESH, VERIFY):
@@ -48,9 +48,9 @@ class _Waves:
         self._session = session
         self._followers = followers
         self._contents: dict[str, bytes] = {}
-        """Artifacts that the store has, by path, as a build would write them."""
+        """Path -> content of the artifacts in the store, as a build would write them."""
         self._listed: set[int] = set()
-        """Steps of which the row that says what they read has been asked for."""
+        """Steps whose row of inputs has been requested."""
 
     def run(self, ready: list[Step]) -> None:
         while ready and self._session.store.remote is not None and self._session.store.remote.failure is None:
@@ -65,7 +65,7 @@ class _Waves:
             ready = following
 
     def _step(self, step: Step, keys: dict[str, list[Step]]) -> Iterable[Step]:
-        """Adds what is to be asked for a step; the steps that can be looked at when none is."""
+        """Add the key to request for a step; return the next steps if its artifacts are already valid."""
         session = self._session
         if step.input not in self._contents and session.standing(step).made is not None:
             return self._followers.get(id(step), ())
@@ -88,7 +88,7 @@ class _Waves:
         return found if found is not None else read_if_there(path)
 
     def _taken(self, step: Step, key: str, row: bytes | None) -> Iterable[Step]:
-        """The steps that can be looked at now that a row has come."""
+        """Return the steps that a received row makes available."""
         if row is None:
             return ()
         if step.stage.reads_files and key.endswith(INPUTS):
@@ -96,7 +96,7 @@ class _Waves:
         try:
             record = Record.from_bytes(row)
         except ValueError:
-            return ()  # told when the build comes to it
+            return ()  # reported when the build performs the step
         if any(suffix not in record.artifacts for suffix in step.wanted):
             return ()
         self._contents.update((step.stem + suffix, record.artifacts[suffix]) for suffix in step.wanted)

@@ -1,15 +1,15 @@
-"""What a whole, failure-free build left behind, so that the next one need not declare what nobody touched.
+"""The state of a complete build without failures, so that the next build need not declare unchanged kernels.
 
-A manifest is of one folder of kernels for one variant.  A row is one source: a signature over everything its stages
-depend on besides files, its products, and every file that it reads or makes with size, time of change, inode and
-digest.  A kernel whose files are all as the row says is clean.  A file whose times differ is compared by content, and
-so is one that was changed so shortly before the manifest was written that a later change may have got the same time.
+A manifest covers one folder of kernels for one variant.  A row covers one source: a signature over all dependencies of
+its stages besides files, its products, and every file that it reads or makes, with size, times, inode and digest.  A
+kernel is clean if all its files match the row.  A file is compared by content if its times differ, or if it was changed
+so shortly before the manifest was written that a later change may have got the same time.
 
-Digests of artifacts are those of what the build made, or found to be what the same step made before: a row is only
-written when the files have them as it is written.
+Digests of artifacts are those of artifacts that the build made, or verified to be equal to those of an earlier run of
+the same step: a row is written only if the files have these digests at that time.
 
-Rows are read when somebody needs them, few of them without the others, and written back as they were read unless they
-have changed: `manifest_file` says how.
+Rows are read on demand, a few of them without the others, and written back as they were read unless they have changed
+(`manifest_file`).
 """
 
 from __future__ import annotations
@@ -25,37 +25,36 @@ from tileiras.files import RACY_NS, content_digest
 from tileiras.named_tuple import NamedTuple
 
 FOLDER = os.path.join(NOTES, "manifests")
-"""In a build directory."""
+"""The folder of manifests in a build directory."""
 
 MOST_SOUGHT = 16
-"""Rows that are looked for in the file one by one; then all of them are read."""
+"""Maximum number of rows that are searched in the file one by one; beyond it, all rows are read."""
 
 
 class Row(NamedTuple):
-    """One source.  Paths start from the top."""
+    """The row of one source.  Paths are relative to the top folder."""
 
     key: str
     source: str
     signature: str
     products: list[list[str]]
-    """Each as its path, and SCons' signature of its content."""
+    """Each product's path, and SCons' signature of its content."""
     entries: list[str]
     inputs: list[str]
     files: list[str]
-    """Everything that is read or made, the inputs among them."""
+    """All files that are read or made, including the inputs."""
     states: list[int]
-    """Of each file four numbers: size, mtime in ns, ctime in ns, inode.
+    """Four numbers per file: size, mtime in ns, ctime in ns, inode.
 
-    The time of the inode's change is there because no program can set it back, as many do with the other (cp -p,
-    rsync).
+    ctime is included because programs cannot set it, whereas many set mtime (cp -p, rsync).
     """
     digests: list[str]
-    """Of each file's content, xxh3_128."""
+    """xxh3_128 of each file's content."""
     reads: list[list[str]] = []
-    """What the source's modules read besides, as titles and states of rows of inputs."""
+    """Titles and states of the rows of inputs that the source's modules read besides."""
 
     def stated(self) -> Iterator[list[Any]]:
-        """Products with what SCons notes of a file: path, signature, size, time in seconds."""
+        """Yield the products as SCons records a file: path, signature, size, time in seconds."""
         for path, signature in self.products:
             at = 4 * self.files.index(path)
             yield [path, signature, self.states[at], self.states[at + 1] // 1_000_000_000]
@@ -73,36 +72,36 @@ class Manifest:
         self._prefix = top.rstrip(os.sep) + os.sep
         self._file = ManifestFile(path)
         self._all: dict[str, Row] | None = None
-        """All rows in order, where they were needed."""
+        """All rows in order; None until they are needed."""
         self._some: dict[str, Row | None] = {}
-        """Rows that were looked for, where not all were needed."""
+        """Rows that were looked up individually."""
         self._places: dict[str, int] = {}
-        """Of rows in the file, by key."""
+        """Positions of rows in the file, by key."""
         self._lines: dict[str, bytes] = {}
-        """Rows as they stand in the file, by key, where all were read."""
+        """Serialized rows of the file, by key, if all were read."""
         self._put_rows: dict[str, Row] = {}
-        """Rows that are others than in the file."""
+        """Rows that differ from the file."""
         self._changed = self._reordered = False
-        """Whether there is something to write, and whether it is more than rows in the places of others."""
+        """Whether rows must be written, and whether more is needed than replacing rows in place."""
 
     @property
     def digest(self) -> str:
-        """Of all that the manifest says, as it was read or written last; empty where there is none."""
+        """Digest of the manifest as last read or written; empty if absent."""
         return self._file.digest
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self._all) if self._all is not None else self._file.count
 
     def signatures(self) -> list[str]:
-        """The signatures of each row's products, one behind the other, in the order of the rows."""
+        """Return the concatenated signatures of each row's products, in the order of the rows."""
         return self._file.signatures()
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     def is_whole(self) -> bool:
-        """Whether there is a manifest whose rows can be read."""
+        """Whether the manifest exists and its rows can be read."""
         return self._file.is_whole()
 
     @property
@@ -121,7 +120,7 @@ class Manifest:
         return self._all
 
     def _row(self, key: str) -> Row | None:
-        """One of them; not all are read for it, unless many are asked for."""
+        """Return one row, without reading all rows until `MOST_SOUGHT` rows have been looked up."""
         if self._all is None and key not in self._some and len(self._some) < MOST_SOUGHT:
             found = self._file.beginning(key)
             if found is not None:
@@ -132,13 +131,13 @@ class Manifest:
         return self._rows.get(key)
 
     def rows(self) -> list[Row]:
-        """All of them, in order."""
+        """Return all rows in order."""
         return list(self._rows.values())
 
     def naming(self, names: Iterable[str]) -> dict[str, list[tuple[int, Row]]]:
-        """The rows that have a file, with their positions, for each file; none in a manifest that is damaged.
+        """Map each file to the rows that contain it, with their positions; empty lists if the manifest is damaged.
 
-        No other rows are taken apart.
+        Other rows are not parsed.
         """
         found: dict[str, list[tuple[int, Row]]] = {}
         for name in names:
@@ -149,10 +148,10 @@ class Manifest:
     def clean(
         self, key: str, signature: str, inputs: Iterable[str] | None = None, changed: Set[str] | None = None
     ) -> Row | None:
-        """The row of a kernel of which nothing changed, else None.
+        """Return the row of a kernel if it is unchanged, else None.
 
-        `inputs` are the files that the source reads, where they can be others than last time.  `changed` are the files
-        that can have changed since the manifest was compared with them, where that is known: see `vouching`.
+        `inputs` are the files that the source reads, if that set may have changed.  `changed` are the files that may
+        have changed since the manifest was compared with them, if known: see `vouching`.
         """
         row = self._row(key)
         if row is None or row.signature != signature:
@@ -164,7 +163,7 @@ class Manifest:
                 return None
             if changed is not None and changed.isdisjoint(row.files):
                 return row
-            # Names that the system need not follow from the root are found in less time.
+            # Relative names take less time to resolve than names from the root.
             prefix = "" if os.getcwd() + os.sep == self._prefix else self._prefix
             states: list[int] = []
             for name in row.files:
@@ -178,7 +177,7 @@ class Manifest:
             return None
 
     def _compared(self, row: Row, states: list[int], prefix: str, racy: int) -> Row | None:
-        """A row with states of its files as they are now, if those that can have changed have the same content."""
+        """Return the row with the current states of its files, if files that may have changed have the same content."""
         import time
 
         settled = time.time_ns() - RACY_NS
@@ -190,7 +189,7 @@ class Manifest:
             if now != before or max(now[1:3]) >= racy:
                 if content_digest(prefix + name) != row.digests[index]:
                     return None
-                # Worth writing when a manifest of now would spare the next build this look.
+                # Worth writing if a manifest written now spares the next build this comparison.
                 self._changed |= max(now[1:3]) < settled
         found = row._replace(states=states)
         self._put(found)
@@ -208,7 +207,7 @@ class Manifest:
             self._changed = self._reordered = True
 
     def observe(self, paths: Iterable[str]) -> list[FileState] | None:
-        """The state of files as it is now; None when one cannot be read."""
+        """Return the current state of files; None if one cannot be read."""
         states = []
         try:
             for path in paths:
@@ -231,11 +230,12 @@ class Manifest:
         entries: Sequence[str] = (),
         reads: Mapping[str, str] | None = None,
     ) -> bool:
-        """Makes a row of what was built; whether it has one.
+        """Set the row of a built kernel; return whether it now has one.
 
-        `inputs` are as `observe` saw them before the build, `made` are the digests of what it made or verified, by
-        path, `reads` the states of what the source's modules read.  Without a row when an input has changed since, for
-        what was made may be of either content, and when an artifact is another one, or None for it is known.
+        `inputs` are the states from `observe` before the build, `made` the digests of the files that it made or
+        verified, by path, `reads` the states of the inputs that the source's modules read.  The row is dropped if an
+        input has changed since, as the artifacts may be of either content, and if an artifact has another digest than
+        in `made`, or its digest there is None.
         """
         made_states = self.observe(made)
         if (
@@ -258,12 +258,12 @@ class Manifest:
         return True
 
     def entries(self, key: str) -> list[str] | None:
-        """The entries of a kernel as its row has them; None without one."""
+        """Return the entries of a kernel from its row; None without a row."""
         row = self._row(key)
         return row.entries if row is not None else None
 
     def still_reads(self, source: str, reads: Iterable[Sequence[str]]) -> bool:
-        """Whether what the modules of a source read is as it was; raises ValueError for what is no row of inputs."""
+        """Whether the inputs that a source's modules read are unchanged; raises ValueError for a malformed row."""
         if not reads:
             return True
         from tileiras.inputs import kinds, with_title
@@ -272,23 +272,23 @@ class Manifest:
         return all(kinds.holds(with_title(title, state), base) for title, state in reads)
 
     def drop(self, key: str) -> None:
-        """Has a kernel have no row."""
+        """Remove the row of a kernel."""
         self._drop(key)
 
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def relative(self, path: str) -> str:
-        """A file's path from the top; one that is elsewhere as a path through `..`."""
+        """Return a file's path relative to the top folder, through `..` if it is outside."""
         if path.startswith(self._prefix):
             return path[len(self._prefix) :]
         return os.path.relpath(path, self._prefix)
 
     def absolute(self, name: str) -> str:
-        """The path of a file that `relative` gave the name of."""
+        """Return the path of a name from `relative`."""
         return os.path.normpath(self._prefix + name)
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Drops the rows of all other kernels, and has the others in this order."""
+        """Drop the rows of all other kernels, and sort the remaining rows in this order."""
         wanted = [key for key in keys if key in self._rows]
         if wanted != list(self._rows):
             self._all = {key: self._rows[key] for key in wanted}
@@ -296,7 +296,7 @@ class Manifest:
             self._changed = self._reordered = True
 
     def save(self) -> None:
-        """Writes what is new in the manifest, if anything is."""
+        """Write the changed rows, if any."""
         if not self._changed:
             return
         new = {key: _line(row) for key, row in self._put_rows.items()}
@@ -307,7 +307,7 @@ class Manifest:
                 )
             except OSError:
                 return  # the next build declares everything
-        # What was read is no longer what is written.
+        # The rows in memory no longer match the file.
         self._all, self._some, self._places, self._lines, self._put_rows = None, {}, {}, {}, {}
         self._changed = self._reordered = False
 

@@ -1,4 +1,4 @@
-"""When to look at files that were saved: at once where what lies there is whole, else when nothing happens any more."""
+"""Debouncing of events: a saved file is checked at once if it is known to be complete, else after a quiet period."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Container
 from tileiras.named_tuple import NamedTuple
 
 QUIET = 0.030
-"""Seconds without an event after which what was saved is taken to be whole."""
+"""Seconds without an event after which a saved file counts as complete."""
 
 CLOSED_QUIET = 0.005
-"""The same once the file has been closed: somebody who writes many, as version control does, goes on with the next."""
+"""QUIET for a file that was closed: a program that writes many files, as version control, continues with the next."""
 
 AT_MOST = 0.250
-"""Seconds after the first event at which a burst that does not end is looked at all the same."""
+"""Seconds after the first event at which the files of a continuing burst are checked anyway."""
 
 WRITING, CLOSED, RENAMED = "writing", "closed", "renamed"
-"""What an event says of a file: it may be half written; its writer has closed it; it was renamed as a whole."""
+"""State of a file according to an event: possibly incomplete; closed by its writer; renamed when complete."""
 
 _QUIET_OF = {WRITING: QUIET, CLOSED: CLOSED_QUIET, RENAMED: 0.0}
 
@@ -36,9 +36,9 @@ Events = queue.SimpleQueue[Seen]
 
 
 def settled(events: Events, sweep: float, known: Container[str]) -> set[str] | None:
-    """The paths of what was saved, once that is whole; None when nothing was for `sweep` seconds.
+    """Return the paths of the saved files once they are complete; None after `sweep` seconds without an event.
 
-    Files that are not `known` may be the first of many, and are waited for whatever an event says.
+    A file that is not `known` may be the first of many: QUIET applies to it independent of its state.
     """
     try:
         seen = first = events.get(timeout=sweep)

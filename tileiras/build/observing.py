@@ -1,4 +1,4 @@
-"""Changes of files, as the operating system tells of them: folders that are observed, and what stands in for that."""
+"""File-system events of the operating system for watched folders, with polling as the fallback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tileiras.build.noticing import CLOSED, RENAMED, WRITING, Events, Seen
 from tileiras.units import SUFFIXES
 
 POLL = 0.5
-"""The same where there are no events at all."""
+"""Seconds between two checks without events."""
 
 
 def folders_in(folder: str) -> list[str]:
@@ -26,7 +26,7 @@ def folders_in(folder: str) -> list[str]:
 
 
 def outermost(folders: Sequence[str]) -> list[str]:
-    """The folders without those inside another; a folder that is not there is left out."""
+    """Return the folders without nested and absent ones."""
     kept: list[str] = []
     for folder in sorted({os.path.realpath(folder or os.curdir) for folder in folders}):
         if os.path.isdir(folder) and not any(folder.startswith(outer + os.sep) for outer in kept):
@@ -43,12 +43,11 @@ def observed(
     poll: bool,
     scripts: Container[str] = (),
 ) -> Iterator[bool]:
-    """Has every change below `trees` and in `folders` put into `events`; False where that is not to be had.
+    """Put every change below `trees` and in `folders` into `events`; yield False if events are unavailable.
 
-    Files that by their names are neither sources nor one of `scripts`, which may grow, are left out: what editors keep
-    beside a file.
+    Files that are neither sources by name nor in `scripts`, which may grow, are ignored, as editors' backup files.
 
-    Folders, never files: what an editor renames over a file is another one.
+    Only folders are watched, not files: a file that an editor renames over another has another inode.
     """
     if poll:
         yield False
@@ -58,13 +57,13 @@ def observed(
     from watchdog.events import FileSystemEventHandler
     from watchdog.observers import Observer
 
-    # It complains of its own threads that are stopped soon after their start.
+    # watchdog logs errors for observers stopped soon after their start.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
 
     class Handler(FileSystemEventHandler):
         def on_any_event(self, event: Any) -> None:
             kind = event.event_type
-            # A folder is modified when an entry is, of which there is an event.
+            # A modified folder is redundant: its changed entry has an event.
             if kind in ("opened", "closed_no_write") or (event.is_directory and kind == "modified"):
                 return
             state = CLOSED if kind == "closed" else RENAMED if kind == "moved" else WRITING
@@ -81,7 +80,7 @@ def observed(
             if folder not in trees:
                 observer.schedule(Handler(), folder, recursive=False)
         observer.start()
-        # Of folders further down, watchdog keeps to itself that there was no watch left for them.
+        # watchdog does not report that no watch was left for a subfolder; adding one more watch detects that.
         with tempfile.TemporaryDirectory() as folder:
             observer.unschedule(observer.schedule(FileSystemEventHandler(), folder))
     except OSError as failure:
@@ -107,7 +106,7 @@ def _matters(path: str) -> bool:
 
 
 def _observer(usual: Callable[[], Any]) -> Any:
-    """An observer; on Linux one that tells a file that was renamed from elsewhere from one that is being written."""
+    """Create an observer; on Linux, one that distinguishes a file renamed from elsewhere from one being written."""
     if sys.platform != "linux":
         return usual()
     from watchdog.observers.inotify import InotifyObserver

@@ -1,4 +1,4 @@
-"""The steps of one source for one target, in order: what the SCons tool declares and watch mode runs."""
+"""The steps of one source for one target, in order: the SCons tool declares them, watch mode runs them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tileiras.options import CompileOptions
 class Plan(NamedTuple):
     steps: list[Step]
     products: list[str]
-    """The files that were asked for."""
+    """The requested files."""
 
 
 def folder(build: str, options: CompileOptions) -> str:
-    """Where the artifacts of one variant are."""
+    """Return the folder of the artifacts of one variant."""
     return os.path.join(build, options["gpu-name"], f"O{options['opt-level']}")
 
 
 def stem(variant: str, path: str, name: str) -> str:
-    """What the artifacts of a source are called; `variant` is what `folder` says."""
+    """Return the stem of a source's artifacts; `variant` is the result of `folder`."""
     return os.path.join(variant, os.path.dirname(name), discover.artifact_stem(path))
 
 
@@ -36,9 +36,9 @@ def plan(
 ) -> Plan:  # fmt: skip
     """The steps from a source to the product of `emit`.
 
-    path: the user's file.  source: the same as the first step opens it.  name: as messages have it.  The options are
-    those of the build, to which those of KERNEL.tune.json are added.  overrides: the folder with artifacts that take
-    the place of what stages make, if any.
+    path: the user's file.  source: its path as the first step opens it.  name: its name in messages.  options: those of
+    the build, to which those of KERNEL.tune.json are added.  overrides: the folder with artifacts that replace those of
+    stages, if any.
     Raises CompileError (code 2) for an `emit` that does not exist or does not follow from the source, and for a
     KERNEL.tune.json that is damaged.
     """
@@ -70,14 +70,14 @@ def plan(
     slices = [unit + suffix for unit in stems.values() for suffix in own] if last.name != "read" else []
     made = add("read", current, stem, own + slices).outputs
     if last.name == "read" or not stems:
-        # Without entries there is nothing to compile; building what there is says why.
+        # Without entries no kernel is compiled; the stage `read` reports the reason.
         return Plan(steps, made[:1])
     products = []
     for position, (entry, unit) in enumerate(stems.items()):
         current = made[2 + 2 * position]
         beside = [stem + unit + read.location_suffix]
         if len(stems) > 1:
-            # Entries are compiled side by side, so that none of them is the successor of `read`.
+            # Entries are compiled in parallel, so none is the successor of `read`.
             chain.clear()
         edited = find(overrides, options["gpu-name"], entry)
         earlier: tuple[str, ...] = ()

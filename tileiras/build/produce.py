@@ -1,4 +1,4 @@
-"""Running one stage: bytes in, a record of what it made out.  No file is read or written here, except by the stage."""
+"""Runs one stage on bytes and returns a record.  No file is read or written here, except by the stage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _compiling = threading.Lock()
 
 
 class Failed(CompileError):
-    """What a stage said that came to nothing, and what it had read until then."""
+    """The diagnostics of a failed stage, and the inputs that it had read."""
 
     def __init__(self, error: CompileError, inputs: Iterable[Input]) -> None:
         super().__init__(error.diagnostics, error.code)
@@ -38,10 +38,11 @@ def produce(
     beside: Mapping[str, bytes],
     store: ByteStore | None,
 ) -> tuple[Record, list[Diagnostic]]:
-    """What a step's stage makes of `data`, and what it said besides remarks; raises CompileError with all that it said.
+    """Run a step's stage on `data`; return its record and its diagnostics besides remarks.  Raises CompileError with
+    all diagnostics.
 
-    `table` is that of the input (see `location_table`), `beside` the contents of `Step.beside`, `store` for what the
-    stage derives from its tools.
+    `table` is that of the input (see `location_table`), `beside` the contents of `Step.beside`; `store` caches data
+    that the stage derives from its tools.
     """
     import time
 
@@ -68,7 +69,7 @@ def produce(
         whole = after(said, error)
         raise Failed(whole, context.inputs) if step.stage.reads_files else whole from None
     if step.stage.says_remarks(step.options) and step.override is None:
-        # What a stage says of its choices is an artifact of its own, for builds in which the stage does not run.
+        # Remarks are a separate artifact, for builds in which the stage does not run.
         remarks = [diagnostic for diagnostic in said if isinstance(diagnostic, Remark)]
         artifacts[step.stage.remark_suffix] = remarks_json(remarks)
     said = [diagnostic for diagnostic in said if diagnostic.severity is not Severity.REMARK]
@@ -83,7 +84,7 @@ def produce(
 def _artifacts(
     step: Step, data: bytes, table: locations.LocationTable | None, context: StageContext
 ) -> dict[str, bytes]:
-    """The artifacts of a stage by suffix."""
+    """Run a stage and return its artifacts by suffix."""
     stage = step.stage
     given: Any = data
     if pipeline.takes_module(stage):
@@ -102,7 +103,7 @@ def _artifacts(
         result.output, step.source_name, unit_name=step.entry
     ).to_bytes()
     if stage.unit == pipeline.FILE:
-        # What the next stage works on: an entry whose text is the same is not compiled again.
+        # The inputs of the next stage, one per entry: an entry with unchanged text is not recompiled.
         for name, module in units.entry_modules(result.output):
             stem = "/" + units.file_stem(name)
             artifacts[stem + stage.suffix] = units.module_text(module)
@@ -113,9 +114,9 @@ def _artifacts(
 
 
 def location_table(contents: Sequence[bytes | None], source_name: str) -> locations.LocationTable | None:
-    """The table of an input, leading to the source, from the contents of its location files, its own first.
+    """Build the table from an input to the source from the contents of its location files, its own first.
 
-    None when there are none, or one is missing or no such table.
+    None if `contents` is empty, or a file is missing or malformed.
     """
     table = None
     for content in reversed(contents):
@@ -129,13 +130,13 @@ def location_table(contents: Sequence[bytes | None], source_name: str) -> locati
 
 
 def unit_location(table: locations.LocationTable | None) -> Any:
-    """Where the unit stands in the source; None without a table."""
+    """Return the location of the unit in the source; None without a table."""
     while table is not None and table.parent is not None:
         table = table.parent
     return table.unit_location if table is not None else None
 
 
 def after(said: list[Diagnostic], error: CompileError) -> CompileError:
-    """The error with what was said before it."""
+    """Prepend the earlier diagnostics to those of the error."""
     earlier = [diagnostic for diagnostic in said if diagnostic not in error.diagnostics]
     return CompileError(earlier + error.diagnostics, error.code)

@@ -1,18 +1,18 @@
-"""A store that a team shares: the HTTP cache protocol of Bazel, as bazel-remote, nginx with WebDAV and others serve it.
+"""A store shared by a team: Bazel's HTTP cache protocol, as served by bazel-remote, nginx with WebDAV and others.
 
-    TILEIRAS_REMOTE_CACHE=http://cache.example:8080/prefix     the server; without it there is none
-    TILEIRAS_REMOTE_MODE=read-only|read-write                  the first unless said otherwise: machines of the team
-                                                               read what a trusted one has written
+    TILEIRAS_REMOTE_CACHE=http://cache.example:8080/prefix     the server; if unset, no server is used
+    TILEIRAS_REMOTE_MODE=read-only|read-write                  by default read-only: the team's machines read rows that
+                                                               a trusted machine has written
     TILEIRAS_REMOTE_TOKEN=...                                  sent as `Authorization: Bearer`
-    TILEIRAS_REMOTE_SECONDS=10                                 what a request may take in all
+    TILEIRAS_REMOTE_SECONDS=10                                 time limit of a request in total
 
-`/ac/SHA256(key)` holds an ActionResult message of the Remote Execution API with one output file, whose bytes are part
-of the message, or at `/cas/SHA256(bytes)` where they are many.  So a look-up takes one round trip, and `get_many` needs
-one for all of its keys.  Whatever comes is checked against its digest before it is used: what is damaged counts as
-absent, with one warning, so that its stage runs, and a build that writes puts what that makes in its place; so does a
-row that is none of its key's kind (`record_schema`), or that no accepted key has signed (`signing`).  A server that is
-slow or gone costs one warning, too: the first transport error turns it off for this process, and so does a server of
-which nothing but damage comes, or one that says more than is due.
+`/ac/SHA256(key)` holds an ActionResult message of the Remote Execution API with one output file, whose bytes are inline
+in the message, or at `/cas/SHA256(bytes)` if they are large.  A look-up thus takes one round trip, and `get_many` takes
+one for all of its keys.  Each reply is checked against its digest before use.  A damaged row counts as absent, with one
+warning: its stage runs, and a build in mode read-write replaces the row.  The same holds for a row of another kind than
+its key's (`record_schema`) and for a row without a signature by an accepted key (`signing`).  The first transport error
+turns the server off for this process, with one warning; so do a server that is too slow, one whose replies are all
+damaged, and one that sends more data than requested.
 """
 
 from __future__ import annotations
@@ -36,64 +36,65 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 1.0
 READ_SECONDS = 3.0
-"""How long one waits for a connection, and for the next bytes of a reply: what compiling a dozen kernels takes."""
+"""Time limits of a connection and of the next bytes of a reply: about the time to compile a dozen kernels."""
 
 REQUEST_SECONDS = 10.0
-"""What a request and its reply may take in all, where TILEIRAS_REMOTE_SECONDS does not say."""
+"""Default of TILEIRAS_REMOTE_SECONDS, the time limit of a request and its reply in total."""
 
 SHARE_SECONDS = 0.1
-"""What a wave of requests may take longer for each of them: half of what the least stage takes."""
+"""Additional time of a wave of requests for each of them: half of the time of the shortest stage."""
 
 SLOW_SECONDS = 1.0
 SLOW_WAVES = 3
-"""Waves in a row that took longer to their first reply, after which a server is done without: a wave saves less than
-that of a build with a few kernels (`docs/scale.md`)."""
+"""The server is turned off after SLOW_WAVES consecutive waves with more than SLOW_SECONDS to the first reply: a wave
+saves less than that in a build of a few kernels (`docs/scale.md`)."""
 
 PATIENCE = 2
-"""How many times the time of a request a process waits for a server beyond SLOW_SECONDS and SHARE_SECONDS, in all."""
+"""Total time for which a process waits for a server beyond SLOW_SECONDS and SHARE_SECONDS, in multiples of the time
+limit of a request."""
 
 REST_SECONDS = 300.0
-"""How long the processes of a machine do without a server that was slow or gone for one of them."""
+"""Time for which all processes of a machine avoid a server that was slow or unreachable for one of them."""
 
 DRAIN_SECONDS, DRAIN_LIMIT = 5.0, 20.0
-"""How long the end of a build waits for the next upload to end, and for all of them: one that is left out is a miss for
-the team, and where it was to replace a damaged row that stays."""
+"""Time limits, at the end of a build, for the next upload to finish and for all uploads.  A dropped upload is a miss
+for the team; a damaged row that it would have replaced remains."""
 
 WAITING = 256
-"""Uploads in the queue; what comes beyond is left out."""
+"""Maximum number of queued uploads; further uploads are dropped."""
 
 READ_ONLY, READ_WRITE = "read-only", "read-write"
 
 DAMAGED = 16
-"""Damaged replies after which a server that gave nothing else is taken for none: a proxy's page for every path."""
+"""Damaged replies, without a sound one, after which a server is turned off: a proxy may return a page for each path."""
 
 
 INLINE = 1 << 20
-"""The most bytes that are part of their message; more go to /cas.  Nothing is gained by all going there: a record has
-the time that its stage took, so that no two are the same bytes."""
+"""Maximum size of inline bytes; larger rows are stored in /cas.  Storing all rows there would not deduplicate them: a
+record contains the duration of its stage, so no two are equal."""
 
 CONNECTIONS = 16
-"""Connections of a wave of look-ups; each takes a share of the requests, of LEAST_SHARE at least."""
+"""Connections of a wave of look-ups; each takes a share of the requests, at least LEAST_SHARE."""
 
 LEAST_SHARE = 8
 
 MESSAGE_LIMIT = 4 << 20
-"""Bytes of a message, which has INLINE bytes of a row at most and what other clients put beside: gRPC's own limit."""
+"""Maximum size of a message: at most INLINE bytes of a row, and additions of other clients; gRPC's own limit."""
 
 BLOB_LIMIT = 256 << 20
-"""Bytes of a row; one that says that it has more is not asked for."""
+"""Maximum size of a row; a row whose message states a larger size is not requested."""
 
 WAVE_LIMIT = 1 << 30
-"""Bytes of all the replies of a wave, which are held in memory together."""
+"""Maximum total size of the replies of a wave, which are held in memory together."""
 
 TOLD = 200
-"""Characters of a server's own words that a warning has."""
+"""Characters of a server's text that a warning quotes."""
 
 
 def from_environment(
     warn: Callable[[str], None], environment: Mapping[str, str] = os.environ, notes: str | None = None
 ) -> Remote | None:
-    """The server that the environment names; raises ValueError for what cannot be one.  `notes` as for Remote."""
+    """Create the server that the environment names; raises ValueError for invalid values.  `notes` as for Remote."""
     url = environment.get("TILEIRAS_REMOTE_CACHE")
     if not url:
         return None
@@ -121,13 +122,14 @@ def _seconds(text: str | None) -> float | None:
 
 
 class Remote:
-    """`get` and `put` of bytes by key; neither raises for what the server or the network does."""
+    """`get` and `put` of bytes by key; neither raises for failures of the server or the network."""
 
     def __init__(
         self, url: str, warn: Callable[[str], None], writes: bool = False, token: str | None = None,
         notes: str | None = None,
     ) -> None:  # fmt: skip
-        """`notes` is a file of this machine in which processes tell each other of a server that is slow or gone.
+        """`notes` is a file through which the processes of this machine report to each other a slow or unreachable
+        server.
 
         Raises ValueError for a URL that is not http or https.
         """
@@ -140,44 +142,44 @@ class Remote:
             raise ValueError("TILEIRAS_REMOTE_TOKEN has a line break")
         self._address = Address(parts.scheme == "https", parts.hostname, parts.port)
         self._prefix = quote(parts.path.rstrip("/"), safe="/%!$&'()*+,;=:@~")
-        # The environment's token only: one in the address would be printed with it.
+        # Credentials in the address are dropped: they would be printed with it.
         self.name = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{self._prefix}"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.warn = warn
         self.tell_damage = warn
-        """Is told once of damage; like `warn`, to be replaced by somebody who hears of several processes."""
+        """Called once, for the first damage; like `warn`, replaceable by a function that merges several processes."""
         self._damaged = 0
         self._sound = False
-        """Whether anything has come that was not damaged."""
+        """Whether any undamaged reply has been received."""
         self.writes = writes
         self.request_seconds: float | None = None
-        """What a request may take in all; None for REQUEST_SECONDS."""
+        """Time limit of a request in total; None for REQUEST_SECONDS."""
         self.signing: Signing | None = None
-        """The keys that rows are signed with, and those that are believed."""
+        """The key that signs rows, and the accepted keys."""
         self.check: Callable[[str, bytes], object] = lambda key, value: None
-        """Raises ValueError for bytes that are no row of a key's kind."""
+        """Function that raises ValueError for bytes that are not a row of the key's kind."""
         self._notes = notes
         self.failure: str | None = self._noted()
-        """Why it is off, once it is."""
+        """The reason for which the server is off; None while it is on."""
         self._told = False
-        """Whether somebody knows that it is."""
+        """Whether the warning that it is off has been given."""
         self._lock = threading.Lock()
         self._local = threading.local()
         self._uploads: queue.Queue[tuple[str, bytes]] | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._slow = 0
-        """Waves in a row that were slow."""
+        """Number of consecutive slow waves."""
         self._lost, self._lost_since = 0.0, 0.0
-        """Seconds that waves have taken beyond what any may, and since when; forgotten after REST_SECONDS."""
+        """Seconds by which waves have exceeded their allowance, and the start of counting; reset after REST_SECONDS."""
         self.round_trip = 0.0
-        """Seconds that the last look-up took to the end of its first reply; 0 before one."""
+        """Seconds from the start of the last look-up to the end of its first reply; 0 before the first look-up."""
 
     def get(self, key: str) -> bytes | None:
-        """The bytes that somebody put under `key`, their sha256 checked; None for a miss and for what is damaged."""
+        """Return the bytes under `key`, after checking their sha256; None for a miss and for damaged bytes."""
         return self.get_many([key]).get(key)
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """The same of many keys, at the cost of one round trip, or two where bytes are too many for their message."""
+        """Return the bytes of many keys, in one round trip, or two if some are too large for their message."""
         found: dict[str, bytes] = {}
         if not keys or self._is_off():
             return found
@@ -191,7 +193,7 @@ class Remote:
                     self._take(key, name, message, found, elsewhere)
             blobs = [Request("GET", f"/cas/{file.digest}", most=file.size) for file in elsewhere.values()]
             for (key, file), value in zip(elsewhere.items(), self._fetched(blobs, wave)):
-                if value is not None:  # it has gone since: a miss
+                if value is not None:  # else removed in the meantime: a miss
                     self._check(key, f"/cas/{file.digest}", value, file, found)
             self._sound |= len(found) > 0
             self._slow = self._slow + 1 if self.round_trip > SLOW_SECONDS else 0
@@ -203,7 +205,7 @@ class Remote:
         return found
 
     def _note_loss(self, seconds: float) -> None:
-        """Notes what a wave took longer than it may; a server that only just answers each is done without."""
+        """Add the time by which a wave exceeded its allowance; turn off a server that is slow throughout."""
         if seconds <= 0:
             return
         import time
@@ -224,7 +226,7 @@ class Remote:
     def _take(
         self, key: str, name: str, message: bytes, found: dict[str, bytes], elsewhere: dict[str, OutputFile]
     ) -> None:
-        """Notes what a message has for a key, or where that is."""
+        """Record the inline bytes of a message for a key, or their address in /cas."""
         try:
             file = output_file(message)
         except Damaged as error:
@@ -238,7 +240,8 @@ class Remote:
             elsewhere[key] = file
 
     def _check(self, key: str, path: str, value: bytes, file: OutputFile, found: dict[str, bytes]) -> None:
-        """Takes bytes that are what their message says, and a row of the key, signed where that is called for."""
+        """Accept bytes that match the digest and size in their message, are a row of the key's kind, and are signed if
+        required."""
         import hashlib
 
         if len(value) != file.size or hashlib.sha256(value).hexdigest() != file.digest:
@@ -254,7 +257,7 @@ class Remote:
         found[key] = value
 
     def _fetched(self, requests: Sequence[Request], wave: Wave) -> list[bytes | None]:
-        """The bodies of replies, None for 404; raises BadReply and OSError."""
+        """Return the bodies of replies, None for 404; raises BadReply and OSError."""
         share = max(LEAST_SHARE, -(-len(requests) // CONNECTIONS))
         shares = [requests[n : n + share] for n in range(0, len(requests), share)]
         if len(shares) < 2:
@@ -277,7 +280,7 @@ class Remote:
             self.tell_damage(f"remote cache {self.name}: {_told(what)}; what it cannot give is {then}")
 
     def put(self, key: str, value: bytes) -> None:
-        """Has bytes uploaded, sooner or later; left out when too many wait."""
+        """Queue bytes for upload; dropped if the queue is full."""
         if not self.writes or self._is_off():
             return
         with self._lock:
@@ -291,7 +294,7 @@ class Remote:
             return
 
     def close(self) -> None:
-        """Waits for what is being uploaded, as long as uploads end, for at most DRAIN_LIMIT."""
+        """Wait for the uploads while one finishes every DRAIN_SECONDS, for at most DRAIN_LIMIT."""
         import time
 
         uploads = self._uploads
@@ -318,7 +321,7 @@ class Remote:
             try:
                 if self.failure is None:
                     digest = hashlib.sha256(value).hexdigest()
-                    # The bytes first: a record must not name what is not there yet.
+                    # The bytes must precede the message: it must not name a blob that does not exist yet.
                     inline = len(value) <= INLINE
                     if not inline:
                         self._asked([Request("PUT", "/cas/" + digest, value)], self._wave(1))
@@ -332,7 +335,7 @@ class Remote:
                 uploads.task_done()
 
     def _asked(self, requests: Sequence[Request], wave: Wave) -> list[bytes | None]:
-        """The bodies of the replies to this thread's requests, None for 404; raises OSError or BadReply."""
+        """Return the bodies of the replies to this thread's requests, None for 404; raises OSError or BadReply."""
         connection = getattr(self._local, "connection", None)
         if connection is None:
             seconds = self._request_seconds()
@@ -351,7 +354,8 @@ class Remote:
         return bodies
 
     def turn_off(self, failure: str, noting: bool = False) -> None:
-        """Does without it from now on, with a warning that says why; `noting` has other processes do so for a while."""
+        """Stop using the server, with a warning that states the reason; with `noting`, other processes stop for
+        REST_SECONDS too."""
         failure = _told(failure)
         with self._lock:
             if self.failure is not None:
@@ -367,7 +371,7 @@ class Remote:
                 write_atomically(self._notes, json.dumps(row).encode(), checked=True)
 
     def _noted(self) -> str | None:
-        """Why another process does without the server, if that was a moment ago."""
+        """Return the reason for which another process turned the server off, if less than REST_SECONDS ago."""
         if self._notes is None:
             return None
         import time
@@ -382,7 +386,7 @@ class Remote:
         return f"{failure}, {age:.0f} s ago, and it is asked again in {REST_SECONDS - age:.0f} s"
 
     def _is_off(self) -> bool:
-        """Whether it is done without; says so where that is another process's finding and nobody has yet."""
+        """Whether the server is off; warn if another process turned it off and the warning has not been given."""
         if self.failure is not None and not self._told:
             self._told = True
             self.warn(f"remote cache {self.name}: {self.failure}; done without for this build")
@@ -390,7 +394,7 @@ class Remote:
 
 
 def _told(text: str) -> str:
-    """What a warning has of words that may be a server's: a line of signs that do nothing to a terminal."""
+    """Shorten and sanitize text that may come from a server: one line of printable characters."""
     shown = "".join(sign if sign.isprintable() else "?" for sign in text[: TOLD + 1])
     return shown if len(shown) <= TOLD else shown[:TOLD] + "..."
 

@@ -1,4 +1,4 @@
-"""What SCons asks before a task: whether the artifacts of a stage may be kept, and what `-n` can only suppose."""
+"""Callbacks of the Taskmaster: whether the artifacts of a stage may be kept, and which stages may run under `-n`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tileiras.build.step import Step
 from tileiras.named_tuple import NamedTuple
 
 MAY_RUN = "(may run)"
-"""What `-n` adds to a line whose stage runs only if the one before it makes something new."""
+"""Marks a line of `-n` whose stage runs only if the previous stage produces a new result."""
 
 
 class Own(NamedTuple):
-    """A task of ours: the step that it performs, and where."""
+    """The step that a task of this package performs, and its session."""
 
     session: Session
     step: Step
     settled: bool
-    """Whether the manifest has shown all of the kernel's artifacts to be as they were made."""
+    """Whether the manifest has shown that all of the kernel's artifacts are unchanged."""
 
 
 class Asked:
-    """The answers for one run of SCons; `own` finds the step of a task's targets."""
+    """The callbacks of one run of SCons; `own` returns the step of a task's targets."""
 
     def __init__(self, own: Callable[[Sequence[Any]], Own | None], display: Display) -> None:
         self._own = own
@@ -35,7 +35,7 @@ class Asked:
         self._may_run: set[Any] = set()
 
     def is_stale(self, targets: Sequence[Any]) -> bool:
-        """Whether artifacts are not what their step, as it is now, makes of its input as it is now."""
+        """Whether artifacts differ from those that their current step makes of its current input."""
         own = self._own(targets)
         if own is None or own.settled:
             return False
@@ -50,10 +50,10 @@ class Asked:
         return True
 
     def may_run(self, targets: Sequence[Any], current: bool) -> None:
-        """Under `-n`: a source of the targets would be made; if it comes out different, they are, too.
+        """Under `-n`: record targets with a source that would be built; they are rebuilt if the source changes.
 
-        They are certain to be made when they are not `current` as it is, except that SCons takes a damaged source,
-        which the run would repair, for a new one.
+        Targets that are not `current` are certainly rebuilt, except that SCons takes a damaged source, which the run
+        would repair, for a new one.
         """
         own = self._own(targets)
         if own is not None:
@@ -64,5 +64,5 @@ class Asked:
             print(f"{MAY_RUN} {targets[0]}:")
 
     def mark(self, target: Any) -> str:
-        """What `-n` says after the line of a stage."""
+        """Return the suffix of a stage's line under `-n`."""
         return f" {MAY_RUN}" if target in self._may_run else ""

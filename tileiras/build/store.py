@@ -1,9 +1,9 @@
-"""The artifact store: what stages made, by what they were made from.
+"""The artifact store: the artifacts of stages, keyed by their inputs.
 
-One row per stage run, written as a whole.  A row is a digest and a payload; the digest is checked whenever the row is
-read, and whatever is wrong with a row or with the database counts as absent, with one warning for the process: a store
-may cost time and never a build.  Rows are bytes; diskcache's pickles are refused, because a store that others can write
-to must not be able to run code here.
+Each stage run is one row, written atomically.  A row is a digest and a payload; the digest is checked whenever the row
+is read.  A damaged row or database counts as absent, with one warning per process: a broken store may cost time but
+never fails a build.  Rows are bytes; diskcache's pickles are refused, because a store that others can write to must not
+be able to run code here.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ _DIGEST_SIZE = 16
 OFF = "off"
 
 MEMO = "imports.json"
-"""What a store's directory keeps about the compiler's own source files."""
+"""Name of the file in a store's directory with facts about the compiler's own source files."""
 
 READ_WRITE, READ_ONLY, REFRESH, VERIFY = "read-write", "read-only", "refresh", "verify"
 MODES = (READ_WRITE, READ_ONLY, OFF, REFRESH, VERIFY)
-"""What a build does with its store: `refresh` looks nothing up and writes, `verify` runs every stage and compares."""
+"""Modes of using the store: `refresh` writes without look-ups, `verify` runs every stage and compares."""
 
 MOST_ABSENT = 100_000
-"""Keys that are remembered as not on a server; a watch goes on for days."""
+"""Maximum number of keys remembered as absent from the server; a watch runs for days."""
 
 
 class Record(NamedTuple):
-    """What one run of one stage made.
+    """The results of one stage run.
 
-    `artifacts` by suffix; `diagnostics` as `tileiras.locations.encode_diagnostics` writes them, to be said again on a
-    hit; `inputs` are what the stage read besides its input.
+    `artifacts` by suffix; `diagnostics` as encoded by `tileiras.locations.encode_diagnostics`, to be reported again on
+    a hit; `inputs` are the inputs that the stage read besides its input file.
     """
 
     artifacts: Mapping[str, bytes]
     diagnostics: Mapping[str, Any]
     inputs: tuple[Input, ...] = ()
     seconds: float = 0.0
-    """What making it took."""
+    """Duration of the run."""
 
     @property
     def has_errors(self) -> bool:
-        """Whether the stage reported errors that are part of what it makes."""
+        """Whether the diagnostics of the stage include errors."""
         return any(row[0] == "error" for row in self.diagnostics["diagnostics"])
 
     def to_bytes(self) -> bytes:
@@ -72,7 +72,7 @@ class Record(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:
-        """Raises ValueError for bytes that are no record."""
+        """Parse a record; raises ValueError if it is malformed."""
         try:
             (length,) = struct.unpack_from("<I", data)
             head = record_schema.head_of(data[4 : 4 + length])
@@ -102,7 +102,7 @@ def default_directory(checkout: str | None) -> str:
 
 
 def default_mode() -> str:
-    """`TILEIRAS_CACHE_MODE`, else read-write; raises ValueError for a word that is no mode."""
+    """`TILEIRAS_CACHE_MODE`, else read-write; raises ValueError for an unknown mode."""
     mode = os.environ.get("TILEIRAS_CACHE_MODE") or READ_WRITE
     if mode not in MODES:
         raise ValueError(f"TILEIRAS_CACHE_MODE={mode}: accepted are {', '.join(MODES)}")
@@ -110,7 +110,7 @@ def default_mode() -> str:
 
 
 def size_limit() -> int:
-    """`TILEIRAS_CACHE_SIZE` in bytes (`500M`, `20G`), else SIZE_LIMIT; raises ValueError for what is no size."""
+    """`TILEIRAS_CACHE_SIZE` in bytes (`500M`, `20G`), else SIZE_LIMIT; raises ValueError if it is malformed."""
     text = os.environ.get("TILEIRAS_CACHE_SIZE")
     return SIZE_LIMIT if not text else parse_size(text)
 
@@ -125,7 +125,7 @@ def parse_size(text: str) -> int:
 
 
 def directory_for(folder: str) -> str:
-    """The store of whoever works in `folder`: `default_directory` of the nearest checkout above it."""
+    """The store for work in `folder`: `default_directory` of the nearest enclosing checkout."""
     current = os.path.abspath(folder)
     while True:
         if os.path.isfile(os.path.join(current, "cache", "CACHEDIR.TAG")):
@@ -145,10 +145,10 @@ _Result = TypeVar("_Result")
 
 
 class ArtifactStore:
-    """A diskcache.FanoutCache, opened at the first use, and behind it the server that the environment names.
+    """A diskcache.FanoutCache, opened at the first use, backed by the server that the environment names.
 
-    `directory` may be `off`: then there is the server alone.  In mode `off` there is neither.  Raises ValueError for an
-    address that is none.
+    If `directory` is `off`, only the server is used; in mode `off`, neither.  Raises ValueError for an invalid address
+    of the server.
     """
 
     def __init__(
@@ -163,9 +163,9 @@ class ArtifactStore:
         self._usable = directory != OFF and mode != OFF
         self._later: list[tuple[str, bytes]] | None = None
         self._ahead: dict[str, bytes] = {}
-        """What a server has, where nothing is kept here."""
+        """Rows from the server, by key, if the local store is not written."""
         self._absent: set[str] = set()
-        """Keys that a server had nothing for."""
+        """Keys that the server does not have."""
         self.remote: Remote | None = None
         if mode != OFF and os.environ.get("TILEIRAS_REMOTE_CACHE"):
             from tileiras.build import remote
@@ -179,7 +179,7 @@ class ArtifactStore:
         self.mode = mode if self._usable or self.remote is not None else OFF
 
     def get(self, key: str) -> bytes | None:
-        """The bytes stored under `key`; None when there are none or they are damaged."""
+        """Return the bytes stored under `key`; None if they are absent or damaged."""
 
         def read(cache: Rows) -> bytes | None:
             row = cache.get(key)
@@ -189,7 +189,7 @@ class ArtifactStore:
 
     @contextlib.contextmanager
     def writing_later(self) -> Iterator[None]:
-        """Has what its block puts be written at its end, when nobody waits; it must not look any of it up."""
+        """Defer the writes of a block to its end, off the critical path; the block must not look up these rows."""
         self._later = []
         try:
             yield
@@ -209,12 +209,12 @@ class ArtifactStore:
             self._tried(key, lambda cache: cache.set(key, row), self._writable)
 
     def prepare(self, key: str) -> None:
-        """Opens what `put` under `key` needs."""
+        """Open the database that `put` under `key` needs."""
         if self.mode != READ_ONLY:
             self._tried(key, lambda cache: key in cache, self._writable)
 
     def get_record(self, key: str, ask: bool = True) -> Record | None:
-        """What a stage made for `key`; nothing in mode `refresh`.  `ask` as for `fetch`."""
+        """Return the record of `key`; None in mode `refresh`.  `ask` as for `fetch`."""
         value = self.fetch(key, ask) if self.mode != REFRESH else None
         if value is None:
             return None
@@ -230,12 +230,12 @@ class ArtifactStore:
         self.publish(key, record.to_bytes())
 
     def fetch(self, key: str, ask: bool = True) -> bytes | None:
-        """As `get`, and from the team's server, when it is to be asked, what is not here; that is then kept here."""
+        """Like `get`; on a miss, query the team's server if `ask`, and store its row here."""
         value = self.get(key)
         return self._fetched([key], ask).get(key) if value is None and self.remote is not None else value
 
     def fetch_ahead(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """What there is for many keys, by one look-up on the server for all; `fetch` asks it for none of them again."""
+        """Return the rows of many keys with a single look-up on the server; `fetch` does not query these keys again."""
         found: dict[str, bytes] = {}
         for key in keys:
             value = self.get(key)
@@ -244,7 +244,7 @@ class ArtifactStore:
         return found | self._fetched([key for key in keys if key not in found], True)
 
     def _fetched(self, keys: Sequence[str], ask: bool) -> dict[str, bytes]:
-        """What the server has, or has been found to have, for keys that are not here."""
+        """Return the server's rows, fetched now or earlier, for keys that are not stored here."""
         if self.remote is None:
             return {}
         found = {key: self._ahead[key] for key in keys if key in self._ahead}
@@ -285,7 +285,8 @@ class ArtifactStore:
         return os.path.join(self.directory, f"code-{here}.json") if self.memo_path is not None else None
 
     def _tried(self, key: str, use: Callable[[Any], _Result], opened: Callable[[], Any]) -> _Result | None:
-        """What `use` makes of the database; None when there is none or it fails, once it was set aside if damaged."""
+        """Return the result of `use` on the database; None if it is disabled or fails.  A damaged database is set aside
+        and replaced once."""
         if not self._usable:
             return None
         import sqlite3
@@ -296,7 +297,7 @@ class ArtifactStore:
             except (OSError, DamagedEntry, sqlite3.OperationalError, *timeouts()) as error:
                 self._complain(error)
                 return None
-            # Of a damaged database SQLite says so, or gives diskcache values that it can do anything with.
+            # For a damaged database SQLite reports an error, or returns values on which diskcache fails in any way.
             except Exception as error:
                 self._complain(error)
                 if not again or self.mode == READ_ONLY or not set_aside(self.folder, key):
@@ -306,7 +307,7 @@ class ArtifactStore:
 
     @property
     def folder(self) -> str:
-        """Where the database is; another format has another."""
+        """The folder of the database, one per format."""
         return folder_of(self.directory)
 
     def _readable(self) -> Any:
@@ -331,7 +332,7 @@ class ArtifactStore:
         self.warn_once(f"artifact store {self.directory}: {error}; what it cannot give is rebuilt")
 
     def warn_once(self, message: str) -> None:
-        """Warns, unless this store has done so before."""
+        """Warn, unless this store has warned before."""
         if not self._warned:
             self._warned = True
             self._warn(message)

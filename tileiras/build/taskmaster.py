@@ -1,13 +1,13 @@
-"""What SCons' task master is told besides: which artifacts are not as they were made, and what ends a cycle.
+"""Patches SCons' Taskmaster: rebuilds damaged targets, and suppresses false dependency cycles under -k.
 
-SCons compares the sources and the action of a target with what it noted, and takes the target's own content for
-granted.  `install` has every task ask first, when what it is made from is up to date: a target whose content is not
-what a build made of it is rebuilt.
+SCons compares the sources and the action of a target with its records, but not the target's own content.  `install`
+adds a check to every task once its sources are up to date: a target whose content is not that of its last build is
+rebuilt.
 
-Building on after an error (`scons -k`), SCons 4.11 may end with "Found dependency cycle(s)".  A node that is looked at
-after one of its children has failed is marked as failed, but what waits for it is not told, and stays in the list in
-which SCons looks for cycles at the end.  Which nodes come late depends on the order of the targets: the default, the
-whole folder, is enough for a chain of three.
+When SCons 4.11 continues after an error (`scons -k`), it may end with "Found dependency cycle(s)".  A node that is
+visited after one of its children has failed is marked as failed, but its waiting parents are not notified and stay in
+the list in which SCons searches for cycles at the end.  The order of the targets determines which nodes are visited
+late: the default, the whole folder, is sufficient for a chain of three.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Taskmaster(SCons.Taskmaster.Taskmaster):
 
 @functools.cache
 def _asking(tasker: type) -> type:
-    """A task class that makes stale targets again and, under -n, those of which a source may change."""
+    """Derive a task class that rebuilds stale targets and, under -n, targets with a source that may change."""
 
     def make_ready(self: Any) -> None:
         stale = _is_stale is not None and _is_stale(self.targets)
-        # Nothing runs under -n, so that sources have the content of the last build.
+        # No action runs under -n, so sources have the content of the last build.
         if _may_run is not None and SCons.Script.GetOption("no_exec") and _is_source_made(self.targets):
             current = not stale and _is_current(self.targets)
             _may_run(self.targets, current)
@@ -85,11 +85,11 @@ def install(
     is_stale: Callable[[Sequence[Any]], bool],
     may_run: Callable[[Sequence[Any], bool], None],
 ) -> None:
-    """SCons makes its task master when it has read all files.
+    """Replace SCons' Taskmaster; must be called before SCons creates it, after reading all SConscripts.
 
-    `asked_for` is told what the run is to build.  `is_stale` is asked for the targets of every task, which are to be
-    rebuilt when it says so.  `may_run` is told, under `-n`, of those that have a source which would be made, and
-    whether they are up to date but for that.
+    `asked_for` is called with the targets of the run.  `is_stale` is called with the targets of every task and returns
+    whether to rebuild them.  `may_run` is called under `-n` with targets that have a source which would be built, and
+    with whether they are otherwise up to date.
     """
     global _asked_for, _is_stale, _may_run
     _asked_for, _is_stale, _may_run = asked_for, is_stale, may_run

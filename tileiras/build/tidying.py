@@ -1,4 +1,4 @@
-"""What a run of SCons knows of the kernels in its folders, and what it removes at its end: see `leftovers`."""
+"""The kernels that a run of SCons declares in its folders, and the removal of leftovers at its end: see `leftovers`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Listing:
         self.nodes: list[Any] = []
         """The nodes of all stages that were declared."""
         self.products: list[Any] = []
-        """Of the kernels whose stages were declared."""
+        """The products of kernels whose stages were declared."""
         self.settled: list[Settled] = []
-        """What has the products of the others."""
+        """The products of kernels without declared stages."""
         self.has_new_entries = False
         """Whether a kernel has other entries than when its artifacts were last found complete."""
 
@@ -41,7 +41,7 @@ class Listing:
         products: Sequence[Any] = (),
         nodes: Sequence[Any] = (),
     ) -> None:
-        """A kernel; `entries` are None where they are not all known, `stem` is absolute."""
+        """Add a kernel; `entries` are None if not all are known, `stem` is absolute."""
         self.kernels[path] = (stem, entries)
         self.products += products
         self.nodes += nodes
@@ -67,7 +67,7 @@ class Tidying:
         atexit.register(self.finish)
 
     def add(self, listing: Listing) -> None:
-        """A listing that is complete; what it may leave behind is looked for until a run has found nothing."""
+        """Add a complete listing; its leftovers are searched until a run finds no more."""
         self._listings.append(listing)
         self._nodes += listing.nodes
         if listing.folder is None or self._only_lists:
@@ -77,7 +77,7 @@ class Tidying:
             self._leftovers.may_come(evaluated)
 
     def finish(self) -> None:
-        """After the build: removes what is left over where the run has brought every kernel up to date."""
+        """After the build, remove the leftovers of listings whose kernels are all up to date."""
         for listing in self._listings:
             if not all(map(self._is_done, listing.nodes)):
                 continue
@@ -95,7 +95,7 @@ class Tidying:
                 self._leftovers.note(evaluated)
 
     def asked_for(self, targets: Sequence[Any]) -> None:
-        """What the run builds.  A listing that is not all among it is none that the run evaluates completely."""
+        """Restrict the listings to the targets of the run: a listing is complete only if all its kernels are built."""
         if not SCons.Script.COMMAND_LINE_TARGETS:
             return
         reached, folders = _reached(targets)
@@ -128,7 +128,7 @@ def _is_in(folder: str, outer: str) -> bool:
 
 
 def _reached(targets: Sequence[Any]) -> tuple[set[Any], list[Any]]:
-    """The nodes that some are made from, themselves among them, and the folders among these."""
+    """Return the targets and all nodes that they depend on, and the folders among these."""
     found: set[Any] = set()
     stack = list(targets)
     while stack:

@@ -1,11 +1,11 @@
-"""What a build need not look at, because the monitor has seen that nobody touched it.
+"""Skips stat() of files that the file-system monitor reports unchanged.
 
-Beside a manifest lies its token: a moment of one monitor (see `tileiras.fsmonitor`), and the digest of the manifest
-that a build wrote or found to be right after that moment.  While the monitor is the same, the files of that manifest,
-and of no other one, are as its rows say unless the monitor names them.  A build therefore asks before it looks at any
-file, and notes that answer's moment when it has compared everything that can have changed since the last one.
+Each manifest has a token in a file beside it: a point in time of one monitor (`tileiras.fsmonitor`), and the digest of
+the manifest that a build wrote or verified after that point.  While the same monitor runs, the files of exactly that
+manifest match its rows unless the monitor names them.  A build therefore queries the monitor before it checks any file,
+and writes the answer's point as the new token once it has compared all files that may have changed since the last one.
 
-Whatever a token has besides decides whether a tree has to be listed: what it was declared for, and what was found.
+The other fields of a token decide whether a tree must be listed: the signatures it was declared for, and its kernels.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ FORMAT = 2
 SUFFIX = ".token"
 
 SEEN = (*SUFFIXES, TUNED)
-"""Files in a folder of kernels whose content decides about what is built; of the others, it is their being there."""
+"""Suffixes of files in a folder of kernels whose content affects the build; of other files only the existence does."""
 
 MARKS = ("SConstruct",)
-"""Files that make a folder no part of the tree."""
+"""Files that exclude their folder from the tree."""
 
 
 class Token(NamedTuple):
-    """A note beside a manifest."""
+    """The token of a manifest."""
 
     epoch: str
     number: int
     signatures: dict[str, str]
-    """By the first stage of its kernels, the signature of all rows; empty where the tree has to be listed anyway."""
+    """First stage -> the signature of all rows; empty if the tree must be listed anyway."""
     listed: str
     """A digest of the kernels."""
     reads: dict[str, list[list[str]]] = {}
-    """What the modules of kernels read besides the tree, by source, as rows of the manifest have it."""
+    """Source -> the inputs that its modules read besides the tree, as in rows of the manifest."""
 
 
 def read(manifest: Manifest) -> Token | None:
-    """The token of this very manifest."""
+    """Read the token of a manifest; None if it belongs to other content of the manifest."""
     found = read_json_object(manifest.path + SUFFIX)
     try:
         if found["format"] == FORMAT and manifest.digest and found["manifest"] == manifest.digest:
@@ -60,16 +60,16 @@ def read(manifest: Manifest) -> Token | None:
 
 
 def write(manifest: Manifest, token: Token) -> None:
-    """Notes that the manifest holds since a moment."""
+    """Write the token of a manifest."""
     stored = {"format": FORMAT, "manifest": manifest.digest, **token._asdict()}
     try:
         write_atomically(manifest.path + SUFFIX, json.dumps(stored).encode(), checked=True)
     except OSError:
-        pass  # the next build looks at everything
+        pass  # the next build checks every file
 
 
 class Vouching:
-    """The answer for one tree: its folder and the build directory, both absolute."""
+    """The monitor's answer for one tree: its folder and the build directory, both absolute."""
 
     def __init__(self, folder: str, build: str, tokens: Sequence[Token | None]) -> None:
         since: dict[str, int] = {}
@@ -82,19 +82,20 @@ class Vouching:
         self.answer = self.ask()
 
     def ask(self) -> client.Answer | None:
-        """What the monitor says; also asked in vain, it watches from then on."""
+        """Query the monitor; even if it cannot answer yet, it watches the folders from then on."""
         notes = os.path.join(self._roots[1], NOTES)
         return client.ask(notes, [(self._roots[0], SEEN), (self._roots[1], ())], self._since)
 
     def changed(self, token: Token | None) -> list[str] | None:
-        """The files that can have changed since a token was written, as absolute paths; None for all."""
+        """Return the absolute paths of files that may have changed since a token was written; None for all."""
         answer = self.answer
         if token is None or answer is None or answer.changed is None or token.epoch != answer.epoch:
             return None
         return [self._named(path) for path, number in sorted(answer.changed.items()) if number > token.number]
 
     def _named(self, path: str) -> str:
-        """A real path as the build has it.  A folder of kernels may be inside the build directory, or around it."""
+        """Convert a real path to the build's path.  The folder of kernels may be inside the build directory, or contain
+        it."""
         for root, own in sorted(zip(self._roots, (self._folder, self._build), strict=True), reverse=True):
             if path.startswith(root + os.sep):
                 return own + path[len(root) :]
@@ -102,13 +103,13 @@ class Vouching:
 
 
 def is_of_tree(path: str, folder: str) -> bool:
-    """Whether a file can be one that decides which kernels a folder has."""
+    """Whether a file may affect the set of kernels in a folder."""
     name = os.path.basename(path)
     return path.startswith(folder + os.sep) and (name.endswith(SEEN) or name in MARKS)
 
 
 def is_text(path: str) -> bool:
-    """Whether there is a file that is a kernel by its name, whatever is in it."""
+    """Whether the path is a regular file with the suffix of a kernel other than a Python source."""
     try:
         kind = SUFFIXES.get(os.path.splitext(path)[1])
         return kind is not None and kind != PYTHON and stat.S_ISREG(os.stat(path).st_mode)

@@ -1,8 +1,8 @@
-"""Watch mode: kernels are built again when they are saved.
+"""Watch mode: kernels are rebuilt when they are saved.
 
-Events of the file system say when to look, the content of the files decides: whatever an editor does to save one (in
-place, a temporary file and a rename, a backup and a new file) comes to the same.  The stages are those of a build, with
-its keys, its store and its artifacts, performed in this process, which keeps the compiler loaded.
+File-system events trigger a check, and the content of the files decides, so all ways in which an editor saves a file
+(in place, a temporary file and a rename, a backup and a new file) are equivalent.  The stages are those of a build,
+with its keys, its store and its artifacts, performed in this process, which keeps the compiler loaded.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from tileiras.targets import target as find_target
 from tileiras.units import Source
 
 SWEEP = 2.0
-"""Seconds after which files are looked at without any event: some systems lose events, some file systems have none."""
+"""Seconds after which files are checked without an event: some systems lose events, some file systems send none."""
 
 TOGETHER = 4
-"""Kernels that changed at once from which on they are built in worker processes; below, starting those takes longer."""
+"""Minimum number of changed kernels to build in worker processes; for fewer, starting the processes takes longer."""
 
 
 class Restart(Exception):
-    """Something changed that this process cannot take in; the message says what."""
+    """A change that requires a restart of this process; the message names it."""
 
 
 class Done(NamedTuple):
-    """What became of one kernel: the reports of the stages that had to be looked at, in order."""
+    """The result of building one kernel: the reports of the performed stages, in order."""
 
     reports: list[Report]
     cut: Step | None
-    """The stage from which on nothing had to be done again."""
+    """The first stage of an unchanged tail, from which on no stage had to be performed."""
 
 
 class Watch:
-    """Keeps kernels built.  Paths of builds start from the working directory."""
+    """Keeps kernels up to date.  Paths of builds are relative to the working directory."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Watch:
         error: Callable[[str], None] | None = None,
         follower: Follower | None = None,
     ) -> None:
-        """`scripts` are files whose change makes all of this another build: see Restart.
+        """`scripts` are files whose change invalidates the whole configuration: see Restart.
 
-        `follower` is asked whenever kernels were built.
+        `follower` is triggered after each build of kernels.
         """
         self._watched = watched
         self._session = session
@@ -80,19 +80,19 @@ class Watch:
         self._files: dict[str, tuple[tuple[int, int, int], str]] = {}
         self._imports: dict[str, tuple[str, list[str]]] = {}
         self._kernels: dict[tuple[str, str], tuple[Single, tuple[str, ...]]] = {}
-        """By stem and product, a kernel, the digests of the files that it is read from, and what of the other inputs is
-        not as it was when it was built."""
+        """(stem, product) -> a kernel, with the digests of the files that it is read from and the changes of its other
+        inputs since it was built."""
         self._readers: dict[str, list[tuple[str, str]]] = {}
-        """The kernels that are read from a file, by its real path."""
+        """Real path of a file -> the kernels that are read from it."""
         self._saved: dict[str, float] = {}
-        """When sources were saved, as far as this watch has seen it."""
+        """Real path of a source -> the time of its last save seen by this watch."""
         self._builds = {item.build for item in watched}
         self._leftovers = Leftovers(session) if session.history is not None else None
         self._plans: dict[tuple[str, str], tuple[str, plan.Plan, Sequence[str]]] = {}
         """The digest of the source, the steps and the entries."""
         self._scripts = {path: self._digest(path) for path in scripts}
         self._heard: set[str] = set()
-        """Files besides sources whose events count, by real path."""
+        """Real paths of files besides sources whose events are handled."""
         self._script_files = self._find_scripts()
         self._package = os.path.join(session.code.root, "tileiras")
         self._code = tree_state(self._package)
@@ -100,7 +100,7 @@ class Watch:
     # ---- what changed ------------------------------------------------------------------------------------------------
 
     def scan(self) -> tuple[list[Single], list[Single]]:
-        """Kernels that are new or have changed since the last call, and those that are gone; raises Restart."""
+        """Return the kernels that are new or changed since the last call, and the deleted ones; raises Restart."""
         for path, digest in self._scripts.items():
             if self._digest(path) != digest:
                 raise Restart(f"{os.path.relpath(path)} changed")
@@ -119,9 +119,9 @@ class Watch:
         return changed, gone
 
     def look(self, paths: Collection[str] | None) -> tuple[list[Single], list[Single]]:
-        """As `scan`, where nothing but files of these real paths is known to have changed; None is anything.
+        """Like `scan`, if only files of these real paths may have changed; None: any file.
 
-        What costs no look at every file is the change of sources, or modules, that kernels have been read from.
+        Only changes of sources, or modules, from which kernels are read avoid the check of every file.
         """
         for path in paths or ():
             self._saved[path] = time.time()
@@ -138,7 +138,7 @@ class Watch:
         return changed, []
 
     def _note(self, key: tuple[str, str], kernel: Single) -> tuple[str, ...]:
-        """Notes a kernel, and who reads what; the digests of what it is read from."""
+        """Record a kernel and the files that it reads; return the digests of its inputs."""
         paths = self._inputs(kernel.path)
         reads = self._reads(kernel)
         base = os.path.dirname(_real(kernel.path))
@@ -154,7 +154,7 @@ class Watch:
         return inputs
 
     def _reads(self, kernel: Single) -> list[Input]:
-        """What the modules of a kernel read when it was last built, as far as that can be compared."""
+        """Return the comparable inputs that the modules of a kernel read when it was last built."""
         history = self._session.history
         if history is None or not kernel.path.endswith(".py"):
             return []
@@ -162,14 +162,14 @@ class Watch:
         return [row for row in noted_inputs(entry) if row.kind != UNSEEN] if entry is not None else []
 
     def _settle(self, kernel: Single) -> None:
-        """Notes that a kernel was built: of its other inputs, the build has noted the states that it read."""
+        """Record that a kernel was built, and clear the changes of its other inputs: the build recorded the states."""
         key = (self._stem(kernel), kernel.emit)
         if key in self._kernels and kernel.path.endswith(".py"):
             count = len(self._inputs(kernel.path))
             self._kernels[key] = (kernel, self._kernels[key][1][:count])
 
     def _in_order(self, kernels: Sequence[Single]) -> list[Single]:
-        """Kernels with those first whose sources the user has saved last, and then the youngest sources."""
+        """Sort kernels by the last save of their sources, and then by modification time, latest first."""
 
         def age(kernel: Single) -> tuple[float, float]:
             try:
@@ -181,7 +181,7 @@ class Watch:
         return sorted(kernels, key=age) if len(kernels) > 1 else list(kernels)
 
     def _find_scripts(self) -> set[str]:
-        """SConscripts that a script may look for: in its own folder, one further down, and among the kernels."""
+        """Find the SConscripts that a script may read: in its folder, its subfolders, and the folders of kernels."""
         if not self._scripts:
             return set()
         folders = {os.path.dirname(path) for path in self._scripts}
@@ -213,7 +213,7 @@ class Watch:
                         yield kernel
 
     def _inputs(self, path: str) -> list[str]:
-        """The files that a kernel is read from, and the one with its options, which may not be there."""
+        """Return the files that a kernel is read from, and the file of its options, which may be absent."""
         if not path.endswith(".py"):
             return [path, tuned.path_of(path)]
         known = self._imports.get(path)
@@ -241,7 +241,7 @@ class Watch:
     # ---- building ----------------------------------------------------------------------------------------------------
 
     def build(self, kernels: Sequence[Single], start: float | None = None) -> bool:
-        """Builds kernels and says a line for each, or one for many; whether none failed.
+        """Build kernels and print a line for each, or one line for many; return whether all succeeded.
 
         `start` is when the change was noticed (`time.perf_counter`).
         """
@@ -273,7 +273,7 @@ class Watch:
         return not failed
 
     def _all(self, kernels: Sequence[Single]) -> Iterator[tuple[Single, Done]]:
-        """Every kernel as soon as it and those before it are built."""
+        """Yield every kernel once it and those before it are built."""
         if len(kernels) < TOGETHER or self._jobs < 2:
             for kernel in kernels:
                 with self._session.store.writing_later():
@@ -307,7 +307,7 @@ class Watch:
             if standing.damaged is not None:
                 self._out(f"{os.path.relpath(standing.damaged)} is not what its stage wrote: rebuilding it")
             cut = None
-            # One kernel is built before a request would have reached another process.
+            # A single kernel is built sooner than a request reaches another process.
             made = perform_here(self._session, step) if jobs < 2 else dispatch.perform(self._session, step, jobs)
             reports.append(made)
             if made.code:
@@ -317,7 +317,7 @@ class Watch:
     def _plan(self, kernel: Single) -> plan.Plan:
         stem = self._stem(kernel)
         digest = self._digest(kernel.path) + self._digest(tuned.path_of(kernel.path))
-        # The names of kernels may be computed from what the modules read.
+        # The names of kernels may be computed from the inputs of the modules.
         digest += "".join(row.state for row in kinds.now(self._reads(kernel), os.path.dirname(_real(kernel.path))))
         known = self._plans.get((stem, kernel.emit))
         if known is not None and known[0] == digest:
@@ -327,14 +327,14 @@ class Watch:
             try:
                 entries = discover.entry_names(Source.read(kernel.path, kernel.name))
             except CompileError:
-                entries = []  # its own stages say what is wrong
+                entries = []  # its stages report the error
         made = plan.plan(kernel.path, kernel.name, kernel.path, stem, kernel.options, kernel.emit, entries)
         remark_files.remove_remarks(made.steps)
         self._plans[stem, kernel.emit] = (digest, made, entries)
         return made
 
     def _remarks(self, kernel: Single) -> str:
-        """What the stages of a kernel that was built have to say, where that was asked for."""
+        """Return the remarks of a built kernel's stages, if requested."""
         return remark_files.remark_text(self._plan(kernel).steps) if kernel.options["emit-remarks"] else ""
 
     def _stem(self, kernel: Single) -> str:
@@ -343,7 +343,7 @@ class Watch:
     # ---- the loop ----------------------------------------------------------------------------------------------------
 
     def run(self, poll: bool = False) -> None:
-        """Builds what there is, then whatever changes, until it is interrupted; raises Restart."""
+        """Build all kernels, then each changed one, until interrupted; raises Restart."""
         events: Events = queue.SimpleQueue()
         folders = [item.directory if isinstance(item, Tree) else os.path.dirname(item.path) for item in self._watched]
         folders = outermost([*folders, self._package])
@@ -374,7 +374,7 @@ class Watch:
                     elif self._follower is not None:
                         self._follower.ask()
 
-    # ---- artifacts of what is gone -----------------------------------------------------------------------------------
+    # ---- artifacts of deleted kernels --------------------------------------------------------------------------------
 
     def _trees(self) -> Iterator[Evaluated]:
         """Every folder and variant with its kernels, as the last scan found them."""
@@ -388,7 +388,7 @@ class Watch:
                 yield Evaluated(item.directory, folder, options, kernels)
 
     def _expect_leftovers(self) -> None:
-        """Has the next build of SCons look for what this watch may not live to remove."""
+        """Make the next SCons build search for leftovers, in case this watch ends before it removes them."""
         for evaluated in self._trees() if self._leftovers is not None else ():
             self._leftovers.may_come(evaluated)
 
@@ -397,7 +397,7 @@ class Watch:
             self._tell(self._leftovers.remove(evaluated))
 
     def _removed_of(self, kernel: Single, gone: bool) -> list[Removed]:
-        """Removes the artifacts of a kernel that is gone, or of entries that it has no more."""
+        """Remove the artifacts of a deleted kernel, or of entries that a kernel no longer has."""
         if self._leftovers is None:
             return []
         stem = os.path.abspath(self._stem(kernel))
@@ -411,17 +411,17 @@ class Watch:
             self._out(f"removed {one}")
 
     def _entries(self, kernel: Single) -> Sequence[str] | None:
-        """The entries of a kernel, None where only some are asked for."""
+        """Return the entries of a kernel; None if only some are requested."""
         known = self._plans.get((self._stem(kernel), kernel.emit))
         return known[2] if known is not None and kernel.entries is None else None
 
     def close(self) -> None:
-        """Ends what runs beside the watch."""
+        """Stop the follower."""
         if self._follower is not None:
             self._follower.close()
 
     def _load(self) -> None:
-        """Loads what the stages consist of, so that the first save need not wait for it."""
+        """Load the modules of the stages, so that the first save need not wait for them."""
         import importlib
 
         emits = {kernel.emit for kernel, _ in self._kernels.values()}
@@ -433,7 +433,7 @@ class Watch:
 
 
 def forever(watch: Watch, folder: str, command: Sequence[str], poll: bool = False) -> int:
-    """Runs a watch until it is interrupted.  What it cannot take in replaces this process with `command`."""
+    """Run a watch until it is interrupted.  On Restart, replace this process by `command`."""
     try:
         try:
             watch.run(poll)
@@ -451,7 +451,7 @@ def forever(watch: Watch, folder: str, command: Sequence[str], poll: bool = Fals
 
 @functools.lru_cache(1 << 16)
 def _real(path: str) -> str:
-    """A file's path as events have it; folders of a tree are not exchanged for links while it is watched."""
+    """Return a file's path as in events; folders of a watched tree are assumed not to be replaced by links."""
     return os.path.realpath(path)
 
 
@@ -493,4 +493,4 @@ def _kernel_files(directory: str) -> list[str]:
     try:
         return discover.kernel_files(directory)
     except OSError:
-        return []  # between one branch and another the folder may not be there
+        return []  # the folder may be absent during a switch of branches

@@ -1,4 +1,4 @@
-"""What a watch keeps built, as `TileTree` and `TileKernel` note it whether or not somebody watches."""
+"""The targets of watch mode, which `TileTree` and `TileKernel` record in every build."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Tree(NamedTuple):
 
     directory: str
     prefix: str
-    """What the names of its kernels start with."""
+    """The prefix of the names of its kernels."""
     variants: Sequence[tuple[CompileOptions, str]]
     """Options and `emit`."""
     build: str

@@ -1,6 +1,6 @@
-"""A process of the user's that watches the folders of running checkouts, and tells a build what has changed in them.
+"""A per-user daemon that watches the folders of checkouts and reports changed files to builds.
 
-As Git's fsmonitor does: a build names the point up to which it has looked at the files itself, and is told which have
-been touched since.  What cannot be told with certainty is not told; a build then looks at every file, as it does where
-nobody watches.
+The protocol follows Git's fsmonitor: a build sends the token up to which it has checked the files itself, and receives
+the files touched since.  If the monitor cannot answer with certainty it does not answer; the build then checks every
+file, as it does without a monitor.
 """

@@ -1,7 +1,7 @@
-"""A build's side of the monitor: what may have changed below some folders.
+"""The build's side of the monitor: queries the files that may have changed below given folders.
 
-In every case in which nobody can say, the build is told nothing, and looks at the files itself.  The first use starts
-the monitor, for the builds that follow.
+If the monitor cannot answer, for any reason, the query returns None and the build checks the files itself.  The first
+use starts the monitor for later builds.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from _socket import socket
 
 PATIENCE = 0.5
-"""Seconds that a build waits for an answer."""
+"""Seconds for which a build waits for an answer."""
 
 
 class Answer(NamedTuple):
-    """What a monitor says of a moment, which every event up to the request lies before."""
+    """The monitor's answer: a point in time after all events up to the request, and the changes before it."""
 
     epoch: str
     number: int
     changed: dict[str, int] | None
-    """Files that may have changed since the moment that was asked about, by real path, each with the number of its last
-    change; None for all."""
+    """Real paths of the files that may have changed since the requested point, each with the number of its last change;
+    None for all files."""
 
 
 def is_wanted() -> bool:
-    """Whether the user wants services, and this system has what they need."""
+    """Whether the user has enabled services and this system supports them."""
     return os.environ.get("TILEIRAS_SERVER") == "auto" and local_socket.supported()
 
 
 def ask(notes: str, roots: Iterable[tuple[str, Iterable[str]]], since: Mapping[str, int]) -> Answer | None:
-    """What changed below `roots`, each with the suffixes of the files that matter, none for all.
+    """Query the changes below `roots`, each given with the suffixes of its relevant files (empty: all files).
 
-    `notes` is a folder on the same file system in which a file may be made.  `since` has the numbers of earlier
-    answers, by epoch.  All paths are real ones.  None where nobody can say.
+    `notes` is a folder on the same file system in which a file may be created.  `since` maps epochs to the numbers of
+    earlier answers.  All paths are real paths.  Returns None if the changes are unknown.
     """
     cookie = f"{endpoint.COOKIE}{os.getpid()}-{os.urandom(8).hex()}"
     path = os.path.join(notes, cookie)
@@ -56,7 +56,7 @@ def ask(notes: str, roots: Iterable[tuple[str, Iterable[str]]], since: Mapping[s
         return None
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        os.unlink(path)  # of which there is an event all the same
+        os.unlink(path)  # its creation has queued an event nevertheless
         answer = say(
             connection, endpoint.ASK,
             {"notes": notes, "identity": _identity(notes), "cookie": cookie, "roots": known, "since": dict(since)},
@@ -79,9 +79,9 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def connected() -> socket:
-    """A connection to the monitor of this user.
+    """Connect to this user's monitor.
 
-    Raises FileNotFoundError where there is none, and OSError where it cannot be trusted or does not answer.
+    Raises FileNotFoundError if no monitor runs, and OSError if it cannot be trusted or does not answer.
     """
     import _socket
 
@@ -105,7 +105,7 @@ def connected() -> socket:
 
 
 def say(connection: socket, kind: bytes, value: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a message; raises OSError and ProtocolError."""
+    """Send a message and return the answer; raises OSError and ProtocolError."""
     connection.sendall(endpoint.packed(kind, value))
     answered, answer = endpoint.received(connection.recv)
     if answered != endpoint.ANSWER:
@@ -114,7 +114,7 @@ def say(connection: socket, kind: bytes, value: Mapping[str, Any]) -> dict[str, 
 
 
 def facts(kind: bytes = endpoint.STATUS) -> dict[str, Any] | None:
-    """What the monitor says of itself, which STOP ends after that; None where there is none."""
+    """Query the monitor's status; with STOP it then terminates.  None if no monitor answers."""
     try:
         connection = connected()
     except OSError:
@@ -128,7 +128,7 @@ def facts(kind: bytes = endpoint.STATUS) -> dict[str, Any] | None:
 
 
 def start(idle: float = endpoint.IDLE) -> None:
-    """Starts the monitor beside this process, which does not wait for it; whatever is wrong, nobody is told."""
+    """Start the monitor in the background without waiting for it; failures are ignored silently."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = (
         f"import sys; sys.path.insert(0, {root!r})\nfrom tileiras.fsmonitor.process import main\n"

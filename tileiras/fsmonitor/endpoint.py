@@ -1,15 +1,15 @@
-"""What a build and the monitor's process agree on.
+"""The protocol between a build and the monitor process.
 
-A request is one message with one field of JSON, and so is the answer:
+A request and its answer are one message each, with one field of JSON:
 
 | kind | field | answer |
 |---|---|---|
 | ASK | `notes`, `identity` of it, `cookie`, `roots`, `since` | ANSWER |
 | STATUS, STOP | an empty object | ANSWER |
 
-`roots` are lists of path, device, inode and suffixes, `since` has a number for each epoch.  An ANSWER to ASK has the
-`state` (`watching`, `starting`, `lost`, `retired`) and, when it is watching, the moment as `epoch` and `number`, and
-`changed`: a number for each path, or null for all.
+`roots` are lists of path, device, inode and suffixes; `since` maps epochs to numbers.  An ANSWER to ASK has the `state`
+(`watching`, `starting`, `lost`, `retired`) and, if `watching`, the token (`epoch` and `number`) and `changed`: a number
+for each path, or null for all files.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from typing import Any
 from tileiras import __version__, local_socket
 
 VERSION = 1
-"""Of this protocol; raise it with every change of a message."""
+"""Version of this protocol; increment it with every change of a message."""
 
 ASK, STATUS, STOP, ANSWER = b"A", b"S", b"Q", b"F"
 
 WATCHING, STARTING, LOST, RETIRED = "watching", "starting", "lost", "retired"
 
 COOKIE = "cookie-"
-"""Beginning of the names of files that show the queue of events to be in order."""
+"""Prefix of the names of cookie files: their events prove that all earlier events have been read."""
 
 IDLE = 600.0
-"""Seconds without a request after which the process ends."""
+"""Seconds without a request after which the process exits."""
 
 
 def name() -> str:
-    """The file name of the socket: of one installation, whatever Python runs it."""
+    """The file name of the socket: one per installation, independent of the Python interpreter."""
     words = f"{VERSION} {__version__} {os.path.dirname(os.path.abspath(__file__))}".encode("utf-8", "surrogateescape")
     return f"fsmonitor-{local_socket.name_of(words)}"
 
 
 def packed(kind: bytes, value: Mapping[str, Any]) -> bytes:
-    """A message; raises ProtocolError where it is too long."""
+    """Encode a message; raises ProtocolError if it is too long."""
     return local_socket.pack(kind, json.dumps(value).encode())
 
 
 def received(receive: Callable[[int], bytes]) -> tuple[bytes, dict[str, Any]]:
-    """The kind and object of one message; raises ProtocolError, and what `receive` does."""
+    """Receive the kind and the object of one message; raises ProtocolError and the exceptions of `receive`."""
     kind, body = local_socket.received(receive)
     try:
         (field,) = local_socket.unpack(body)

@@ -1,7 +1,7 @@
-"""inotify(7), as far as a monitor needs it.
+"""The subset of inotify(7) that the monitor uses.
 
-watchdog, which watch mode uses, drops IN_Q_OVERFLOW and IN_UNMOUNT and has threads of its own that read late: a monitor
-has to see the first two, and to know that the queue is empty.
+watchdog, which watch mode uses, drops IN_Q_OVERFLOW and IN_UNMOUNT and reads with a delay in its own threads: a monitor
+must see both events and must know when the queue is empty.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNMOUNT, Q_OVERFLOW, IGNORED = 0x2000, 0x4000, 0x8000
 ONLYDIR, DONT_FOLLOW, ISDIR = 0x1000000, 0x2000000, 0x40000000
 
 _HEADER = struct.Struct("iIII")
-"""Watch, mask, cookie, length of the name."""
+"""Watch, mask, cookie, length of the name (struct inotify_event)."""
 
 _READ = 1 << 16
 
@@ -29,11 +29,11 @@ class Event(NamedTuple):
     watch: int
     mask: int
     name: str
-    """In a folder that is watched; empty for what is watched itself."""
+    """The name in the watched folder; empty for an event of the watched file or folder itself."""
 
 
 class Inotify:
-    """One queue of events; raises OSError where the system has no room for one."""
+    """One queue of events; raises OSError if the system's limit of queues is reached."""
 
     def __init__(self) -> None:
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
@@ -43,7 +43,7 @@ class Inotify:
         return self._descriptor
 
     def add(self, path: str, mask: int) -> int:
-        """The watch of an inode, with this mask from now on; raises OSError (ENOSPC: no more watches)."""
+        """Add a watch to an inode, or replace its mask; raises OSError (ENOSPC: no more watches)."""
         return self._checked(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), ctypes.c_uint32(mask)))
 
     def _checked(self, result: int) -> int:
@@ -53,7 +53,7 @@ class Inotify:
         return result
 
     def read(self) -> list[Event]:
-        """Some of the events in the queue; none when it is empty."""
+        """Read some of the events in the queue; an empty list if the queue is empty."""
         try:
             data = os.read(self._descriptor, _READ)
         except BlockingIOError:

@@ -1,15 +1,15 @@
-"""Which files below some folders may have changed since a given moment.
+"""Tracks the files below given folders that may have changed since a given point.
 
-Every folder has a watch, which tells of names, and so has every file, which tells of its content: a folder is not told
-of what is written to a file in it by another name (a hard link) that is made later.
+Every folder has a watch, for names, and every file has a watch, for content: the watch of a folder does not report
+writes to one of its files through another name (a hard link) that is made later.
 
-inotify does not see what is written to a mapping (mmap(2)).  It sees that a file is opened, and, when the last mapping
-is gone, that one which was open for writing is closed.  A file that has been opened is therefore taken for one that may
-be changing until the system has granted a read lease on it, which it does when nobody has it open for writing or mapped
-so (fcntl(2), F_SETLEASE).
+inotify does not report writes to a mapping (mmap(2)).  It reports that a file is opened and, once the last mapping is
+gone, that a descriptor open for writing is closed.  An opened file therefore counts as possibly changing until the
+system grants a read lease on it, which requires that no process has it open for writing or mapped writable (fcntl(2),
+F_SETLEASE).
 
-A monitor gives up (`lost`), and begins anew when it is next asked, when the queue of events overflows, folders are
-made, removed or renamed, file systems are mounted or unmounted, and a hard link or a symbolic link appears.
+A monitor becomes `lost`, and restarts at the next request, if the event queue overflows, if folders are created,
+removed or renamed, if file systems are mounted or unmounted, or if a hard link or a symbolic link appears.
 """
 
 from __future__ import annotations
@@ -33,56 +33,56 @@ CHANGES = inotify.MODIFY | inotify.ATTRIB | inotify.CLOSE_WRITE | inotify.DELETE
 COOKIE_MASK = inotify.CREATE | inotify.ONLYDIR | inotify.DONT_FOLLOW
 
 MOST_CHANGES = 4096
-"""Files that are remembered as changed; of more, everything may have."""
+"""Maximum number of changed files that are remembered; beyond it, every file counts as changed."""
 
 ROUNDS = 4
-"""How often files that are opened again and again are looked at for one answer."""
+"""Maximum number of checks, for one answer, of files that are opened repeatedly."""
 
 
 class Root(NamedTuple):
-    """A folder that is watched."""
+    """A watched folder."""
 
     path: str
-    """Real."""
+    """Its real path."""
     identity: tuple[int, int]
-    """Device and inode, which a client sees at this path."""
+    """Device and inode that the client sees at this path."""
     suffixes: tuple[str, ...]
-    """Of the files whose content matters; of all where this is empty.  Of the others, only the names do."""
+    """Suffixes of the files whose content is watched (empty: all files).  Of other files only the names are watched."""
 
 
 class Token(NamedTuple):
-    """A moment in the life of one monitor."""
+    """A point in the life of one monitor."""
 
     epoch: str
-    """Since a monitor was complete; no other one has the same."""
+    """Unique identifier of the monitor, assigned once all its watches exist."""
     number: int
 
 
 class Unwatchable(Exception):
-    """What there is cannot be vouched for; the message says why."""
+    """The folders cannot be watched reliably; the message gives the reason."""
 
 
 def is_hidden(name: str) -> bool:
-    """Whether what has this name is no part of a tree."""
+    """Whether files and folders of this name are excluded from the watched tree."""
     return name.startswith(".") or name == "__pycache__"
 
 
 class Monitor:
-    """Watches `roots`, and `notes`, a folder in which clients make files that show the queue to be in order."""
+    """Watches `roots`, and `notes`, the folder in which clients create cookie files to synchronize with the queue."""
 
     def __init__(self, roots: Sequence[Root], notes: str) -> None:
-        """Raises Unwatchable, and OSError where the system has no room for another queue."""
+        """Raises Unwatchable, and OSError if the system's limit of queues is reached."""
         self.roots = list(roots)
         self.lost = ""
-        """Why nothing can be said, if so."""
+        """The reason for which the monitor can no longer answer; empty while it can."""
         self.epoch: str | None = None
-        """None as long as not everything has a watch."""
+        """None until every folder and file has a watch."""
         self.files = 0
         self._mounts = self._around()
         self._queue = inotify.Inotify()
         self._number = 0
         self._floor = 0
-        """Of what was changed before, not everything is remembered."""
+        """Changes with lower numbers are no longer remembered completely."""
         self._changes: dict[str, int] = {}
         self._folders: dict[int, str] = {}
         self._files: dict[int, str] = {}
@@ -90,7 +90,7 @@ class Monitor:
         self._opened: set[str] = set()
         """Files that may be open for writing."""
         self._busy: set[str] = set()
-        """Files that have been found so."""
+        """Files found to be open for writing."""
         self._cookies: set[str] = set()
         try:
             self._notes = self._queue.add(notes, COOKIE_MASK)
@@ -109,7 +109,7 @@ class Monitor:
     # ---- beginning ---------------------------------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """Does some of the work until everything has a watch."""
+        """Add the watches of one more folder; set `epoch` once every folder and file has one."""
         if self.epoch is None and not self.lost:
             try:
                 next(self._work)
@@ -127,7 +127,7 @@ class Monitor:
             stack = [root.path]
             while stack:
                 folder = stack.pop()
-                # The watch comes first: what is made meanwhile is told of, or found.
+                # The watch must precede the scan: an entry created meanwhile causes an event or is listed.
                 self._folders[self._queue.add(folder, FOLDER_MASK)] = folder
                 names = []
                 with os.scandir(folder) as entries:
@@ -146,7 +146,7 @@ class Monitor:
                 yield
 
     def _around(self) -> list[tuple[str, str]]:
-        """The mounts that the roots are on; raises Unwatchable and OSError."""
+        """Return the mounts that contain the roots; raises Unwatchable and OSError."""
         table = mounts.mounts()
         found = []
         for root in self.roots:
@@ -159,14 +159,14 @@ class Monitor:
         return found
 
     def _matters(self, path: str) -> bool:
-        """Whether the content of a file does: the innermost root that it is in says."""
+        """Whether the content of a file is watched: one of the roots that contain it includes its suffix."""
         inside = [root for root in self.roots if path.startswith(root.path + os.sep)]
         return any(not root.suffixes or path.endswith(root.suffixes) for root in inside)
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Takes in all events that there are."""
+        """Process all queued events."""
         while not self.lost:
             events = self._queue.read()
             if not events:
@@ -208,7 +208,7 @@ class Monitor:
             return
         if event.mask & CHANGES:
             self._note(path)
-        if event.mask & (inotify.OPEN | inotify.ATTRIB):  # of which another name is one
+        if event.mask & (inotify.OPEN | inotify.ATTRIB):  # a new hard link is reported as IN_ATTRIB
             self._opened.add(path)
 
     def _note(self, path: str) -> None:
@@ -224,7 +224,7 @@ class Monitor:
     # ---- files that may be open for writing --------------------------------------------------------------------------
 
     def settle(self, most: int | None = None) -> None:
-        """Looks at files that have been opened, whether somebody may still be writing to them; of `most` at most."""
+        """Check whether opened files may still be written to; at most `most` files."""
         for path in sorted(self._opened - self._busy)[:most]:
             self._settle(path)
 
@@ -238,15 +238,15 @@ class Monitor:
             self._lose(_told(reason))
 
     def _arm(self, path: str) -> None:
-        """Gives a file a watch, and notes whether it is open for writing; raises Unwatchable and OSError."""
+        """Add a watch to a file and record whether it is open for writing; raises Unwatchable and OSError."""
         if not self._matters(path):
             if os.path.islink(path):
                 raise Unwatchable(f"{path} is a symbolic link")
             return
         watch = self._watches.get(path)
         if watch is not None:
-            # That this process opens it is no event.  Who opens it meanwhile has it open when the lease is asked for,
-            # or has closed it, which is an event.
+            # Without OPEN in the mask, the open below causes no event.  Another process that opens the file meanwhile
+            # still has it open when the lease is requested, or has closed it, which is an event.
             self._queue.add(path, CHANGES | inotify.DONT_FOLLOW)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -255,7 +255,7 @@ class Monitor:
                 raise Unwatchable(f"{path} is a symbolic link") from None
             raise
         try:
-            # Of this very file, whatever has taken its name since.
+            # Through the descriptor: the path may name another file by now.
             watch = self._queue.add(f"/proc/self/fd/{descriptor}", CHANGES | inotify.OPEN)
             self._watches[path] = watch
             self._files[watch] = path
@@ -269,21 +269,21 @@ class Monitor:
                 self._busy.add(path)
             elif path in self._busy:
                 self._busy.discard(path)
-                self._note(path)  # what was written to a mapping since the last answer
+                self._note(path)  # writes to a mapping since the last answer
         finally:
             os.close(descriptor)
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     def saw(self, cookie: str) -> bool:
-        """Whether the event of a file that a client has made is among those taken in: the queue is in order."""
+        """Whether the event of a client's cookie file has been processed, and with it all earlier events."""
         if cookie in self._cookies:
             self._cookies.clear()
             return True
         return False
 
     def check(self, roots: Sequence[Root]) -> None:
-        """Sees to it that the folders are still where they were, and those of clients."""
+        """Lose the monitor unless its mounts are unchanged and its roots and the client's are the same folders."""
         try:
             if self._around() != self._mounts:
                 self._lose("a file system was mounted")
@@ -295,7 +295,7 @@ class Monitor:
             self._lose(_told(reason))
 
     def now(self) -> Token | None:
-        """The moment after all events that there are, with every file looked at that was opened before."""
+        """Return the token after all queued events, once every opened file has been checked; None if lost."""
         for path in sorted(self._busy):
             self._settle(path)
         for _ in range(ROUNDS):
@@ -307,10 +307,10 @@ class Monitor:
         return Token(self.epoch, self._number) if self.epoch is not None and not self.lost else None
 
     def since(self, tokens: Mapping[str, int]) -> dict[str, int] | None:
-        """Files that may have changed since the moment that is named by epoch, with the number of the last change;
-        None for all.
+        """Return the files that may have changed since the token of this epoch, with the number of their last change;
+        None for all files.
 
-        What is being written is among them until somebody has found it to be written no more.
+        Files open for writing are included until a check finds them closed.
         """
         number = tokens.get(self.epoch or "")
         if number is None or number < self._floor:
@@ -322,8 +322,8 @@ class Monitor:
 
 
 def _is_open_for_writing(descriptor: int) -> bool:
-    """Whether anybody has a file open for writing, or mapped so; raises OSError where the system does not say (of
-    files of other users, and on some file systems)."""
+    """Whether any process has a file open for writing or mapped writable; raises OSError if the system refuses the
+    lease for another reason (files of other users, and some file systems)."""
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Which file system a folder is on, and whether another one is mounted below it."""
+"""The file system of a folder, and the mounts below it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 from tileiras.named_tuple import NamedTuple
 
 LOCAL = ("ext4", "xfs", "btrfs", "tmpfs")
-"""File systems all of whose changes are made through this system's kernel, which tells inotify of each.
+"""File systems that change only through this kernel, so that inotify reports every change.
 
-Network and FUSE file systems change elsewhere; a layer of an overlay may be changed below it, and a file that is
-written for the first time becomes another inode.
+Network and FUSE file systems change elsewhere.  The layers of an overlay may be modified underneath it, and the first
+write to a file gives it another inode (copy-up).
 """
 
 _ESCAPE = re.compile(rb"\\([0-7]{3})")
@@ -26,7 +26,7 @@ class Mount(NamedTuple):
 
 
 def mounts() -> list[Mount]:
-    """In the order in which they were made; raises OSError."""
+    """List the mounts in the order in which they were made; raises OSError."""
     found = []
     with open("/proc/self/mountinfo", "rb") as file:
         for line in file:
@@ -38,13 +38,13 @@ def mounts() -> list[Mount]:
 
 
 def around(folder: str, table: list[Mount]) -> tuple[Mount | None, list[Mount]]:
-    """The mount that a folder is on, and those below it; the path is a real one."""
+    """Return the mount that contains a folder, and the mounts below it; the path is a real path."""
     own: Mount | None = None
     below = []
     for mount in table:
         point = mount.point.rstrip("/") + "/"
         if (folder + "/").startswith(point):
-            # Of two at one point the later one hides the other.
+            # The later of two mounts at one point hides the earlier.
             if own is None or len(mount.point) >= len(own.point):
                 own = mount
         elif point.startswith(folder + "/"):

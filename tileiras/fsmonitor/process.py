@@ -1,4 +1,4 @@
-"""The process that watches: one for a user and an installation, which ends when no build has asked it for a while."""
+"""The monitor process: one per user and installation; it exits after a period without requests."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from tileiras.local_lock import locked, unlock
 from tileiras.local_socket import ProtocolError
 
 COOKIE_SECONDS = 0.2
-"""What the event of a file that was just made is waited for."""
+"""Seconds for which the event of a new cookie file is awaited."""
 
 AGAIN = 5.0
-"""Seconds after which folders that could not be watched are tried again."""
+"""Seconds before folders that could not be watched are retried."""
 
 SLICE = 0.02
-"""Seconds of work on what is not urgent, before requests are looked for."""
+"""Seconds of background work between two polls for requests."""
 
 SETTLE = 0.2
-"""Seconds without an event after which files that were opened are looked at."""
+"""Seconds without an event after which opened files are checked."""
 
 AT_ONCE = 200
-"""So many of them."""
+"""Maximum number of opened files checked at a time."""
 
 
 class Checkout:
-    """What is watched for one build directory."""
+    """The monitor of one build directory."""
 
     def __init__(self, notes: str) -> None:
         self.notes = notes
         self.monitor: Monitor | None = None
         self.reason = ""
-        """Why there is no monitor."""
+        """The reason for which the monitor is absent."""
         self.failed = 0.0
-        """When that was found."""
+        """Time at which the monitor failed."""
         self.asked = time.monotonic()
 
     def watch(self, roots: list[Root]) -> None:
-        """Watches at least these folders; those of earlier requests as well, as long as they are there."""
+        """Watch at least these folders, and those of earlier requests that still exist."""
         self.asked = time.monotonic()
         monitor = self.monitor
         if monitor is not None:
@@ -66,7 +66,7 @@ class Checkout:
             self.lose(str(reason))
 
     def work(self) -> bool:
-        """Some of what there is to do; whether there is more."""
+        """Add watches for `SLICE` seconds; return whether more remain to be added."""
         monitor = self.monitor
         if monitor is None:
             return False
@@ -113,11 +113,11 @@ class Process:
         self._code = _code_state()
         self._ending = False
         signal.signal(signal.SIGTERM, lambda number, frame: self._end())
-        # Sent when somebody opens a file while it is looked at (fcntl(2)).
+        # Sent when another process opens a file while this one holds its lease (fcntl(2)).
         signal.signal(signal.SIGIO, signal.SIG_IGN)
 
     def serve(self) -> None:
-        """Until nobody has asked for long enough, or it is told to end."""
+        """Serve until `idle` seconds pass without a request, or STOP or SIGTERM arrives."""
         while not self._ending:
             busy = any([checkout.work() for checkout in self._checkouts.values()])
             self._wait(0.0 if busy else SETTLE)
@@ -130,7 +130,7 @@ class Process:
                 return
 
     def _wait(self, seconds: float) -> None:
-        """Takes events in and answers; looks at files that were opened when there is nothing to do."""
+        """Process events and answer requests; check opened files when idle."""
         poll = select.poll()
         poll.register(self._listener, select.POLLIN)
         monitors = [checkout.monitor for checkout in self._checkouts.values() if checkout.monitor is not None]
@@ -203,7 +203,7 @@ class Process:
 
 
 def _wait_for(monitor: Monitor, cookie: str) -> bool:
-    """Takes events in until that of a file comes that the client has made."""
+    """Process events until that of the client's cookie file; False if it does not arrive in `COOKIE_SECONDS`."""
     until = time.monotonic() + COOKIE_SECONDS
     poll = select.poll()
     poll.register(monitor, select.POLLIN)
@@ -218,7 +218,7 @@ def _wait_for(monitor: Monitor, cookie: str) -> bool:
 
 
 def _sees_the_same_files(process: int) -> bool:
-    """Whether another process has this one's mounts and root."""
+    """Whether another process has the mount namespace and the root of this one."""
     try:
         root, here = os.stat(f"/proc/{process}/root"), os.stat("/")
         return (
@@ -230,7 +230,7 @@ def _sees_the_same_files(process: int) -> bool:
 
 
 def _code_state() -> list[tuple[int, int, int]]:
-    """The state of the files that this process consists of."""
+    """The state of the source files that this process has loaded."""
     found = []
     for name in sorted(sys.modules):
         if name.partition(".")[0] == "tileiras":
@@ -244,8 +244,8 @@ def _code_state() -> list[tuple[int, int, int]]:
 
 
 def main(idle: float = endpoint.IDLE) -> int:
-    """Becomes the monitor, until it ends; 0 also where another process is it, 1 where it cannot be."""
-    os.closerange(3, 1024)  # what the build was given by others is not to stay open here
+    """Run the monitor; returns 0, also if another process is the monitor already, and 1 if it cannot start."""
+    os.closerange(3, 1024)  # descriptors that the build inherited must not stay open here
     os.chdir("/")
     name = endpoint.name()
     try:

@@ -1,8 +1,8 @@
-"""The inputs of a stage besides the file that it is given: one row for everything that it was seen to read.
+"""The inputs of a stage besides its source file: one row for each observed read.
 
-A row has a kind, a name and a state, which is a digest of what was read.  `kinds` says the state of a row as it is now,
-`places` how a row names files, `distributions` the state of an installed package.  Rows are kept in the artifact store,
-on a team's server and in a build directory, so that `parse` takes nothing for a row that is none.
+A row has a kind, a name and a state, a digest of the input when it was read.  `kinds` computes the current state of a
+row, `places` the name of a file in a row, `distributions` the state of an installed package.  Rows are stored in the
+artifact store, on a team's server and in a build directory, so `parse` rejects malformed rows.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any
 from tileiras.named_tuple import NamedTuple
 
 FORMAT = 1
-"""Of the rows as they are written; others are not read."""
+"""Format of serialized rows; other formats are rejected."""
 
 LIMIT = 4 << 20
-"""Bytes of rows."""
+"""Maximum size of serialized rows in bytes."""
 
 FILE, FOLDER, STATUS, SIZE, MODE, TIMES = "file", "folder", "status", "size", "mode", "times"
-"""Content of a file, names in a folder, and what `stat` says: the kind of file alone, or further numbers."""
+"""Content of a file, names in a folder, and results of `stat`: the type of the file alone, or further fields."""
 
 VARIABLE, VARIABLES, PROCESS = "variable", "variables", "process"
 """One environment variable, all of them, and properties of the process (`kinds.PROPERTIES`)."""
 
 MODULE, DISTRIBUTION, LIBRARY = "module", "distribution", "library"
-"""A Python module by its content, an installed package by its version and RECORD, a foreign library by content."""
+"""A Python module by content, an installed package by version and RECORD, a foreign library by content."""
 
 UNSEEN = "unseen"
-"""No input: a clock, a process, a network or chance, whose state is never as it was."""
+"""An input that cannot be compared and always counts as changed: a clock, a process, a network or a random source."""
 
 OF_PATHS = (FILE, FOLDER, STATUS, SIZE, MODE, TIMES, LIBRARY)
 KINDS = (*OF_PATHS, VARIABLE, VARIABLES, PROCESS, MODULE, DISTRIBUTION, UNSEEN)
 
 ABSENT = "absent"
-"""The state of what was looked for in vain."""
+"""The state of a missing input."""
 
 _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _DISTRIBUTION_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -47,21 +47,21 @@ class Input(NamedTuple):
 
     kind: str
     name: str
-    """A path as `places` writes it, or what a variable, a module or a package is called."""
+    """A path in the notation of `places`, or the name of a variable, a module or a package."""
     state: str
     where: tuple[str, ...] = ()
-    """Of a module, the folders in which it was looked for, in order."""
+    """The folders in which a module was searched, in order."""
     size: int | None = None
-    """Of a file, as it was read: bytes."""
+    """The size in bytes of a file when it was read."""
 
     @property
     def title(self) -> str:
-        """What keys and messages call the row; `with_title` makes a row of it."""
+        """The row's name in keys and messages; `with_title` parses it."""
         return " ".join(filter(None, (self.kind, self.name, _joined(self.where) and "in " + _joined(self.where))))
 
 
 def with_title(title: str, state: str = "", size: int | None = None) -> Input:
-    """The row with a title; raises ValueError for what is no title."""
+    """Parse a title into a row; raises ValueError if it is malformed."""
     kind, _, name = title.partition(" ")
     where: tuple[str, ...] = ()
     if kind == MODULE:
@@ -74,12 +74,12 @@ def with_title(title: str, state: str = "", size: int | None = None) -> Input:
 
 
 def write(rows: Iterable[Input]) -> bytes:
-    """Rows as bytes, with their states."""
+    """Serialize rows with their states."""
     return json.dumps(to_json(rows), sort_keys=True).encode()
 
 
 def parse(data: bytes) -> tuple[Input, ...]:
-    """The rows that `write` wrote; raises ValueError for anything else."""
+    """Parse the rows that `write` serialized; raises ValueError for other data."""
     if len(data) > LIMIT:
         raise ValueError(f"rows of inputs of {len(data)} bytes")
     try:
@@ -89,12 +89,12 @@ def parse(data: bytes) -> tuple[Input, ...]:
 
 
 def to_json(rows: Iterable[Input]) -> dict[str, Any]:
-    """Rows as a JSON document has them."""
+    """Convert rows to a JSON document."""
     return {"format": FORMAT, "rows": [[row.title, row.state, row.size] for row in rows]}
 
 
 def from_json(found: Any) -> tuple[Input, ...]:
-    """The rows of a JSON document that `to_json` made; raises ValueError for anything else."""
+    """Parse the rows of a JSON document from `to_json`; raises ValueError for other documents."""
     if not isinstance(found, dict) or found.keys() != {"format", "rows"} or found["format"] != FORMAT:
         raise ValueError("rows of inputs have another format")
     rows = found["rows"]
@@ -111,7 +111,7 @@ def from_json(found: Any) -> tuple[Input, ...]:
 
 
 def states(rows: Iterable[Input]) -> dict[str, str]:
-    """The states of rows by title, as keys have them."""
+    """Map the titles of rows to their states, as used in keys."""
     return {row.title: row.state for row in rows}
 
 

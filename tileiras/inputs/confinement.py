@@ -1,9 +1,9 @@
-"""Which rows of inputs from a team's server are looked up here.
+"""Restricts the rows of inputs from a team's server whose states are computed on this machine.
 
-The key that is asked for next has the states of the rows, so that whoever writes a row learns from it about this
-machine.  A row is therefore looked up only where a stage of this source could have read it: files in the source's tree
-or where Python finds installed packages, regular ones no larger than the row says, since devices and pipes have no end;
-environment variables that a module of the tree names.  Rows that stages have written here are not confined.
+The next requested key contains the states of the rows, so the author of a row learns from the key about this machine.
+A state is therefore computed only if a stage of this source could have read the input: files in the source's tree or in
+the folders of installed packages, if regular and no larger than the size in the row (devices and pipes have no end);
+environment variables that a module of the tree names.  Rows written by stages on this machine are not confined.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tileiras.inputs import DISTRIBUTION, FILE, LIBRARY, MODULE, OF_PATHS, PROCE
 from tileiras.inputs.kinds import locate
 
 SIZE_LIMIT = 256 << 20
-"""Bytes of a file: more is not read for a key."""
+"""Maximum size in bytes of a file that is read for a key."""
 
 TOPS = ("SConstruct", "sconstruct", "pyproject.toml", ".git", ".hg")
 """Entries of a folder that mark the top of a source tree."""
 
 
 def admits(rows: Iterable[Input], base: str, source: bytes) -> bool:
-    """Whether all rows may be looked up; `base` is the folder of the source, `source` its content."""
+    """Whether the states of all rows may be computed; `base` is the folder of the source, `source` its content."""
     rows = tuple(rows)
     named = frozenset(row.name for row in rows if row.kind == VARIABLE)
     return all(_is_confined(row, base) for row in rows) and (not named or named <= _names(rows, base, source))
@@ -42,7 +42,7 @@ def _is_confined(row: Input, base: str) -> bool:
 
 
 def _is_small(path: str, size: int | None) -> bool:
-    """Whether reading a file ends after `size` bytes; one that is absent has none."""
+    """Whether reading a file ends after at most `size` bytes; true of an absent file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def _is_small(path: str, size: int | None) -> bool:
 
 
 def _names(rows: Iterable[Input], base: str, source: bytes) -> frozenset[str]:
-    """The words of the source and of the modules of its tree: an environment variable is read by its name."""
+    """Return the identifiers in the source and in the modules of its tree: an environment variable is read by name."""
     texts = [source]
     for row in rows:
         path = locate(row.name, row.where, base) if row.kind == MODULE else None
@@ -62,16 +62,16 @@ def _names(rows: Iterable[Input], base: str, source: bytes) -> frozenset[str]:
 
 
 def is_in_reach(path: str, base: str) -> bool:
-    """Whether an absolute path is in the source's tree, or where installed packages are.
+    """Whether an absolute path is in the source's tree or in a folder of installed packages.
 
-    By name: a link in the user's own tree may lead out of it.
+    Paths are compared by name, without resolving links: a link in the user's own tree may lead out of it.
     """
     return any(places.is_below(path, root) for root in (_top(base), *_installed()))
 
 
 @functools.lru_cache(64)
 def _top(base: str) -> str:
-    """The nearest folder that looks like the top of a source tree; the folder itself where none does."""
+    """Return the nearest enclosing folder with an entry of `TOPS`; the folder itself if no folder has one."""
     current = os.path.abspath(base)
     while not any(os.path.exists(os.path.join(current, name)) for name in TOPS):
         above = os.path.dirname(current)
@@ -82,5 +82,5 @@ def _top(base: str) -> str:
 
 
 def _installed() -> list[str]:
-    """Folders that Python imports from, but the working directory."""
+    """List the folders of the import path, except the working directory."""
     return [os.path.abspath(folder) for folder in sys.path if folder]

@@ -1,8 +1,8 @@
-"""Installed packages as inputs: name, version and what RECORD says of their files (packaging.python.org, "Recording
-installed projects"), so that no file of theirs is looked at.
+"""Installed packages as inputs: name, version and the file digests in RECORD (packaging.python.org, "Recording
+installed projects"), so that their files need not be read.
 
-Lines that differ between two installations of the same files do not count: scripts, whose first line has the path of
-the environment, compiled modules, and what installers note in the package's own `.dist-info`.
+Lines of RECORD that differ between two installations of the same files are ignored: scripts, whose first line contains
+the path of the environment, compiled modules, and the installer's files in the package's own `.dist-info`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _REQUIRES = re.compile(rb"^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)", re.MULTIL
 
 
 def normal(name: str) -> str:
-    """A package's name as it is compared."""
+    """Normalize a package's name for comparison."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def state(name: str) -> str:
-    """Version and digest of a package that is installed."""
+    """Return the version and the digest of an installed package; `ABSENT` if it is not installed."""
     folder = _folders().get(name)
     if folder is None:
         return ABSENT
@@ -43,14 +43,14 @@ def state(name: str) -> str:
 
 
 def files(name: str) -> list[str]:
-    """The file that is another one when the package is: what a rule for make can name."""
+    """List the files whose change indicates a change of the package, for a rule of make: RECORD, if present."""
     folder = _folders().get(name)
     record = os.path.join(folder, "RECORD") if folder is not None else ""
     return [record] if os.path.isfile(record) else []
 
 
 def owner(module: str, folder: str) -> str | None:
-    """The package that has installed a module of the top level in a folder of the import path."""
+    """Return the package that installed a top-level module in a folder of the import path."""
     try:
         return _owners(folder, os.stat(folder).st_mtime_ns, module)
     except OSError:
@@ -58,7 +58,7 @@ def owner(module: str, folder: str) -> str | None:
 
 
 def with_required(name: str) -> list[str]:
-    """A package, and those that are installed of what it requires, and so on."""
+    """List a package and its installed requirements, transitively."""
     folders = _folders()
     names = [name]
     for each in names:
@@ -73,7 +73,7 @@ def with_required(name: str) -> list[str]:
 
 
 def _folders() -> dict[str, str]:
-    """The `.dist-info` folders of the import path, by the names of their packages; the first one counts."""
+    """Map package names to their `.dist-info` folders on the import path; the first folder wins."""
     key = []
     for folder in dict.fromkeys(sys.path):
         try:

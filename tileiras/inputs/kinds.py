@@ -1,4 +1,4 @@
-"""The state of a row: whether what was read then is as it was.  One function for each kind, in one table."""
+"""The current state of a row, compared with the recorded one.  One table maps each kind to its function."""
 
 from __future__ import annotations
 
@@ -30,43 +30,43 @@ from tileiras.inputs import (
 )
 
 NOT_A_FILE = "not a file"
-"""The state of a file that has no content to compare: a folder, a device, a pipe, or one that may not be read."""
+"""The state of a file without comparable content: a folder, a device, a pipe, or an unreadable file."""
 
 CACHES = "__pycache__"
-"""Folders that Python fills beside its modules; listings leave them out."""
+"""Name of Python's bytecode folders; listings omit them."""
 
 PROPERTIES: dict[str, Callable[[], object]] = {
     "os.getcwd": os.getcwd,
     "os.cpu_count": os.cpu_count,
     **{f"os.{name}": getattr(os, name) for name in ("uname", "getuid", "getgid", "getlogin") if hasattr(os, name)},
 }
-"""Functions of the process whose value is compared, as they are before anything wraps them."""
+"""Functions that return properties of the process, captured before a tracer wraps them."""
 
 
 def observe(kind: str, name: str, base: str, where: tuple[str, ...] = ()) -> Input:
-    """A row with its state as it is now; `base` is the source's folder."""
+    """Build a row with its current state; `base` is the source's folder."""
     state, size = _STATES[kind](name, base, where)
     return Input(kind, name, state, where, size)
 
 
 def now(rows: Iterable[Input], base: str) -> list[Input]:
-    """Rows with their states as they are now."""
+    """Return the rows with their current states."""
     return [observe(row.kind, row.name, base, row.where) for row in rows]
 
 
 def holds(row: Input, base: str) -> bool:
-    """Whether the state of a row is what it was."""
+    """Whether the state of a row is unchanged."""
     return row.kind != UNSEEN and observe(row.kind, row.name, base, row.where).state == row.state
 
 
 def changes(rows: Iterable[Input], base: str) -> list[str]:
-    """The titles and states of rows that are not as they were."""
+    """List the titles and current states of the rows that changed."""
     found = [(row, observe(row.kind, row.name, base, row.where)) for row in rows]
     return [f"{row.title}: {is_now.state}" for row, is_now in found if is_now.state != row.state]
 
 
 def files(rows: Iterable[Input], base: str) -> list[str]:
-    """The files and folders that rows depend on and that are there: what a rule for make can name."""
+    """List the existing files and folders that rows depend on, for a rule of make."""
     return [path for row in rows for path in _files(row, base)]
 
 
@@ -91,7 +91,7 @@ def digest(data: bytes) -> str:
 
 
 def content(path: str) -> tuple[str, int | None]:
-    """The state and the size of a file.  Nothing but regular files is opened: a pipe would not end."""
+    """Return the state and the size of a file.  Only regular files are opened: reading a pipe would not end."""
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -104,13 +104,13 @@ def content(path: str) -> tuple[str, int | None]:
 
 
 def value(text: str, base: str) -> str:
-    """The state of a variable; paths in it count as rows name them, so that two machines have the same."""
+    """Return the state of a variable; its paths are written as in rows, so that states agree between machines."""
     parts = [_portable(part, base) for part in text.split(os.pathsep)]
     return digest(os.pathsep.join(parts).encode(errors="surrogateescape"))
 
 
 def locate(name: str, where: Iterable[str], base: str) -> str | None:
-    """The file of a module, or the folder of a namespace, that the first of some folders has."""
+    """Return the file of a module in the first folder that has it, else the first folder of a namespace package."""
     last = name.rpartition(".")[2]
     namespace = None
     for place in where:
@@ -127,7 +127,7 @@ def locate(name: str, where: Iterable[str], base: str) -> str | None:
 
 
 def module_state(path: str | None, base: str, content_state: str | None = None) -> str:
-    """The state of a module: where it is, and its content."""
+    """Return the state of a module: its location and its content."""
     if path is None:
         return ABSENT
     return f"{places.name_of(path, base)} {content_state or content(path)[0]}"
@@ -160,7 +160,7 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def _status(*fields: str) -> Callable[[str, str, tuple[str, ...]], _State]:
-    """What `stat` says of a file: what it is, and some of its numbers; of a link also where it leads."""
+    """Build the state function for `stat`: the file type and the given fields; for a link also its target."""
 
     def state(name: str, base: str, where: tuple[str, ...]) -> _State:
         path = places.path_of(name, base)

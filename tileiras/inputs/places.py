@@ -1,5 +1,5 @@
-"""How rows name files: from the source's folder, the Python environment, the home or the working directory, so that
-two checkouts, and two machines, have the same names.
+"""Names of files in rows: relative to the source's folder, the Python environment, the home or the working directory,
+so that names agree between checkouts and between machines.
 
     tiles.json  ../common/shapes.py     from the source's folder
     <environment>/lib/...               from `sys.prefix`
@@ -16,7 +16,7 @@ import sys
 ENVIRONMENT, HOME, WORKING = "<environment>", "<home>", "<folder>"
 
 SEARCH_PATH = "*"
-"""Stands for the import path of the process in the folders of a module's row."""
+"""Denotes the import path of the process among the folders of a module's row."""
 
 
 def home() -> str:
@@ -24,10 +24,10 @@ def home() -> str:
 
 
 def name_of(path: str, base: str, from_home: bool = False) -> str:
-    """What a row calls an absolute path; `base` is the source's folder.
+    """Return the name of an absolute path in a row; `base` is the source's folder.
 
-    A file that shares no folder but the home with the source is named from the home where the program has looked for
-    the home (`from_home`).
+    A file whose only common folder with the source is the home, or a folder around it, is named relative to the home if
+    the program looked up the home (`from_home`).
     """
     path = os.path.normpath(path)
     environment = sys.prefix
@@ -48,12 +48,12 @@ def name_of(path: str, base: str, from_home: bool = False) -> str:
 
 
 def relative_name(path: str) -> str:
-    """What a row calls a path that the program gave relative to the working directory."""
+    """Return the name in a row of a path that the program gave relative to the working directory."""
     return f"{WORKING}/{os.path.normpath(path).replace(os.sep, '/')}"
 
 
 def path_of(name: str, base: str) -> str:
-    """The absolute path of a name."""
+    """Return the absolute path of a name."""
     start, _, rest = name.partition("/")
     if start in (ENVIRONMENT, HOME, WORKING):
         top = sys.prefix if start == ENVIRONMENT else home() if start == HOME else os.getcwd()
@@ -62,7 +62,7 @@ def path_of(name: str, base: str) -> str:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies in it."""
+    """Whether a path is the folder or lies in it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 

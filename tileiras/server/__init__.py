@@ -1,6 +1,5 @@
-"""The compile service: a process of the user's that stays, and answers commands from forked children.
+"""The compile service: a per-user daemon that answers commands in forked children.
 
-`protocol` is what both ends agree on, `client` what a command does before it loads anything of the compiler, `zygote`
-the process that stays, `request` what a forked child does.  Everything works the same without it; see
-`docs/service.md`.
+`protocol` defines the messages, `client` runs in a command before it loads the compiler, `zygote` is the daemon,
+`request` runs in a forked child.  Results are the same without the service; see `docs/service.md`.
 """

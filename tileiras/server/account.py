@@ -1,4 +1,4 @@
-"""What the service's processes take: in all, and for each of the last requests."""
+"""Processor time and memory of the service's processes: in total, and for each of the last requests."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ import resource
 from collections.abc import Iterable
 
 LAST = 64
-"""Requests that are told of one by one."""
+"""Number of requests that are reported individually."""
 
 
 class Account:
-    """The zygote's: children that have answered say what they took, and of those that have ended the system does."""
+    """The zygote's account: children report their time when they have answered; the system reports that of children
+    that exited."""
 
     def __init__(self) -> None:
         self._last: collections.deque[dict[str, float]] = collections.deque(maxlen=LAST)
         self._mark = own_seconds()
 
     def add(self, client: int, seconds: float, taken: float) -> None:
-        """A request of the process `client`, answered in `seconds` by a child that has `taken` processor time for it,
-        with what it had started and waited for.
+        """Add a request of the process `client`, answered in `seconds` by a child that has `taken` processor time for
+        it, including that of subprocesses which the child waited for.
 
-        What this process itself has taken since the request before is this one's: a child was forked meanwhile.
+        The time of this process since the previous request is charged to this one: a child was forked meanwhile.
         """
         own = own_seconds()
         self._last.append({
@@ -31,32 +32,32 @@ class Account:
         self._mark = own
 
     def facts(self, running: Iterable[tuple[int, int]]) -> dict[str, object]:
-        """The totals, with those of processes that are `running`, and the last requests; times in seconds, memory in
-        KiB.  Of a process its number, and the microseconds that it has told of, 0 for none."""
+        """Return the totals, including those of `running` processes, and the last requests; times in seconds, memory in
+        KiB.  A running process is given as its number and the microseconds that it has reported, 0 if none."""
         own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
         times = [own.ru_utime, own.ru_stime, children.ru_utime, children.ru_stime]
         times += [taken / 1e6 or _seconds_of(number) for number, taken in running]
         return {"processor_seconds": sum(times), "memory": own.ru_maxrss, "last_requests": list(self._last)}
 
     def set_aside(self, before: float) -> None:
-        """What this process has taken since `own_seconds` was `before` is for nobody's request."""
+        """Charge the processor time of this process since `before` (a value of `own_seconds`) to no request."""
         self._mark += own_seconds() - before
 
 
 def microseconds() -> int:
-    """Processor time of this process and of those that it has waited for."""
+    """Return the processor time of this process and of the children that it has waited for."""
     taken = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return round(sum(1e6 * (one.ru_utime + one.ru_stime) for one in taken))
 
 
 def own_seconds() -> float:
-    """Processor time of this process, without its children."""
+    """Return the processor time of this process, without its children."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     return own.ru_utime + own.ru_stime
 
 
 def _seconds_of(number: int) -> float:
-    """Of a process that runs (proc(5), /proc/PID/schedstat)."""
+    """Return the processor time of a running process (proc(5), /proc/PID/schedstat)."""
     try:
         with open(f"/proc/{number}/schedstat", encoding="ascii") as file:
             return int(file.read().split()[0]) / 1e9

@@ -1,4 +1,4 @@
-"""A forked process of the service, as the zygote knows it."""
+"""The zygote's record of a forked process of the service."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import socket
 
 SPARE, WORKING, DONE = "spare", "working", "done"
-"""What a child does.  One that is done has given its answer, and is on its way out or will say that it is ready."""
+"""States of a child.  A child that is DONE has sent its answer; it exits, or reports READY."""
 
 
 class Child:
-    """A forked process, and the zygote's end of what it talks over."""
+    """A forked process, and the zygote's ends of its connections."""
 
     __slots__ = (
         "pid", "control", "guarded", "announcements", "client", "process", "since", "state", "is_heard", "is_prepared",
@@ -23,19 +23,19 @@ class Child:
         self.pid = pid
         self.control = control
         self.guarded = guarded
-        """The guard's end of its connection, for another guard."""
+        """The guard's end of the child's connection, kept to be passed to a new guard."""
         self.announcements = announcements
         self.client: socket.socket | None = None
-        """The connection of the request that it works on."""
+        """The connection of the request in progress."""
         self.process: int | None = None
-        """The process of that client, also when it has its answer."""
+        """The process number of that client, kept after the answer is sent."""
         self.since = 0.0
         self.state = state
         self.is_heard = True
-        """Whether it may still say something."""
+        """Whether the child may still send messages."""
         self.is_prepared = False
         self.taken = 0
-        """Processor time in microseconds, with what it has started, that it has told of."""
+        """The processor time in microseconds that the child has reported, with that of its subprocesses."""
 
     def leave_client(self) -> None:
         if self.client is not None:
@@ -48,5 +48,5 @@ class Child:
         os.close(self.announcements)
 
     def end(self, number: int) -> None:
-        """Sends a signal; until it is reaped the number is this process's."""
+        """Send a signal; the process number cannot be reused before the child is reaped."""
         os.kill(self.pid, number)

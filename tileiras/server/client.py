@@ -1,11 +1,11 @@
-"""What a command does first: hand itself to the service, where the user wants one and one is there; else have the
-compiler's modules come from the user's store (`tileiras.server.code_archive`).
+"""Entry point of every command: passes it to the service if enabled and running; otherwise loads the compiler's modules
+from the user's store (`tileiras.server.code_archive`).
 
-It loads nothing of the compiler, and of the library only what is built in or small.  In every case in which the service
-cannot be used, or ends before anything was written that cannot be written again, the command does its work itself and
-says nothing: the service changes how long a command takes, never what it does.
+It loads no module of the compiler, and only built-in or small ones of the standard library.  If the service cannot be
+used, or dies before output that cannot be repeated, the command silently does the work itself: the service changes the
+duration of a command, never its result.
 
-The first use starts the service, for the commands that follow.
+The first use starts the service for later commands.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ def tileiras_check() -> int:
 
 
 def run(name: str) -> int:
-    """A command on the command line of this process; its exit code.  The service answers `protocol.PROGRAMS`."""
+    """Run a command with the arguments of this process; return its exit code.  The service answers
+    `protocol.PROGRAMS`."""
     if name in protocol.PROGRAMS and wanted(name, sys.argv[1:]) and protocol.supported():
         code = _Request(name).answer()
         if code is not None:
-            # Nothing is open, buffered or registered: taking the interpreter apart is time for nothing.
+            # No file is open, no data buffered and no function registered: skip the interpreter's finalization.
             os._exit(code)
     _use_compiled_code(name, sys.argv[1:])
     module = __import__(f"tileiras.cli.{name.replace('-', '_')}", fromlist=["program"])
@@ -69,16 +70,16 @@ def run(name: str) -> int:
 
 
 def wanted(name: str, words: list[str]) -> bool:
-    """Whether the user wants the service: the last `--server` says, which only `tileiras` has, else TILEIRAS_SERVER.
+    """Whether the user has enabled the service: by the last `--server` (of `tileiras` only), else by TILEIRAS_SERVER.
 
-    Words that name a file of options are not looked into.
+    Response files are not expanded.
     """
     given = _given(name, words, "server")
     return (given if given is not None else os.environ.get("TILEIRAS_SERVER")) == "auto"
 
 
 def _given(name: str, words: list[str], option: str) -> str | None:
-    """What the last `--OPTION` says, which only `tileiras` has."""
+    """Return the value of the last `--OPTION`, for `tileiras` only; other commands do not have these options."""
     found = None
     before = ""
     for given in words if name == "tileiras" else ():
@@ -93,15 +94,15 @@ def _given(name: str, words: list[str], option: str) -> str | None:
 
 
 def _use_compiled_code(name: str, words: list[str]) -> None:
-    """Has the compiler's modules come from the user's store, unless nothing is to be kept in one."""
+    """Load the compiler's modules from the user's store, unless the store is disabled."""
     if _given(name, words, "cache") is not None:
-        return  # another store than the environment's is not looked for before the command line is read
+        return  # the command line may select another store, and is not parsed yet
     try:
         from tileiras.server import code_archive
 
         archive = code_archive.use("tileiras")
     except ImportError:
-        return  # not all that the compiler needs is installed, as it says itself
+        return  # a dependency is missing; the compiler reports it
     if archive is not None:
         import atexit
 
@@ -109,14 +110,14 @@ def _use_compiled_code(name: str, words: list[str]) -> None:
 
 
 class _Unusable(Exception):
-    """The service cannot be used; `start` says whether one is to be started for the next command."""
+    """The service cannot be used; `start` states whether to start one for the next command."""
 
     def __init__(self, start: bool = False) -> None:
         self.start = start
 
 
 class _Request:
-    """One command line, handed to the service."""
+    """One command line, passed to the service."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -124,9 +125,9 @@ class _Request:
         self._identity = protocol.identity()
 
     def answer(self) -> int | None:
-        """The exit code; None where this process has to do the work.
+        """Return the exit code; None if this process has to do the work.
 
-        Ends this process by the signal that ended the service's, where that had begun to write.
+        If the service's child was killed by a signal after COMMIT, this process ends by the same signal.
         """
         try:
             import _socket
@@ -154,7 +155,7 @@ class _Request:
         return None
 
     def _connected(self, _socket) -> socket:
-        """A connection to a process of this user that has greeted this one."""
+        """Connect to a process of this user and receive its GREETING."""
         try:
             directory = protocol.open_directory()
         except FileNotFoundError:
@@ -199,7 +200,7 @@ class _Request:
             os.close(here)
 
     def _wait(self, connection: socket) -> int:
-        """The exit code, a signal's number below zero; waits as long as the command takes."""
+        """Wait for the command without a limit; return the exit code, or the negated number of a signal."""
         connection.settimeout(None)
         _die_of_interrupts()
         while True:
@@ -215,7 +216,7 @@ class _Request:
                 raise _Unusable(start=kind == RETIRED)
 
     def _start_service(self) -> None:
-        """Starts the service beside this process, which does not wait for it; whatever is wrong, nobody is told."""
+        """Start the service in the background without waiting for it; failures are ignored silently."""
         try:
             spawn(protocol.name_of(self._identity))
         except OSError:
@@ -223,10 +224,10 @@ class _Request:
 
 
 def spawn(name: str, idle: float = protocol.IDLE, said: int | None = None) -> int:
-    """Starts a service in a session of its own, without this process's streams and descriptors; its process number.
+    """Start a service in its own session, without this process's streams and descriptors; return its process number.
 
-    It ends at once where its identity has another `name` than this process's.  `said` is a descriptor for what it has
-    to say until it is ready.  Raises OSError.
+    It exits immediately if its identity does not have this `name`.  `said` is a descriptor for its messages until it is
+    ready.  Raises OSError.
     """
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\nfrom tileiras.server.zygote import main\n"
@@ -243,27 +244,27 @@ def spawn(name: str, idle: float = protocol.IDLE, said: int | None = None) -> in
 
 
 def _interpreter_options() -> list[str]:
-    """The words between this interpreter and what it runs."""
+    """Return the interpreter's options: the words between it and the script or module."""
     options = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv)]
-    if options and options[-1][:1] == "-" and options[-1][-1:] in ("m", "c"):  # also at the end of `-Im`
+    if options and options[-1][:1] == "-" and options[-1][-1:] in ("m", "c"):  # also as the last letter of `-Im`
         options[-1] = options[-1][:-1]
     return [word for word in options if word != "-"]
 
 
 def _inherited() -> list[int]:
-    """The descriptors that the parent process has left open to this one, in order."""
+    """List the descriptors inherited from the parent process, in order."""
     found = []
     for word in os.listdir("/proc/self/fd"):
         try:
             if os.get_inheritable(int(word)):
                 found.append(int(word))
         except OSError:
-            pass  # the one that the list was read from
+            pass  # the descriptor of the listing itself
     return sorted(found)
 
 
 def _position_of_input() -> int | None:
-    """Where standard input stands, if it is something that one can go back in."""
+    """Return the position of standard input; None if it is not seekable."""
     try:
         return os.lseek(0, 0, os.SEEK_CUR)
     except OSError:
@@ -271,7 +272,7 @@ def _position_of_input() -> int | None:
 
 
 def _die_of_interrupts() -> None:
-    """Ctrl-C ends this process at once and as it ends others; where it is ignored, it stays so."""
+    """Restore the default action of SIGINT, so that Ctrl-C kills this process immediately, unless it is ignored."""
     import _signal
 
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
@@ -279,7 +280,7 @@ def _die_of_interrupts() -> None:
 
 
 def _end_by(number: int) -> None:
-    """Ends this process by a signal that has ended the one which did its work."""
+    """End this process by the signal that ended the service's child."""
     import _signal
 
     if number not in (_signal.SIGKILL, _signal.SIGSTOP):

@@ -1,19 +1,19 @@
-"""The compiler's compiled modules in one file of the user's store.
+"""An archive of the compiler's bytecode in one file of the user's store.
 
-Python keeps compiled modules beside their sources, and compiles them in every process where it may not: with
-`PYTHONDONTWRITEBYTECODE` set, and in an installation that cannot be written to.  Where it may, finding and opening some
-300 files takes a process a tenth of what a small kernel costs.  So commands and the service take the modules of this
-package from `code/NAME` in the store's directory; what is not there, or of a source that has changed since, is loaded
-as usual, and is there for the next process.
+Python stores bytecode beside the sources; if it may not (`PYTHONDONTWRITEBYTECODE`, a read-only installation), it
+compiles every module in each process.  Otherwise, finding and opening some 300 files takes a tenth of the time of a
+small kernel.  Commands and the service therefore load the modules of this package from `code/NAME` in the store's
+directory; a module that is absent, or whose source has changed, is loaded as usual and added for the next process.
 
-NAME stands for the interpreter, its version and options that make other code, and the package's folder.  The file is
+NAME is a digest of the interpreter, its version, its options that change bytecode, and the package's folder.  The file
+consists of
 
     MAGIC, bytes of the index, xxh3_64 of the index, index, code of the modules
 
-with the index as marshalled: what NAME stands for, and for each module its path, whether it is a package, size, time
-and inode of its source, and place, length and xxh3_64 of its marshalled code.  Code is executed as it stands there.  So
-the folder has to be this user's with mode 0700, the file this user's and writable for nobody else; what has been
-damaged does not have its digest, and counts as absent.
+where the index is marshalled: the text of which NAME is the digest, and for each module its path, whether it is a
+package, size, time and inode of its source, and offset, length and xxh3_64 of its marshalled code.  The code is
+executed without further checks.  The folder must therefore belong to this user with mode 0700, and the file belong to
+this user and be writable for no other; a damaged entry does not match its digest and counts as absent.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from tileiras.local_socket import open_private_folder
 
 MAGIC = b"tilecode\x01"
 _LENGTHS = 16
-"""Bytes of an integer and a digest behind the magic ones."""
+"""Bytes of the length and the digest behind MAGIC."""
 
 FOLDER = "code"
 
 KEPT_SECONDS = 30 * 86_400
-"""Archives of other installations that have not been written for so long go when one is written."""
+"""Archives of other installations that were not written for so long are removed when one is written."""
 
 Source = tuple[str, bool, FileState]
-"""Of a module: the path of its source, whether it is a package, and the source's state."""
+"""The path of a module's source, whether the module is a package, and the state of the source."""
 
 Index = dict[str, tuple[Source, int, int, int]]
-"""By module: its source, and place (from behind the index), length and digest of its code."""
+"""Module name -> its source, and offset (from the end of the index), length and digest of its code."""
 
 
 def use(package: str) -> Archive | None:
-    """Has the modules of the installed `package` come from the user's archive from now on; the caller calls
-    `Archive.save` when they are loaded.
+    """Load the modules of the installed `package` from the user's archive from now on; the caller calls `Archive.save`
+    when they are loaded.
 
-    None where there is no such archive: where nothing is to be kept in a store (`TILEIRAS_CACHE_DIR`,
-    `TILEIRAS_CACHE_MODE`), or the system has no users.
+    Returns None if archives are disabled, as the store is (`TILEIRAS_CACHE_DIR`, `TILEIRAS_CACHE_MODE`), or if the
+    system has no user ids or the effective one differs from the real one.
     """
     mode = os.environ.get("TILEIRAS_CACHE_MODE")
     directory = store_directory() if mode != "off" else None
@@ -67,7 +67,7 @@ def use(package: str) -> Archive | None:
 
 @contextlib.contextmanager
 def used(package: str) -> Iterator[None]:
-    """`use` for the length of a block, at whose end it is saved."""
+    """Apply `use` in a block; save the archive at its end."""
     archive = use(package)
     yield
     if archive is not None:
@@ -76,7 +76,7 @@ def used(package: str) -> Iterator[None]:
 
 
 def identity(folder: str) -> str:
-    """What decides about the code of a module besides its source."""
+    """Return the properties that determine the bytecode of a module besides its source."""
     options = (sys.flags.optimize, "no_debug_ranges" in sys._xoptions or "PYTHONNODEBUGRANGES" in os.environ)
     return repr((sys.implementation.cache_tag, external.MAGIC_NUMBER, sys.version, options, folder))
 
@@ -106,7 +106,7 @@ class Archive:
             self._index = {}
 
     def close(self) -> None:
-        """Has modules come from their own files again."""
+        """Load modules from their own files again."""
         sys.meta_path.remove(self)
         if self._file >= 0:
             os.close(self._file)
@@ -114,7 +114,7 @@ class Archive:
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Raises OSError, or what marshal raises, where there is no archive that may be used."""
+        """Open the archive; raises OSError, ValueError, or marshal's exceptions if no usable archive exists."""
         import xxhash
 
         self._file = _opened(self._folder, self._name)
@@ -133,7 +133,7 @@ class Archive:
         self._index = index
 
     def _code(self, name: str) -> CodeType | None:
-        """The code of a module that has an entry; None where that is damaged."""
+        """Return the code of a module that has an entry; None if it is damaged."""
         import xxhash
 
         _, place, length, digest = self._index[name]
@@ -148,7 +148,7 @@ class Archive:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As importlib asks for it; None for modules of others."""
+        """Implement importlib's MetaPathFinder; None for modules of other packages."""
         if not name.startswith(self._prefix):
             return None
         entry = self._index.get(name)
@@ -159,7 +159,7 @@ class Archive:
         found = external.PathFinder.find_spec(name, path, target)
         if found is None or type(found.loader) is not external.SourceFileLoader or not found.origin:
             return found
-        # Asked before the source is read: an edit meanwhile makes it a state that never matches.
+        # Must precede the reading of the source: after an edit in between, the recorded state never matches.
         state, is_package = file_state(found.origin), found.submodule_search_locations is not None
         if state is None:
             return found
@@ -176,14 +176,14 @@ class Archive:
     # ---- writing -----------------------------------------------------------------------------------------------------
 
     def add(self, name: str, source: Source, code: CodeType) -> None:
-        """Notes a module that was not in the archive, unless its source is so new that it may change and keep its
-        time."""
+        """Record a module that was not in the archive, unless its source is so new that another change could keep the
+        modification time."""
         if not 0 <= time.time_ns() - source[2][1] < RACY_NS:
             self._added[name] = source, code
 
     def save(self) -> None:
-        """Writes what was added since; nothing is said where that fails.  Two processes that do so at once keep what
-        one of them has: the other's is added by the next one."""
+        """Write the archive with the added modules; failures are ignored silently.  If two processes write at once, the
+        additions of one are lost, and the next process adds them again."""
         if not self._added or not self._writable or os.getpid() != self._owner:
             return
         modules = {name: (source, marshal.dumps(code)) for name, (source, code) in self._added.items()}
@@ -194,11 +194,11 @@ class Archive:
         try:
             _write(self._folder, self._name, _packed(self._identity, modules))
         except OSError:
-            pass  # a full disk, or a folder of somebody else's
+            pass  # a full disk, or a folder of another user
 
 
 class _Loader(external.SourceFileLoader):
-    """Of a module that the archive has."""
+    """Loader of a module that is in the archive."""
 
     def __init__(self, name: str, path: str, code: CodeType) -> None:
         super().__init__(name, path)
@@ -209,7 +209,7 @@ class _Loader(external.SourceFileLoader):
 
 
 class _AddingLoader(external.SourceFileLoader):
-    """Of a module that the archive does not have yet."""
+    """Loader of a module that is not in the archive yet; adds it."""
 
     def __init__(self, name: str, source: Source, archive: Archive) -> None:
         super().__init__(name, source[0])
@@ -227,7 +227,7 @@ class _AddingLoader(external.SourceFileLoader):
 
 
 def _opened(folder: str, name: str) -> int:
-    """A descriptor of an archive that this user alone can write; raises OSError."""
+    """Open an archive that only this user can write; return the descriptor.  Raises OSError."""
     within = open_private_folder(folder)
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
@@ -254,7 +254,7 @@ def _packed(identity: str, modules: Mapping[str, tuple[Source, bytes]]) -> bytes
 
 
 def _write(folder: str, name: str, data: bytes) -> None:
-    """Puts an archive in the place of the one that is there, and removes old ones; raises OSError."""
+    """Replace the archive atomically, and remove old archives; raises OSError."""
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     try:
         os.mkdir(folder, 0o700)

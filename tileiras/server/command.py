@@ -1,8 +1,8 @@
-"""tileiras-server start|stop|status: the service of this user, for this installation.
+"""tileiras-server start|stop|status: the service of this user and installation.
 
-    start [--idle=SECONDS]    starts the service, and waits until it answers; it ends after that long without a request
-    stop                      ends it when the requests that run have ended, and what watches the folders of builds
-    status                    what both are doing; exit code 1 where there is neither
+    start [--idle=SECONDS]    start the service and wait until it answers; it exits after SECONDS without a request
+    stop                      stop the service after its running requests, and the file-system monitor
+    status                    print the state of both; exit code 1 if neither runs
 
 `status --json` prints one object.
 """
@@ -26,11 +26,11 @@ from tileiras.fsmonitor import endpoint
 from tileiras.server import client, messages, protocol
 
 ANSWER_SECONDS = 30.0
-"""What a service may take to load, and to say what it is doing."""
+"""Seconds that a service may take to load, and to report its state."""
 
 
 def ask(kind: bytes) -> dict[str, object] | None:
-    """What the service says to STATUS or STOP; None where there is none that answers."""
+    """Send STATUS or STOP and return the service's facts; None if no service answers."""
     identity = protocol.identity()
     try:
         directory = protocol.open_directory()
@@ -52,7 +52,7 @@ def ask(kind: bytes) -> dict[str, object] | None:
 
 
 def start(idle: float = protocol.IDLE) -> str:
-    """Starts the service unless there is one; what is wrong, or an empty string once it answers."""
+    """Start the service unless it runs; return an error message, or an empty string once it answers."""
     if not protocol.supported():
         return "the service needs Linux, and a user that is the same in effect"
     if ask(protocol.STATUS) is not None:
@@ -66,22 +66,22 @@ def start(idle: float = protocol.IDLE) -> str:
         return f"the service cannot be started: {error.strerror}"
     finally:
         os.close(writing)
-    # The service lets go of this when it is ready.
+    # The service closes its end of the pipe when it is ready.
     with open(reading, encoding="utf-8", errors="backslashreplace") as file:
         said = file.read().strip()
     limit = time.monotonic() + ANSWER_SECONDS
     while ask(protocol.STATUS) is None:
-        # Another process may be becoming the service; ours has ended then.
+        # Another process may be starting as the service; ours has exited in that case.
         if said or time.monotonic() > limit:
             return said or "the service does not answer"
-        with contextlib.suppress(ChildProcessError):  # reaped by now
+        with contextlib.suppress(ChildProcessError):  # already reaped
             os.waitpid(number, os.WNOHANG)
         time.sleep(0.02)
     return ""
 
 
 def stop() -> bool:
-    """Ends the service, and waits for it; whether there was one.  One that is loading is waited for first."""
+    """Stop the service and wait for its exit; return whether one ran.  A service that is loading is awaited first."""
     limit = time.monotonic() + ANSWER_SECONDS
     while (facts := ask(protocol.STOP)) is None:
         if _clear(protocol.name_of(protocol.identity())) or time.monotonic() > limit:
@@ -95,7 +95,7 @@ def stop() -> bool:
 
 
 def _clear(name: str) -> bool:
-    """Removes what a killed process of this name has left; False where one holds the lock, which may be loading."""
+    """Remove the files of a killed process of this name; False if a process, possibly still loading, holds the lock."""
     from tileiras.server import zygote
 
     try:
@@ -119,7 +119,7 @@ def _is_zombie(number: int) -> bool:
 
 
 def _stop_monitor() -> None:
-    """Ends the monitor, and waits for it."""
+    """Stop the monitor and wait for its exit."""
     facts = fsmonitor.facts(endpoint.STOP) if protocol.supported() else None
     limit = time.monotonic() + ANSWER_SECONDS
     while facts is not None and os.path.exists(f"/proc/{facts['pid']}") and not _is_zombie(int(str(facts["pid"]))):
@@ -130,7 +130,7 @@ def _stop_monitor() -> None:
 
 
 def _watching(facts: dict[str, Any] | None) -> str:
-    """What the monitor watches, a line for each build directory."""
+    """Format the monitor's state, one line for each build directory."""
     if facts is None:
         return ""
     lines = [f"monitor: process {facts['pid']}"]
@@ -156,7 +156,7 @@ def _shown(facts: dict[str, object]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code."""
+    """Run the program; returns the exit code."""
     import argparse
 
     parser = argparse.ArgumentParser(prog="tileiras-server", description="The compile service of this user.")
@@ -190,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def program() -> int:
-    """`main` as a process of its own."""
+    """Run `main` as a separate process."""
     return process.run(main)
 
 

@@ -1,4 +1,4 @@
-"""The descriptors of a child of the service that are not its client's, and how they keep out of the way of those."""
+"""A child's own descriptors, and their renumbering when they collide with those of its client."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 
 class Links:
-    """What leads from a child to the service, and to the client of its request."""
+    """The connections of a child to the service and to the client of its request."""
 
     def __init__(
         self, listener: socket.socket, control: socket.socket, lifeline: socket.socket, announcements: int,
         directory: int,
     ) -> None:  # fmt: skip
-        """`control` leads to the zygote, `lifeline` to its guard, which reads `announcements`; `directory` is that of
-        the service's socket, at which `listener` listens."""
+        """`control` connects to the zygote, `lifeline` to its guard, which reads `announcements`; `directory` contains
+        the service's socket, on which `listener` listens."""
         self.listener = listener
         self.control = control
         self.lifeline = lifeline
@@ -29,8 +29,8 @@ class Links:
         return [*(each.fileno() for each in sockets), self.announcements, self.directory]
 
     def make_room(self, first: int, received: Sequence[int]) -> list[int]:
-        """Closes whatever is neither one of these nor `received`, and moves what is to numbers from `first` on; the
-        numbers that those received have then."""
+        """Close every descriptor that is neither in `numbers()` nor in `received`, move the rest to numbers from
+        `first` on, and return the new numbers of `received`."""
         kept = sorted([*self.numbers(), *received])
         for before, number in zip([-1, *kept], kept):
             os.closerange(before + 1, number)
@@ -44,7 +44,7 @@ class Links:
         return [_moved(number, first) for number in received]
 
     def hang_up(self) -> None:
-        """Closes the connection to the client."""
+        """Close the connection to the client."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None

@@ -1,4 +1,4 @@
-"""What the service has loaded, and whether it is still what lies on disk."""
+"""Loads the compiler into the service, and checks the loaded code against the files on disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = (
     "ir", "dialects", "bytecode", "analysis", "targets", "layout", "resources", "slicing", "assignment", "schedule",
     "rewrites", "lowering", "codegen", "passes", "stages", "cli", "server",
 )  # fmt: skip
-"""What compilations consist of: loaded whole, so that no request loads anything."""
+"""Packages that compilations use: loaded completely, so that requests load no module."""
 
 MODULES = (
     "tileiras.api", "tileiras.build.embedding", "tileiras.build.library", "tileiras.build.step",
@@ -27,24 +27,24 @@ MODULES = (
 )  # fmt: skip
 
 OTHER_PROGRAMS = "tileiras.cli.tileiras_"
-"""How modules of commands begin: of those that the service does not answer none is loaded.  They load NumPy, whose
-linear algebra starts threads and has pages of its own that every fork would share."""
+"""Prefix of the modules of commands.  Those that the service does not answer are not loaded: they load NumPy, whose
+linear algebra starts threads and adds pages that every fork would share."""
 
 LEFT_OUT = ("tileiras.cli.run_arguments",)
-"""For the same reason."""
+"""Other modules that are not loaded, for the same reason."""
 
 WARM_UP_TARGETS = ("sm_90", "sm_80")
 
 
 class Snapshot:
-    """The state of every file of the compiler, and of the folders that packages are installed in."""
+    """The state of every file of the compiler, and of the folders of installed packages."""
 
     def __init__(self, package: str | None = None) -> None:
-        """`package` is the folder of another one than this, for tests."""
+        """`package` is the folder of a package to use instead of this one, for tests."""
         self._package = package or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         self._installed = [e for e in sys.path[1:] if os.path.basename(e) in ("site-packages", "dist-packages")]
         self._packages = [file_state(path) for path in self._installed]
-        # Before the files: one that comes meanwhile makes its folder another.
+        # Must precede the files: a file that is added meanwhile changes the state of its folder.
         self._folders = self._folder_states()
         self.files = tree_state(self._package)
 
@@ -56,8 +56,8 @@ class Snapshot:
         return found
 
     def is_current(self) -> bool:
-        """Whether it is the state still.  Asked before every request, so files are not listed again while no folder
-        has changed, which takes half of the time."""
+        """Whether the files are unchanged.  Called before every request, so files are listed again only if a folder has
+        changed: listing takes half of the time."""
         if any(file_state(path) != state for path, state in zip(self._installed, self._packages)):
             return False
         stat = os.stat
@@ -70,7 +70,7 @@ class Snapshot:
             return False
         if all(file_state(path) == state for path, state in self._folders.items()):
             return True
-        # A module more or less; or an editor's own file, or a folder that Python has made for compiled modules.
+        # A module was added or removed; or an editor has created a file, or Python a folder for compiled modules.
         folders = self._folder_states()
         if tree_state(self._package) != self.files:
             return False
@@ -79,7 +79,7 @@ class Snapshot:
 
 
 def wait_until_settled() -> None:
-    """Returns when no file is so new that another change could leave its time as it is."""
+    """Wait until every file is old enough that another change must change its modification time."""
     while True:
         newest = max(changed for _, changed, _ in Snapshot().files.values())
         left = newest + RACY_NS - time.time_ns()
@@ -89,10 +89,10 @@ def wait_until_settled() -> None:
 
 
 def preload() -> bytes:
-    """Loads the compiler, LLVM and the tables into this process, whose children then have them; a small kernel as
+    """Load the compiler, LLVM and the tables into this process, for its children to inherit; return a small kernel as
     bytecode, for `Zygote.rehearse`.
 
-    No helper process of LLVM is started, and nothing is kept that depends on a folder or an environment.
+    No helper process of LLVM is started, and no state is kept that depends on a folder or an environment.
     """
     for name in (*MODULES, *_modules()):
         importlib.import_module(name)
@@ -114,16 +114,16 @@ def preload() -> bytes:
             api.compile_with(source, CompileOptions({"gpu-name": target, "tile-launch": True}), "llvm")
     directory = default_directory(None)
     if directory != OFF:
-        # Without a memo, looking for imports takes longer than everything else here.
+        # Without a memo, the search for imports takes longer than the rest of this function.
         code = library.code_in_memory = CodeBase(memo=os.path.join(directory, MEMO))
         for row in (library.ROW, *pipeline.STAGES):
             code.fingerprint(row)
     isolation.load_llvm()
-    with contextlib.suppress(CompileError, RuntimeError):  # not installed, or no such library: no request needs it, or
-        nvjitlink_library.version(nvjitlink.find())  # one tells of it
+    with contextlib.suppress(CompileError, RuntimeError):  # not installed, or no such library: no request needs it,
+        nvjitlink_library.version(nvjitlink.find())  # or it reports that
     found = libdevice.find()
     if found is not None:
-        with contextlib.suppress(RuntimeError, OSError):  # one that is damaged is told of by who needs it
+        with contextlib.suppress(RuntimeError, OSError):  # the request that needs a damaged file reports it
             found.keep_in_memory()
         isolation.stop()
     return bytecode
@@ -146,5 +146,5 @@ def _is_answered(module: str) -> bool:
 
 
 def threads() -> int:
-    """How many threads this process has: a fork takes one of them along, and whatever locks the others hold."""
+    """Count the threads of this process: a fork copies one of them, and the locks that the others hold."""
     return len(os.listdir("/proc/self/task"))

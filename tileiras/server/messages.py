@@ -1,4 +1,4 @@
-"""Messages over a connection, in the processes of the service: whole ones, with descriptors beside them."""
+"""Sends and receives complete messages with file descriptors, in the processes of the service."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tileiras.server.protocol import HEADER, ProtocolError
 
 
 def receive(connection: socket.socket) -> tuple[bytes, list[bytes], list[int]]:
-    """The kind, fields and descriptors of one message.
+    """Receive the kind, fields and descriptors of one message.
 
-    Raises ProtocolError for what is none, EOFError where the connection ends before it, OSError (TimeoutError) as the
-    connection does.
+    Raises ProtocolError if it is malformed, EOFError if the connection ends before it, and OSError (TimeoutError) as
+    the connection does.
     """
     descriptors: list[int] = []
     try:
@@ -49,7 +49,7 @@ def receive(connection: socket.socket) -> tuple[bytes, list[bytes], list[int]]:
 
 
 def send(connection: socket.socket, kind: bytes, *fields: bytes, descriptors: tuple[int, ...] = ()) -> None:
-    """One message; raises OSError."""
+    """Send one message; raises OSError."""
     data = protocol.pack(kind, *fields)
     sent = socket.send_fds(connection, [data], list(descriptors)) if descriptors else connection.send(data)
     if sent < len(data):
@@ -57,7 +57,7 @@ def send(connection: socket.socket, kind: bytes, *fields: bytes, descriptors: tu
 
 
 def peer(connection: socket.socket) -> tuple[int, int, int]:
-    """Process, user and group at the other end, as the system knows them since it connected."""
+    """Return the peer's process, user and group, as recorded by the kernel when it connected."""
     numbers = array.array("i")
     numbers.frombytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 3 * numbers.itemsize))
     return numbers[0], numbers[1], numbers[2]

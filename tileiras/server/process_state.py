@@ -1,4 +1,4 @@
-"""What a process has from its shell besides descriptors and environment: read from one, for another."""
+"""Attributes that a process inherits besides descriptors and environment, copied from one process to another."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ _LIMITS = sorted({value for name, value in vars(resource).items() if name.starts
 
 
 def status(process: int) -> dict[str, str]:
-    """The lines of /proc/PID/status (proc(5)) by their names; raises OSError."""
+    """Return the fields of /proc/PID/status (proc(5)) by name; raises OSError."""
     with open(f"/proc/{process}/status", "rb") as file:
         lines = file.read().decode("ascii", "replace").split("\n")
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def limits() -> dict[int, tuple[int, int]]:
-    """Those of this process, soft and hard, by their kinds."""
+    """Return the soft and hard resource limits of this process by kind."""
     return {kind: resource.getrlimit(kind) for kind in _LIMITS}
 
 
 def take_over(process: int, found: dict[str, str]) -> None:
-    """Gives this process the umask, limits, priority and processors of another one of this user, whose status is
-    `found`; raises OSError or ValueError where it must not have them."""
+    """Give this process the umask, limits, priority and CPU affinity of another process of this user, whose status is
+    `found`; raises OSError or ValueError if that is not permitted."""
     for kind in _LIMITS:
         limits = resource.prlimit(process, kind)
         if limits != resource.getrlimit(kind):
@@ -37,7 +37,7 @@ def take_over(process: int, found: dict[str, str]) -> None:
 
 
 def take_over_environment(wanted: dict[bytes, bytes]) -> None:
-    """Makes the environment of this process that one."""
+    """Replace the environment of this process by `wanted`."""
     for name in [name for name in os.environb if name not in wanted]:
         del os.environb[name]
     for name, value in wanted.items():

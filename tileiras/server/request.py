@@ -1,8 +1,9 @@
-"""A forked child of the service: waits for one command, becomes the process that the user started, and answers.
+"""One request in a forked child of the service: it takes over the state of the client's process, runs the command, and
+answers.
 
-What it takes over from the client is what a child of the same shell would have: descriptors by their numbers, working
-directory, environment, umask, limits, priority, processors.  What cannot be taken over (another container, other
-groups or capabilities, a higher limit) is refused, and the command does the work itself.
+It takes over the state that a child of the same shell would have: descriptors with their numbers, working directory,
+environment, umask, limits, priority, CPU affinity.  If that is impossible (another container, other groups or
+capabilities, a higher limit), the request is refused, and the command does the work itself.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from tileiras.server.protocol import COMMIT, EXIT, MET, REFUSED, RETIRED
 from tileiras.server.unchanged import State
 
 REHEARSAL_SECONDS = 10.0
-"""What the first compilation may take."""
+"""Seconds that the rehearsed compilation may take."""
 
 
 def rehearse(kernel: bytes, memory: forked_memory.SharedPages) -> None:
-    """Has a child compile bytecode as a request would, and learns of the pages that it meets."""
+    """Compile bytecode in a child as a request would, and learn the pages that it touches."""
     ours, theirs = socket.socketpair()
     number = os.fork()
     if number == 0:
@@ -64,16 +65,16 @@ def _compile(kernel: bytes, memory: forked_memory.SharedPages, hearer: socket.so
 
 
 class Refused(Exception):
-    """This process cannot stand in for the client's."""
+    """This process cannot take over the state of the client's process."""
 
 
 def answer(
     links: Links, before: State, taken: int, process: int, group: int, fields: list[bytes], descriptors: list[int]
 ) -> bool:
-    """Runs the command that the fields of a RUN describe, and hands its exit code over; whether it has left nothing
-    that is known by its end.  Ends this process where the command is the client's own to run.
+    """Run the command of a RUN and send its exit code; return whether it ended without an error, a use of the streams
+    or an exit function.  Exits this process if the request is refused.
 
-    `taken` is the processor time in microseconds that earlier requests have taken here.
+    `taken` is the processor time in microseconds of earlier requests in this process.
     """
     client = _Client(links, taken)
     try:
@@ -88,7 +89,7 @@ def answer(
         sys.argv = [os.fsdecode(word) for word in protocol.unpack_words(arguments)]
         sys.orig_argv = [sys.executable, *sys.argv]
         sys.path[:1] = [os.fsdecode(first)]
-        # Remembered by the library, and a matter of the environment.
+        # Cached by the library, but dependent on the environment.
         tempfile.tempdir = None
     except (Refused, OSError, ValueError) as reason:
         leave(links, REFUSED, str(reason).encode())
@@ -105,7 +106,7 @@ def answer(
 
 
 def leave(links: Links, kind: bytes, *fields: bytes) -> NoReturn:
-    """Says why this process does not run its client's command, and ends it."""
+    """Report to the client the reason for not running its command, and exit this process."""
     with contextlib.suppress(OSError):
         messages.send(links.control, kind if kind == RETIRED else EXIT)
     if links.connection is not None:
@@ -115,9 +116,9 @@ def leave(links: Links, kind: bytes, *fields: bytes) -> NoReturn:
 
 
 def _come_back() -> None:
-    """Leaves the client's folder, streams and files, for those of the service."""
+    """Return to the service's folder and streams, and drop the state of the command."""
     os.chdir("/")
-    null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    null = os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
     for number in (0, 1, 2):
         if number != null:
             os.dup2(null, number)
@@ -129,14 +130,14 @@ def _come_back() -> None:
 # ---- becoming the client's process -----------------------------------------------------------------------------------
 
 _SAME = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
-"""Lines of /proc/PID/status (proc(5)) that a process cannot change, or only give up."""
+"""Fields of /proc/PID/status (proc(5)) that a process cannot change, or can only reduce."""
 
 _NAMESPACES = ("mnt", "user", "pid", "net")
 
 
 def take_over_process(process: int, group: int) -> None:
-    """Umask, limits, priority and processors of another process; raises Refused where this one cannot have its rights
-    or sees other files."""
+    """Take over umask, limits, priority and CPU affinity of another process; raises Refused if this process cannot have
+    its rights or sees other files."""
     if process <= 0 or group != os.getegid():
         raise Refused("the client's process is not to be seen, or has another group")
     theirs, own = process_state.status(process), process_state.status(os.getpid())
@@ -156,21 +157,21 @@ def take_over_process(process: int, group: int) -> None:
 
 
 class _Client:
-    """The command that waits for this process, and the zygote and the guard, which look after both."""
+    """The waiting command, and the connections to the zygote and the guard, which supervise both processes."""
 
     def __init__(self, links: Links, taken: int) -> None:
-        """`taken` is processor time that was not for it."""
+        """`taken` is the processor time of earlier requests."""
         self._links = links
         self._taken = taken
         self.has_spoken = False
-        """Whether it must not be started again: it writes to a stream, or has read one."""
+        """Whether the command must not be restarted: it writes to a stream, or has read one."""
         self._own = 0
-        """Descriptors of the service's own have this number or a higher one, the client's lower ones."""
+        """The service's own descriptors have this number or higher ones, the client's have lower ones."""
         self._has_others = False
-        """Whether the client has handed over more than standard streams."""
+        """Whether the client has passed descriptors besides the standard streams."""
 
     def take_over_descriptors(self, received: list[int], numbers: list[int]) -> None:
-        """The first is the working directory, the others get the `numbers` that they have in the client."""
+        """Change to the working directory, the first descriptor, and give the others their `numbers` in the client."""
         if len(received) != len(numbers) + 1:
             raise Refused("a descriptor is missing")
         self._own = max([2, *numbers]) + 1
@@ -187,8 +188,7 @@ class _Client:
         return self._links.connection
 
     def commit(self) -> None:
-        """Called before anything that cannot be done twice.  Where the client has gone, this process has no business
-        left."""
+        """Send COMMIT, before the first action that cannot be repeated.  If the client has gone, exit."""
         if not self.has_spoken:
             self.has_spoken = True
             try:
@@ -197,22 +197,22 @@ class _Client:
                 os._exit(1)
 
     def watch_over(self) -> None:
-        """Has this process end with the client, with what it runs.  Until it has committed LLVM may end it."""
+        """Make this process and its subprocesses end with the client.  Before COMMIT, LLVM may run in this process,
+        where a crash ends it."""
         isolation.guard_with(guard.Guard(self._links.lifeline, self._links.announcements))
-        # Readable once the client has gone: it says nothing more.
+        # Readable only once the client has gone: it sends no further message.
         isolation.end_with(self._client().fileno())
         isolation.work_here(lambda: not self.has_spoken)
 
     def watch_streams(self) -> None:
-        """Makes the standard streams as Python makes them, and commits before the first use of what is no file."""
+        """Create the standard streams as Python does; the first use of a stream that is not a regular file commits."""
         sys.stdin = sys.__stdin__ = _stream(0, "r", "<stdin>", self.commit)
         sys.stdout = sys.__stdout__ = _stream(1, "w", "<stdout>", self.commit)
         sys.stderr = sys.__stderr__ = _stream(2, "w", "<stderr>", self.commit)
         _watch_files(self)
 
     def opened(self, event: str, arguments: tuple) -> None:
-        """Files can be read and written again.  Pipes and devices cannot, and are not told from files by their names.
-        """
+        """Commit before a pipe or device is opened: unlike files, it cannot be read or written again."""
         if event != "open" or not isinstance(arguments[0], (str, bytes)):
             return
         if not self.has_spoken and arguments[0] not in (os.devnull, "/dev/urandom"):
@@ -222,12 +222,12 @@ class _Client:
                     self.commit()
 
     def end(self, code: int) -> None:
-        """Hands the exit code over.  From here on this process does not end with its client."""
-        # Whoever reads a pipe of the client waits until all its writers are gone; LLVM's process, where there is one,
-        # has its own streams, and what else the client has inherited.
+        """Send the exit code.  From here on this process does not end with its client."""
+        # The reader of a pipe waits until all its writers are closed.  A helper process of LLVM has streams of its own,
+        # but has inherited the client's other descriptors.
         if self._has_others:
             isolation.stop()
-        # It and the guard would end this process with its client, which has its answer now.
+        # Otherwise the helper and the guard would end this process with its client, which is about to exit.
         isolation.kill()
         os.closerange(0, self._own)
         with contextlib.suppress(OSError):
@@ -242,8 +242,7 @@ _watching: _Client | None = None
 
 
 def _watch_files(client: _Client) -> None:
-    """Has a client know of files that are opened from now on.  What is told of such events is so as long as the process
-    is there: it is told once."""
+    """Report opened files to `client` from now on.  Audit hooks cannot be removed, so one is added once per process."""
     global _watching
     if _watching is None:
         sys.addaudithook(lambda event, arguments: _watching.opened(event, arguments))
@@ -251,7 +250,7 @@ def _watch_files(client: _Client) -> None:
 
 
 class _Watched(io.FileIO):
-    """A standard stream that says so before it is used; files can be read again."""
+    """A standard stream that commits before it is used, except for reads of regular files, which can be repeated."""
 
     commit: Callable[[], None]
 
@@ -277,7 +276,7 @@ class _Watched(io.FileIO):
 
 
 def _stream(number: int, mode: str, name: str, commit: Callable[[], None]) -> io.TextIOWrapper | None:
-    """As CPython's create_stdio (Python/pylifecycle.c) does it; None where the descriptor is closed."""
+    """Create a stream like CPython's create_stdio (Python/pylifecycle.c); None if the descriptor is closed."""
     try:
         raw = _Watched(number, mode, closefd=False)
     except OSError:
@@ -297,12 +296,12 @@ def _stream(number: int, mode: str, name: str, commit: Callable[[], None]) -> io
 
 
 _ORIGINAL = (sys.stdin, sys.stdout, sys.stderr)
-"""Those that the service started with: what the environment says of their encoding is part of its identity."""
+"""The service's initial streams: the variables that determine their encoding are part of its identity."""
 
 
 def _run(program: str) -> int:
-    """The command as a process of its own, whose interpreter ends as one does: with a traceback, or what a stream that
-    cannot be flushed has to say."""
+    """Run the command with the exit behavior of a separate interpreter: a traceback for an exception, and exit code
+    `_UNFLUSHED` if a stream cannot be flushed."""
     import gc
     import importlib
 
@@ -321,7 +320,7 @@ def _run(program: str) -> int:
 
 
 def _ended(code: int) -> int:
-    """Does what is to be done when the interpreter ends."""
+    """Run the exit functions and flush the streams; return the exit code."""
     atexit._run_exitfuncs()
     return _flushed(code)
 
@@ -337,4 +336,4 @@ def _flushed(code: int) -> int:
 
 
 _UNFLUSHED = 120
-"""What the interpreter ends with when it cannot flush its streams (`Py_FinalizeEx`)."""
+"""Exit code of an interpreter that cannot flush its streams (`Py_FinalizeEx`)."""

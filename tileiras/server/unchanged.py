@@ -1,8 +1,8 @@
-"""Whether a child of the service that has answered a request is what it was before, so that it can answer another.
+"""Checks that a request has left a child of the service unchanged, so that it can answer another.
 
-Each request brings its own descriptors, folder, environment and umask, and takes the limits, priority and processors of
-its client.  Whatever else a command may have left is looked for here, and any of it is reason enough for the child to
-end: the next request has another one.
+Each request sets its own descriptors, folder, environment and umask, and takes over the limits, priority and CPU
+affinity of its client.  This module checks for every other state that a command may leave; if any is found, the child
+exits and the next request goes to another child.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _STATUS = (
     "Uid", "Gid", "Groups", "NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "SigBlk",
     "SigIgn", "SigCgt", "Cpus_allowed",
 )  # fmt: skip
-"""Lines of /proc/PID/status (proc(5)) that stay as they are."""
+"""Fields of /proc/PID/status (proc(5)) that a request must not change."""
 
 _CONSUMED = (resource.RLIMIT_CPU, resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_RSS)
-"""Limits of what a process takes in all its life: where there is one, a request has a process of its own."""
+"""Limits of the total consumption of a process: if one is set, each request gets its own process."""
 
 MOST_GROWTH = 96 << 10
-"""KiB of memory that a child may have more than after its first request: what cycles of objects hold, which nobody
-collects, and what large modules leave in LLVM's allocator.  A small kernel leaves 0.1 MB."""
+"""KiB by which a child's memory may exceed that after its first request.  It grows by reference cycles, which are never
+collected, and by memory that large modules leave in LLVM's allocator.  A small kernel leaves 0.1 MB."""
 
 _OURS = ("tileiras",)
 
 
 class State:
-    """Of this process, before its first request."""
+    """The state of this process before its first request."""
 
     def __init__(self) -> None:
         self._status = self._lines()
@@ -45,26 +45,26 @@ class State:
         self._modules = set(sys.modules)
         self._interpreter = self._of_interpreter()
         self.lasts = all(self._limits[kind][0] == resource.RLIM_INFINITY for kind in _CONSUMED)
-        """Whether this process may answer more than one request at all."""
+        """Whether this process may answer more than one request: no limit of `_CONSUMED` is set."""
 
     def _lines(self) -> dict[str, str]:
         return process_state.status(os.getpid())
 
     @staticmethod
     def _of_interpreter() -> tuple[object, ...]:
-        """What a program sets for all that runs in its process."""
+        """Return the process-wide settings of the interpreter."""
         return (
             atexit._ncallbacks(), sys.getrecursionlimit(), sys.excepthook, sys.path[1:], tuple(sys.meta_path),
             tuple(sys.path_hooks), len(warnings.filters), tuple(map(_signal.getsignal, (1, 2, 13, 15, 17))),
         )  # fmt: skip
 
     def has_exit_functions(self) -> bool:
-        """Whether something is to be called when the process ends that was not before."""
+        """Whether the number of functions registered with `atexit` has changed."""
         return atexit._ncallbacks() != self._interpreter[0]
 
     def is_kept(self, descriptors: Iterable[int]) -> bool:
-        """Asked when a request has been answered: these `descriptors` are the service's, besides the standard streams.
-        """
+        """Whether the process is unchanged after a request; `descriptors` are the service's, besides the standard
+        streams."""
         if _has_others_open({0, 1, 2, *descriptors}):
             return False
         if isolation.helper_pid() is not None or self._interpreter != self._of_interpreter() or _has_children():
@@ -77,7 +77,7 @@ class State:
         return self._has_own_modules() and self._has_room(int(found["VmRSS"].split()[0]))
 
     def _has_own_modules(self) -> bool:
-        """Whether all modules that have been loaded since are the compiler's or Python's own: not a user's."""
+        """Whether all modules loaded since belong to the compiler or the standard library, not to a user."""
         if len(sys.modules) == len(self._modules):
             return True
         names = {name.partition(".")[0] for name in sys.modules.keys() - self._modules}
@@ -95,7 +95,7 @@ def _has_others_open(known: set[int]) -> bool:
             try:
                 os.fstat(int(name))
             except OSError:
-                continue  # that of the listing
+                continue  # the descriptor of the listing itself
             return True
     return False
 

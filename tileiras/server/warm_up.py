@@ -1,9 +1,9 @@
 """Kernels that the service compiles when it starts.
 
-A compilation fills tables: layouts and what was found of them, types, attributes, intrinsics, accessors of operations.
-Many of their rows are the same for most kernels, and a child of the service has those that its parent made.  So there
-is a kernel of each kind: a dot in a loop of loads from pointers, one in a loop of tiles of views, and a row of a view
-with reductions over it.
+A compilation fills caches: layouts and their properties, types, attributes, intrinsics, accessors of operations.  Many
+entries are the same for most kernels, and children of the service inherit those of their parent.  There is one kernel
+of each kind: a dot in a loop of loads from pointers, a dot in a loop over tiles of views, and a row of a view with
+reductions.
 """
 
 SMALL = """\
@@ -34,7 +34,7 @@ cuda_tile.module @warm_up {
   }
 }
 """
-"""Also what the service rehearses a request with: pages that such a kernel meets, every other one meets as well."""
+"""Also the kernel of the rehearsed request: the pages that it touches are touched by every other kernel too."""
 
 LARGER = """\
 cuda_tile.module @warm_up {

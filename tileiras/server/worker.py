@@ -1,9 +1,9 @@
-"""A forked child of the service: waits for commands, and answers one behind another.
+"""A forked child of the service: waits for commands and answers them one after another.
 
-What it has met of its parent's memory, and what its caches have, the next request finds there: for a small kernel that
-is a third of the processor time.  It goes on as long as each request leaves it as it was (`unchanged`), and otherwise
-ends: an error, words on a stream, a helper of LLVM, another limit, a user's module, memory that has grown.  What ends
-it in the middle of a request costs that request alone, whose client does the work itself.
+The next request reuses the pages that the child has touched and its caches: for a small kernel that saves a third of
+the processor time.  The child continues while each request leaves it unchanged (`unchanged`) and otherwise exits: after
+an error, output on a stream, a helper process of LLVM, a changed limit, a loaded module of the user's, or memory
+growth.  If it dies during a request, only that request is affected: its client does the work itself.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tileiras.server.protocol import GREETING, MET, PREPARE, READY, REFUSED, RET
 from tileiras.server.unchanged import State
 
 MOST_REQUESTS = 64
-"""That one child answers: what llvmlite cannot free of each stays with it (`isolation.MAX_REQUESTS`)."""
+"""Requests that one child answers: each leaves memory that llvmlite cannot free (`isolation.MAX_REQUESTS`)."""
 
 
 def serve(
     links: Links, identity: bytes, state: loaded.Snapshot, memory: forked_memory.SharedPages,
     forget: Callable[[int], None],
 ) -> NoReturn:  # fmt: skip
-    """Takes connections until a command leaves this process other than it was, or the zygote tells it to end.
+    """Accept connections until a command leaves this process changed, or the zygote retires it.
 
-    When the zygote is gone, `forget` is called with the descriptor of the service's directory, and this process ends.
+    If the zygote is gone, `forget` is called with the descriptor of the service's directory, and this process exits.
     """
     before = State()
     looks = False
@@ -49,7 +49,7 @@ def serve(
             messages.send(links.control, READY, taken.to_bytes(8, "little"))
         except (OSError, protocol.ProtocolError):
             break
-    # The zygote counts the time of processes that were waited for.
+    # Wait for the helper: the zygote counts only the time of processes that were waited for.
     isolation.stop()
     os._exit(0)
 
@@ -58,8 +58,9 @@ def _next_request(
     links: Links, identity: bytes, state: loaded.Snapshot, memory: forked_memory.SharedPages, looks: bool,
     forget: Callable[[int], None],
 ) -> tuple[int, int, list[bytes], list[int], bool]:  # fmt: skip
-    """The client's process and group, the fields and descriptors of its RUN, and whether the zygote wants to hear which
-    pages that meets; `links` lead to the client.  What else clients ask goes to the zygote."""
+    """Return the client's process and group, the fields and descriptors of its RUN, and whether to report to the zygote
+    the pages that the request touches; `links` then has the client's connection.  Other messages of clients are
+    forwarded to the zygote."""
     while True:
         connection, looks = _next(links, memory, looks, forget)
         with contextlib.suppress(EOFError, OSError, protocol.ProtocolError):
@@ -67,7 +68,7 @@ def _next_request(
             if user == os.geteuid():
                 connection.settimeout(protocol.PATIENCE)
                 connection.sendall(GREETING)
-                # While the client makes its message; it was started before it connected.
+                # Overlaps with the client's preparation of its message; the client started before it connected.
                 is_current = state.is_current()
                 kind, fields, descriptors = messages.receive(connection)
                 connection.settimeout(None)
@@ -89,14 +90,14 @@ def _next_request(
 def _next(
     links: Links, memory: forked_memory.SharedPages, looks: bool, forget: Callable[[int], None]
 ) -> tuple[socket.socket, bool]:
-    """The next connection, for which several children wait, and whether the zygote wants to hear which pages its
-    request meets; meanwhile this process is prepared."""
+    """Accept the next connection, for which several children compete; return it and whether to report the pages that
+    its request touches.  Handles PREPARE while waiting."""
     poll = select.poll()
     poll.register(links.listener, select.POLLIN)
     poll.register(links.control, select.POLLIN)
     while True:
         ready = dict(poll.poll())
-        # Before a connection is taken: it may say that this process is to take none.
+        # Must precede accept: the message may be RETIRED.
         if links.control.fileno() in ready:
             try:
                 kind, fields, _ = messages.receive(links.control)
@@ -106,10 +107,11 @@ def _next(
             if kind == RETIRED:
                 os._exit(0)
             if kind == PREPARE:
-                # Pages that were met ahead could not be told from those that the request meets.
+                # Pages touched ahead cannot be distinguished from those that the request touches, so a child either
+                # populates the known pages or reports its own.
                 memory.ranges, looks = fields[0], not fields[0]
                 memory.meet()
         elif links.listener.fileno() in ready:
-            with contextlib.suppress(BlockingIOError):  # another child has it
+            with contextlib.suppress(BlockingIOError):  # another child has accepted it
                 connection, _ = links.listener.accept()
                 return connection, looks

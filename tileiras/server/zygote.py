@@ -1,15 +1,15 @@
-"""The process that stays: it has loaded everything, has no threads, and forks.
+"""The daemon of the service: it has loaded the compiler, has no threads, and forks.
 
-    zygote ── spare, spare, ...      wait for a connection; the one that takes it answers it and ends
-           ├─ a request, ...         a spare that has taken one; another spare is forked in its place
-           └─ the guard              ends what a request that was killed has left (`codegen.guard`)
+    zygote ── spare, spare, ...      wait for a connection; the one that accepts it answers it
+           ├─ a request, ...         a spare that has accepted a connection; another spare is forked in its place
+           └─ the guard              ends the processes that a killed request has left (`codegen.guard`)
 
-The socket is listened on by the spares, so that a request finds a process that is there already.  The zygote follows
-what became of them: a request whose client has gone is ended, one that ends without a word of its own is told of to its
-client.  It does no request's work, so none can block or damage it.
+The spares listen on the socket, so that a request finds an existing process.  The zygote supervises them: it kills a
+request whose client has disconnected, and reports to the client a child that dies without an answer.  It does no
+request's work, so no request can block or damage it.
 
-One service of a name holds the lock `NAME.lock` beside its socket `NAME`; both go when it ends, by whatever process of
-it is the last where it was killed.
+The service of a name holds the lock `NAME.lock` beside its socket `NAME`.  Both are removed when it exits; if it was
+killed, by the last of its processes.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from tileiras.server.links import Links
 from tileiras.server.protocol import EXIT, FACTS, MET, PREPARE, READY, RETIRED, RUN, STATUS, STOP
 
 MOST_REQUESTS = 192
-"""At once, with four descriptors each; who comes then does the work itself.  Requests do not wait for each other: one
-may read what another writes."""
+"""Maximum number of concurrent requests, with four descriptors each; further clients do the work themselves.  Requests
+do not wait for each other: one may read the output of another."""
 
 BACKLOG = 128
-"""Connections that wait for a spare; the next client is turned away at once."""
+"""Connections that may wait for a spare; the next client is refused immediately."""
 
 MORE_SPARES = 2
-"""Children that have answered and may wait beyond those that are forked ahead: so many end and begin requests at once
-under load."""
+"""Children that have answered and may wait in addition to the spares forked ahead: under load, about as many finish and
+start requests at a time."""
 
 QUIET_SECONDS = 0.01
-"""Without a request after which spares are prepared for one: under load there is better use for the processors."""
+"""Seconds without a request after which spares are prepared for one: under load the processors have other work."""
 
 SELDOM = 64
-"""The zygote hears which pages a request meets from the first, second, fourth and so on, and each of so many: those
-have nothing ahead, and looking takes 10 ms."""
+"""Requests 1, 2, 4 and so on, and every multiple of SELDOM, report the pages that they touch: they run without pages
+populated ahead, and the report takes 10 ms."""
 
 END_SECONDS = 5.0
-"""What the last requests have to end in when the service is told to."""
+"""Seconds that running requests have to finish when the service stops."""
 
 
 _HANDLED = (signal.SIGCHLD, signal.SIGTERM)
@@ -80,7 +80,7 @@ class Zygote:
         self._requests = 0
         self._account = account.Account()
         self._forked = 0
-        """Children, for requests."""
+        """Number of children forked for requests."""
         self._began = time.time()
         self._last = time.monotonic()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -90,13 +90,13 @@ class Zygote:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def rehearse(self, kernel: bytes) -> None:
-        """Has the first request be answered as fast as later ones are, if it is much like compiling this bytecode."""
+        """Run a compilation of this bytecode, so that a similar first request is as fast as later ones."""
         request.rehearse(kernel, self._memory)
 
     # ---- the loop ----------------------------------------------------------------------------------------------------
 
     def serve(self) -> None:
-        """Until it has been idle for long enough or is told to end, and the last request has ended."""
+        """Serve until the service has been idle for `idle` seconds or is stopped, and the last request has ended."""
         until: float | None = None
         while not self._ending or self._children:
             now = time.monotonic()
@@ -115,7 +115,8 @@ class Zygote:
             self._reap()
 
     def _until_quiet(self) -> float:
-        """Has the spares prepared where it is quiet; else the seconds until then, if one of them is not."""
+        """Prepare the spares if no request came for `QUIET_SECONDS`; otherwise return the seconds until then, if a
+        spare is unprepared."""
         spares = [child for child in self._children.values() if child.state == SPARE and not child.is_prepared]
         known = self._memory.ranges
         if self._ending or not spares or not known or self._busy():
@@ -142,7 +143,7 @@ class Zygote:
                 poll.register(child.control, select.POLLIN)
             if child.client is not None:
                 by_client[child.client.fileno()] = child, child.client
-                # A client says nothing more: whatever can be read is its end.
+                # A client sends no further message: any readable event means that it has disconnected.
                 poll.register(child.client, select.POLLIN | select.POLLRDHUP)
         for number, _ in poll.poll(seconds * 1000):
             if number == self._wake_read:
@@ -157,20 +158,20 @@ class Zygote:
         return any(child.state == WORKING for child in self._children.values())
 
     def _fill(self) -> None:
-        """Forks until there are enough spares."""
+        """Fork until enough spares wait."""
         waiting = sum(child.state == SPARE for child in self._children.values())
         room = MOST_REQUESTS - len(self._children)
         for _ in range(min(self._spares - waiting, room)):
             try:
                 self._fork_spare()
-            except OSError:  # the system has no room
+            except OSError:  # no memory, or too many processes or descriptors
                 if not self._children:
                     self._end()
                 return
 
     def _fork_spare(self) -> None:
         """Raises OSError."""
-        # Before there are ends of this child's connections: the guard would have them, too.
+        # Must precede the creation of this child's connections: the guard would inherit them.
         with contextlib.suppress(OSError):
             self._start_guard()
         ours, theirs = socket.socketpair()
@@ -192,14 +193,14 @@ class Zygote:
         self._entrust([found])
 
     def _entrust(self, children: Iterable[Child]) -> None:
-        """Tells the guard of these.  Without one, a request has a process of its own for that."""
+        """Register children with the guard.  Without a guard, each request starts its own."""
         if self._guard is not None:
             with contextlib.suppress(OSError):
                 for child in children:
                     guard.entrust(self._guard[1], child.pid, child.guarded, child.announcements)
 
     def _start_guard(self) -> None:
-        """Starts the guard unless there is one; raises OSError."""
+        """Start the guard unless it runs; raises OSError."""
         if self._guard is None:
             ours, theirs = guard.connected()
             with theirs:
@@ -214,8 +215,9 @@ class Zygote:
         guard.serve(control)
 
     def _fork(self, work: Callable[[], None], ours: Iterable[socket.socket]) -> int:
-        """The number of a child that runs `work`, and has not what is this process's, nor `ours`; raises OSError."""
-        # A signal that ends the child must not come to it while it has this process's handlers.
+        """Fork a child that runs `work` without this process's descriptors and `ours`; return its process number.
+        Raises OSError."""
+        # A terminating signal must not reach the child while it still has this process's handlers.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
         try:
             pid = os.fork()
@@ -228,7 +230,7 @@ class Zygote:
     def _become_child(
         self, work: Callable[[], None], ours: Iterable[socket.socket], signals: set[signal.Signals]
     ) -> NoReturn:
-        """`signals` are those that are to be blocked from then on when this process's handlers are gone."""
+        """`signals` is the mask of blocked signals to restore once this process's handlers are removed."""
         try:
             signal.set_wakeup_fd(-1)
             for number in _HANDLED:
@@ -246,7 +248,7 @@ class Zygote:
             self._children = {}
             work()
         finally:
-            # Whatever went wrong, no command has said how it ended.
+            # Reached only after a failure, in which no exit code was reported.
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _work(self, control: socket.socket, lifeline: socket.socket, announcements: int) -> None:
@@ -254,16 +256,16 @@ class Zygote:
         worker.serve(links, self._identity, self._state, self._memory, self._forget)
 
     def _forget(self, directory: int) -> None:
-        """Called by a child whose zygote is gone, with its own descriptor of the directory."""
+        """Remove the socket; called by a child whose zygote is gone, with its own descriptor of the directory."""
         remove(directory, self._name, self._inode)
 
-    # ---- what children say -------------------------------------------------------------------------------------------
+    # ---- messages of children ----------------------------------------------------------------------------------------
 
     def _heard(self, child: Child) -> None:
         try:
             kind, fields, descriptors = messages.receive(child.control)
         except (EOFError, OSError, protocol.ProtocolError):
-            child.is_heard = False  # it is ending, and will be reaped
+            child.is_heard = False  # the child is exiting and will be reaped
             return
         self._last = time.monotonic()
         client = socket.socket(fileno=descriptors[0]) if descriptors else None
@@ -287,9 +289,10 @@ class Zygote:
                 self._answer(kind, client)
 
     def _hear_out(self, child: Child) -> None:
-        """What a child has said, several things perhaps: READY and RUN, or RUN and RETIRED before it has ended.
+        """Process all pending messages of a child: there may be several, as READY and RUN, or RUN and RETIRED before
+        its exit.
 
-        Does not wait for the end of the connection, which what the child has started may hold open.
+        Does not wait for the end of the connection, which subprocesses of the child may hold open.
         """
         poll = select.poll()
         poll.register(child.control, select.POLLIN)
@@ -297,7 +300,7 @@ class Zygote:
             self._heard(child)
 
     def _answer(self, kind: bytes, client: socket.socket) -> None:
-        """What a client asks of the service itself; raises OSError where it does not wait for it."""
+        """Answer STATUS and STOP; raises OSError if the client has gone or does not read."""
         before = account.own_seconds()
         client.settimeout(0)
         if kind == STOP:
@@ -307,7 +310,7 @@ class Zygote:
         self._account.set_aside(before)
 
     def _take_back(self, child: Child, taken: int) -> None:
-        """One that has answered waits for the next request, unless enough do."""
+        """Make a child that has answered a spare, or retire it if enough spares wait."""
         self._book(child, taken)
         child.state = SPARE
         child.is_prepared = True
@@ -318,7 +321,8 @@ class Zygote:
                 messages.send(child.control, RETIRED)
 
     def _client_gone(self, child: Child, client: socket.socket) -> None:
-        """Its command was ended, or has heard from the child itself, which then has said so here before."""
+        """Handle the disconnection of a client: it was killed, or it has its answer, which the child has then already
+        reported here."""
         self._hear_out(child)
         if child.client is client:
             if child.state == WORKING:
@@ -343,7 +347,7 @@ class Zygote:
                 self._bury(child, status)
                 self._book(child, round(1e6 * (usage.ru_utime + usage.ru_stime)))
         if self._guard is None and (gone or self._children):
-            # Somebody has ended it.  What has ended meanwhile may have left something, too.
+            # The guard was killed.  Children that ended meanwhile may also have left processes or files.
             with contextlib.suppress(OSError):
                 self._start_guard()
             self._entrust([*gone, *self._children.values()])
@@ -351,17 +355,17 @@ class Zygote:
             child.close()
 
     def _book(self, child: Child, taken: int) -> None:
-        """What a child has taken is for the request that it has answered since it was asked before."""
+        """Charge the time that a child has taken since the last report to the request that it answered."""
         if child.process is not None:
             self._account.add(child.process, time.monotonic() - child.since, (taken - child.taken) / 1e6)
         child.process, child.taken = None, taken
 
     def _bury(self, child: Child, status: int) -> None:
-        """Tells the client of a child that has ended without a word of its own."""
+        """Report the death of a child to its client if the child sent no answer."""
         self._hear_out(child)
         self._last = time.monotonic()
         if child.client is not None:
-            # It has not said how its command ended: that has not come to its end, whatever ended the process.
+            # No exit code was reported, so the command is incomplete even if the process exited normally.
             number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else signal.SIGKILL
             code = (-number).to_bytes(4, "little", signed=True)
             with child.client as client, contextlib.suppress(OSError):
@@ -369,7 +373,7 @@ class Zygote:
                 messages.send(client, EXIT, code)
 
     def _end(self) -> None:
-        """No new requests from here on; those that run have their time."""
+        """Stop accepting requests; running ones have `END_SECONDS` to finish."""
         if self._ending:
             return
         self._ending = True
@@ -377,11 +381,11 @@ class Zygote:
         self._listener.close()
         for child in self._children.values():
             if child.state == SPARE:
-                # A client that a spare has just taken sees it end before any work, and does that itself.
+                # A client just accepted by this spare sees it exit before any work, and does the work itself.
                 child.end(signal.SIGTERM)
 
     def facts(self) -> dict[str, object]:
-        """What `tileiras-server status` shows; times in seconds, memory in KiB."""
+        """Return the data of `tileiras-server status`; times in seconds, memory in KiB."""
         states = [child.state for child in self._children.values()]
         return {
             "pid": os.getpid(),
@@ -403,7 +407,7 @@ class Zygote:
 
 
 def remove(directory: int, name: str, inode: int) -> None:
-    """Removes a socket, if it is still that one, and its lock."""
+    """Remove a socket and its lock, if the socket still has this inode."""
     with contextlib.suppress(OSError):
         if os.stat(name, dir_fd=directory).st_ino == inode:
             os.unlink(name, dir_fd=directory)
@@ -414,9 +418,9 @@ def remove(directory: int, name: str, inode: int) -> None:
 
 
 def main(name: str, idle: float = protocol.IDLE) -> int:
-    """Becomes the service `name`, until it ends; the exit code.
+    """Run the service `name`; returns the exit code.
 
-    0 also where another process is that service or is becoming it; 1 with a line on standard error where it cannot be.
+    0 also if another process is that service or is starting as it; 1, with a line on standard error, if it cannot run.
     """
     identity = protocol.identity()
     if protocol.name_of(identity) != name:
@@ -450,7 +454,8 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
             listener.listen(BACKLOG)
             os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
             gc.collect()
-            # What is loaded stays: looking through it for garbage would copy it into every child.
+            # Loaded objects are permanent: a garbage collection would write to their pages, and copy them into each
+            # child.
             gc.freeze()
             gc.disable()
             forked_memory.collapse()
@@ -467,7 +472,7 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
 
 
 def clear(directory: int, name: str) -> bool:
-    """Removes what a service that was killed has left; False, and nothing removed, where one is there or loading."""
+    """Remove the files of a killed service; return False, and remove nothing, if a service runs or is loading."""
     lock = locked(directory, name)
     if lock is None:
         return False
@@ -480,7 +485,7 @@ def clear(directory: int, name: str) -> bool:
 
 
 def _hand_back_streams() -> None:
-    """Lets go of the standard error that whoever waits for the service to be ready reads."""
+    """Close standard error, whose end signals the process that started the service that it is ready."""
     sys.stderr.flush()
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
