@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tileiras.sim.estimate.result import Estimate
 
 RESOLUTION = 0.1
-"""Differences below this share are none that the model of time can tell."""
+"""Relative differences below the resolution of the model of time."""
 
 Grid = int | Sequence[int]
 """In tile blocks."""
@@ -32,7 +32,7 @@ Launch = tuple[Grid, Sequence[Any]]
 """A grid and arguments."""
 
 ESTIMATE, CUDA = BACKENDS = ("estimate", "cuda")
-"""What candidates are judged by."""
+"""The criteria for candidates."""
 
 _TOLERANCE = {2: 2e-2, 4: 1e-3, 8: 1e-9}
 """Element's bytes -> how far from the interpreter's a float may be, relative to the largest of its array: sums are in
@@ -224,7 +224,7 @@ def variants_of(
 
 
 class Judge(NamedTuple):
-    """What a candidate is judged by."""
+    """The criteria for one candidate."""
 
     variants: tuple[Variant, ...]
     entry: str
@@ -373,7 +373,7 @@ def _unpacked(given: tuple[Judge, list[np.ndarray]]) -> Judge:
 
 
 def _interpreted(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:
-    """What the arrays hold after the launch."""
+    """Contents of the arrays after the launch."""
     from tileiras.sim import interpret
     from tileiras.sim.estimate.arguments import preserved, roots
 
