@@ -21,7 +21,7 @@ from tileiras.named_tuple import NamedTuple
 
 
 class ExitCode(enum.IntEnum):
-    """What a process or `Program` call returns; the numbers are the vendor driver's."""
+    """Exit codes of processes and `Program` calls; the numbers are the vendor driver's."""
 
     SUCCESS = 0
     USAGE = 1
