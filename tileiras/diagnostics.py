@@ -181,7 +181,7 @@ class Diagnostic:
 def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str] | None = None) -> str:
     """Several diagnostics for a terminal.
 
-    Repeated diagnostics are shown once.  So is the source line: it is omitted if the previous diagnostic points at the
+    Repeated diagnostics are shown once.  The source excerpt is omitted if the previous diagnostic points at the
     same place.
     """
     lines: list[str] = []

@@ -1,4 +1,5 @@
-"""Verifies shared-memory placement of buffers and scratch areas, thread counts of barriers, and launch attributes."""
+"""Verifies shared-memory placement of buffers and scratch areas, presence and thread counts of barriers, and launch
+attributes."""
 
 from __future__ import annotations
 
