@@ -39,14 +39,14 @@ def cpp_folder() -> str:
 
 
 def cmake_folder() -> str:
-    """The folder of the CMake package: what `find_package(tileiras)` is told as `tileiras_DIR`."""
+    """The folder of the CMake package: `tileiras_DIR` for `find_package(tileiras)`."""
     import os
 
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake", "tileiras")
 
 
 def pkgconfig_folder() -> str:
-    """The folder of `tileiras.pc`, for `PKG_CONFIG_PATH`: what `dependency('tileiras')` finds in Meson."""
+    """The folder of `tileiras.pc`, for `PKG_CONFIG_PATH`: `dependency('tileiras')` in Meson finds it there."""
     import os
 
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "pkgconfig")

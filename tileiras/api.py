@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class Kernel:
-    """One entry of an artifact: its name, and by suffix what the stage that made the product wrote (`.ptx`, `.json`).
+    """One entry of an artifact: its name, and by suffix (`.ptx`, `.json`) the outputs of the product's stage.
 
-    Of a cubin that is what both of its last stages wrote.
+    For a cubin, the outputs of the last two stages.
     """
 
     __slots__ = ("name", "artifacts")
@@ -54,7 +54,7 @@ class Kernel:
 
 
 class Artifact:
-    """What `compile` made: `data` is the product that was asked for, `kernels` the entries it holds."""
+    """The result of `compile`: `data` is the requested product, `kernels` its entries."""
 
     __slots__ = ("data", "suffix", "kernels", "diagnostics", "dependencies")
 
@@ -82,7 +82,7 @@ class Artifact:
         return self.data.decode()
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the kernels with what a launch needs of each."""
+        """HTML for notebooks: the kernels with their launch requirements."""
         from tileiras.html_table import table
 
         rows = []
@@ -114,11 +114,11 @@ def compile(
     source: a path (`.mlir`, `.tileirbc`, cuTile Python `.py`), Tile IR text, bytecode, a cuda_tile module, which is
         left as it is, or a cuTile Python function.  A str with a line break is text, and so is one with a brace, unless
         it ends in the suffix of a source; any other is a path.
-    signature: what a function is compiled for: its parameters in order, as behind the kernel in TILEIRAS_EXPORT
+    signature: the signature of a function: its parameters in order, as behind the kernel in TILEIRAS_EXPORT
         (`("f32[?]", "f32[?]", 1024)`), the front end's KernelSignature, or a dictionary of such by kernels' names.
     emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`.
     entry: compile only this entry.
-    source_name: what messages call the source, instead of its path.
+    source_name: the name of the source in messages, instead of its path.
     handlers: are given every diagnostic, in their order; one that returns True keeps it to itself.
     options: those of `tileiras.options`, with underscores.
 
@@ -134,7 +134,7 @@ def compile_any(
     compile_with: Callable[..., Artifact], source: Any, signature: object, options: CompileOptions, emit: str,
     entry: str | None, source_name: str | None,
 ) -> Artifact:  # fmt: skip
-    """`compile_with` of whatever `compile` takes.  A function is exported each time: nothing says whether it changed.
+    """`compile_with` for any source that `compile` takes.  A function is exported each time: it may have changed.
 
     Raises TypeError for a function without a signature, and for a signature with anything else.
     """
@@ -160,7 +160,7 @@ def compile_any(
 
 @contextlib.contextmanager
 def handled(handlers: Sequence[Handler]) -> Iterator[list[Artifact]]:
-    """Offers what is said in its block, by the artifacts put into the list or by a CompileError, to handlers."""
+    """Offer the diagnostics of the block, of artifacts added to the list or of a CompileError, to handlers."""
     made: list[Artifact] = []
     try:
         yield made
@@ -209,8 +209,8 @@ def open_source(source: str | bytes | os.PathLike, name: str | None = None) -> u
 
 @contextlib.contextmanager
 def _without_collections() -> Iterator[None]:
-    """No looking for garbage meanwhile: until a compilation ends there is little, and the host program has much that
-    is none."""
+    """Disable the cyclic GC during a compilation, which makes little garbage; traversing the host program's live
+    objects would take time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -234,11 +234,11 @@ def compile_with(
     times: list[tuple[str, float]] | None = None,
     meanwhile: Callable[[], None] | None = None,
 ) -> Artifact:
-    """`compile` with checked options; `store` keeps what stages derive from their tools between runs.
+    """`compile` with checked options; `store` keeps data that stages derive from their tools.
 
-    `keep` is given what every stage makes, as soon as it is made: (the source's stem or the entry's name, suffix,
-    bytes); it may say where it keeps that.  `instrumentation` watches the passes of all stages; `times` gets the
-    seconds of the stages that have none.  `meanwhile` is called once while another process works, if one does.
+    `keep` receives each output of a stage immediately: (the source's stem or the entry's name, suffix, bytes); it may
+    return the path of its copy.  `instrumentation` observes the passes of all stages; `times` receives the seconds of
+    stages without passes.  `meanwhile` is called once while another process works, if one does.
     """
     last, suffix = pipeline.emit_stage(emit)
     given: Operation | bytes

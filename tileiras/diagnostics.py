@@ -21,7 +21,7 @@ from tileiras.named_tuple import NamedTuple
 
 
 class ExitCode(enum.IntEnum):
-    """What a process or `Program` call returns; the numbers are the vendor driver's."""
+    """Exit codes of processes and `Program` calls; the numbers are the vendor driver's."""
 
     SUCCESS = 0
     USAGE = 1
@@ -61,7 +61,7 @@ CHILD = 0x200
 """Bit of a severity word: the diagnostic hangs off another one."""
 
 REJECTION = 0x400
-"""Bit of a severity word: what the user asked for is refused before there is a program, or without one."""
+"""Bit of a severity word: the request is rejected before a program exists, or without one."""
 
 _WORDS = {
     ExitCode.USAGE: 0x103,
@@ -131,7 +131,7 @@ class Diagnostic:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What makes two diagnostics one, besides their notes."""
+        """The key by which diagnostics are deduplicated, besides their notes."""
         return (self._headline(),)
 
     def word(self, child: bool = False) -> int:
@@ -181,8 +181,8 @@ class Diagnostic:
 def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str] | None = None) -> str:
     """Several diagnostics for a terminal.
 
-    What is said several times is shown once.  What a diagnostic points at is shown once, too: not again when the one
-    before it, whose consequence it is, points at the same place.
+    Repeated diagnostics are shown once.  The source excerpt is omitted if the previous diagnostic points at the
+    same place.
     """
     lines: list[str] = []
     shown: FilePosition | None = None
@@ -201,7 +201,7 @@ def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str] | None 
 def unique(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """The diagnostics without repetitions of the same words about the same place, notes included.
 
-    A loop that was copied says twice of its body what its author has to read once.
+    A loop that was copied gives the diagnostics of its body twice.
     """
 
     def key(diagnostic: Diagnostic) -> tuple:
@@ -285,7 +285,7 @@ class CompileError(Exception):
         return render(self.diagnostics, sources)
 
     def attach_trace(self) -> None:
-        """Adds to each diagnostic that has none a child that says where in the compiler it was raised."""
+        """Add to each diagnostic without a trace a child with the place in the compiler where it was raised."""
         import traceback
 
         text = TRACE + "".join(traceback.format_tb(self.__traceback__)).rstrip()
@@ -295,7 +295,7 @@ class CompileError(Exception):
 
 
 Handler = Callable[[Diagnostic], Any]
-"""Is given a diagnostic; says with True that nobody else needs to hear of it."""
+"""Receives a diagnostic; returns True if it is handled and must not be passed on."""
 
 
 def offered(diagnostics: Iterable[Diagnostic], handlers: Iterable[Handler]) -> list[Diagnostic]:
@@ -363,7 +363,7 @@ class DiagnosticEngine:
     def __init__(self, handlers: Iterable[Handler] = ()) -> None:
         self.diagnostics: list[Diagnostic] = []
         self.remarks = False
-        """Whether somebody wants to read what was chosen and why (`tileiras.remarks`)."""
+        """Whether remarks on choices are requested (`tileiras.remarks`)."""
         self.trace = False
         """Whether each diagnostic gets a child that says where in the compiler it was made."""
         self._handlers = tuple(handlers)

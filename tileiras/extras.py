@@ -1,4 +1,4 @@
-"""Packages that only some uses need: which extra of this package brings each, and what to say where one is missing."""
+"""Optional packages: the extra that installs each, and the message for a missing one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ a library; templates and highlighting of HTML reports; signatures of rows on a t
 
 
 def install(package: str) -> str:
-    """What to do about a missing package, as the end of a sentence."""
+    """The remedy for a missing package, as the end of a sentence."""
     extra = next(extra for extra, packages in EXTRAS.items() if package in packages)
     return f"install the package '{package}' (the '{extra}' extra brings it)"

@@ -18,16 +18,16 @@ FileState = tuple[int, int, int]
 """Size, time of the last change and inode of a file."""
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""How the system says that there is no room for a file: on the disk, for this user, or for this process (`ulimit -f`).
+"""Errors for a file without room: on the disk, in the user's quota, or under the process's limit (`ulimit -f`).
 """
 
 
 def write_atomically(path: str, data: bytes, temporary: str | None = None, checked: bool = False) -> None:
-    """Writes a file so that no reader and no crash ever sees a part of it; makes the folder.
+    """Write a file atomically: no reader and no crash sees a part of it; create its folder.
 
-    `temporary` is a folder of the same file system for what a process that is killed leaves behind; without one that
-    stays beside the file, hidden.  `checked` says that readers compare the file's digest, or take a damaged one for
-    none: then a failure of power may leave it empty, and writing it does not wait for the disk.
+    `temporary` is a folder of the same file system for the temporary file, which a killed process leaves behind;
+    by default it is a hidden file beside the target.  `checked`: readers compare the file's digest, or treat a damaged
+    file as missing; then a power failure may leave it empty, and the write does not wait for the disk.
     """
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, exist_ok=True)
@@ -54,10 +54,10 @@ _RENAME_EXCHANGE = 2
 
 
 def _exchange(name: str, path: str) -> bool:
-    """Puts a file in the place of another regular one; False where there is none or the system cannot.
+    """Replace another regular file; False if it does not exist or the system cannot exchange files.
 
-    A rename over a file has ext4 write the new one's blocks at once (`auto_da_alloc`, ext4(5)), which takes 4 ms; two
-    files that change places are not looked at.
+    A rename over a file makes ext4 write the new one's blocks at once (`auto_da_alloc`, ext4(5)), which takes 4 ms; an
+    exchange of two files does not.
     """
     import stat
 
@@ -79,7 +79,7 @@ def _exchange(name: str, path: str) -> bool:
 
 @functools.cache
 def _renameat2() -> Any:
-    """glibc's function; raises AttributeError where it has none."""
+    """glibc's function; raises AttributeError if glibc lacks it."""
     import ctypes
 
     return ctypes.CDLL(None).renameat2

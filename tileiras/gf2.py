@@ -74,7 +74,7 @@ def support(vectors: Iterable[int]) -> int:
 
 
 def _leading(vectors: Iterable[int]) -> dict[int, int]:
-    """An echelon basis of the vectors by leading bit, where nobody asks for combinations."""
+    """An echelon basis of the vectors by leading bit, without the combinations that give it."""
     rows: dict[int, int] = {}
     for vector in vectors:
         while vector:

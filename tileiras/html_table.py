@@ -1,4 +1,4 @@
-"""A table as HTML, for notebooks: what `_repr_html_` of results gives."""
+"""A table as HTML, for notebooks: the `_repr_html_` of results."""
 
 from __future__ import annotations
 

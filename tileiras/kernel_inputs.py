@@ -1,4 +1,4 @@
-"""What stages that compile one kernel are given: the entries of a module, or the modules of an earlier artifact."""
+"""Inputs of stages that compile one kernel: the entries of a module, or the modules of an earlier artifact."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class KernelInput(NamedTuple):
-    """What the first step for one kernel is given."""
+    """The input of the first step for one kernel."""
 
     kernel: str
-    """Its name, empty for what has several kernels or does not name them."""
+    """Its name; empty for an input with several kernels or without names."""
     kept_as: str
     """The stem of the artifacts made of it, empty for the source's."""
     given: Operation | bytes
@@ -39,7 +39,7 @@ class KernelInputs(ABC):
     @property
     @abstractmethod
     def location(self) -> Locatable:
-        """Where the first kernel stands, or the module when there is none."""
+        """Location of the first kernel, or of the module if it has no kernel."""
 
     @property
     def entry_locations(self) -> dict[str, Locatable]:
@@ -50,7 +50,7 @@ class KernelInputs(ABC):
 class ModuleEntries(KernelInputs):
     """The entries of a cuda_tile module, or the one called `only`.
 
-    Raises CompileError (code 2) when there is none of that name.
+    Raises CompileError (code 2) if no entry has that name.
     """
 
     def __init__(self, module: Operation, source_name: str, only: str | None) -> None:
@@ -131,7 +131,7 @@ def _no_entry(entry: str | None, name: str, known: Sequence[str], location: Loca
 
 
 def _artifact_input(kind: str, data: bytes, name: str, gpu_name: str) -> tuple[Operation | bytes, Locatable]:
-    """What the stage that goes on from one module is given, and where its first kernel stands.
+    """The input of the stage that reads the module, and the location of its first kernel.
 
     Raises CompileError for MLIR that does not verify (code 3), and for PTX of another GPU (code 2).
     """

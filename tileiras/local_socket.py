@@ -1,6 +1,6 @@
 """Sockets between processes of one user: where they are, who may use them, and how messages are framed.
 
-A message is `TILE`, one byte that says its kind, the length of what follows as four bytes, and fields: each four bytes
+A message is `TILE`, one byte for its kind, the length of the rest as four bytes, and fields: each four bytes
 of length and its bytes, integers little-endian.  Nothing is unpickled or evaluated.
 
 This module is loaded by every command: it imports nothing but `os` and `sys`.
@@ -24,7 +24,7 @@ MOST_BYTES = 4 << 20
 
 
 class ProtocolError(Exception):
-    """What arrived is no message."""
+    """The received bytes are not a message."""
 
 
 def runtime_directory() -> str:
@@ -36,7 +36,7 @@ def runtime_directory() -> str:
 
 
 def open_directory(create: bool = False) -> int:
-    """A descriptor of the private directory; raises OSError where there is none that only this user can use."""
+    """A descriptor of the private directory; raises OSError if it is missing or not private to this user."""
     path = runtime_directory()
     if create:
         try:
@@ -47,7 +47,7 @@ def open_directory(create: bool = False) -> int:
 
 
 def open_private_folder(path: str) -> int:
-    """A descriptor of a directory that only this user can use; raises OSError where it is none."""
+    """A descriptor of a directory that only this user can use; raises OSError for any other."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     state = os.fstat(descriptor)
     if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
@@ -68,7 +68,7 @@ def name_of(identity: bytes) -> str:
 
 
 def user_of(credentials: bytes) -> int:
-    """The user in what SO_PEERCRED gives (unix(7))."""
+    """The user in the credentials of SO_PEERCRED (unix(7))."""
     return int.from_bytes(credentials[4:8], sys.byteorder)
 
 
@@ -78,8 +78,8 @@ def process_of(credentials: bytes) -> int:
 
 
 def received(receive: Callable[[int], bytes]) -> tuple[bytes, bytes]:
-    """The kind and body of one message of a stream; raises ProtocolError where it ends before, and what `receive`
-    does."""
+    """The kind and body of one message of a stream; raises ProtocolError if the stream ends early, and the
+    errors of `receive`."""
     kind, size = unpack_header(_exactly(receive, HEADER))
     return kind, _exactly(receive, size)
 
@@ -95,7 +95,7 @@ def _exactly(receive: Callable[[int], bytes], size: int) -> bytes:
 
 
 def supported() -> bool:
-    """Whether this system has what the service needs: credentials of peers and /proc.  Only Linux has both."""
+    """Whether this system has the requirements of the service: credentials of peers and /proc.  Only Linux has both."""
     return sys.platform == "linux" and os.geteuid() == os.getuid() and os.getegid() == os.getgid()
 
 

@@ -1,8 +1,8 @@
-"""What a process finds out of files and environment variables once for a command, and asks again for the next one.
+"""Caches of files and environment variables that are cleared between commands.
 
 A command is a process of its own, or a request that a child of the compile service answers behind another
-(`server.worker`).  Between two of these a user may install, edit or set something else, so each such cache says here
-how it is forgotten.
+(`server.worker`).  Between two of these a user may install, edit or set something else, so each such cache registers
+here how it is cleared.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def remembered(cache: _Cached) -> _Cached:
 
 
 def forgotten_by(forget: Callable[[], object]) -> None:
-    """Has `forget` be called when a command has ended and another one is to come; raises nothing."""
+    """Register `forget`, to be called between two commands; it must not raise."""
     _forgetting.append(forget)
 
 
 def forget() -> None:
-    """A command has ended."""
+    """Clear all caches after a command."""
     for each in _forgetting:
         each()

@@ -42,7 +42,7 @@ DEBUG_OPTIONS = ("lineinfo", "device-debug")
 class Stage(NamedTuple):
     """One row of the pipeline.
 
-    `suffix` names the artifact that the next stage reads; `side_suffixes` what else is written.  `dialects` are those
+    `suffix` names the artifact that the next stage reads; `side_suffixes` the other artifacts.  `dialects` are those
     of the input and the output, loaded by name when a module is read, so that they do not show in the stage's imports.
     `tools` names functions (`module:function`) that tell, given the stage's options, the identity of a program or
     library outside this package; the identity is part of the stage's key.
@@ -61,21 +61,21 @@ class Stage(NamedTuple):
     reads_beside: tuple[str, ...] = ()
     """Suffixes of side artifacts of the stage before that the stage is given besides its input."""
     linked: bool = False
-    """Whether one process runs the stage once, on what all kernels of a source became, linked."""
+    """Whether one process runs the stage once, on the linked products of all kernels of a source."""
     ahead: str = ""
     """A function (`module:function`) that starts the process in which the stage works, to load beside this one."""
     loads: str = ""
-    """A function that loads what the stage needs, for a compilation to call while an earlier stage waits."""
+    """A function that loads the stage's modules, for a compilation to call while an earlier stage waits."""
     starts: str = ""
     """A function of the stage's options that starts a program for it (`StageContext.program`), for a compilation to
     call while an earlier stage waits."""
     empty: str = ""
-    """A function of a GPU's name and a location: what the stage makes of a source without kernels, as text."""
+    """A function of a GPU's name and a location that returns the product of a source without kernels, as text."""
     module: str = ""
     reads: str = ""
     """The stage whose product this one reads, for a stage beside the chain."""
     error_code: int = 0
-    """Of a stage whose errors are part of what it makes: the product is kept, and each step that makes it, or takes it
+    """Of a stage whose errors are part of its product: the product is kept, and each step that makes it, or takes it
     from the store, fails with this code."""
 
     @property
@@ -94,11 +94,11 @@ class Stage(NamedTuple):
 
     @property
     def remark_suffix(self) -> str:
-        """What remarks are kept under: `.tileas.remarks.json`."""
+        """The suffix of the file of remarks: `.tileas.remarks.json`."""
         return f".{self.name}.remarks.json"
 
     def says_remarks(self, options: CompileOptions) -> bool:
-        """Whether the stage says what it chose, and why."""
+        """Whether the stage emits remarks on its choices."""
         return "emit-remarks" in self.options and options["emit-remarks"]
 
     def artifacts(self, options: CompileOptions) -> list[str]:
@@ -114,8 +114,8 @@ class Stage(NamedTuple):
         return StageOptions(self.name, self.options, options)
 
     def needs_locations(self, options: CompileOptions) -> bool:
-        """Whether source positions reach what this stage makes: remarks, and with line or debug information, while
-        there is IR, and in what a sanitizer says, its output."""
+        """Whether source positions reach the artifacts of this stage: remarks, or, in stages on IR with line or debug
+        information or a sanitizer, its output."""
         if self.says_remarks(options):
             return True
         names = (*DEBUG_OPTIONS, "sanitize")
@@ -223,7 +223,7 @@ SOURCES: dict[str, str] = {
     units.MODULE: "tileaa",
     **units.ARTIFACTS,
 }
-"""What a source is -> the stage that it is given to."""
+"""Kind of a source -> the stage that reads it."""
 
 TIERS = {0: "cuda_tile", 1: "tileaa", 2: "llvm", 3: "ptx"}
 """The product of a build at each optimisation level when it does not name one."""
@@ -276,19 +276,19 @@ class Plan(NamedTuple):
         return self.ends_with_file and not self.product.makes_module
 
     def loads(self) -> list[Callable[[], None]]:
-        """What later stages need loaded, to be called while an earlier one waits for another process."""
+        """Functions that load later stages' modules, to be called while an earlier one waits for another process."""
         reached = stages_between(STAGES[0].name, self.product.name)
         return [functools.partial(_call, row.loads) for row in reached if row.loads]
 
     def waits_after(self, row: Stage) -> bool:
-        """Whether another process works on the kernel next: checks of what `row` made can be done meanwhile."""
+        """Whether another process works on the kernel next; checks of the output of `row` can wait until then."""
         following = self.kernel[self.kernel.index(row) + 1 :] if row in self.kernel else ()
         return bool(following and following[0].ahead)
 
 
 def plan(kind: str, last: Stage) -> Plan:
-    """The steps from a source of this kind (`units`) to what `last` makes; empty where the source is past that, or is
-    that already."""
+    """The steps from a source of this kind (`units`) to the product of `last`; empty if the source is that product or
+    a later one."""
     rows = stages_between(SOURCES[kind], last.name)
     if kind == units.TEXT and last.unit == FILE:
         # Text is read for bytecode as well, though reading comes after bytecode.
@@ -308,12 +308,12 @@ def start_ahead(*lasts: Stage) -> None:
 
 
 def empty_product(stage: Stage, gpu_name: str, location: Locatable | None) -> bytes | None:
-    """What a stage makes of a source without kernels, None where that is an error."""
+    """The product of a stage for a source without kernels; None where that is an error."""
     return _call(stage.empty, gpu_name, location).encode() if stage.empty else None
 
 
 def start_program(stage: Stage, options: CompileOptions) -> WaitingProgram | None:
-    """What the function `starts` of a stage starts."""
+    """Start the program of a stage by its function `starts`."""
     return _call(stage.starts, stage.select(options))
 
 
@@ -331,7 +331,7 @@ def before(stage: Stage) -> Stage:
 
 
 def up_to(stage: Stage) -> tuple[Stage, ...]:
-    """The stages that decide about what one makes: those of the chain that lead to it, and itself."""
+    """The stages on which a product depends: the chain up to its stage, and the stage itself."""
     if stage not in BESIDE:
         return STAGES[: STAGES.index(stage) + 1]
     given = [row for row in STAGES if not set(stage.reads_beside).isdisjoint((row.suffix, *row.side_suffixes))]
@@ -346,7 +346,7 @@ def takes_module(stage: Stage) -> bool:
 def run_stage(
     stage: Stage, source: builtin.ModuleOp | cuda_tile.ModuleOp | bytes, options: CompileOptions, context: StageContext
 ) -> StageResult:
-    """Runs one stage.  Whatever goes wrong comes out as a CompileError with a place in the user's source."""
+    """Run one stage.  Every failure is raised as a CompileError with a place in the user's source."""
     import importlib
 
     context.ptx_version = options["ptx-version"] or ""
@@ -364,7 +364,7 @@ def run_stage(
 
 @contextlib.contextmanager
 def reported(stage: Stage, context: StageContext) -> Iterator[None]:
-    """Makes a CompileError with a place of whatever is raised inside."""
+    """Convert every exception of the block to a CompileError with a place."""
     try:
         yield
     except CompileError as error:
@@ -414,7 +414,7 @@ def _passes(row: Stage) -> list[tuple[str, str]]:
 
 
 def describe() -> str:
-    """The pipeline as `--print-pipeline` shows it: the stages, what they make and read, and their passes."""
+    """The pipeline as `--print-pipeline` shows it: the stages, their outputs and inputs, and their passes."""
     lines = []
     for number, row in enumerate(STAGES, 1):
         made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))

@@ -1,4 +1,4 @@
-"""The program handle: the vendor's four entry points, and what its C interface stands on.
+"""The program handle: the vendor's four entry points, on which the C interface is built.
 
     program = tileiras.Program.create(bytecode, gpu_name="sm_90")
     program.compile()
@@ -29,12 +29,12 @@ SANITIZERS = (None, "memcheck")
 
 
 class Configuration(NamedTuple):
-    """What a program is made from; the fields of the C interface's structure, in its order.
+    """The arguments of a program: the fields of the C interface's structure, in its order.
 
     `input` is bytecode, or MLIR text.  `gpu` is the number of `sm_<gpu>`.  `host_arch`, `host_os` and `sanitize` are
     places in `HOST_ARCHITECTURES`, `HOST_SYSTEMS` and `SANITIZERS`; a host that is 0 is this machine's.  `cuda_root` is
-    the toolkit with ptxas and libdevice, where it shall not be looked for.
-    `output_file` is a name for whoever writes the output; nothing is written here.
+    the toolkit with ptxas and libdevice; without it they are searched for.
+    `output_file` is a name for the caller, which writes the output; nothing is written here.
     """
 
     input: bytes | str | None
@@ -140,7 +140,7 @@ class Program:
         return self._output
 
     def release(self) -> None:
-        """Gives up input and output; whatever is called afterwards raises CompileError with code 4."""
+        """Release input and output; every later call raises CompileError with code 4."""
         self._check()
         self._source = self._options = self._output = None
 
@@ -154,7 +154,7 @@ def _refused(message: str) -> CompileError:
 
 
 def _host(configuration: Configuration) -> dict[str, str]:
-    """The platform of the host code as options, where it is not this machine's; ARM64EC code calls what AArch64 has."""
+    """The platform of the host code as options, where it is not this machine's; ARM64EC code uses AArch64's."""
     named = {}
     if configuration.host_arch:
         named["host_arch"] = "aarch64"
@@ -164,7 +164,7 @@ def _host(configuration: Configuration) -> dict[str, str]:
 
 
 def _toolkit(root: str | None) -> dict[str, str]:
-    """The tools of a toolkit as options; what it has not is looked for as ever."""
+    """The tools of a toolkit as options; missing tools are searched for as without a toolkit."""
     if root is None:
         return {}
     if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):
@@ -177,7 +177,7 @@ def _toolkit(root: str | None) -> dict[str, str]:
     return {name: path for name, path in found.items() if os.path.isfile(path)}
 
 
-# ---- what the C library calls ----------------------------------------------------------------------------------------
+# ---- functions for the C library -------------------------------------------------------------------------------------
 #
 # Each function gives (code, result, messages); no exception leaves them, and no process ends in them.
 
@@ -209,6 +209,6 @@ def _guarded(call: Callable[[], Any]) -> tuple[int, Any, str]:
         return error.code, None, error.render()
     except MemoryError:
         return int(ExitCode.USAGE), None, "error: failed to allocate memory for program"
-    # Whatever it is: the caller is a C program, which cannot catch it.
+    # Any exception: the caller is a C program, which cannot catch it.
     except Exception as error:
         return int(ExitCode.COMPILE_FAILURE), None, f"error: internal error: {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""A line on a terminal that says how far long work is; nothing anywhere else.
+"""Terminal progress line; no output if the stream is not a terminal.
 
     with Progress("compiling", total=len(kernels)) as progress:
         for kernel in kernels:
@@ -23,9 +23,9 @@ _ERASE = "\r\x1b[K"
 
 
 class Progress:
-    """Work of `total` steps, or of nobody knows how many.
+    """Work of `total` steps, or of an unknown number.
 
-    Draws on standard error when that is a terminal that knows escapes; the line is gone at the end.
+    Draws on standard error if that is a terminal with escape sequences; the line is erased at the end.
     """
 
     def __init__(self, what: str, total: int | None = None, stream: TextIO | None = None) -> None:
@@ -35,7 +35,7 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._shown = _is_terminal(self._stream)
         self._drawn: float | None = None
-        """When the line was last drawn, None where there is none: a machine's clock may have begun just now."""
+        """Time of the last drawing; None before the first, not 0: the monotonic clock may have started just now."""
         self._started = time.monotonic()
 
     def step(self, what: str = "") -> None:
@@ -72,7 +72,7 @@ class Progress:
 
 
 def shown(what: str, items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
-    """The items, while a line says which of them is worked on."""
+    """The items, while a line names the current one."""
     with Progress(what, total=len(items)) as progress:
         for item in items:
             progress.step(name(item))

@@ -1,4 +1,4 @@
-"""The steps of one compilation in one process: runs the stages of a plan, and does what is due while they wait."""
+"""The steps of one compilation in one process: runs the stages of a plan, and background work while they wait."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ class Steps:
             self._waits.append(meanwhile)
 
     def close(self) -> None:
-        """Ends what was started for a step that did not come."""
+        """End a program that was started for a step that did not run."""
         if self._program is not None:
             self._program.close()
 
     def on_file(self, given: Operation | bytes) -> Operation | bytes:
-        """What the steps for the file as a whole make of the source."""
+        """Run the steps for the file as a whole on the source."""
         for row in self.plan.file:
             given = self._run(row, given).output
         return given
 
     def on_kernel(self, unit: KernelInput) -> tuple[bytes, dict[str, bytes]]:
-        """What the steps for each kernel make of one, and by suffix what the last of them wrote."""
+        """Run the steps for each kernel on one; the product, and the artifacts of the last step by suffix."""
         result = StageResult(unit.given)
         for row in self.plan.kernel:
             result = self._run(row, result.output, unit.location, unit.kept_as)
@@ -80,9 +80,9 @@ class Steps:
     def on_all(
         self, linked: bytes, inputs: KernelInputs, kernels: Sequence[dict[str, bytes]]
     ) -> tuple[bytes, dict[str, bytes]]:
-        """What the steps for all kernels together make of them, linked, and what they write besides.
+        """Run the steps for all kernels on their linked product; the result, and the artifacts of these steps.
 
-        `kernels`: by suffix, what the steps for each kernel wrote.
+        `kernels`: the artifacts of each kernel by suffix.
         """
         if self._keep is not None and len(kernels) != 1:
             self._kept_ptx = self._keep(stem(self.source.name), LINKED, linked)
@@ -149,12 +149,12 @@ class Steps:
 
 
 def as_bytes(output: Operation | bytes) -> bytes:
-    """What a stage made, as an artifact."""
+    """The output of a stage as an artifact."""
     return output if isinstance(output, bytes) else units.module_text(output)
 
 
 def _merged(kernels: Sequence[dict[str, bytes]]) -> dict[str, bytes]:
-    """NAME.json of all kernels as one document, where the compilation made theirs: what assembling them is told."""
+    """NAME.json of all kernels as one document, if the compilation made theirs: an input of the assembler's stage."""
     documents = [artifacts[".json"] for artifacts in kernels if ".json" in artifacts]
     if not documents:
         return {}

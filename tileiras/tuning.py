@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from tileiras.sim.estimate.result import Estimate
 
 RESOLUTION = 0.1
-"""Differences below this share are none that the model of time can tell."""
+"""The model of time cannot resolve smaller relative differences."""
 
 Grid = int | Sequence[int]
 """In tile blocks."""
 GridOf = Grid | Callable[[Mapping[str, Any]], Grid]
-"""A grid, or what makes one of the kernel's constants and its arguments, by their names."""
+"""A grid, or a function that computes it from the kernel's constants and arguments by name."""
 Launch = tuple[Grid, Sequence[Any]]
 """A grid and arguments."""
 
 ESTIMATE, CUDA = BACKENDS = ("estimate", "cuda")
-"""What candidates are judged by."""
+"""Sources of the times by which candidates are ranked."""
 
 _TOLERANCE = {2: 2e-2, 4: 1e-3, 8: 1e-9}
 """Element's bytes -> how far from the interpreter's a float may be, relative to the largest of its array: sums are in
@@ -40,11 +40,11 @@ another order, on tensor cores."""
 
 
 class Candidate(NamedTuple):
-    """One set of options, and what came of it."""
+    """One set of options, and its result."""
 
     options: dict[str, Any]
     estimate: Estimate | None
-    """None where there is none: see `why`."""
+    """None for a candidate that is left out: see `why`."""
     why: str
     """Why it is left out; empty for one that is not."""
     constants: Mapping[str, Any] = {}
@@ -224,7 +224,7 @@ def variants_of(
 
 
 class Judge(NamedTuple):
-    """What a candidate is judged by."""
+    """The variants, options, arguments and expected results with which candidates are compiled and compared."""
 
     variants: tuple[Variant, ...]
     entry: str
@@ -238,7 +238,7 @@ class Judge(NamedTuple):
     backend: str = ESTIMATE
 
     def of(self, number: int, options: Mapping[str, Any]) -> Candidate:
-        """What comes of options with one of the variants."""
+        """The candidate for options with one of the variants."""
         from tileiras.build.library import compile
         from tileiras.sim import SimulationError
         from tileiras.sim.estimate import estimate, images
@@ -373,7 +373,7 @@ def _unpacked(given: tuple[Judge, list[np.ndarray]]) -> Judge:
 
 
 def _interpreted(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:
-    """What the arrays hold after the launch."""
+    """Contents of the arrays after the launch."""
     from tileiras.sim import interpret
     from tileiras.sim.estimate.arguments import preserved, roots
 

@@ -24,13 +24,13 @@ MODULE = "module"
 """A module in memory."""
 
 SUFFIXES = {".mlir": TEXT, ".py": PYTHON, ".tileirbc": BYTECODE}
-"""What the suffix of a source file says about its content."""
+"""Suffix of a source file -> kind of its content."""
 
 ARTIFACTS = {
     ".tileaa.mlir": "tileas", ".tileas.mlir": "llvm", ".llvm.mlir": "llvm", ".ll": "ptx", ".ptx": "cubin",
     ".cubin": "sass",
 }  # fmt: skip
-"""What earlier compilations made can be a source, too: suffix, which is also its kind -> the stage that goes on."""
+"""Artifacts that can be sources: suffix, which is also the kind -> the stage that reads it."""
 
 
 MARKS = {".tileaa.mlir": "// -----", ".tileas.mlir": "// -----", ".llvm.mlir": "// -----", ".ll": "; -----"}
@@ -38,7 +38,7 @@ MARKS = {".tileaa.mlir": "// -----", ".tileas.mlir": "// -----", ".llvm.mlir": "
 
 
 def joined(modules: Sequence[bytes], kind: str) -> bytes:
-    """One file of several modules, each of which ends in a line break."""
+    """One file of several modules; each ends in a line break."""
     return f"{MARKS.get(kind, '// -----')}\n".encode().join(modules)
 
 
@@ -100,7 +100,7 @@ class Source(NamedTuple):
 
 
 def kind_of(data: bytes, path: str = "") -> str:
-    """What a source is: by content for bytecode, by suffix for Python, text otherwise."""
+    """The kind of a source: by content for bytecode, by suffix for Python, text otherwise."""
     if is_bytecode(data):
         return BYTECODE
     kind = SUFFIXES.get(os.path.splitext(path)[1].lower())

@@ -1,5 +1,5 @@
-"""Whether buffers and scratch areas have places of their own in shared memory, barriers are there and are for threads
-that there are, and a launch has what the function needs."""
+"""Verifies shared-memory placement of buffers and scratch areas, presence and thread counts of barriers, and launch
+attributes."""
 
 from __future__ import annotations
 

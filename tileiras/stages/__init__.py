@@ -4,10 +4,10 @@ A stage is a module with one function:
 
     def run(source, options: StageOptions, context: StageContext) -> StageResult
 
-`source` is what the stage before made: a module operation, or bytes where the stage's input is bytes (`.py`,
-`.tileirbc`, `.mlir`, `.ll`, `.ptx`).  A stage may change the module that it is given.  It reports what it has to say to
-`context.engine`, and fails by raising CompileError.  It reads no global state: everything that its result depends on is
-in `source`, in the options it declares in the pipeline, in the tools it declares there, and in `context.inputs`.
+`source` is the output of the previous stage: a module operation, or bytes where the stage's input is bytes (`.py`,
+`.tileirbc`, `.mlir`, `.ll`, `.ptx`).  A stage may modify its input module.  It emits diagnostics and remarks to
+`context.engine`, and fails by raising CompileError.  It reads no global state: its result depends only on `source`, on
+the options and tools that its row in the pipeline declares, and on `context.inputs`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StageOptions:
 
 
 class ByteStore(Protocol):
-    """Bytes by name, for what a stage derives from its tools and may keep between runs.  A miss is None."""
+    """Cache, by name, of bytes that a stage derives from its tools and may keep between runs.  A miss is None."""
 
     def get(self, key: str) -> bytes | None: ...
 
@@ -64,7 +64,7 @@ class ByteStore(Protocol):
 
 
 class StageContext:
-    """What a stage is told besides its input and options."""
+    """The environment of a stage: everything but its input and options."""
 
     __slots__ = (
         "engine", "location", "source_name", "source_path", "store", "inputs", "instrumentation",
@@ -85,34 +85,35 @@ class StageContext:
     ) -> None:
         self.engine = engine if engine is not None else DiagnosticEngine()
         self.location = location
-        """Where the unit being compiled stands in the user's source, for what has no better place."""
+        """Location of the compiled unit in the user's source, for diagnostics without a more precise one."""
         self.source_name = source_name
         """The user's file as messages name it: relative, with forward slashes."""
         self.source_path = source_path
         """The user's file on disk, None when the source never was a file."""
         self.store = store
         self.inputs: list[Input] = []
-        """What the result depends on besides the stage's input, options and tools, as it was read."""
+        """Dependencies of the result besides the stage's input, options and tools, in their state when read."""
         self.instrumentation = instrumentation
-        """What watches the passes inside the stage."""
+        """Instrumentation of the passes of the stage."""
         self.beside = beside or {}
-        """The side artifacts that the stage's row in the pipeline names (`reads_beside`), as far as there are any."""
+        """Those side artifacts that the stage's row in the pipeline names (`reads_beside`) and that exist."""
         self.entry_locations = entry_locations or {}
-        """Where entries stand, for stages that work on several."""
+        """Locations of entries, for stages that work on several."""
         self.kept_ptx: str | None = None
-        """The file with the PTX that is assembled, where somebody keeps it."""
+        """The file that contains the assembled PTX, if it is kept; None otherwise."""
         self.ptx_version = ""
-        """The version of PTX that is asked for, if any.  It may decide what a stage before `ptx` refuses and in which
-        words, since the stage `ptx` refuses that, too; not what it makes, since no key of theirs has it."""
+        """The requested version of PTX, or an empty string.  Stages before `ptx` may use it to reject, with their own
+        messages, a module that the stage `ptx` would reject too.  Their output must not depend on it: their cache keys
+        omit it."""
         self.meanwhile: Callable[[], None] | None = None
-        """For a stage to call while it waits for another process: has something done that is needed later."""
+        """Hook: run background work, needed later, while the stage is blocked on another process."""
         self.program: WaitingProgram | None = None
-        """What the function `starts` of the stage's row in the pipeline has started."""
+        """The process started by the function `starts` of the stage's row in the pipeline."""
         self.postpone: Callable[[Callable[[], None]], None] | None = None
-        """Takes a check of the output that can as well be made while the next stage waits."""
+        """Defers a check of the output until the next stage waits."""
 
     def check(self, made: Callable[[], None]) -> None:
-        """Has a check of the output made, now or later."""
+        """Run a check of the output, now or later."""
         if self.postpone is not None:
             self.postpone(made)
         else:
@@ -129,10 +130,10 @@ class StageContext:
 
 
 class StageResult:
-    """What a stage makes: `output` goes to the next stage, `artifacts` (suffix -> bytes) beside it to the user.
+    """The result of a stage: `output` is the input of the next stage; `artifacts` (suffix -> bytes) are for the user.
 
-    `output` is a module operation, which is printed where an artifact is wanted, or bytes.  An artifact may be given as
-    the function that makes it: a compilation in one process takes few of them.
+    `output` is a module operation, which is printed if it is an artifact, or bytes.  An artifact may be a function that
+    returns the bytes: a compilation in one process uses few artifacts.
     """
 
     __slots__ = ("output", "_artifacts")
@@ -145,5 +146,5 @@ class StageResult:
 
     @property
     def artifacts(self) -> dict[str, bytes]:
-        """To be taken before the next stage changes `output`."""
+        """The bytes of the artifacts; to be read before the next stage modifies `output`."""
         return {suffix: made() if callable(made) else made for suffix, made in self._artifacts.items()}

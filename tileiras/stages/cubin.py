@@ -1,6 +1,7 @@
 """PTX -> cubin through ptxas or nvJitLink, and NAME.resources.json.
 
-In: the bytes of NAME.ptx, and beside it NAME.json, which says what launches add.  Out: the bytes of NAME.cubin.
+In: the bytes of NAME.ptx, and beside it NAME.json, which states the memory that launches add.  Out: the bytes of
+NAME.cubin.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
 
 
 def _host_object(module: ptx.PtxModule, options: StageOptions, context: StageContext) -> bytes | None:
-    """What the driver calls before tile launches; None for a host without code of ours.
+    """The object with the host code that the driver calls before tile launches; None for an unsupported host.
 
-    Raises CompileError (2) where kernels take tensor maps and nothing can fill them.
+    Raises CompileError (2) where kernels take tensor maps that no host code can fill.
     """
     from tileiras.codegen import host_code
 
@@ -63,8 +64,7 @@ def _host_object(module: ptx.PtxModule, options: StageOptions, context: StageCon
 
 
 def _is_tile_launch(text: str) -> bool:
-    """Whether PTX is for tile launches, whose shared memory is static: assemblers limit that to 48 KB unless told
-    otherwise."""
+    """Whether PTX is for tile launches, whose shared memory is static: assemblers limit it to 48 KB by default."""
     return f"\n.language {TILE_LANGUAGE}\n" in text
 
 
@@ -85,8 +85,8 @@ def _by_library(
 def _by_program(
     text: str, module: ptx.PtxModule, host: bytes | None, options: StageOptions, context: StageContext
 ) -> ptxas.Assembled:
-    # Full debug information has the line tables in it; ptxas warns of both options together, and of debug information
-    # that is not there.
+    # Full debug information includes the line tables; ptxas warns if both options are given, and if the debug
+    # information is absent.
     full = options.device_debug and "debug" in module.target_options
     flags = ["--device-debug"] if full else ["--generate-line-info"] if options.lineinfo else []
     if options.sanitize is not None:
@@ -97,7 +97,7 @@ def _by_program(
     try:
         return ptxas.assemble(
             text,
-            # The GPU asked for, in the form that the kernel's instructions need.
+            # The requested GPU, with the suffix that the kernel's instructions require.
             module.target,
             # ptxas refuses -g with optimisation.
             opt_level=0 if options.device_debug else options.opt_level,
@@ -120,10 +120,10 @@ def _by_program(
 
 
 def start(options: StageOptions) -> child_process.WaitingProgram | None:
-    """The program that will assemble, to load while LLVM works; None where none is to be started before.
+    """Start the assembler early, so that it loads while LLVM works; None if it must not be started in advance.
 
-    With full debug information ptxas notes in the cubin that it has read a file of options, and what it does with the
-    user's own ones is not known.
+    With full debug information, ptxas records in the cubin that it has read an options file; its behavior with the
+    user's own options is unknown.
     """
     own = options.ptxas_options or options.apply_controls is not None or options.sanitize is not None
     if options.assembler == NVJITLINK or options.ptxas is not None or options.device_debug or own:
@@ -132,7 +132,7 @@ def start(options: StageOptions) -> child_process.WaitingProgram | None:
 
 
 def load() -> None:
-    """Loads what assembles, while LLVM works."""
+    """Load the assembler while LLVM works."""
     ptxas.prepare()
 
 
@@ -141,7 +141,7 @@ TILE_PTXAS = (13, 2)
 
 
 def _blame_release(error: CompileError, release: str) -> None:
-    """Says of a ptxas that is older than tile kernels what can be done."""
+    """Add a note with the remedy to an error of a ptxas that is too old for tile kernels."""
     match = re.match(r"(\d+)\.(\d+)", release)
     if match is not None and tuple(map(int, match.groups())) < TILE_PTXAS:
         message = (

@@ -1,7 +1,8 @@
 """Images of one or more targets -> a C++ header, and a C++ source with the images.
 
-In: for every image the bytes of NAME.ptx or NAME.cubin, and of NAME.json.  Out: text.  The header depends on what a
-caller sees (names, parameters) and on what a launch needs (block, cluster, shared memory per target), not on the code.
+In: for every image the bytes of NAME.ptx or NAME.cubin, and of NAME.json.  Out: text.  The header depends on
+the signature (names, parameters) and the launch requirements (block, cluster, shared memory per target), not on the
+code.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _POINTEES = {
     "i1": "bool", "i8": "std::int8_t", "i16": "std::int16_t", "i32": "std::int32_t", "i64": "std::int64_t",
     "f32": "float", "f64": "double",
 }  # fmt: skip
-"""C++ types of what pointers point to; what C++ has no type for is `void`."""
+"""C++ types of pointees; `void` stands for types that C++ lacks."""
 
 _SCALARS = {**_POINTEES, "f16": "std::uint16_t", "bf16": "std::uint16_t"}
-"""C++ types of scalars; of floats without one, their bits."""
+"""C++ types of scalars; floats without one are passed as their bits."""
 
 _SIZES = {1: "std::uint8_t", 2: "std::uint16_t", 4: "std::uint32_t", 8: "std::uint64_t"}
-"""Of other scalars, the bits."""
+"""Size in bytes -> type of the bits of other scalars."""
 
 _KEYWORDS = frozenset(
     """alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue
@@ -217,7 +218,7 @@ def header(images: Sequence[Image], namespace: str) -> bytes:
 
 
 def _meanings(kernel: _Kernel) -> list[str]:
-    """Comments on the parameters: what pointers point to, and what belongs to an array."""
+    """Comments on the parameters: pointees, and the sizes and strides of each array."""
     found = []
     names = [name for _, name, _ in kernel.parameters]
     for (kind, name, _), parameter in zip(kernel.parameters, kernel.images[0].description["parameters"]):

@@ -3,7 +3,7 @@
 In: one function of nv_tileas with the globals that it uses.  Out: the bytes of NAME.ll; beside it NAME.llvm.mlir, a
 gpu.module with its target.
 
-With line or debug information the LLVM IR says where its instructions come from:
+With line or debug information, the LLVM IR has the locations of its instructions:
 
 | | `!dbg` | subprograms | variables | optimized |
 |---|---|---|---|---|
@@ -32,7 +32,7 @@ def passes(options: StageOptions) -> list[Pass]:
         VerifyOpsAnalysis(compute_capability=gpu),
         ConvertTileASToLLVM(compute_capability=gpu, ftz=options.ftz, approx=options.approx, variables=variables),
     ]
-    # What serves debug information alone is loaded with it alone.
+    # Passes for debug information are loaded only if it is requested.
     if options.lineinfo or options.device_debug:
         from tileiras.passes.tileir_insert_debug_scope import InsertDebugScope
 
@@ -45,7 +45,7 @@ def passes(options: StageOptions) -> list[Pass]:
 
 
 def closing_passes(options: StageOptions, nvgpucomp: bool = False, ptx_version: str = "") -> tuple[Pass, Pass]:
-    """What gives a module of `llvm` its target, and what checks it, for a version of PTX if one is known."""
+    """The pass that attaches the target to a module of `llvm`, and its verifier for the requested PTX version."""
     gpu = options.gpu_name
     attach = ConvertTargetToNVVM(
         compute_capability=gpu, opt_level=options.opt_level, device_debug=options.device_debug,
@@ -64,7 +64,7 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
         debug = DebugLevel(FULL if options.device_debug else DIRECTIVES_ONLY, optimized=options.opt_level > 0)
         settle(source, context.source_name)
     attach, check = closing_passes(options, ptx_version=context.ptx_version)
-    # A source that has a gpu.module is for the target that this names, or cannot be translated.
+    # A source with a gpu.module is compiled for the target that the gpu.module names, or cannot be translated.
     targeted = any(isinstance(op, GPUModuleOp) for op in source.regions[0].operations)
     whole = [*passes(options), *([] if targeted else [attach]), check]
     manager = PassManager(whole, verify_each=False, instrumentation=context.instrumentation)

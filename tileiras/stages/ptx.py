@@ -3,8 +3,8 @@
 In: the bytes of NAME.ll.  Out: the bytes of NAME.ptx, whose bodies are LLVM's and whose headers are ours.
 
 Order: intrinsics are admitted for the GPU from our own tables before LLVM sees the module (it would end its process),
-which also says whether the target is `sm_90` or, because some instruction asks for it, `sm_90a`.  What the module calls
-comes from the blobs that it brings along, else from libdevice, which is looked for only then, and not at all with
+which also decides whether the target is `sm_90` or, if an instruction requires it, `sm_90a`.  External functions are
+resolved in the blobs of the module, then in libdevice, which is searched for only if needed, and never with
 `libdevice=explicit`.  LLVM links, optimises and emits in a helper process.
 """
 
@@ -26,8 +26,8 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 from tileiras.targets.sm import MORE_PARAMETERS_PTX, PARAMETER_BYTES
 
 RUNTIME_FUNCTIONS = ("vprintf", "__assertfail", "malloc", "free", "__nvvm_reflect")
-"""What nobody has to link: functions of the driver (CUDA programming guide, "Formatted Output", "Assertion"), and the
-question that LLVM answers."""
+"""External functions that need no library: functions of the driver (CUDA programming guide, "Formatted Output",
+"Assertion"), and `__nvvm_reflect`, which LLVM evaluates."""
 
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
@@ -75,7 +75,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         location=context.location,
         meanwhile=context.meanwhile,
     )
-    # What handles the text is loaded behind LLVM's work, or during it (`context.meanwhile`), and not before.
+    # The PTX parser is loaded after or while LLVM works (`context.meanwhile`), so as not to delay its start.
     from tileiras.codegen import ptx
 
     module = ptx.parse(compiled.text, context.location)
@@ -87,7 +87,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     if debug >= 0:
         from tileiras.codegen import ptx_debug
 
-        # An older version that was asked for has no way to say where code was inlined.
+        # A requested older version cannot express inlined locations.
         known = options.ptx_version is None or module.version >= ptx_debug.INLINED_PTX
         ptx_debug.finish(module, ir[debug:], inlining=known)
     if options.tile_launch:

@@ -23,13 +23,13 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
 
 
 def read(source: bytes, name: str) -> Any:
-    """The cuda_tile module in `source`, not verified; a builtin module around it is taken off."""
+    """The cuda_tile module in `source`, not verified; an enclosing builtin module is removed."""
     if bytecode.is_bytecode(source):
         return bytecode.read_module(source, name)
     try:
         text = bytes(source).decode("utf-8")
     except UnicodeDecodeError:
-        # Neither text nor bytecode: the reader says what is wrong with the magic number.
+        # Neither text nor bytecode: the reader reports the wrong magic number.
         return bytecode.read_module(source, name)
     if "\0" in text:
         return bytecode.read_module(source, name)

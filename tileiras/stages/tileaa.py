@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def passes(options: StageOptions) -> list[Any]:
-    """What a builtin.module around the source goes through."""
+    """The passes that run on a builtin.module around the source."""
     from tileiras.passes.canonicalize import Canonicalize
     from tileiras.passes.convert_cudatile_to_tileaa import ConvertCudaTileToTileAA
     from tileiras.passes.cse import CommonSubexpressionElimination
@@ -19,8 +19,8 @@ def passes(options: StageOptions) -> list[Any]:
     convert = ConvertCudaTileToTileAA(
         compute_capability=options.gpu_name, num_warps=options.num_warps or 0, num_ctas=options.num_ctas or 0
     )
-    # Front ends repeat themselves: the same tile block id, the same constant, the same view for each access.
-    # Constants stay where they are used: a layout is chosen for each, and one far away would be converted.
+    # Front ends emit the same tile block id, constant and view for each access; CSE merges them.
+    # Constants stay at their uses: a layout is chosen for each, and a distant one would have to be converted.
     found: list[Any] = [convert, Canonicalize(unique_constants=False), CommonSubexpressionElimination()]
     if options.lineinfo or options.device_debug:
         from tileiras.passes.tileir_insert_debug_scope import InsertDebugScope
@@ -34,7 +34,7 @@ def passes(options: StageOptions) -> list[Any]:
 
 
 def source_passes(options: StageOptions) -> list[Any]:
-    """Those before the conversion, on cuda_tile."""
+    """The passes on cuda_tile, before the conversion."""
     found: list[Any] = []
     if options.lineinfo or options.device_debug:
         from tileiras.passes.synthesize_debug_info_scopes import SynthesizeDebugInfoScopes
@@ -48,7 +48,7 @@ def source_passes(options: StageOptions) -> list[Any]:
 
 
 def run(source: cuda_tile.ModuleOp, options: StageOptions, context: StageContext) -> StageResult:
-    """`source` is a verified cuda_tile.module, which is used up; the output is a verified builtin.module."""
+    """`source` is a verified cuda_tile.module, which is consumed; the output is a verified builtin.module."""
     from tileiras.diagnostics import ExitCode
     from tileiras.ir import verify
     from tileiras.ir.pass_instrumentation import instrumented

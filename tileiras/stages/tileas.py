@@ -3,8 +3,8 @@
 In: one function of nv_tileaa with the globals that it uses.  Out: the same in nv_tileas; every tensor has a layout,
 every loop a schedule.
 
-`DECISIONS` is the stage: a decision a row, in order, each a pass of its own in `tileiras/passes/`.  What a later row
-needs from an earlier one stands in nv_tileas itself (types, attributes, operations), never beside it.
+`DECISIONS` lists the passes of the stage in order; each makes one decision and is defined in `tileiras/passes/`.  An
+earlier pass communicates with later ones only through the IR (types, attributes, operations).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 
 
 class Decision(NamedTuple):
-    """One row: a pass, why it stands where it stands, and the values of its options that the row fixes.
+    """One row: a pass, the reason for its position, and the values of its options that the row fixes.
 
-    `optional`: without it the result is as right, but slower.  `schedules`: left out where loads are not to run ahead.
-    `after`: skipped when that pass failed softly.  `asked_by`: an option without which it is left out.
+    `optional`: without it the result is correct, but slower.  `schedules`: omitted where loads must not run ahead.
+    `after`: skipped if that pass failed softly.  `asked_by`: the option that enables it; empty for always.
     """
 
     name: str
-    """A literal: what the stage's code is (`build/fingerprint.py`) is read from the file."""
+    """Must be a literal: `build/fingerprint.py` reads it from the source to find the code of the stage."""
     why: str
     options: Mapping[str, str] = {}
     optional: bool = False
@@ -54,7 +54,7 @@ REGISTERS, SHARED_MEMORY = {"resource": "registers"}, {"resource": "shared-memor
 INVARIANT, IN_LOOPS, OUTSIDE_LOOPS = ({"where": each} for each in ("loop-invariant", "in-loops", "outside-loops"))
 
 DECISIONS: tuple[Decision, ...] = (
-    # How the work is cut.
+    # Partition of the work into tile blocks, CTAs and slices.
     Decision(
         "tileas-pair-tile-blocks", "before all others, each of which works on either kernel", {}, True, True,
     ),  # fmt: skip
@@ -93,7 +93,7 @@ DECISIONS: tuple[Decision, ...] = (
         "tileas-reuse-loads", "layouts say what a thread has; behind cse, so that equal addresses are one",
         {}, True, True,
     ),  # fmt: skip
-    # What changes the registers and the shared memory that schedules spend.
+    # Passes that change the registers and the shared memory available to schedules.
     Decision("tileas-lower-occupancy", "first, since it says how many registers there are", REGISTERS, True, True),
     Decision("tileas-sink-loads", "frees registers that the rows below count", {}, True, True),
     Decision(
@@ -109,7 +109,7 @@ DECISIONS: tuple[Decision, ...] = (
     ),  # fmt: skip
     Decision("tileas-resolve-agent-boundary", "agents have their warps before anything counts threads", {}, True, True),
     Decision("tileas-unspecialized-pipeline", "makes of every loop what its schedule says", {}, True, True),
-    # What may use only what schedules have left over.
+    # Passes limited to the resources that schedules leave free.
     Decision("tileas-smem-operands", "operands whose loads found no room in a ring", IN_LOOPS, True, True),
     Decision(
         "tileas-materialize-async",
@@ -134,7 +134,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(
         "tileas-attach-tma-desc-args", "behind all that makes descriptors; before the function's arguments are counted",
     ),  # fmt: skip
-    # What stands where, once operations are what they will be.
+    # Order of operations, allocation, barriers and launch bounds, once the operations are final.
     Decision(
         "tileas-materialize-convert-layout", "loads between conversions are under way before their barrier",
         optional=True,
@@ -199,8 +199,8 @@ WORKS_ON: Mapping[str, tuple[str, ...]] = {
     "tileas-order-warpgroups": AGENTS,
     AGENT_VERIFIER: (names.AGENT_SWITCH, names.CREATE_PIPELINE),
 }
-"""Pass, with what it stands `after` -> names of operations and of attributes without any of which there is nothing for
-it to do, so that it is not loaded."""
+"""Pass (with its `after`, if any) -> names of operations and attributes that trigger it; it is not loaded for a
+function without any."""
 
 GIVEN = {
     "compute_capability": "gpu-name",
@@ -258,7 +258,7 @@ def _schedules(options: StageOptions) -> bool:
 
 
 def _is_left_to_a_rule(options: StageOptions) -> bool:
-    """Whether a rule says if a kernel gets agents: not where an option of the unspecialized pipeline is given."""
+    """Whether a rule decides if a kernel gets agents; options of the unspecialized pipeline disable the rule."""
     asked = options.v2_opt_level > 0 or options.unspecialized_pipeline_num_stages is not None
     return options.pipeline_strategy == "auto" and not asked
 
@@ -268,12 +268,12 @@ def passes(options: StageOptions) -> list[Pass]:
 
 
 def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
-    """The passes; each that works on certain operations alone is made when a function has one of them."""
+    """The passes; one that is triggered by operations is created only when a function contains one of them."""
     found: list[Pass | PassWhereFound] = []
     specializes = options.pipeline_strategy == "warp-specialize"
     for row in decisions(options):
         made = partial(_pass, row, options)
-        # Who asks for agents is told about kernels without loops as well.
+        # If agents are requested, the pass reports kernels without loops as well.
         always = specializes and row.name == GENERATE_SCHEDULE
         works_on = WORKS_ON.get(f"{row.name} after {row.after}" if row.after else row.name)
         found.append(made() if always or works_on is None else PassWhereFound(made, works_on))
@@ -289,13 +289,13 @@ def _agent_verifier(options: StageOptions) -> Pass:
 
 
 def explained(options: StageOptions) -> list[tuple[str, str]]:
-    """Each pass as it runs, and why it stands there."""
+    """Each pass as it runs, and the reason for its position."""
     return [(_pass(row, options).spelled(), row.why) for row in decisions(options)]
 
 
 @cache
 def _asked(made: type[Pass]) -> list[tuple[str, str]]:
-    """The options of a pass that are options of the stage, and what they are called there."""
+    """The options of a pass that are options of the stage, with their names there."""
     fields = made.options()
     return [(field, name) for field, name in GIVEN.items() if field in fields]
 

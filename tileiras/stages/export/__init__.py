@@ -1,8 +1,8 @@
 """cuTile Python -> Tile IR bytecode, by the front end that the user has installed; no GPU is needed.
 
 Out: the bytes of NAME.tileirbc, and NAME.parameters.json, which has for each kernel the names of its parameters.
-What is compiled is named in the file (see `signatures`).  The file is imported with its own folder first on the path,
-as a script would be, and what it reads meanwhile counts as its inputs (see `recording`).
+The file lists the compiled kernels (see `signatures`).  It is imported with its own folder first on the path, like a
+script; the files and variables that it reads meanwhile count as its inputs (see `recording`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .recording import Recording
 EXPORT_NAME = "TILEIRAS_EXPORT"
 
 INPUTS_NAME = "TILEIRAS_INPUTS"
-"""The list of what a file's result depends on, in files that do what nothing can compare."""
+"""The list of dependencies in a file that uses inputs which cannot be compared, such as a clock."""
 
 PROCESS = threading.Lock()
 """Held while the front end works: the import path, the loaded modules and its writer belong to the process."""
 
 _OWN_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
-"""Frames in here are ours and tell a user nothing, also where the compiler's own tree holds the kernel."""
+"""Frames in here never locate a user's error, even where the compiler's own tree holds the kernel."""
 
 _FRONT_END_PLACES = ("_CACHE_DIR", "_CACHE_SIZE", "_TEMP_DIR", "_LOGS", "_TIMEOUT_SEC", "_CRASH_DUMP")
 """Variables of the front end about its own cache, folders and messages (`cuda.tile._context`)."""
@@ -100,7 +100,7 @@ class Place:
         self.path = path
         self.directory = os.path.dirname(path)
         relative = self.name.replace("/", os.sep)
-        # The tree is what the name in messages is relative to.
+        # The root of the tree: the name in messages is relative to it.
         self.root = path[: -len(relative)].rstrip(os.sep) if path.endswith(os.sep + relative) else self.directory
         self.root = self.root or os.sep
         check_encoding(source, self.name)
@@ -117,10 +117,10 @@ class Place:
 
 @contextlib.contextmanager
 def _imported(place: Place) -> Iterator[dict[str, Any]]:
-    """The file's module namespace; whatever of the user's modules it imported is forgotten again afterwards.
+    """Yield the namespace of the file's module; then unload the user's modules that it imported.
 
-    A later export in the same process must see those files as they are then, and modules of the same names that the
-    process has loaded (of another tree, by the build's own scripts) are out of the way meanwhile.
+    A later export in the same process must read those files again.  Loaded modules of the same names (from another
+    tree, or of the build's own scripts) are hidden meanwhile.
     """
     import importlib.util
     import linecache
@@ -156,7 +156,7 @@ def _imported(place: Place) -> Iterator[dict[str, Any]]:
                 yield module.__dict__
         finally:
             sys.path[:] = path
-            place.context.inputs = reads.rows()  # also of what fails, for a watch
+            place.context.inputs = reads.rows()  # even after an error, for a watch
         _declare(place, reads, _declared_inputs(module.__dict__, place))
     finally:
         sys.path[:], sys.dont_write_bytecode = path, no_bytecode
@@ -167,7 +167,7 @@ def _imported(place: Place) -> Iterator[dict[str, Any]]:
 
 
 def _declared_inputs(namespace: dict[str, Any], place: Place) -> list[Input] | None:
-    """The rows of what the file declares in TILEIRAS_INPUTS; None without it."""
+    """The inputs that the file declares in TILEIRAS_INPUTS; None without it."""
     declared = namespace.get(INPUTS_NAME)
     if declared is None:
         return None
@@ -187,9 +187,9 @@ def _declared_inputs(namespace: dict[str, Any], place: Place) -> list[Input] | N
 
 
 def _declare(place: Place, reads: Recording, declared: list[Input] | None) -> None:
-    """Adds what the file declares, and tells the user, once, what no later run can compare.
+    """Add the declared inputs; without a declaration, warn once of each use that no later run can compare.
 
-    A file that declares its inputs vouches for what cannot be seen.
+    A declaration replaces the uses that cannot be observed.
     """
     if declared is not None:
         rows = [*(row for row in place.context.inputs if row.kind != UNSEEN), *declared]
@@ -247,7 +247,7 @@ def checked_signature(name: str, kernel: Any, parameters: tuple, place: Place, a
 
 
 def _parameter_names(kernel: Any) -> list[str] | None:
-    """Of the function under @ct.kernel; None where the front end does not let it be seen, and where it takes any."""
+    """Names of the parameters of the function under @ct.kernel; None if the front end hides it or if it is variadic."""
     import inspect
 
     function = getattr(kernel, "_pyfunc", None)
@@ -268,7 +268,7 @@ def _assigned_at(text: str, name: str) -> tuple[int, int]:
 
 
 def _export_lines(text: str) -> dict[str | None, tuple[int, int]]:
-    """Where TILEIRAS_EXPORT (key None) and its string keys stand: (line, column) from 1."""
+    """Positions of TILEIRAS_EXPORT (key None) and of its string keys: (line, column) from 1."""
     import ast
 
     found: dict[str | None, tuple[int, int]] = {}
@@ -333,7 +333,7 @@ def _newest_version() -> str | None:
 
 @contextlib.contextmanager
 def _shared_writer(functions: int) -> Iterator[Callable[[], bytearray]]:
-    """Makes consecutive exports write into one file; yields what gives its bytes once the context has ended.
+    """Make consecutive exports write into one file; yield a function that returns its bytes after the context.
 
     The front end exports one kernel at a time, each time through `write_bytecode`.
     """
@@ -386,8 +386,8 @@ def _lines_of_callers() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _messages_alone() -> Iterator[None]:
-    """Errors of the front end as text are their message: one that is quoted in another would bring its place along,
-    or `Unknown location` where it has none yet, and a diagnostic has a place of its own."""
+    """Make `str` of a front-end error its message alone: an error quoted in another would include its location, or
+    `Unknown location`, and the diagnostic has a location of its own."""
     try:
         from cuda.tile._exception import TileError
     except ImportError:

@@ -1,5 +1,5 @@
-"""Where a recording is told of reads: Python's audit events (PEP 578) for opened files, listed folders, foreign
-libraries and processes, and a finder of modules ahead of the others.  The rest is wrapped (`wrappers`)."""
+"""Sources of a recording: Python's audit events (PEP 578) for opened files, listed folders, foreign libraries and
+processes, and a module finder that precedes the others.  Other functions are wrapped (`wrappers`)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .recording import A_PROCESS, A_SOCKET, Recording, activate, is_active, noti
 
 @contextlib.contextmanager
 def record(recording: Recording, text: bytes) -> Iterator[None]:
-    """Records what the block, and the threads that it starts, read for a source with a text; one at a time.
+    """Record the reads of the block and of threads that it starts, for a source with this text; one at a time.
 
-    At its end the working directory, and the variables that the user's modules have set, are as they were.
+    Restores the working directory and the variables that the user's modules have set.
     """
     folder, variables = os.getcwd(), dict(os.environ)
     _install_hook()
@@ -48,7 +48,7 @@ def record(recording: Recording, text: bytes) -> Iterator[None]:
 
 
 class _Finder:
-    """Ahead of the finders of modules: has those look, and notes what they found."""
+    """The first module finder: delegates to the others, and records the result."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         spec = None
@@ -124,7 +124,7 @@ _EVENTS: Mapping[str, Callable[[Recording, tuple, FrameType], None]] = {
     **{f"socket.{name}": _uses(A_SOCKET)
        for name in ("__new__", "connect", "getaddrinfo", "gethostbyname", "gethostname")},
 }  # fmt: skip
-"""What is done about audit events."""
+"""Audit event -> handler."""
 
 _has_hook = False
 
@@ -139,7 +139,7 @@ def _hook(event: str, args: tuple) -> None:
 
 
 def _install_hook() -> None:
-    """Python has no way to remove one."""
+    """Install the audit hook once; Python cannot remove one."""
     global _has_hook
     if not _has_hook:
         _has_hook = True

@@ -1,8 +1,8 @@
-"""Whose code reads something: the modules of the user, a library, Python, or the import of one of these.
+"""Attribution of a read to the user's modules, a library, Python, or the import of one of these.
 
 A read is the user's when the frames between it and a module of the user's belong to Python, the front end or a library
-that the module calls.  What an import reads for itself (a library's own variables and files, folders that are searched
-for modules) is not: of that, modules and packages are inputs as a whole.
+that the module calls.  Reads of an import itself (a library's own variables and files, folders that are searched for
+modules) are not: there, modules and packages are inputs as a whole.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(_HERE))) + os.sep
 """This compiler: a library for kernels in its own tree as well."""
 
 _WRAPPERS = ("wrappers.py", "events.py")
-"""What stands between the user's modules and Python here."""
+"""Files of this folder whose frames lie between the user's modules and Python; they count as Python."""
 
 _QUIET = ("linecache.py", "inspect.py", "tempfile.py")
-"""Modules of Python that read the text of functions, which is that of modules, and files of their own making."""
+"""Modules of Python that read the source of functions, already an input as a module, or files that they create."""
 
 _OF_VALUES = ("random.py", "secrets.py", "uuid.py", "datetime.py", "_pydatetime.py", "_strptime.py", "calendar.py")
-"""Modules of Python that hand on the time, or chance, to their caller."""
+"""Modules of Python that return the time or random values to their caller."""
 
 
 @functools.lru_cache(4096)
 def origin_of(file: str) -> str:
-    """Whose code a file of code has, by what frames call it."""
+    """The owner of a code file, named as in `co_filename`."""
     if file.startswith("<"):
         return _FROZEN.get(file, PYTHON)
     return _of_path(file) or _of_path(os.path.realpath(file)) or USER
 
 
 def _of_path(path: str) -> str | None:
-    """The same of files whose path says so; links are followed for the others, which takes time."""
+    """The owner if the path alone decides; only for other files are links followed, which is slow."""
     if path.startswith(_HERE):
         return PYTHON if path.endswith(_WRAPPERS) else EXPORT
     if path.startswith(_libraries()) or "/site-packages/" in path or "/dist-packages/" in path:
@@ -62,14 +62,14 @@ def _standard() -> tuple[str, ...]:
 
 
 def _folders(paths: list[str]) -> tuple[str, ...]:
-    """What paths below some folders start with, whether or not links lead there."""
+    """Prefixes of paths below the folders, with links resolved and unresolved."""
     return tuple({found + os.sep for path in paths for found in (path, os.path.realpath(path))})
 
 
 def reader(frame: FrameType | None) -> FrameType | None:
     """The frame of the user's module that a read is made for; None for a read that is not the user's.
 
-    A thread has no frame of whoever started it: below Python's own frames alone, it is the last of these.
+    A thread has no frame of its starter: if all its frames are Python's, the result is the outermost.
     """
     last = None
     only_python = True
@@ -85,14 +85,14 @@ def reader(frame: FrameType | None) -> FrameType | None:
 
 
 def user_of_value(frame: FrameType | None) -> FrameType | None:
-    """The frame of the user's module that asks for a value itself, or through what Python has for that."""
+    """The frame of the user's module that requests a value, directly or through Python's modules for such values."""
     while frame is not None and frame.f_code.co_filename.endswith(_OF_VALUES) and _origin(frame) is PYTHON:
         frame = frame.f_back
     return frame if frame is not None and _origin(frame) is USER else None
 
 
 def importer(frame: FrameType | None) -> FrameType | None:
-    """The frame of the user's module that has a module looked for."""
+    """The frame of the user's module that causes the search for a module."""
     while frame is not None and _origin(frame) in (IMPORT, LOADER, EXPORT, PYTHON):
         if frame.f_code.co_filename.endswith(_QUIET):
             return None
@@ -101,7 +101,7 @@ def importer(frame: FrameType | None) -> FrameType | None:
 
 
 def python_calls(frame: FrameType | None) -> list[str]:
-    """The functions of Python between a read and whoever called the first of them, from within."""
+    """The functions of Python between a read and the caller of the outermost, innermost first."""
     names = []
     while frame is not None and _origin(frame) is PYTHON:
         names.append(frame.f_code.co_name)
@@ -110,7 +110,7 @@ def python_calls(frame: FrameType | None) -> list[str]:
 
 
 def position(frame: FrameType) -> tuple[str, int, int]:
-    """File, line and column (from 1) of what a frame executes."""
+    """File, line and column (from 1) of the instruction that a frame executes."""
     positions = list(frame.f_code.co_positions())
     index = frame.f_lasti // 2
     line, _, column, _ = positions[index] if 0 <= index < len(positions) else (None, None, None, None)

@@ -32,11 +32,11 @@ def export(
 ) -> Exported:
     """A function, with or without `@ct.kernel`, as bytecode.
 
-    `signature` is what follows the kernel in TILEIRAS_EXPORT, for a kernel of the function's name, or a dictionary of
-    such by name.  `name` is what messages call the text, instead of its path from the working directory.
+    `signature` has the form of the parameters in TILEIRAS_EXPORT, for a kernel of the function's name, or is a
+    dictionary from kernel names to such.  `name` replaces the text's path from the working directory in messages.
 
     Raises CompileError: code 2 without the front end, 3 for mistakes in the function or the signature.  Raises
-    TypeError for what is no function.
+    TypeError if `kernel` is not a function.
     """
     load_front_end()
     import cuda.tile as ct

@@ -53,7 +53,7 @@ class Hidden:
         self._seen: set[str] = set()
 
     def hide(self, name: str) -> None:
-        """Has a module, its package and what else is in that be imported anew."""
+        """Have a module, its package and the other modules of that package imported again."""
         top = name.partition(".")[0]
         if top in self._seen or top in sys.stdlib_module_names:
             return

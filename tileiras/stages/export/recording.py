@@ -1,7 +1,7 @@
-"""What the user's modules read while they are imported and exported, as rows of inputs.
+"""Inputs of the user's modules: their reads during import and export, as rows.
 
-`events` and `wrappers` tell a recording of reads; here it is decided whose they are, and what a row has of them.  Each
-row has the state of the moment in which it was read.
+`events` and `wrappers` report reads; a recording attributes them and derives the rows.  Each row has the state at the
+time of the read.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Recording:
         self._origins: dict[str, str] = {}
         """The files, or folders, of modules that were looked for."""
 
-    # ---- what was read -----------------------------------------------------------------------------------------------
+    # ---- reads -------------------------------------------------------------------------------------------------------
 
     def reads(self, kind: str, path: Any, frame: FrameType | None) -> None:
         """Notes a read of a path, if it is the user's."""
@@ -160,7 +160,7 @@ class Recording:
     def looks_for(
         self, name: str, path: Any, spec: importlib.machinery.ModuleSpec | None, frame: FrameType | None
     ) -> None:
-        """Notes the search for a module, in the folders of `path` or on the import path, and what it has found."""
+        """Note the search for a module, in the folders of `path` or on the import path, and its result."""
         is_user = frames.importer(frame) is not None
         if is_user:
             self.imported.add(name)
@@ -191,7 +191,7 @@ class Recording:
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     def rows(self) -> list[Input]:
-        """Everything that was read, by kind and name; asked when the import path is as it was."""
+        """All reads, by kind and name; to be called after the import path is restored."""
         rows = {}
         from_home = (VARIABLE, "HOME") in self._read
         for (kind, path), row in self._read.items():
@@ -200,7 +200,7 @@ class Recording:
                 name = places.name_of(path, self.base, from_home) if os.path.isabs(path) else places.relative_name(path)
             rows[kind, name] = row._replace(name=name)
         for kind, name in list(rows):
-            # The content of a file says that it is there, and all variables say each.
+            # The row of a file implies its existence, and the row of all variables includes each.
             if (kind == STATUS and (FILE, name) in rows) or (kind == VARIABLE and (VARIABLES, "") in rows):
                 del rows[kind, name]
         for row in self._module_rows():
@@ -213,7 +213,7 @@ class Recording:
         for row, file in self._modules.values():
             if kinds.locate(row.name, row.where, self.base) == file:
                 yield row
-            elif file is not None:  # what another finder than Python's has found
+            elif file is not None:  # found by a finder that is not Python's
                 yield kinds.observe(FILE, places.name_of(file, self.base), self.base)
         packages: dict[str, None] = {}
         for name in sorted(self.imported):
@@ -255,11 +255,11 @@ class Recording:
 _active: Recording | None = None
 
 _busy = threading.local()
-"""Has `now` while a row is observed, which reads files as well."""
+"""Has `now` set while a row is observed, which itself reads files."""
 
 
 def activate(recording: Recording | None) -> None:
-    """Has `notify` reach a recording, or none."""
+    """Set the recording that `notify` calls; None stops recording."""
     global _active
     _active = recording
 
@@ -277,13 +277,13 @@ def notify(tell: Callable[[Recording], None]) -> None:
     try:
         tell(found)
     except OSError:
-        pass  # the read itself says so
+        pass  # the read itself raises it
     finally:
         _busy.now = False
 
 
 def path_text(path: Any) -> str | None:
-    """A path that names a file; None for the number of an open one, and what no system call takes."""
+    """A path that names a file; None for a file descriptor and for paths that no system call accepts."""
     if isinstance(path, int):
         return None
     try:

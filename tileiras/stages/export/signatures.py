@@ -34,7 +34,7 @@ DTYPES = {
 """Short names of element types, beside the front end's own (`float32`)."""
 
 BASE_ALIGNMENT = 16
-"""What an array's address is taken to be a multiple of: every allocator gives more, and 16-byte accesses need it."""
+"""The assumed alignment of an array's address: every allocator gives more, and 16-byte accesses need it."""
 
 _ARRAY = re.compile(r"\s*(\w+)\s*(?:\[([^\[\]]*)\])?\s*")
 _DIMENSION = re.compile(r"\s*(?:(?P<length>\d+)|(?:(?P<divisor>\d+)\s*\*\s*)?\?)\s*")
@@ -62,7 +62,7 @@ def kernel_signature(name: str, parameters: tuple) -> Any:
 
 
 def slot_names(names: Sequence[str], parameters: Sequence[Any]) -> list[str] | None:
-    """What the parameters of the compiled kernel are called: of an array `a` of rank 2 `a`, `a_size0`, `a_size1`,
+    """The names of the parameters of the compiled kernel: of an array `a` of rank 2 `a`, `a_size0`, `a_size1`,
     `a_stride0` and `a_stride1`, of a list its address and its length, of a constant nothing, of a tuple those of its
     items.  `parameters` are the front end's constraints; None for one that is not known here."""
     found: list[str] = []

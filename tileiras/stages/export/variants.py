@@ -1,5 +1,5 @@
-"""One kernel of a cuTile Python file with other values of its `ct.Constant` parameters than TILEIRAS_EXPORT gives it:
-what a sweep over tile sizes compares."""
+"""One kernel of a cuTile Python file with other values of its `ct.Constant` parameters than TILEIRAS_EXPORT gives it,
+for sweeps over tile sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Variants(NamedTuple):
     constants: dict[str, Constant]
     """Of the kernel as the file exports it, by the names of its parameters."""
     slots: list[str]
-    """What the parameters of the compiled kernel are called (`signatures.slot_names`); empty if that is not known."""
+    """The names of the compiled kernel's parameters (`signatures.slot_names`); empty if unknown."""
     made: list[bytes | CompileError]
     """For each row of constants the bytecode, or why the front end does not export it."""
 

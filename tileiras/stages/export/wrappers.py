@@ -1,6 +1,6 @@
-"""What Python has no audit events for: `stat`, environment variables, imports of loaded modules, clocks and chance.
+"""Wrappers for reads without audit events: `stat`, environment variables, imports of loaded modules, clocks, chance.
 
-A wrapper that a library has taken (`from os import stat`) stays there, and does nothing while nothing is recorded.
+A wrapper that a library has imported (`from os import stat`) stays there, and is inert without a recording.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FACETS = {
         STATUS),
     "getsize": SIZE,
 }  # fmt: skip
-"""The functions of Python that take of `stat` less than it says."""
+"""Functions of Python that use only a part of the result of `stat`."""
 
 _Tell = Callable[[Recording, tuple, FrameType], None]
 
@@ -124,7 +124,7 @@ _SEEDS = ("seed", "setstate", "set_state")
 
 
 class _Wrapped:
-    """The functions that are wrapped, with what they were."""
+    """The wrapped functions, with their originals."""
 
     def __init__(self) -> None:
         self._undone: list[tuple[Any, str, Any]] = []
@@ -141,7 +141,7 @@ class _Wrapped:
                         names.add(vars(owner)[name])
 
     def wrap_generators(self) -> None:
-        """Wraps what draws from generators, of the modules that are loaded."""
+        """Wrap the functions of loaded modules that draw from a generator."""
         for name, place in _GENERATORS.items():
             module = sys.modules.get(name)
             generator: Any = module
@@ -260,9 +260,9 @@ _NOW = re.compile(rb"\b(?:utc)?now\b")
 
 
 def watch_clock(text: bytes) -> None:
-    """Has calls of `datetime.now` noted from here on where a module names it.
+    """From here on, note calls of `datetime.now`, if the module's text names it.
 
-    The class is C code that cannot be wrapped, and calls of such are told to profilers, which cost time.
+    The class is C code that cannot be wrapped; only profilers see calls of C functions, and they cost time.
     """
     if _NOW.search(text) and sys.getprofile() is None:
         sys.setprofile(_profile)
