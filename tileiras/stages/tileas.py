@@ -56,104 +56,131 @@ INVARIANT, IN_LOOPS, OUTSIDE_LOOPS = ({"where": each} for each in ("loop-invaria
 DECISIONS: tuple[Decision, ...] = (
     # Partition of the work into tile blocks, CTAs and slices.
     Decision(
-        "tileas-pair-tile-blocks", "before all others, each of which works on either kernel", {}, True, True,
+        "tileas-pair-tile-blocks", "First: duplicates the kernel; every later pass runs on both.", {}, True, True,
     ),  # fmt: skip
     Decision(
-        "tileas-cluster-tile-blocks", "before the next row, which keeps neighbours together", {}, True, True,
+        "tileas-cluster-tile-blocks", "Before tileas-order-tile-blocks, which keeps the blocks of a cluster adjacent.",
+        {}, True, True,
     ),  # fmt: skip
-    Decision("tileas-order-tile-blocks", "loops have the bounds that the program gives them", {}, True, True),
-    Decision("tileas-plan-cta", "before all others: all that follows is about what one CTA does", optional=True),
-    Decision("tileas-join-mask-bounds", "masks are of whole tiles, and slices of them are cut alike", optional=True),
-    Decision("tileas-slice-batches", "slices of a CTA's share are what the next row folds", optional=True),
+    Decision("tileas-order-tile-blocks", "Compares loop bounds as the program wrote them.", {}, True, True),
+    Decision("tileas-plan-cta", "Before slicing and layouts, which see the share of one CTA.", optional=True),
     Decision(
-        "tileas-fold-unit-batches", "dots are of matrices before anything looks for their instructions", optional=True,
+        "tileas-join-mask-bounds", "Masks still cover whole tiles; slicing cuts joined masks alike.",
+        optional=True,
     ),  # fmt: skip
-    Decision("tileas-legalize-scaled-dot", "dots are what the rows below count and choose atoms for"),
-    Decision("tileas-assign-num-warps", "of whole tiles: slices are cut for a number of threads"),
-    Decision("tileas-fit-tensor-memory", "whose accumulators lie there, the rows below do not cut", optional=True),
-    Decision("tileas-split-loop-steps", "of whole steps, which loops of the next row would stand in", {}, True, True),
+    Decision("tileas-slice-batches", "Creates batches of one, which tileas-fold-unit-batches removes.", optional=True),
     Decision(
-        "tileas-slice-dots", "loops over K make the tiles of operands smaller, which the next row sees", optional=True,
+        "tileas-fold-unit-batches", "Dots must be two-dimensional before atoms are chosen.", optional=True,
     ),  # fmt: skip
-    Decision("tileas-slicing", "before layouts, which are chosen for tiles that fit", optional=True),
+    Decision("tileas-legalize-scaled-dot", "Expands unsupported scaled dots before dots are counted and get atoms."),
+    Decision("tileas-assign-num-warps", "Before slicing, whose sizes depend on the number of threads."),
+    Decision(
+        "tileas-fit-tensor-memory", "Decides which accumulators go to tensor memory; those are not sliced.",
+        optional=True,
+    ),  # fmt: skip
+    Decision(
+        "tileas-split-loop-steps", "Before tileas-slice-dots, which nests loops over K into the step.",
+        {}, True, True,
+    ),  # fmt: skip
+    Decision(
+        "tileas-slice-dots", "Loops over K shrink operand tiles, which tileas-slicing counts.", optional=True,
+    ),  # fmt: skip
+    Decision("tileas-slicing", "Before layouts, which are chosen for tiles that fit registers.", optional=True),
     # Atoms and layouts.
-    Decision("convert-tileaa-to-tileas", "nothing: one operation for another"),
-    Decision("tileas-round-in-boxes", "operands as boxes bring them have layouts in shared memory", {}, True, True),
-    Decision("tileas-assign-dot-layouts", "dots are what kernels with dots are for: the rest follows them"),
+    Decision("convert-tileaa-to-tileas", "Changes the dialect, one operation for one."),
     Decision(
-        "tileas-pair-dots", "of dots that have atoms; loads of half of B have layouts of their own", {}, True, True,
+        "tileas-round-in-boxes", "Before dot layouts: rounded operands move from boxes through shared memory.",
+        {}, True, True,
+    ),  # fmt: skip
+    Decision("tileas-assign-dot-layouts", "Dot layouts are anchors; all other layouts are propagated from them."),
+    Decision(
+        "tileas-pair-dots", "After atoms; before load layouts, since each CTA loads half of B.", {}, True, True,
     ),  # fmt: skip
     Decision(
-        "tileas-assign-load-store-layouts", "after dots: a store may stay in the layout in which a result comes to it",
+        "tileas-assign-load-store-layouts", "After dots: a store may keep the layout of a dot's result.",
     ),  # fmt: skip
-    Decision("tileas-remove-layout-conversions", "layouts flow from what the two rows above have chosen"),
-    Decision("cse", "users of one layout each had the value rematerialized", optional=True),
-    Decision("dce", "what was rematerialized everywhere has no user where it was", optional=True),
+    Decision("tileas-remove-layout-conversions", "Propagates the anchors of the two passes before."),
+    Decision("cse", "Merges values that were rematerialized once per user.", optional=True),
+    Decision("dce", "Removes originals whose users all rematerialized them.", optional=True),
     Decision(
-        "tileas-reuse-loads", "layouts say what a thread has; behind cse, so that equal addresses are one",
+        "tileas-reuse-loads", "Needs the elements of each thread (layouts) and unique addresses (cse).",
         {}, True, True,
     ),  # fmt: skip
     # Passes that change the registers and the shared memory available to schedules.
-    Decision("tileas-lower-occupancy", "first, since it says how many registers there are", REGISTERS, True, True),
-    Decision("tileas-sink-loads", "frees registers that the rows below count", {}, True, True),
+    Decision("tileas-lower-occupancy", "First: fixes the registers of a thread.", REGISTERS, True, True),
+    Decision("tileas-sink-loads", "Frees registers before they are counted.", {}, True, True),
     Decision(
-        "tileas-lower-occupancy", "before shared memory is spent: rings have two stages", SHARED_MEMORY, True, True,
+        "tileas-lower-occupancy", "Before shared memory is allocated; rings have at least two stages.",
+        SHARED_MEMORY, True, True,
     ),  # fmt: skip
-    Decision("tileas-mark-short-loops", "counts tiles before operands leave registers", {}, True, True),
-    Decision("tileas-smem-operands", "operands that stay get shared memory before rings", INVARIANT, True, True),
-    # Schedules.
-    Decision("tileas-generate-schedule", "spends the registers and the shared memory that are left"),
+    Decision("tileas-mark-short-loops", "Counts live tiles before operands move to shared memory.", {}, True, True),
     Decision(
-        "tileas-materialize-schedule", "makes agents first: the loops that are left belong to one of them",
+        "tileas-smem-operands", "Loop-invariant operands get shared memory before rings do.",
+        INVARIANT, True, True,
+    ),  # fmt: skip
+    # Schedules.
+    Decision("tileas-generate-schedule", "Distributes the remaining registers and shared memory."),
+    Decision(
+        "tileas-materialize-schedule", "Creates agents; each remaining loop belongs to one of them.",
         {}, True, True,
     ),  # fmt: skip
-    Decision("tileas-resolve-agent-boundary", "agents have their warps before anything counts threads", {}, True, True),
-    Decision("tileas-unspecialized-pipeline", "makes of every loop what its schedule says", {}, True, True),
+    Decision("tileas-resolve-agent-boundary", "Assigns warps to agents before threads are counted.", {}, True, True),
+    Decision("tileas-unspecialized-pipeline", "Materializes the schedule of each loop.", {}, True, True),
     # Passes limited to the resources that schedules leave free.
-    Decision("tileas-smem-operands", "operands whose loads found no room in a ring", IN_LOOPS, True, True),
+    Decision("tileas-smem-operands", "Operands in loops whose loads have no ring.", IN_LOOPS, True, True),
     Decision(
         "tileas-materialize-async",
-        "waits depend on what is in flight around loops; buffers come before what is left over",
-    ),  # fmt: skip
-    Decision("tileas-specialize-mma", "products have their groups; before what is left over is spent", {}, True, True),
-    Decision("tileas-specialize-stores", "takes shared memory before what is left over is spent", {}, True, True),
-    Decision(
-        "tileas-ping-pong", "both agents hand their tiles to the one that stores, in their order", {}, True, True,
-    ),  # fmt: skip
-    Decision("tileas-spill-loop-carried", "counts registers when all operands are where they will be", {}, True, True),
-    Decision("tileas-smem-operands", "behind the loops, whose rings are gone there", OUTSIDE_LOOPS, True, True),
-    Decision("cse", "each copy has its addresses", {}, True, True, GENERATE_SCHEDULE),
-    Decision(
-        "tileas-roll-mma-dot", "reads the operands that the rows above left in buffers; takes no memory", optional=True,
+        "Waits depend on dots in flight around loops; its buffers precede optional ones.",
     ),  # fmt: skip
     Decision(
-        "tileas-legalize-fma-dot", "reads operands slice by slice from the buffers that the rows above made",
+        "tileas-specialize-mma", "After commit groups exist; before remaining shared memory is distributed.",
+        {}, True, True,
+    ),  # fmt: skip
+    Decision("tileas-specialize-stores", "Its buffer precedes optional ones in shared memory.", {}, True, True),
+    Decision(
+        "tileas-ping-pong", "After the store agent exists, which receives tiles from both compute agents.",
+        {}, True, True,
+    ),  # fmt: skip
+    Decision("tileas-spill-loop-carried", "Counts registers once the places of operands are final.", {}, True, True),
+    Decision(
+        "tileas-smem-operands", "Operands after loops, where the rings' memory is free again.",
+        OUTSIDE_LOOPS, True, True,
+    ),  # fmt: skip
+    Decision("cse", "Merges the addresses that copies of loop bodies duplicated.", {}, True, True, GENERATE_SCHEDULE),
+    Decision(
+        "tileas-roll-mma-dot", "Reads operands from existing buffers; needs no memory.", optional=True,
+    ),  # fmt: skip
+    Decision(
+        "tileas-legalize-fma-dot", "Reads operands from existing buffers, slice by slice.",
         optional=True,
     ),  # fmt: skip
-    Decision("lower-tma-load-store-to-async", "takes no more shared memory than all rows above", {}, True, True),
     Decision(
-        "tileas-attach-tma-desc-args", "behind all that makes descriptors; before the function's arguments are counted",
+        "lower-tma-load-store-to-async", "After all other users of shared memory, of which it takes the rest.",
+        {}, True, True,
+    ),  # fmt: skip
+    Decision(
+        "tileas-attach-tma-desc-args", "After the last descriptor is created; before parameters are counted.",
     ),  # fmt: skip
     # Order of operations, allocation, barriers and launch bounds, once the operations are final.
     Decision(
-        "tileas-materialize-convert-layout", "loads between conversions are under way before their barrier",
+        "tileas-materialize-convert-layout", "Issues loads between conversions before the barrier.",
         optional=True,
     ),  # fmt: skip
     Decision(
-        "tileas-optimize-alloc-tensor", "behind all that makes a buffer, or a conversion that needs scratch memory",
+        "tileas-optimize-alloc-tensor", "After the last buffer or conversion that needs scratch memory.",
     ),  # fmt: skip
     Decision(
-        "tileas-rematerialize", "marks the operations that there are in the end, in loops marked above", {}, True, True,
+        "tileas-rematerialize", "Runs on the final operations of loops short of registers.", {}, True, True,
     ),  # fmt: skip
     Decision(
-        "tileas-split-addresses", "what computes addresses is as it will be, and the registers beside it are known",
+        "tileas-split-addresses", "Address computations are final, and the registers beside them are known.",
         {}, True,
     ),  # fmt: skip
-    Decision("tileas-insert-barriers", "places that are used again say where threads have to wait"),
-    Decision("tileas-order-warpgroups", "barriers in a loop decide whether it can have turns", {}, True, True),
-    Decision("tileas-assign-launch-bounds", "counts registers a last time, and the shared memory of all rows above"),
+    Decision("tileas-insert-barriers", "Reuse of shared memory determines the barriers."),
+    Decision("tileas-order-warpgroups", "Barriers in a loop exclude turns at the tensor cores.", {}, True, True),
+    Decision("tileas-assign-launch-bounds", "After the last change of registers and shared memory."),
     Decision(
-        "tileas-insert-delays", "behind all that makes a wait, or looks at what stands beside one", {}, True,
+        "tileas-insert-delays", "After the last pass that creates waits or matches their neighbours.", {}, True,
         asked_by="enable-random-delay",
     ),  # fmt: skip
 )
