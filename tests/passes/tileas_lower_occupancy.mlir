@@ -18,8 +18,9 @@
 !tile_c = tensor<64x64xf32, #c>
 
 module {
-  // 64 Ki registers are 140 or more for each of 32 threads where an SM holds 14 CTAs, which 128 and 12 beside them need.
-  // CHECK: @asks_for_16({{.*}}kernel_spec<numWarps = 1, numCtas = 1, occupancy = 14>
+  // 128 registers and 12 beside them are those of three warps of 32 threads in each of the four partitions of an SM:
+  // with four, a thread has 128.
+  // CHECK: @asks_for_16({{.*}}kernel_spec<numWarps = 1, numCtas = 1, occupancy = 12>
   nv_tileaa.func @asks_for_16(%v: !view) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1, occupancy = 16>, target_spec = "sm_90"} {
     %zero = arith.constant 0 : i32
     %x, %t = nv_tileas.tiled_load %v[%zero] {atom = #nv_tileas.copy_atom<ld_global, 4>} : !view, (i32) -> !tile, !nv_tileaa.mem_token
