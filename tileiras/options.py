@@ -61,6 +61,8 @@ OPTIONS: dict[str, Option] = {
         ),
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),
+        Option("deterministic", str, "any", "with require, results that may differ from run to run are an error",
+               ("any", "require")),
         Option("legalize-types", bool, False, "compute with types that the GPU lacks by conversion, slowly"),
         Option(
             "pipeline-strategy",

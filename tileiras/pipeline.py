@@ -138,7 +138,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "tileaa", ENTRY, ".tileaa.mlir", (),
-        ("gpu-name", "num-warps", "num-ctas", "legalize-types", "sanitize", *DEBUG_OPTIONS),
+        ("gpu-name", "num-warps", "num-ctas", "deterministic", "legalize-types", "sanitize", *DEBUG_OPTIONS),
         "views to pointers and masks, alias and divisibility facts",
         dialects=(*_MIDDLE, "cuda_tile", "nv_tileaa"),
     ),

@@ -18,8 +18,8 @@ from tileiras.tileir_pipeline import tileas_passes
 
 SEEDS = range(100, 112)
 LOWERINGS = ("convert-cudatile-to-tileaa", "convert-tileaa-to-tileas", "convert-tileas-to-llvm")
-INSTRUMENTATION = ("instrument-memcheck",)
-"""Adds checks every time that it runs."""
+INSTRUMENTATION = ("instrument-memcheck", "verify-deterministic")
+"""Adds checks every time that it runs; refuses modules."""
 TILE_PASSES = tuple(
     name for name in passes.names() if not name.startswith("convert-") and name not in INSTRUMENTATION
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tileiras.analysis.run_order import order_dependences
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
 from tileiras.progress import Progress
@@ -32,6 +33,7 @@ from .verdict import (
     TIME_IS_UP,
     WRONG,
     Blame,
+    Dependence,
     Finding,
     LaunchReport,
     Verdict,
@@ -190,6 +192,10 @@ class _Check:
             self.coverage.counts(), tuple(self.coverage.uncovered()),
             float(np.max([each.worst_ulps for each in self.reports], initial=0.0)), sum(self.excluded.values()),
             place(self.entry), hashlib.sha256(self.image.ptx.encode()).hexdigest(),
+            tuple(
+                Dependence(place(each.operation), each.operation.name.removeprefix("cuda_tile."), each.reason)
+                for each in order_dependences(self.entry)
+            ),
         )  # fmt: skip
 
     def _status(self) -> str:

@@ -87,6 +87,15 @@ class Blame:
 
 
 @dataclass(frozen=True)
+class Dependence:
+    """An operation by which results depend on the order of tile blocks (`tileiras.analysis.run_order`)."""
+
+    location: str
+    operation: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Verdict:
     """About one entry of one artifact."""
 
@@ -104,6 +113,8 @@ class Verdict:
     """The entry's place, for what has no better one."""
     ptx: str = ""
     """The digest (sha256) of the PTX that was judged."""
+    order: tuple[Dependence, ...] = ()
+    """Operations by which results may differ from run to run; empty where two runs of a launch give the same bits."""
 
     @property
     def right(self) -> int:
@@ -126,6 +137,7 @@ class Verdict:
         """What NAME.json and a report say of it."""
         return {
             "status": self.status, "launches": len(self.launches), "right": self.right, "worst_ulps": self.worst_ulps,
+            "deterministic": not self.order,
             "coverage": {kind: list(counts) for kind, counts in self.coverage.items()}, "ptx": self.ptx,
         }  # fmt: skip
 
@@ -143,6 +155,7 @@ class Verdict:
                 "findings": tuple(_row(Finding, each) for each in data["findings"]),
                 "coverage": {kind: tuple(counts) for kind, counts in data["coverage"].items()},
                 "uncovered": tuple(Uncovered(**each) for each in data["uncovered"]),
+                "order": tuple(_row(Dependence, each) for each in data.get("order", ())),
                 "blame": None if data.get("blame") is None else _row(Blame, data["blame"]),
             })  # fmt: skip
         except (KeyError, TypeError, AttributeError) as error:
@@ -165,6 +178,10 @@ class Verdict:
             lines.append(f"  {unbounded} elements of results have no bound of error, and were not compared")
         shares = [f"{kind} {reached} of {total}" for kind, (reached, total) in self.coverage.items()]
         lines.append(f"  covered: {', '.join(shares) or 'nothing'}")
+        for each in self.order:
+            lines.append(f"  may differ from run to run: {each.location}: {each.operation} {each.reason}")
+        if not self.order:
+            lines.append("  order: the same bits in every run")
         for each in self.uncovered:
             lines.append("  not covered: " + ": ".join(filter(None, (each.location, each.operation, each.case))))
         return "\n".join(lines)
