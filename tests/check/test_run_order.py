@@ -13,6 +13,7 @@ from tileiras.sim import emulate
 from tileiras.units import entries_of
 
 SEEDS = range(12)
+ORDERS = ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 0, 5, 1, 4, 3])
 
 
 def added(element: str, mode: str) -> str:
@@ -35,6 +36,38 @@ def results(text: str, grid, *arguments) -> set[bytes]:
         emulate(artifact.text, "k", grid, given, seed=seed)
         seen.add(given[1].tobytes())
     return seen
+
+
+STORE = "%o = store_ptr_tko {} device %out, %value : tile<ptr<i32>>, tile<i32> -> token"
+UPDATE = (
+    "%o{0}, %u{0} = atomic_rmw_tko relaxed device %out, {0}, %value"
+    " : tile<ptr<i32>>, tile<i32> -> tile<i32>, token"
+)
+BODIES = {
+    "one kind": UPDATE.format("add"),
+    "two kinds": UPDATE.format("add") + "\n" + UPDATE.format("max"),
+    "two kinds of bits": UPDATE.format("xor") + "\n" + UPDATE.format("add"),
+    "relaxed stores": STORE.format("relaxed"),
+    "release stores": STORE.format("release"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_blocks_in_any_order_give_what_the_claim_says(name):
+    """Each block runs alone: seeds of the emulator advance the warps of all blocks together."""
+    text = module(f"""
+    %block, %y, %z = get_tile_block_id : tile<i32>
+    %from = offset %x, %block : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %value, %t = load_ptr_tko weak %from : tile<ptr<i32>> -> tile<i32>, token
+    {BODIES[name]}
+""", "%x: tile<ptr<i32>>, %out: tile<ptr<i32>>")
+    artifact, seen = tileiras.compile(text, gpu_name="sm_90"), set()
+    for order in ORDERS:
+        arguments = [np.array([5, -3, 17, 2, 9, -8], np.int32), np.zeros(1, np.int32)]
+        for block in order:
+            emulate(artifact.text, "k", (6, 1, 1), arguments, blocks=[block])
+        seen.add(int(arguments[1][0]))
+    assert (len(seen) > 1) is bool(dependences(text)) is (name != "one kind")
 
 
 def dependences(text: str):

@@ -15,6 +15,7 @@ from tileiras.ir import FloatType, Operation
 ADDITIONS = "adds floats in the order in which tile blocks arrive, and rounds after each addition"
 OLD_VALUE = "returns a value that earlier tile blocks left"
 LAST_WRITER = "keeps the value of the tile block that arrives last"
+MIXED = "updates memory that updates of another kind may reach, and the two do not commute"
 EXCHANGE = "succeeds for the tile block that arrives first"
 VISIBLE = "reads memory while other tile blocks may write it"
 MULTICAST = "adds the copies of several GPUs in an order that the hardware chooses"
@@ -31,9 +32,21 @@ class OrderDependence(NamedTuple):
 def order_dependences(entry: Operation) -> list[OrderDependence]:
     """All of an entry of cuda_tile in textual order; empty where two runs of one launch give the same bits.
 
-    Conservative: a lock that serializes tile blocks in a fixed order is reported as well.  The program has no races.
+    Conservative: a lock that serializes tile blocks in a fixed order is reported as well, as are updates of two kinds
+    wherever they go.  The program has no races.
     """
-    return [OrderDependence(op, reason) for op in entry.walk() for reason in _reasons(op)]
+    dependences = []
+    is_mixed = len({op.attributes["mode"].value for op in entry.walk() if _is_update(op)}) > 1
+    for op in entry.walk():
+        reasons = list(_reasons(op))
+        if is_mixed and not reasons and _is_update(op):
+            reasons.append(MIXED)
+        dependences += [OrderDependence(op, reason) for reason in reasons]
+    return dependences
+
+
+def _is_update(op: Operation) -> bool:
+    return op.name in ("cuda_tile.atomic_rmw_tko", "cuda_tile.atomic_red_view_tko")
 
 
 def _reasons(op: Operation) -> Iterator[str]:
@@ -48,11 +61,13 @@ def _reasons(op: Operation) -> Iterator[str]:
             yield OLD_VALUE
     elif name == "atomic_cas_tko":
         yield EXCHANGE
-    elif name.startswith("multimem_"):
-        if "reduce" in name and _is_float_addition(op):
+    elif name.startswith("multimem_") and "reduce" in name:
+        if _is_float_addition(op):
             yield MULTICAST
-    elif name.startswith("load_") and _is_ordered(op):
+    elif "load_" in name and _is_ordered(op):
         yield VISIBLE
+    elif "store_" in name and _is_ordered(op):
+        yield LAST_WRITER
     elif name == "preview$call":
         yield EXTERNAL
 

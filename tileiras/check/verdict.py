@@ -113,8 +113,9 @@ class Verdict:
     """The entry's place, for what has no better one."""
     ptx: str = ""
     """The digest (sha256) of the PTX that was judged."""
-    order: tuple[Dependence, ...] = ()
-    """Operations by which results may differ from run to run; empty where two runs of a launch give the same bits."""
+    order: tuple[Dependence, ...] | None = None
+    """Operations by which results may differ from run to run; empty where two runs of a launch give the same bits, None
+    where that is not known."""
 
     @property
     def right(self) -> int:
@@ -137,7 +138,7 @@ class Verdict:
         """What NAME.json and a report say of it."""
         return {
             "status": self.status, "launches": len(self.launches), "right": self.right, "worst_ulps": self.worst_ulps,
-            "deterministic": not self.order,
+            "deterministic": None if self.order is None else not self.order,
             "coverage": {kind: list(counts) for kind, counts in self.coverage.items()}, "ptx": self.ptx,
         }  # fmt: skip
 
@@ -149,13 +150,14 @@ class Verdict:
                 raise ValueError("a verdict of another format")
             known = {each.name for each in dataclasses.fields(cls)}
             given = {name: value for name, value in data.items() if name in known}
+            order = data.get("order")
             return cls(**{
                 **given,
                 "launches": tuple(_row(LaunchReport, each) for each in data["launches"]),
                 "findings": tuple(_row(Finding, each) for each in data["findings"]),
                 "coverage": {kind: tuple(counts) for kind, counts in data["coverage"].items()},
                 "uncovered": tuple(Uncovered(**each) for each in data["uncovered"]),
-                "order": tuple(_row(Dependence, each) for each in data.get("order", ())),
+                "order": None if order is None else tuple(_row(Dependence, each) for each in order),
                 "blame": None if data.get("blame") is None else _row(Blame, data["blame"]),
             })  # fmt: skip
         except (KeyError, TypeError, AttributeError) as error:
@@ -178,9 +180,9 @@ class Verdict:
             lines.append(f"  {unbounded} elements of results have no bound of error, and were not compared")
         shares = [f"{kind} {reached} of {total}" for kind, (reached, total) in self.coverage.items()]
         lines.append(f"  covered: {', '.join(shares) or 'nothing'}")
-        for each in self.order:
+        for each in self.order or ():
             lines.append(f"  may differ from run to run: {each.location}: {each.operation} {each.reason}")
-        if not self.order:
+        if self.order == ():
             lines.append("  order: the same bits in every run")
         for each in self.uncovered:
             lines.append("  not covered: " + ": ".join(filter(None, (each.location, each.operation, each.case))))
