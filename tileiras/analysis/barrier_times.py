@@ -12,7 +12,7 @@ from tileiras.named_tuple import NamedTuple
 
 
 class Place(NamedTuple):
-    """Before an operation, or before the stores to scratch area number `area` of it."""
+    """The position before an operation, or before its stores to scratch area number `area`."""
 
     op: Operation
     area: int | None = None
@@ -26,7 +26,7 @@ class Barriers(NamedTuple):
 
 
 class Range:
-    """Bytes of the arena, and the times of the last read and the last write.
+    """Bytes of the arena, with the times of the last read and of the last write that may be read at any later time.
 
     `piped`: they are the buffer of a pipe, whose mbarriers order the accesses of agents to it.
     """
@@ -169,7 +169,7 @@ class BarrierTimes:
         settled: set[Block | None] = set()
         for place, range, cluster in loop.pending:
             block = place.op.parent
-            # A barrier before an earlier store of the same block, for this loop or one inside, serves as well.
+            # A barrier before an earlier store of the same block, for this loop or an inner one, is sufficient.
             if block in settled or place in self.places:
                 if not cluster or place in self.of_cluster:
                     settled.add(block)

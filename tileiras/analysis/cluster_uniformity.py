@@ -152,7 +152,7 @@ class ClusterUniformity:
 
     def _is_another(self, value: Value, counter: Value | None) -> bool:
         """Whether a number differs between any two tile blocks: it is the number along x, or the counter of a loop over
-        tiles, plus or minus a common value, or times a constant factor."""
+        tiles, plus or minus a common value, or times a nonzero constant."""
         op: Any = value.defining_op
         if value is counter or isinstance(op, aa.GetProgramIdOp):
             return True

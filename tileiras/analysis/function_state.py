@@ -27,7 +27,7 @@ class State(IntEnum):
     TILEAA = 0
     """Operations of nv_tileaa."""
     NO_LAYOUTS = 1
-    """Operations of nv_tileas, tiles without an encoding."""
+    """Operations of nv_tileas; tiles have no encoding."""
     DOT_ATOMS = 2
     """An atom for every dot, and the layouts of its operands."""
     ATOMS = 3
@@ -41,7 +41,7 @@ class State(IntEnum):
     ALLOCATED = 7
     """A place in shared memory for every buffer, and for every exchange between threads."""
     SYNCHRONIZED = 8
-    """Barriers where threads have to wait."""
+    """All barriers between threads."""
     PLACED = 9
     """Launch bounds: warps, CTAs of a cluster, CTAs on an SM."""
 

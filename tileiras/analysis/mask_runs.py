@@ -15,14 +15,14 @@ from tileiras.named_tuple import NamedTuple
 
 
 class MaskRuns(NamedTuple):
-    """Along one dimension, in elements; all three are powers of two."""
+    """Lengths of aligned runs along one dimension, in elements; all three are powers of two."""
 
     leading: int
-    """No element that is set comes after one that is not."""
+    """In such a run, the set elements are its first ones."""
     trailing: int
-    """No element that is set comes before one that is not."""
+    """In such a run, the set elements are its last ones."""
     together: int
-    """Elements that are set are neighbours."""
+    """In such a run, the set elements are consecutive."""
 
 
 _SHAPES = (nv_tileas.ConvertLayoutOp, nv_tileaa.BroadcastOp, nv_tileaa.PermuteOp, nv_tileaa.ViewOp)

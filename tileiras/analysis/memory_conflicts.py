@@ -41,7 +41,7 @@ class MemoryConflicts:
         `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
         """
         if isinstance(first, tileas.AsyncWaitOp) or self._by_one_thread(first) and self._by_one_thread(second):
-            return False  # where copies are waited for, all threads wait for each other
+            return False  # a barrier follows each wait for copies
         # Effects observed by one thread's acquire, or published by its release, concern all threads.
         if first.mem_semantic.value in ("acquire", "acq_rel") or second.mem_semantic.value in ("release", "acq_rel"):
             return True

@@ -51,7 +51,7 @@ class OperationBarriers(BarrierTimes):
         for number, area in enumerate(areas):
             group.append(self.scratch_range(area))
             if area.rounds > 1 and isinstance(op, tileas.PrintOp):
-                self.wait(Place(op, number))  # at the head of a loop
+                self.wait(Place(op, number))  # the stores are at the head of a loop
             else:
                 self.before_stores(Place(op, number), group[-1])
             if number + 1 < len(areas) and areas[number + 1].joins:

@@ -46,7 +46,7 @@ _UNCOMMITTED = -1
 
 
 class Place(NamedTuple):
-    """Bytes of shared memory: of a buffer of `stages`, one stage."""
+    """Bytes of shared memory; if they are a buffer of several `stages`, only stage `stage` of it."""
 
     start: int
     end: int

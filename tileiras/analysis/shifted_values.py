@@ -1,6 +1,6 @@
 """Whether a tile is another one shifted along a dimension: element i of the one is element i + n of the other.
 
-    %a = load %p[j]          %b = load %p[j - 1]          %p[j - 1] is %p[j] moved by -1
+    %a = load %p[j]          %b = load %p[j - 1]          %p[j - 1] is %p[j] shifted by -1
 
 The shift follows from the computations of the tiles: a constant added to numbers with equal differences between
 neighbours shifts them, and elementwise functions are shifted as their operands are.  Integers may wrap: both tiles then

@@ -195,7 +195,7 @@ class Synchronization(OperationBarriers):
                 self.before_loads(Place(op), buffer, is_of_pair(dot))
             if is_of_pair(dot) and dot.buffer in self.buffers:  # type: ignore[attr-defined]
                 self.before_loads(Place(op), self.buffers[dot.buffer], True)  # type: ignore[attr-defined]
-            # A dot of an earlier iteration may be under way: a wait of this one stands before the next stores.
+            # A dot of an earlier iteration may be in flight until a wait of this iteration, before the next stores.
             stored = (user for value in buffers_read(dot) for user in value.users if _is_stored_by(user, op))
             self.under_way.update((self.buffers[user.buffer], None) for user in stored if user.buffer in self.buffers)
         self.time += 1
