@@ -1,1 +1,1 @@
-"""Analyses: facts about values, computed once for a function and asked by lowerings and passes."""
+"""Analyses: facts about values, computed once for a function and queried by lowerings and passes."""

@@ -1,5 +1,5 @@
-"""Whether the agents of a function fit together: its warps and registers, pipes with two ends, barriers that everybody
-reaches, and no tile that one agent holds in registers and another one uses.
+"""Checks of the agents of a function: warps and registers, pipes with two ends, barriers that all expected threads
+reach, and no use of a tile that another agent holds in registers.
 
 Sources: PTX ISA, "setmaxnreg" (multiples of 8 from 24 to 256, executed by all warps of a warpgroup, on targets with the
 letter a), and "bar{.cta}" (sixteen barriers, thread counts that are multiples of a warp's).
@@ -39,10 +39,10 @@ INCONSISTENT = (
 
 
 def agent_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None) -> Iterator[Finding]:
-    """What is wrong with the agents of a function: operations, and texts that start behind their names.
+    """The errors in the agents of a function, as operations and messages that follow their names.
 
-    The order of what they do (`pipe_model`) is looked at when nothing else is wrong; `unchecked` hears where that ends
-    before all orders have been looked at.
+    The order of their events (`pipe_model`) is checked if no other error is found; `unchecked` is called if not all
+    orders have been checked.
     """
     wrong = False
     for finding in _errors(func, gpu):
@@ -125,8 +125,8 @@ def _warpgroup_errors(switch: AgentSwitchOp, uses: PipeUses, compute: int) -> It
 
 
 def warpgroup_registers(switch: AgentSwitchOp, func: aa.FuncOp) -> list[set[int]]:
-    """For each warpgroup of a CTA the limits of the agents that have warps in it; warps of no agent follow the others
-    of their warpgroup."""
+    """For each warpgroup of a CTA, the limits of the agents with warps in it; warps of no agent follow the others of
+    their warpgroup."""
     compute = func.kernel_spec.num_warps
     asked = switch.max_regs.elements if switch.max_regs is not None else [INHERITED] * len(switch.agents)
     found: list[set[int]] = [set() for _ in range(-(-tileas.block_warps(func) // WARPGROUP))]
@@ -137,7 +137,7 @@ def warpgroup_registers(switch: AgentSwitchOp, func: aa.FuncOp) -> list[set[int]
 
 
 def least_ctas_of(func: aa.FuncOp) -> int:
-    """How many CTAs an SM is to hold at least, which bounds the registers that threads start with."""
+    """The least number of CTAs that an SM has to hold, which bounds the initial registers of threads."""
     given = func.attributes.get(tileas.MIN_CTAS)
     return func.kernel_spec.occupancy or 1 if given is None else given.value  # type: ignore[attr-defined]
 
@@ -211,7 +211,7 @@ def _inside(value: Value, region: Region) -> bool:
 
 
 def _barrier_errors(switch: AgentSwitchOp, counts: list[int]) -> Iterator[Finding]:
-    """Named barriers: a number that there is, and as many threads as the agents that come to it have."""
+    """The errors in named barriers: a number out of range, or a thread count other than that of the agents at it."""
     uses: dict[int, list[tuple[int, Any, int | None]]] = {}
     turns: dict[int, Any] = {}
     for agent, region in enumerate(switch.agents):

@@ -1,7 +1,7 @@
-"""Where pointers of an `nv_tileaa.func` lead: to which allocations, globals, or what the kernel was given.
+"""Alias analysis of an `nv_tileaa.func`: pointers lead to allocations, globals, or memory passed to the kernel.
 
-Two accesses can meet only if they may lead to the same memory.  An allocation is new memory, which nothing that existed
-before leads to; globals are different from each other, but a launch may be given the address of one.
+Two accesses can conflict only if they may lead to the same memory.  An allocation is new memory, to which no earlier
+pointer leads; globals are distinct, but a launch may pass the address of one.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import BlockArgument, Operation, Value, element_type_of
 
 GIVEN = "given"
-"""The origin of the kernel's arguments: memory that the launch passes, of which nothing else is known."""
+"""The origin of the kernel's arguments: unknown memory passed by the launch."""
 
 Origin = Any
 """GIVEN, the symbol of a global, or the result of an `alloca`."""
 
 _ACCESSES = (aa.LoadOp, aa.TiledLoadOp, aa.AtomicRMWOp, aa.AtomicCASOp)
-"""Operations that take addresses, but whose results come out of memory."""
+"""Operations that take addresses, but whose results are loaded from memory."""
 
 
 class AliasAnalysis:
-    """The origins of the pointers of one function, found when they are asked for."""
+    """The origins of the pointers of one function, computed on demand."""
 
     def __init__(self) -> None:
         self._known: dict[Value, frozenset[Origin] | None] = {}
 
     def origins(self, value: Value) -> frozenset[Origin] | None:
-        """What a pointer, memref or view may lead to; None when that can be anything."""
+        """The origins to which a pointer, memref or view may lead; None if unknown."""
         if value not in self._known:
             self._known[value] = self._find(value, set())
         return self._known[value]
 
     def may_alias(self, first: Value, second: Value) -> bool:
-        """Whether accesses through two pointers, memrefs or views may meet."""
+        """Whether accesses through two pointers, memrefs or views may overlap."""
         a, b = self.origins(first), self.origins(second)
         if a is None or b is None:
             return True
@@ -79,7 +79,7 @@ class AliasAnalysis:
 def _same(first: Origin, second: Origin) -> bool:
     """Whether two origins may be the same memory."""
     if first == second:
-        # One `alloca` in a loop gives a new address every time, but its old ones are dead by then.
+        # An `alloca` in a loop gives a new address in each iteration, but the previous ones are dead by then.
         return True
     return not (isinstance(first, Value) or isinstance(second, Value)) and GIVEN in (first, second)
 

@@ -1,7 +1,7 @@
-"""When threads used what of memory, and when they waited for each other, on one way through a function.
+"""Times of memory uses and of barriers, in one pass over a function.
 
-Every use gets a time; a barrier makes all earlier ones visible.  On the way into a loop what its body does counts as
-done, since an earlier iteration may have done it.
+Every use gets a time; a barrier makes all earlier ones visible.  On entry to a loop the uses in its body count as
+passed, since an earlier iteration may have made them.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from tileiras.named_tuple import NamedTuple
 
 
 class Place(NamedTuple):
-    """Before an operation, or before the stores to scratch area number `area` of it."""
+    """The position before an operation, or before its stores to scratch area number `area`."""
 
     op: Operation
     area: int | None = None
 
 
 class Barriers(NamedTuple):
-    """When the last barrier was, of the CTA's or agent's threads, and of those of the whole cluster."""
+    """Times of the last barrier of the CTA's or agent's threads, and of the last one of the whole cluster."""
 
     own: int
     cluster: int
 
 
 class Range:
-    """Bytes of the arena, and when they were last read, and written to be read at any time.
+    """Bytes of the arena, with the times of the last read and of the last write that may be read at any later time.
 
-    `piped`: they are the buffer of a pipe, whose mbarriers order what agents do in it.
+    `piped`: they are the buffer of a pipe, whose mbarriers order the accesses of agents to it.
     """
 
     __slots__ = ("end", "last_read", "last_written", "piped", "start")
@@ -45,8 +45,8 @@ class Range:
 
 
 class Loop:
-    """A loop on the way through it: what was so when it was entered, and stores to shared memory that loads of an
-    earlier iteration may meet, perhaps in the other CTA of a pair."""
+    """A loop being processed: the state on entry, and the stores to shared memory that may conflict with loads of an
+    earlier iteration, perhaps in the other CTA of a pair."""
 
     __slots__ = ("entered", "op", "pending", "reads", "saved")
 
@@ -59,30 +59,30 @@ class Loop:
 
 
 class BarrierTimes:
-    """What was used when, and where barriers have to stand for it."""
+    """Times of the uses of memory, and the places of the barriers that they require."""
 
     def __init__(self, joint: bool) -> None:
-        """`joint`: dots are of pairs of CTAs, so that some reads are over behind barriers of the cluster only."""
+        """`joint`: dots are of pairs of CTAs, so that some reads are complete only behind barriers of the cluster."""
         self.places: dict[Place, Operation] = {}
-        """Where barriers have to stand, beside those between the stores and the loads of scratch areas, and the
-        operation for which each is there."""
+        """Place of each barrier, besides those between the stores and the loads of scratch areas -> the operation that
+        requires it."""
         self.of_cluster: set[Place] = set()
-        """Those where all CTAs of the cluster wait."""
+        """The places where all CTAs of the cluster wait."""
         self.joint = joint
         self.ranges: list[Range] = []
         self.scratch: dict[tuple[int, int], Range] = {}
         self.time = 1
         self.barrier = 0
         self.cluster = 0
-        """When the last barrier of the cluster was."""
+        """Time of the last barrier of the cluster."""
         self.loops: list[Loop] = []
         self.passed: dict[Operation, int] = {}
-        """Operations on memory that tokens order."""
+        """Memory operations ordered by tokens -> their times."""
 
     # -- barriers ------------------------------------------------------------------------------------------------------
 
     def wait(self, place: Place | None = None, cause: Operation | None = None, cluster: bool = False) -> None:
-        """All threads, of the cluster or of one CTA, wait for each other; `place` is where that has to be said."""
+        """Record a barrier of one CTA or of the cluster; it is inserted at `place`, and exists already without one."""
         if place is not None:
             self.places[place] = cause or place.op
         self.time += 1
@@ -93,7 +93,7 @@ class BarrierTimes:
             self.cluster = self.time
 
     def last_barrier(self, cluster: bool) -> int:
-        """When the last barrier was."""
+        """Time of the last barrier."""
         return self.cluster if cluster else self.barrier
 
     @property
@@ -105,11 +105,11 @@ class BarrierTimes:
         self.barrier, self.cluster = times
 
     def settled(self, times: Barriers) -> int:
-        """Until when reads are over for whatever follows."""
+        """The time up to which reads are complete for all later operations."""
         return min(times) if self.joint else times.own
 
     def is_pending(self) -> bool:
-        """Whether anything has been done to memory since the last barrier that other threads may depend on."""
+        """Whether memory on which other threads may depend has been accessed since the last barrier."""
         shared = (time for range in self.ranges for time in (range.last_read, range.last_written))
         return any(time > self.barrier for time in (*self.passed.values(), *shared))
 
@@ -121,11 +121,11 @@ class BarrierTimes:
         return found
 
     def used(self) -> list[Range]:
-        """The ranges in which anything was done."""
+        """The ranges that have been read or written."""
         return [each for each in self.ranges if each.last_read or each.last_written]
 
     def stages_were_used(self) -> bool:
-        """Whether anything was done in a place in shared memory in which a pipe has stages."""
+        """Whether bytes of shared memory that are stages of a pipe have been read or written."""
         piped = [each for each in self.ranges if each.piped]
         return any(a.overlaps(b) for a in self.used() for b in piped)
 
@@ -145,31 +145,31 @@ class BarrierTimes:
         range.last_written = self.time
 
     def before_stores(self, place: Place, range: Range, cluster: bool = False) -> None:
-        """Earlier loads from what a range overlaps must be over in all threads."""
+        """Require that earlier loads from overlapping ranges are complete in all threads."""
         if range.piped:
             return
         if any(r.last_read > self.last_barrier(cluster) for r in self.ranges if r.overlaps(range)):
             self.wait(place, cluster=cluster)
             return
-        # An earlier iteration read the range; whether a barrier stood between is known at the end of the body.
+        # An earlier iteration may have read the range; the end of the body shows whether a barrier stands between.
         for loop in self.loops:
             if self.last_barrier(cluster) <= loop.entered:
                 loop.pending.append((place, range, cluster))
 
     def before_loads(self, place: Place, range: Range, cluster: bool = False) -> None:
-        """What other threads wrote to a range must be visible."""
+        """Require that writes of other threads to a range are visible."""
         if not range.piped and range.last_written > self.last_barrier(cluster):
             self.wait(place, cluster=cluster)
 
     # -- loops ---------------------------------------------------------------------------------------------------------
 
     def leave_loop(self) -> Loop:
-        """Asks for the barriers at the head of an iteration that the end of the one before turned out to need."""
+        """End a loop; place the barriers that an iteration needs because of accesses at the end of the previous one."""
         loop = self.loops.pop()
         settled: set[Block | None] = set()
         for place, range, cluster in loop.pending:
             block = place.op.parent
-            # A barrier before an earlier store of the same block, for this loop or one inside, serves as well.
+            # A barrier before an earlier store of the same block, for this loop or an inner one, is sufficient.
             if block in settled or place in self.places:
                 if not cluster or place in self.of_cluster:
                     settled.add(block)
@@ -186,14 +186,14 @@ class BarrierTimes:
         return {range: range.last_read for range in self.ranges}
 
     def restore_reads(self, reads: dict[Range, int], until: int) -> None:
-        """Ranges that were read again no later than `until` were last read when `reads` says."""
+        """Reset to the times of `reads` the ranges that were read again no later than `until`."""
         for range in self.ranges:
             before = reads.get(range, 0)
             if before < range.last_read <= until:
                 range.last_read = before
 
     def forget(self, part: Region, until: int) -> None:
-        """No operation after the loop has to mind those of this part that were passed no later than `until`."""
+        """Drop the operations of `part` that were passed no later than `until`; later ones need not wait for them."""
         for op in part.block.operations:
             for inner in op.walk():
                 if self.passed.get(inner, 0) <= until:

@@ -1,4 +1,4 @@
-"""What is wrong with pipes whose stages several CTAs of a cluster fill for each other."""
+"""Checks of pipes whose stages the CTAs of a cluster fill for each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .pipes import FILLS, Finding, is_multicast, protocol_of, sources
 
 
 def cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> Iterator[Finding]:
-    """Whether the CTAs that fill each other's stages are all of a cluster, and come to each stage equally often."""
+    """Whether the CTAs that fill each other's stages are all CTAs of a cluster, and reach each stage equally often."""
     shared = [op for op in operations if is_multicast(op)]
     if pipe.ctas is None:
         yield from ((op, "copies to all CTAs of a cluster, on a pipe that one CTA fills") for op in shared)
@@ -47,7 +47,7 @@ def cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -
 
 
 def _pair_errors(pipe: CreatePipelineOp, operations: list[Any]) -> Iterator[Finding]:
-    """Whether both CTAs of a pair come equally often to what one of them does for both, and to what it waits for."""
+    """Whether both CTAs of a pair reach the operations on a pipe equally often; one CTA acts for both."""
     func: Any = pipe.parent_op
     if not protocol_of(pipe).is_of_pair or func.name != "nv_tileaa.func":
         return
@@ -57,7 +57,7 @@ def _pair_errors(pipe: CreatePipelineOp, operations: list[Any]) -> Iterator[Find
 
 
 def _shared_errors(load: TmaLoadOp, values: ClusterUniformity) -> Iterator[Finding]:
-    """Whether what is copied to all CTAs is the same tile for all, which have acquired the stage together."""
+    """Whether a copy to all CTAs has the same tile for all, and they have acquired the stage together."""
     if not values.is_common(load.desc):
         yield load, "copies to all CTAs of a cluster a tile that is not the same for all"
         return
@@ -73,8 +73,11 @@ def _shared_errors(load: TmaLoadOp, values: ClusterUniformity) -> Iterator[Findi
 
 
 def _is_told_same(load: TmaLoadOp, values: ClusterUniformity) -> bool:
-    """Whether the coordinates of a shared copy are the same for all where its condition holds: it compares what they
-    are computed of beside what all have in common, as each tile block computes that."""
+    """Whether the coordinates of a shared copy are the same for all CTAs if its condition holds.
+
+    The condition compares the values that each tile block computes; the coordinates must be pure functions of these and
+    of common values.
+    """
     same: Any = load.together.defining_op
     if same is None or same.name != names.IS_SAME_TILE or not values.is_common(load.together):
         return False
@@ -90,6 +93,6 @@ def _is_told_same(load: TmaLoadOp, values: ClusterUniformity) -> bool:
 
 
 def _implies(condition: Value, other: Value) -> bool:
-    """Whether a condition is another one, or one of those of which that has to hold."""
+    """Whether a condition implies another one: it is the same one, or an operand of the disjunction."""
     op = other.defining_op
     return condition is other or isinstance(op, arith.OrIOp) and any(_implies(condition, each) for each in op.operands)

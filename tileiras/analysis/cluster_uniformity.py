@@ -1,5 +1,5 @@
-"""Which values the CTAs of a cluster have in common: none of what they are computed of is a CTA's rank, nor, where each
-is a tile block of its own, the tile block's number along x."""
+"""Uniformity analysis over the CTAs of a cluster: a value is common if it does not depend on a CTA's rank or, if each
+CTA is a tile block of its own, on the tile block's number along x."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.ir import BlockArgument, IntegerAttr, Operation, Pure, TensorType, Value, i32
 
 _OWN = (aa.GetCtaRankOp, aa.AtomicRMWOp, aa.AtomicCASOp, aa.TiledAtomicRMWOp, tileas.AllocaOp)
-"""What gives each CTA a value of its own."""
+"""Operations that give each CTA a value of its own."""
 
 LEAST_BYTES = 16 << 10
-"""Of a tile that tile blocks share.  Each stage costs the agent that loads a fence, which waits for L2, and arrivals in
-the other CTA, about 460 cycles; what it saves is half of the tile's time, 26 to 30 bytes a cycle and SM of an H200
-where all read at once.  By the model, sharing 8 KiB makes attention of 64 heads over 4,096 positions, 64x64, d 64, 11 %
-slower, and 16 KiB makes the same with d 128 27 % faster."""
+"""Least size of a tile that tile blocks share.  Each stage costs the loading agent a fence, which waits for L2, and
+arrivals in the other CTA, about 460 cycles; it saves half of the tile's load time, at 26 to 30 bytes a cycle and SM of
+an H200 if all read at once.  By the model, sharing 8 KiB makes attention of 64 heads over 4,096 positions, 64x64, d 64,
+11 % slower, and 16 KiB makes the same with d 128 27 % faster."""
 
 
 def pays(load: Any) -> bool:
-    """Whether the tile of a load has as many bytes as make a copy for several tile blocks faster."""
+    """Whether the tile of a load is large enough for a copy shared by several tile blocks to be faster."""
     tile = load.data.type
     return tile.num_elements * tile.element_type.width >= 8 * LEAST_BYTES
 
 
 class ClusterUniformity:
-    """Answers for the values of a function whose work `tileas-plan-cta` has divided, or whose tile blocks may be a
-    cluster: what a CTA loads, no other one writes before, so that two loads from the same place give the same."""
+    """Uniformity of the values of a function whose work `tileas-plan-cta` has divided, or whose tile blocks may be a
+    cluster.  No CTA writes data that another CTA loads later, so two loads from the same place give the same value."""
 
     def __init__(self, func: aa.FuncOp, facts: dict[str, None] | None = None) -> None:
-        """`facts`: gets what launches of pairs must have for the answers to hold; without, they may count on what the
-        function says of its launches."""
+        """`facts` collects the properties that launches of pairs must have for the results to hold; without it, results
+        may rely on the properties of launches that the function states."""
         self._may_be_cluster = tileas.CLUSTER_BLOCKS in func.attributes
-        """Whether tile blocks ask at run time if they are a cluster, and so may ask for what others want."""
+        """Whether tile blocks query at run time if they are a cluster, and so may compute the requests of others."""
         self._of_blocks = self._may_be_cluster or tileas.PAIRS_OF in func.attributes
         self._known: dict[Value, bool] = {}
         self._numbers: Any = None
@@ -55,7 +55,7 @@ class ClusterUniformity:
         return found
 
     def is_reached_together(self, op: Operation) -> bool:
-        """Whether all CTAs come to an operation equally often."""
+        """Whether all CTAs execute an operation equally often."""
         around = op.parent_op
         while around is not None and not isinstance(around, aa.FuncOp):
             if not all(map(self.is_common, _decides(around))) and not self._is_run_by_pairs(around):
@@ -82,20 +82,20 @@ class ClusterUniformity:
         return True
 
     def is_shared(self, load: Any) -> bool:
-        """Whether a load is one whose copies the CTAs of a cluster share: always, or where it may be the same, in the
-        place of which none beside it always is."""
+        """Whether the CTAs of a cluster share the copies of a load: it is uniform; or it may be uniform at run time,
+        and no load of its block always is."""
         if self.is_same(load):
             return True
         beside = (op for op in load.parent.operations if isinstance(op, aa.TiledLoadOp))
         return pays(load) and self.may_be_same(load) and not any(map(self.is_same, beside))
 
     def is_same(self, load: Any) -> bool:
-        """Whether a load brings the same tiles to all CTAs of a cluster."""
+        """Whether a load gives all CTAs of a cluster the same tiles."""
         return self.is_reached_alike(load) and all(map(self.is_common, (load.view, *load.coords)))
 
     def may_be_same(self, load: Any) -> bool:
-        """Whether the tile blocks of a cluster, and all of them alike, can tell at run time if a load brings the same
-        tile to them, and whether it may: each computes the coordinates of all."""
+        """Whether a load may give the tile blocks of a cluster the same tile, and each of them can decide at run time
+        whether it does, with the same result, by computing the coordinates of all."""
         if not self._may_be_cluster or not self.is_common(load.view):
             return False
         tiles = self.loop_over_tiles(load)
@@ -106,8 +106,8 @@ class ClusterUniformity:
         return bool(own) and all(is_told(each, counter) and not self._is_another(each, counter) for each in own)
 
     def loop_over_tiles(self, op: Operation) -> scf.ForOp | None:
-        """The loop around an operation by which each tile block takes every nth tile, beginning with that of its own
-        number along x, where all come to the operation equally often in a round of it."""
+        """The loop around an operation in which each tile block takes every nth tile, starting at its own number along
+        x, if all execute the operation equally often in a round of it."""
         found: scf.ForOp | None = None
         around = op.parent_op
         while around is not None and not isinstance(around, aa.FuncOp):
@@ -119,8 +119,8 @@ class ClusterUniformity:
         return found
 
     def takes_every_nth(self, op: Operation) -> bool:
-        """Whether an operation is a loop over the numbers from that of the tile block along x to one that is the same
-        for all, by how many tile blocks there are along x: each number is a round of one tile block."""
+        """Whether an operation is a loop from the tile block's number along x to a common bound, with the number of
+        tile blocks along x as its step: each number is a round of exactly one tile block."""
         if not isinstance(op, scf.ForOp) or op.unsignedCmp is not None or op.induction_variable.type is not i32:
             return False
         begin, step = _unassumed(op.lower_bound), _unassumed(op.step)
@@ -130,8 +130,7 @@ class ClusterUniformity:
         return counts and self.is_common(op.upper_bound)
 
     def is_told_of(self, own: Value, *told: Value) -> bool:
-        """Whether numbers are what the tile blocks of a cluster, by rank, compute where another number is the own
-        one."""
+        """Whether `told` are, by rank, the values that the tile blocks of a cluster compute for `own`."""
         return all(self._is_of(rank, own, each) for rank, each in enumerate(told))
 
     def _is_of(self, rank: int, own: Value, told: Value) -> bool:
@@ -152,8 +151,8 @@ class ClusterUniformity:
         )
 
     def _is_another(self, value: Value, counter: Value | None) -> bool:
-        """Whether a number is another one for each tile block: its number along x, or the counter of a loop over tiles,
-        with the same added to it or taken from it for all, or by the same factor."""
+        """Whether a number differs between any two tile blocks: it is the number along x, or the counter of a loop over
+        tiles, plus or minus a common value, or times a nonzero constant."""
         op: Any = value.defining_op
         if value is counter or isinstance(op, aa.GetProgramIdOp):
             return True
@@ -172,29 +171,29 @@ class ClusterUniformity:
             return self._of_blocks and op.axis.value == "x" and op.neighbor is None
         counter = op.counter if op is not None and op.name in (names.NEIGHBOR_COUNTER, names.IS_SAME_TILE) else None
         if counter is not None:
-            # All tile blocks tell the same of a loop over tiles.
+            # All tile blocks compute the same result for a loop over tiles.
             return not self.takes_every_nth(counter.block.parent_op)  # type: ignore[attr-defined]
         return isinstance(op, _OWN)
 
     def is_reached_alike(self, op: Operation) -> bool:
-        """Whether all CTAs come to an operation equally often; or, of a loop that begins alike, as often as each tile
-        block of a cluster can tell of the others."""
+        """Whether all CTAs execute an operation equally often; or it is in a loop with a common lower bound, and each
+        tile block of a cluster can compute the trip counts of the others."""
         if self.is_reached_together(op):
             return True
         loop = op.parent_op
         return isinstance(loop, scf.ForOp) and self.trips_are_known(loop) and self.is_common(loop.lower_bound)
 
     def is_reached_where(self, op: Operation, together: Value) -> bool:
-        """Whether all CTAs come to an operation in the rounds for which a condition, which is the same for all, says
-        that tile blocks have the same tile."""
+        """Whether all CTAs execute an operation in the rounds in which `together`, a common condition, states that tile
+        blocks have the same tile."""
         if not self.is_common(together) or self.is_reached_together(op):
             return self.is_common(together)
         loop = self.loop_over_tiles(op)
         return loop is not None and _holds_in_rounds_of(together, loop.induction_variable)
 
     def trips_are_known(self, loop: scf.ForOp) -> bool:
-        """Whether each tile block of a cluster can tell how often the others run a loop of the function's own block: it
-        counts from one number to another, one by one."""
+        """Whether each tile block of a cluster can compute the trip counts of the others for a loop in the function's
+        own block: its step is 1, and both bounds have a slice of numbers."""
         if not self._may_be_cluster or not isinstance(loop.parent_op, aa.FuncOp) or loop.unsignedCmp is not None:
             return False
         step: Any = loop.step.defining_op
@@ -204,13 +203,13 @@ class ClusterUniformity:
 
 
 def _unassumed(value: Value) -> Operation | None:
-    """The operation that gives a number, of which something may be assumed."""
+    """The operation that defines a number, behind any `assume`."""
     op = value.defining_op
     return _unassumed(op.operand) if isinstance(op, aa.AssumeOp) else op
 
 
 def _holds_in_rounds_of(condition: Any, counter: Value) -> bool:
-    """Whether a condition holds only in rounds, of the loop of this counter, that all tile blocks of a cluster have."""
+    """Whether a condition holds only in rounds of the loop with this counter that all tile blocks of a cluster have."""
     op = condition.defining_op
     if isinstance(op, arith.OrIOp):
         return all(_holds_in_rounds_of(each, counter) for each in op.operands)
@@ -223,8 +222,8 @@ _DIVISIONS = (
 
 
 def is_told(value: Value, counter: Value | None) -> bool:
-    """Whether a tile block may compute a number for others, which do so in any case: a division that stands in a loop
-    or a branch may be by zero where that is not run.  `counter`: of a loop over tiles, which is taken as given."""
+    """Whether a tile block may compute a number for the others unconditionally: a division in a loop or a branch may be
+    by zero where that is not run.  `counter`: that of a loop over tiles, taken as given."""
     blocks = (None if counter is None else counter.parent_block,)
     steps = slice_of_numbers(value, counter)
     return steps is not None and not any(
@@ -234,8 +233,8 @@ def is_told(value: Value, counter: Value | None) -> bool:
 
 
 def slice_of_numbers(value: Value, counter: Value | None = None) -> list[Operation] | None:
-    """The operations that a number is computed by, of arguments, the tile block's place in the grid and `counter`, in
-    an order in which each stands behind what it uses; None where anything else decides it."""
+    """The operations that compute a number from arguments, the tile block's place in the grid and `counter`, in
+    topological order; None if it depends on anything else."""
     found: dict[Operation, None] = {}
 
     def visit(current: Value) -> bool:
@@ -257,14 +256,14 @@ def slice_of_numbers(value: Value, counter: Value | None = None) -> list[Operati
 
 
 def _sources(value: Value) -> list[Value]:
-    """What a value is computed of, and what decides which of several it is."""
+    """The values from which a value is computed, and the conditions that select it."""
     is_argument = isinstance(value, BlockArgument)
     op: Any = value.block.parent_op if is_argument else value.defining_op  # type: ignore[attr-defined]
     if op is not None and op.name in (names.NEIGHBOR_COUNTER, names.IS_SAME_TILE):
         return [each for each in op.operands if each is not op.counter]
     if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
         if isinstance(op, scf.ForOp) and value is op.induction_variable:
-            return [op.lower_bound, op.step]  # in the same round: how many there are is another question
+            return [op.lower_bound, op.step]  # in the same round; the number of rounds is a separate question
         return [*_decides(op), *(each.value for each in incoming(value) or ())]
     if is_argument:
         return [] if isinstance(op, aa.FuncOp) else list(op.operands)
@@ -272,7 +271,7 @@ def _sources(value: Value) -> list[Value]:
 
 
 def _decides(op: Operation) -> list[Value]:
-    """What says how often, or whether, the regions of an operation are executed."""
+    """The values that determine how often, or whether, the regions of an operation are executed."""
     if isinstance(op, scf.ForOp):
         return [op.lower_bound, op.upper_bound, op.step]
     if isinstance(op, scf.IfOp):

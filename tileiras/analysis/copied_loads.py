@@ -1,4 +1,4 @@
-"""Loads that an asynchronous copy can do, and where what they bring goes: through views and conversions to dots."""
+"""Loads that an asynchronous copy can perform, and the paths of their data through views and conversions to dots."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def loads_of(loop: scf.ForOp) -> list[Any]:
 
 
 class Leaf(NamedTuple):
-    """Where the data of a staged load leaves for other threads: a conversion, and the layout in which the load's own
-    tile has to be read so that the conversion becomes nothing."""
+    """A conversion that moves the data of a staged load to other threads, and the layout in which the load's own tile
+    has to be read for the conversion to become a no-op."""
 
     convert: Operation
     layout: LinearLayout
 
     @property
     def in_place(self) -> bool:
-        """Whether the tile is read where it lies, in a layout of shared memory."""
+        """Whether the tile is read in place, in a layout of shared memory."""
         return self.layout.dims == SHARED_DIMS
 
 
@@ -48,8 +48,8 @@ def refused(why: list[str] | None, reason: str) -> None:
 def copied_vector(
     load: tileas.Load, atom: CopyAtom, why: list[str] | None = None, in_boxes: bool = False
 ) -> tuple[int, ...] | None:
-    """The tile positions of the bits within one copy when `atom` can bring what a load brings; None, with the reason in
-    `why`, when it cannot.  `in_boxes`: boxes of a tensor map may bring it instead, which are padded alike."""
+    """The tile positions of the bits within one copy if `atom` can perform a load; else None, with the reason in `why`.
+    `in_boxes`: boxes of a tensor map, which are padded alike, may be copied instead."""
     type = load.data.type
     if not isinstance(type, TensorType) or load.mem_semantic.value != "weak":
         return refused(why, "it is ordered after other accesses" if isinstance(type, TensorType) else "it is a scalar")
@@ -69,7 +69,7 @@ def copied_vector(
 
 
 def rounds(load: tileas.Load) -> bool:
-    """Whether a load rounds its elements, which boxes of a tensor map do and no other copy does."""
+    """Whether a load rounds its elements, which only copies of boxes of a tensor map can do."""
     return isinstance(load, tileas.TiledLoadOp) and load.rounds
 
 
@@ -98,7 +98,7 @@ def is_zero(value: Value) -> bool:
 
 
 def _vector_positions(load: tileas.Load, layout: LinearLayout) -> tuple[int, ...] | None:
-    """The tile positions of the bits within one copy, lowest first: layouts of memory accesses have them in the lowest
+    """The tile positions of the bits within one copy, lowest first; layouts of memory accesses hold them in the lowest
     registers."""
     bits = load.atom.vector_size.bit_length() - 1
     registers = layout.bases("register")
@@ -113,7 +113,7 @@ def _vector_positions(load: tileas.Load, layout: LinearLayout) -> tuple[int, ...
 
 
 def moves_with_conversion(op: Operation) -> bool:
-    """Whether an operation does the same to each element wherever it is, so that a conversion may come before it."""
+    """Whether an operation does the same to each element at any position, so that a conversion may precede it."""
     if isinstance(op, tileas.VIEW_LIKE):
         return True
     if not op.has_trait(Pure) or op.regions or len(op.results) != 1 or len(op.operands) != 1:
@@ -144,21 +144,21 @@ def leaves_of(value: Value, block: Block) -> list[Leaf]:
         elif moves_with_conversion(user):
             leaves = leaves_of(user.results[0], block)
             if not isinstance(user, tileas.VIEW_LIKE):
-                # What is in shared memory cannot be computed with: it goes there behind the operation.
+                # Tiles in shared memory are not operands of other operations: the tile is stored behind this one.
                 leaves = [leaf for leaf in leaves if not leaf.in_place]
             found += [Leaf(op, operand_layout(user, layout)) for op, layout in leaves]
     return found
 
 
 def feeds_dot(load: tileas.Load, leaves: Iterable[Leaf]) -> bool:
-    """Whether what a load brings goes through shared memory to a dot."""
+    """Whether the data of a load passes through shared memory to a dot."""
     type = load.data.type
     moved = any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
     return moved or _is_stored_for_dot(load.data)
 
 
 def _is_stored_for_dot(value: Value) -> bool:
-    """Whether what is computed of a tile, element by element, goes to shared memory for a dot."""
+    """Whether a tile computed element by element from another one is stored to shared memory for a dot."""
     for user in value.users:
         if isinstance(user, tileas.ConvertLayoutOp):
             if is_in_shared(user.result.type) and _reaches_dot(user):

@@ -6,7 +6,7 @@ aligned runs of `constancy` that are all equal.  A scalar has one `divisor`.  Ev
 measured in bytes.
 
 Facts start at constants, ranges and `assume` and flow forward through arithmetic, loops and branches.  Values carried
-by a loop begin with what holds before it and lose what an iteration breaks, until nothing changes.
+by a loop begin with the facts before it and lose those that an iteration invalidates, to a fixed point.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tileiras.ir import (
 from tileiras.named_tuple import NamedTuple
 
 LARGEST = 1 << 62
-"""The divisor of zero: as good as any."""
+"""The divisor of zero, which every number divides."""
 
 
 class Facts(NamedTuple):
@@ -44,13 +44,13 @@ class Facts(NamedTuple):
     constancy: tuple[int, ...]
 
     def step(self, dim: int, run: int, unit: int) -> int:
-        """What divides the first of every aligned `run` elements; `unit` is the distance of neighbours in a run."""
+        """A divisor of the first of every aligned `run` elements; `unit` is the distance of neighbours in a run."""
         if run >= self.contiguity[dim]:
             return self.divisor[dim]
         return min(self.divisor[dim], run * unit)
 
     def each(self, dim: int, unit: int = 1) -> int:
-        """What divides every element."""
+        """A divisor of every element."""
         return self.step(dim, 1, unit) if self.contiguity[dim] > 1 else self.divisor[dim]
 
     def meet(self, other: "Facts") -> "Facts":
@@ -94,7 +94,7 @@ class DivisibilityAnalysis:
         return _unknown(value.type) if found is None else found
 
     def divisor(self, value: Value) -> int:
-        """What divides every element (for a contiguous pointer: the first of each run), in bytes for pointers."""
+        """A divisor of every element (for a contiguous pointer: of the first of each run), in bytes for pointers."""
         return min(self.facts(value).divisor)
 
     def contiguity(self, value: Value) -> tuple[int, ...]:
@@ -197,7 +197,7 @@ def _view(op: nv_tileaa.ViewOp, known: DivisibilityAnalysis) -> Facts:
         every = min(facts.each(d, _unit(op.result.type)) for d in range(len(facts.divisor)))
         rank = len(target) or 1
         return Facts((1,) * rank, (every,) * rank, (1,) * rank)
-    # Only dimensions of size one come and go.
+    # Only dimensions of size one are added or removed.
     whole = max((facts.each(d, _unit(op.result.type)) for d in range(len(facts.divisor))), default=1)
     kept = iter([d for d, n in enumerate(source) if n > 1])
     picked = [next(kept) if n > 1 else None for n in target] or [None]
@@ -264,7 +264,7 @@ def _mul(op: arith.MulIOp, known: DivisibilityAnalysis) -> Facts:
 
 
 def _common(op: Operation, known: DivisibilityAnalysis) -> Facts:
-    """Operations whose result is one operand or the other, bit for bit at best: no runs survive."""
+    """Operations whose result has bits of either operand: no runs survive."""
     a, b = (known.facts(value) for value in op.operands[-2:])
     divisor = tuple(min(a.each(d), b.each(d)) for d in range(len(a.divisor)))
     return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
@@ -279,7 +279,7 @@ def _quotient(op: _Division, known: DivisibilityAnalysis) -> Facts:
     dividend, by = known.ranges.range(op.lhs), known.ranges.range(op.rhs)
     if by == (1, 1):
         return a
-    # Division that truncates rounds down what is not negative.
+    # Truncating division rounds down if the dividend is not negative.
     down = type(op) is arith.DivUIOp or by.low > 0 and (type(op) is arith.FloorDivSIOp or dividend.low >= 0)
     down = down and type(op) not in (arith.CeilDivSIOp, arith.CeilDivUIOp)
     power = by.low if by.low == by.high and by.low > 0 and lowest_bit(by.low) == by.low else LARGEST
@@ -302,7 +302,7 @@ def _remainder(op: arith.RemSIOp | arith.RemUIOp, known: DivisibilityAnalysis) -
     return Facts(contiguity, divisor, tuple(map(min, a.constancy, b.constancy)))
 
 
-# Of a bit, 0 alone is a multiple of two.
+# The only multiple of two in an i1 is 0.
 
 
 def _and(op: arith.AndIOp, known: DivisibilityAnalysis) -> Facts:

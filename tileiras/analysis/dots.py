@@ -1,4 +1,4 @@
-"""Which tiles only dots use: they are read from shared memory a step of K at a time, just before their use."""
+"""Tiles used only by dots: they are read from shared memory one step of K at a time, just before their use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def is_operand(op: Operation | None, value: Value) -> bool:
 
 
 def feeds_dots(value: Value, block: Block) -> bool:
-    """Whether only dots of `block` use a tile, as such an operand and perhaps under another shape."""
+    """Whether only dots of `block` use a tile, as operand A or B or as scales, perhaps under another shape."""
     for user in value.users:
         if user.parent is not block:
             return False

@@ -24,13 +24,13 @@ def _by_warpgroup(name: str) -> bool:
 
 
 def is_asynchronous(op: Operation | None) -> bool:
-    """Whether a dot is to be one that the function waits for."""
+    """Whether a dot is to be asynchronous, so that the function waits for it."""
     return is_of_warpgroups(op) or is_of_tensor_memory(op)
 
 
 def kind_of_readers(op: Operation, moves: Callable[[Operation], bool]) -> str:
-    """The kind of pipe protocol (`targets.pipe_protocol`) by which dots read a tile in shared memory, `op`'s result,
-    perhaps under another shape: `moves` says which operations give it one."""
+    """The kind of pipe protocol (`targets.pipe_protocol`) by which dots read `op`'s result, a tile in shared memory,
+    perhaps under another shape; `moves` identifies the operations that reshape it."""
     for user in op.results[0].users:
         if isinstance(user, tileas.TensorDotOp) or is_of_tensor_memory(user):
             return PAIR if user.atom.is_of_pair else TENSOR_MEMORY  # type: ignore[attr-defined]
@@ -44,8 +44,8 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
     """The dots whose results nothing in the loop uses before the next iteration, by the number of the loop-carried
     value; of those into tensor memory, also those whose results the next iteration rescales.
 
-    A dot with A in registers has to be complete before these are written again.  It is where A is computed from another
-    dot of the iteration, whose wait comes first, and where the next iteration begins with its wait.
+    A dot with A in registers has to be complete before these are written again.  That holds if A is computed from
+    another dot of the iteration, whose wait comes first, or if the next iteration begins with the wait for the dot.
     """
     block = loop.body.block
     found = {number: dots[-1] for number, dots in accumulated_in_place(loop).items()} | rescaled_in_place(loop)
@@ -72,7 +72,7 @@ def buffers_read(dot: Any) -> list[Value]:
 
 
 def is_only_added_to(dot: Operation) -> bool:
-    """Whether all that uses the result of a dot of a loop, here or in the next iteration, are dots that add to it."""
+    """Whether all users of the result of a dot in a loop, in this or the next iteration, are dots that add to it."""
     loop, (result,) = dot.parent_op, dot.results
     for user in result.users:
         if isinstance(user, tileas.DOTS) and user.c is result:
@@ -94,8 +94,8 @@ def scales_of(dot: Any) -> list[Value]:
 
 
 def chain_of(dot: Any) -> list[Any]:
-    """A dot of warpgroups, and those of its block whose results are nothing but the accumulators that it adds to: they
-    are complete when it is, and may be in flight as long."""
+    """A dot of warpgroups, and the earlier ones of its block whose results are used only as its accumulator: they are
+    complete when it is, and may be in flight as long."""
     found = [dot]
     while True:
         tile = found[-1].c

@@ -1,4 +1,4 @@
-"""How far a function is on its way through the stage `tileas`: computed from its operations, kept nowhere."""
+"""State of a function in the stage `tileas`, which is computed from its operations and never stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tileiras.ir import Operation, TensorType
 from tileiras.layout.scratch import Warps, wants_scratch
 
 WITHOUT_ATOM = (aa.AtomicRMWOp, aa.AtomicCASOp)
-"""Accesses that are of single elements, one instruction each."""
+"""Accesses to single elements, one instruction each."""
 
 ACCESSES = (aa.TiledLoadOp, aa.TiledStoreOp, aa.TiledAtomicRMWOp, aa.LoadOp, aa.StoreOp, *WITHOUT_ATOM)
 
@@ -22,28 +22,28 @@ KEPT = (aa.FuncOp, aa.ReturnOp, aa.GlobalOp)
 
 
 class State(IntEnum):
-    """Each state has what those before it have."""
+    """State of a function; each includes the properties of those before it."""
 
     TILEAA = 0
     """Operations of nv_tileaa."""
     NO_LAYOUTS = 1
-    """Operations of nv_tileas, tiles without an encoding."""
+    """Operations of nv_tileas; tiles have no encoding."""
     DOT_ATOMS = 2
-    """An atom for every dot, and the layouts in which it takes its operands."""
+    """An atom for every dot, and the layouts of its operands."""
     ATOMS = 3
-    """An atom for every movement as well, and the layout in which it moves."""
+    """An atom and a layout for every access as well."""
     LAYOUTS = 4
     """An encoding on every tile."""
     SCHEDULED = 5
     """A schedule on every loop."""
     ASYNCHRONOUS = 6
-    """Asynchronous dots where warpgroups or tensor memory have them, with waits for their results."""
+    """Asynchronous dots of warpgroups and into tensor memory, with waits for their results."""
     ALLOCATED = 7
-    """A place in shared memory for every buffer, and for everything that is handed from thread to thread there."""
+    """A place in shared memory for every buffer, and for every exchange between threads."""
     SYNCHRONIZED = 8
-    """Barriers where threads have to wait."""
+    """All barriers between threads."""
     PLACED = 9
-    """What a launch needs: warps, CTAs of a cluster, CTAs on an SM."""
+    """Launch bounds: warps, CTAs of a cluster, CTAs on an SM."""
 
     @property
     def spelled(self) -> str:
@@ -65,7 +65,7 @@ LEFT_BY = {
 
 
 def function_state(func: Operation) -> State:
-    """The latest state for which every operation of a function is ready."""
+    """The latest state whose properties all operations of a function have."""
     state = _marked(func)
     for op in func.walk():
         if op is not func and (found := _state_of(op, state)) < state:
@@ -80,7 +80,7 @@ def function_state(func: Operation) -> State:
 
 
 def _marked(func: Operation) -> State:
-    """The latest state that the function itself says it is in."""
+    """The latest state that the function's own attributes allow."""
     for name, before in _MARKS:
         if tileas.number_of(func, name) is None:
             return before
@@ -92,11 +92,11 @@ _MARKS = (
     (tileas.NAMED_BARRIERS, State.ALLOCATED),
     (tileas.BLOCK_WARPS, State.SYNCHRONIZED),
 )
-"""Attributes of functions, in the order in which they come, and the state of a function without."""
+"""Attributes of functions, in the order in which passes add them, and the state of a function without."""
 
 
 def is_nv_tileas(func: Operation) -> bool:
-    """Whether a function has been converted to nv_tileas: its first operation of either dialect says so."""
+    """Whether a function has been converted to nv_tileas, judged by its first operation of either dialect."""
     for op in func.walk():
         if op.dialect == "nv_tileas":
             return True
@@ -127,7 +127,7 @@ def _state_of(op: Operation, most: State) -> State:
 
 
 def _lacks_place(op: Operation) -> bool:
-    """Whether columns of tensor memory, or shared memory of its own, are still to be given out to an operation."""
+    """Whether an operation still needs columns of tensor memory, or shared memory of its own."""
     needed = _PLACED_BY_NAME.get(op.name)
     return needed is not None and needed not in op.attributes
 
@@ -136,11 +136,11 @@ _PLACED_BY_NAME = {
     "nv_tileas.tensor_memory.reserve": "offset", "nv_tileas.tensor_memory.alloc": "column",
     "nv_tileas.map_memory.reserve": "offset", "nv_tileas.map_memory.build": "offset",
 }  # fmt: skip
-"""Few kernels load the file that has them."""
+"""Operation -> attribute of its place, by name: few kernels load the module of these operations."""
 
 
 def _wants_atom(op: Operation) -> bool:
-    """Whether an access is to be told how it moves its data: all but updates of scalars, which have one way."""
+    """Whether an access needs an atom; updates of scalars do not, since they have only one instruction."""
     if not isinstance(op, WITHOUT_ATOM):
         return True
     return isinstance(op.value.type, TensorType) and op.value.type.encoding is None

@@ -1,4 +1,4 @@
-"""Where the values that structured control flow passes to blocks and results come from."""
+"""Sources of the values that structured control flow passes to blocks and results."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tileiras.named_tuple import NamedTuple
 
 
 class Incoming(NamedTuple):
-    """A value that another one may be; `around`: of an iteration before, or of whichever was a loop's last."""
+    """A value that another one may be equal to; `around`: its value in the previous or in the last iteration."""
 
     value: Value
     around: bool = False
 
 
 def incoming(value: Value) -> list[Incoming] | None:
-    """What a result of a loop or branch of scf, or an argument inside of a loop, may be; None for any other value.
+    """The possible sources of a result of a loop or branch of scf, or of an argument in a loop; None for other values.
 
-    Not for the induction variable of a loop, which no operation yields.
+    Must not be called for the induction variable of a loop, which no operation yields.
     """
     is_argument = isinstance(value, BlockArgument)
     op: Any = value.block.parent_op if is_argument else value.defining_op  # type: ignore[attr-defined]
@@ -32,6 +32,6 @@ def incoming(value: Value) -> list[Incoming] | None:
     if isinstance(op, scf.WhileOp):
         if is_argument and value.block is op.before.block:  # type: ignore[attr-defined]
             return [Incoming(op.inits[number]), Incoming(op.after.block.last.operands[number], True)]
-        # The operands of the condition: to the second part of the same iteration, or out of the loop from the last one.
+        # Operands of the condition go to the second part of the same iteration, or in the last one out of the loop.
         return [Incoming(op.before.block.last.args[number], not is_argument)]
     return None

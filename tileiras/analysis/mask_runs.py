@@ -1,7 +1,7 @@
-"""Where in a mask the elements that are set can be.
+"""Possible positions of the set elements in a mask.
 
-A comparison of consecutive numbers with a bound sets the first elements of a run, or the last; several of them at once
-set neighbours.  What is known of the first and the last element of such a run is then known of all between.
+A comparison of consecutive numbers with a bound sets the first elements of a run, or the last; a conjunction of several
+sets neighbours.  The first and the last element of such a run then determine all elements between.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tileiras.named_tuple import NamedTuple
 
 
 class MaskRuns(NamedTuple):
-    """Along one dimension, in elements; all three are powers of two."""
+    """Lengths of aligned runs along one dimension, in elements; all three are powers of two."""
 
     leading: int
-    """No element that is set comes after one that is not."""
+    """In such a run, the set elements are its first ones."""
     trailing: int
-    """No element that is set comes before one that is not."""
+    """In such a run, the set elements are its last ones."""
     together: int
-    """Elements that are set are neighbours."""
+    """In such a run, the set elements are consecutive."""
 
 
 _SHAPES = (nv_tileas.ConvertLayoutOp, nv_tileaa.BroadcastOp, nv_tileaa.PermuteOp, nv_tileaa.ViewOp)
@@ -31,7 +31,7 @@ Found = dict[Value, tuple[MaskRuns, ...]]
 
 
 def mask_runs(mask: Value, known: DivisibilityAnalysis, found: Found | None = None) -> tuple[MaskRuns, ...]:
-    """The runs of a tensor of truth values, along each of its dimensions; `found` has those found before."""
+    """The runs of a tensor of i1, along each of its dimensions; `found` memoizes them."""
     found = {} if found is None else found
     if mask not in found:
         equal = known.constancy(mask)
@@ -44,7 +44,7 @@ def _runs(op: Operation, known: DivisibilityAnalysis, found: Found) -> Sequence[
     if isinstance(op, arith.CmpIOp):
         return _compared(op, known)
     if isinstance(op, arith.AndIOp):
-        # What is cut off at the end twice is cut off at the end, and neighbours of neighbours are neighbours.
+        # The intersection of two prefixes, suffixes or intervals of a run is again one.
         operands = [mask_runs(v, known, found) for v in op.operands]
         return [MaskRuns(*map(min, *both)) for both in zip(*operands)]
     if not isinstance(op, _SHAPES):
@@ -60,10 +60,9 @@ _ABOVE = {"sgt", "sge", "ugt", "uge"}
 
 
 def _compared(op: arith.CmpIOp, known: DivisibilityAnalysis) -> list[MaskRuns] | None:
-    """Runs of numbers against a bound.
+    """The runs of a comparison of consecutive numbers with a bound.
 
-    A run that starts at a multiple of its length does not go past the largest number in the middle, so that the
-    comparison is of growing numbers.
+    A run that starts at a multiple of its length does not overflow in its middle, so the compared numbers increase.
     """
     predicate = op.predicate.value
     if predicate not in _BELOW | _ABOVE:
@@ -79,7 +78,7 @@ def _compared(op: arith.CmpIOp, known: DivisibilityAnalysis) -> list[MaskRuns] |
 
 
 def _viewed(op: nv_tileaa.ViewOp, runs: Sequence[MaskRuns]) -> list[MaskRuns] | None:
-    """Runs stay where only dimensions of size one come and go."""
+    """The runs of a view that only adds or removes dimensions of size one; None for other views."""
     source, target = op.operand.type.shape, op.result.type.shape
     if [n for n in source if n > 1] != [n for n in target if n > 1]:
         return None

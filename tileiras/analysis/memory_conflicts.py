@@ -1,8 +1,8 @@
-"""Which memory operations need other threads' earlier ones to be over.
+"""Pairs of memory operations that need a barrier between them.
 
-A token edge from one memory operation to another says that the second sees the first's effect.  When another thread
-made that effect, a barrier has to stand between; it need not when both only read, or when both touch the same addresses
-from the same threads.
+A token edge from one memory operation to another requires that the second sees the first's effect.  If another thread
+had that effect, a barrier has to stand between; none is needed if both only read, or if the same threads access the
+same addresses in both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MEMORY = (*_VIEWED, *_POINTED, *_ASYNCHRONOUS, aa.TiledAtomicRMWOp, aa.AtomicRM
 
 
 class MemoryConflicts:
-    """Of a function, or of one of its agents, whose tiles `num_warps` warps share."""
+    """Conflicts in a function, or in one of its agents, whose tiles are distributed over `num_warps` warps."""
 
     def __init__(self, func: aa.FuncOp, num_warps: int) -> None:
         self._func = func
@@ -36,13 +36,13 @@ class MemoryConflicts:
         self._aliases = AliasAnalysis()
 
     def meet(self, first: Any, second: Any, carried: bool) -> bool:
-        """Whether some thread's access of `second` may need another thread's access of `first` to be over.
+        """Whether a thread's access of `second` may require that another thread's access of `first` is complete.
 
         `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
         """
         if isinstance(first, tileas.AsyncWaitOp) or self._by_one_thread(first) and self._by_one_thread(second):
-            return False  # where copies are waited for, all threads wait for each other
-        # What one thread's acquire has seen, and what its release publishes, concerns all threads.
+            return False  # a barrier follows each wait for copies
+        # Effects observed by one thread's acquire, or published by its release, concern all threads.
         if first.mem_semantic.value in ("acquire", "acq_rel") or second.mem_semantic.value in ("release", "acq_rel"):
             return True
         if not (first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)):
@@ -54,7 +54,7 @@ class MemoryConflicts:
             return True
         if self._layout(first.data) != layout:
             return True
-        # One thread stores what several hold, and all of them load it.
+        # One of several threads that hold an element stores it, and all of them load it.
         free = layout.free_variable_masks()
         loads = any(isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) for op in (first, second))
         if loads and (free["lane"] or free["warp"]):
@@ -76,7 +76,7 @@ class MemoryConflicts:
         return held_layout(value.type, self._num_warps)
 
     def _by_one_thread(self, op: Any) -> bool:
-        """Whether the first thread alone executes the access: of a single element, unless all load it."""
+        """Whether only the first thread executes the access: it is of a single element, and not a load by all."""
         if isinstance(op, _ASYNCHRONOUS) or op.name == names.TMA_STORE:
             return False
         if isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) and op.mem_semantic.value == "weak":
@@ -85,7 +85,7 @@ class MemoryConflicts:
         return not isinstance(value.type, TensorType) or value.type.num_elements == 1
 
     def _distinct(self, pointer: Value) -> bool:
-        """Whether the pointers of a tile are surely different from each other."""
+        """Whether the pointers of a tile are known to differ from each other."""
         shape = pointer.type.shape if isinstance(pointer.type, TensorType) else ()
         long = [d for d, n in enumerate(shape) if n > 1]
         if len(long) != 1:
@@ -96,7 +96,7 @@ class MemoryConflicts:
 
 
 def reaches_memory(op: Operation | None) -> bool:
-    """Whether an operation accesses what pointers and views lead to."""
+    """Whether an operation accesses memory through pointers or views."""
     return isinstance(op, _MEMORY) or op is not None and op.name == names.TMA_STORE
 
 
@@ -120,12 +120,12 @@ def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, 
     op: Any = token.defining_op
     if reaches_memory(op):
         found[op] = found.get(op, False) or carried
-    # Order is transitive, and an operation that needed no barrier of its own passes the earlier ones on.
+    # Order is transitive: behind an operation that needs no barrier, the earlier ones still have to be ordered.
     for operand in op.operands:
         if isinstance(operand.type, aa.MemTokenType):
             _collect(operand, found, seen, carried)
 
 
 def _in_loop(value: Value) -> bool:
-    """Whether a value is made anew in every iteration of some loop."""
+    """Whether a value is defined in a loop."""
     return value.defining_op is not None and any(scf.loops_around(value.defining_op))

@@ -1,5 +1,5 @@
-"""Loops in which one thread has something to do: it waits for stages of pipes, copies boxes from or to memory, and
-issues dots into tensor memory."""
+"""Loops that one thread executes: it waits for stages of pipes, copies boxes from or to memory, and issues dots into
+tensor memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _WORK = (names.TENSOR_DOT, names.TMA_STORE_STAGE)
 _CONSUMES = (names.CONSUMER_WAIT, names.CONSUMER_RELEASE)
 _PRODUCES = (names.PRODUCER_ACQUIRE, names.PRODUCER_COMMIT, names.TMA_LOAD)
 _OF_ONE_THREAD = (names.CONSUMER_TOKEN, names.PRODUCER_TOKEN, names.PIPE_ITERATOR, aa.MemTokenType.name)
-"""What no other thread uses behind the loop, or has no value."""
+"""Types of values that no other thread uses behind the loop, or that have no representation at run time."""
 
 
 def is_done_by_one_thread(loop: scf.ForOp) -> bool:
-    """Whether the other threads of an agent can go around a loop: dots into tensor memory or copies to memory in boxes
-    are in it, and nothing that other threads do, or that they use afterwards."""
+    """Whether the other threads of an agent can skip a loop: it contains dots into tensor memory or copies of boxes to
+    memory, no operation of other threads, and no result that they use."""
     inside = [op for op in loop.walk() if op is not loop]
     if not any(op.name in _WORK for op in inside):
         return False
@@ -37,7 +37,7 @@ def _is_done_by_one_thread(op: Operation) -> bool:
         if pipe is None:
             return False
         protocol = protocol_of(pipe)
-        if op.name == names.PRODUCER_TAIL:  # of what products have read, which the thread has issued
+        if op.name == names.PRODUCER_TAIL:  # waits for stages that dots of this thread have read
             return protocol.is_drained_by_one_thread
         return protocol.is_drained_by_one_thread if op.name in _CONSUMES else protocol.is_filled_by_one_thread
     if isinstance(op, tileas.CopyOp):

@@ -1,7 +1,7 @@
 """Barriers that each operation of nv_tileas needs: for scratch memory, buffers, tensor memory, and along tokens.
 
-Which token edges need a barrier is in `analysis/memory_conflicts.py`; agents, loops and branches are in
-`synchronization.py`.
+`analysis/memory_conflicts.py` decides which token edges need a barrier; `synchronization.py` handles agents, loops and
+branches.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tileiras.layout.encoding import is_in_shared
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP
 
 _FIRST_COLUMN = 1 << 32
-"""Columns of tensor memory are ranges behind all bytes of shared memory."""
+"""Columns of tensor memory are represented as ranges behind all bytes of shared memory."""
 
 
 class OperationBarriers(BarrierTimes):
-    """When each operation of a function, or of one of its agents, uses memory, and which of them need a barrier."""
+    """Times at which operations of a function, or of one of its agents, use memory, and the barriers that they need."""
 
     def __init__(self, func: aa.FuncOp, num_warps: int) -> None:
         super().__init__(any(isinstance(op, tileas.TensorReserveOp) and op.pair is not None for op in func.walk()))
@@ -34,24 +34,24 @@ class OperationBarriers(BarrierTimes):
         self.buffers: dict[Value, Range] = {}
         self.num_warps = num_warps
         self._staged: dict[Value, Range] = {}
-        """Tiles that dots read from their buffers, until the first one does."""
+        """Tiles whose dots read them from their buffers; removed at the first such dot."""
         self._unfenced: list[Range] = []
-        """What threads wrote since the last fence for the asynchronous proxy."""
+        """Ranges written by threads since the last fence for the asynchronous proxy."""
         self.under_way: dict[Range, None] = {}
-        """What asynchronous dots read, which are complete behind a wait."""
+        """Ranges read by asynchronous dots that a wait completes."""
         self._conflicts = MemoryConflicts(func, num_warps)
 
     # -- scratch memory ------------------------------------------------------------------------------------------------
 
     def exchange(self, op: Operation) -> None:
-        """An operation that exchanges elements between threads, through one area after the other."""
+        """Process an operation that exchanges elements between threads, through one area after the other."""
         areas = tileas.scratch_areas(op)
         self.exchanging.append(op)
         group: list[Range] = []
         for number, area in enumerate(areas):
             group.append(self.scratch_range(area))
             if area.rounds > 1 and isinstance(op, tileas.PrintOp):
-                self.wait(Place(op, number))  # at the head of a loop
+                self.wait(Place(op, number))  # the stores are at the head of a loop
             else:
                 self.before_stores(Place(op, number), group[-1])
             if number + 1 < len(areas) and areas[number + 1].joins:
@@ -60,14 +60,14 @@ class OperationBarriers(BarrierTimes):
             group = []
 
     def _handed_on(self, ranges: list[Range], rounds: int) -> None:
-        """Behind the first stores to areas: a barrier, and the loads; further rounds begin and go on with one."""
+        """Record, behind the first stores to areas, a barrier and the loads; later rounds also begin with a barrier."""
         for _ in range(rounds):
             self.wait()
             for each in ranges:
                 self.read(each)
 
     def conversions(self, op: Operation) -> None:
-        """A conversion, with those that share its barrier."""
+        """Process a conversion, with those that share its barrier."""
         areas = tileas.scratch_areas(op)
         if not areas or areas[0].joins:
             return
@@ -80,9 +80,9 @@ class OperationBarriers(BarrierTimes):
         self._handed_on(ranges, found[0].rounds)
 
     def barrier_op(self, op: tileas.BarrierOp) -> None:
-        """A barrier that stands there already counts where all threads come to it."""
+        """Record an existing barrier if all threads reach it."""
         if op.relaxed is not None:
-            return  # nobody sees what others did
+            return  # a relaxed barrier makes no accesses visible to other threads
         if op.cluster is not None:
             self.wait()
             self.cluster = self.barrier
@@ -92,7 +92,7 @@ class OperationBarriers(BarrierTimes):
     # -- buffers -------------------------------------------------------------------------------------------------------
 
     def allocate(self, op: Any) -> None:
-        """Copies into a buffer start any time from now on; what used the place before must be done."""
+        """Order an allocation after earlier uses of its place, since copies into the buffer may start from here on."""
         if op.offset is None:
             if tileas.SCRATCH in op.attributes:
                 self.exchange(op)
@@ -100,7 +100,7 @@ class OperationBarriers(BarrierTimes):
         size = op.result.type.bytes if isinstance(op, tileas.AllocTensorOp) else op.bytes
         found = self.buffers[op.result] = self.new_range(op.offset.value, op.offset.value + size)
         found.piped = any(user.name == names.CREATE_PIPELINE for user in op.result.users)
-        # Stages of a pipe are filled behind the barrier that shows its mbarriers.
+        # Stages of a pipe are filled behind the barrier that makes its mbarriers visible.
         self.before_stores(Place(op), found)
 
     def _buffer(self, op: Any) -> Range:
@@ -112,7 +112,7 @@ class OperationBarriers(BarrierTimes):
     def store_tensor(self, op: Any) -> None:
         buffer = self._buffer(op)
         if op.buffer.type.is_of_registers:
-            # No other thread reads it. What takes the place after the buffer's life has to wait for stores as well.
+            # No other thread reads it. Later buffers in its place have to wait for stores as well.
             self.read(buffer)
             return
         self.before_stores(Place(op), buffer)
@@ -121,7 +121,7 @@ class OperationBarriers(BarrierTimes):
 
     def copy(self, op: Any) -> None:
         if is_in_shared(op.result.type):
-            return  # where it is; asynchronous dots read it there
+            return  # no data is moved; asynchronous dots read it in place
         buffer = self._buffer(op)
         if not op.buffer.type.is_of_registers:
             self.before_loads(Place(op), buffer)
@@ -139,14 +139,15 @@ class OperationBarriers(BarrierTimes):
                 self.read(buffer)
 
     def async_copy(self, op: tileas.AsyncTiledLoadOp | tileas.AsyncLoadOp) -> None:
-        """What threads have read of a buffer of one stage is over before it is filled again.  Of rings the wait for
-        another stage says so, and of what asynchronous dots read the wait for these."""
+        """Order a copy after the loads of threads from a buffer of one stage.  In rings, the wait for another stage
+        orders them; reads of asynchronous dots are ordered by the wait for the dots."""
         if op.buffer in self.buffers and op.buffer.type.stages == 1 and is_read_by_threads(op.buffer):
             self.before_stores(Place(op), self.buffers[op.buffer])
         self.access(op)
 
     def async_wait(self, op: tileas.AsyncWaitOp) -> None:
-        """Each thread waits for its own copies; the barrier makes all of them visible to those that read others'."""
+        """Place a barrier after a wait: each thread waits for its own copies, and the barrier makes them visible to the
+        other threads."""
         self.access(op)
         if op.own is not None:
             return
@@ -156,21 +157,22 @@ class OperationBarriers(BarrierTimes):
         self.wait(Place(behind), op, self.joint and any(map(is_of_pair, op.parent.operations)))
 
     def fence_proxy(self, op: Operation) -> None:
-        """What the thread wrote is written for the asynchronous proxy here, behind whatever barrier stands between."""
+        """Count the writes since the last fence as made here: no barrier before the fence orders them for the
+        asynchronous proxy."""
         self.time += 1
         for each in self._unfenced:
             each.last_written = self.time
         self._unfenced.clear()
 
     def async_dot(self, op: tileas.AsyncDotOp | tileas.TensorDotOp) -> None:
-        """What it reads of shared memory has to be there now, and is not free before a wait."""
+        """Require that a dot's operands in shared memory are visible here; they are in use until a wait."""
         for buffer in self.read_in_place(op):
             self.before_loads(Place(op), buffer, is_of_pair(op))
             self.read(buffer)
             self.under_way[buffer] = None
 
     def future_wait(self, op: tileas.FutureWaitOp | tileas.TensorWaitOp) -> None:
-        """The dots before are complete, or some of them: their reads end here at the earliest."""
+        """Record a wait for all or some of the earlier dots: their reads end here at the earliest."""
         for buffer in self.under_way:
             self.read(buffer)
 
@@ -178,7 +180,8 @@ class OperationBarriers(BarrierTimes):
         return [self.buffers[buffer] for buffer in buffers_read(dot) if buffer in self.buffers]
 
     def tma_store(self, op: Any) -> None:
-        """One thread copies a buffer to memory, when all have written it, and has read it when it goes on."""
+        """Process a copy to memory: one thread issues it after all have written the buffer, and by default continues
+        only after the buffer has been read."""
         buffer = self._buffer(op)
         self.before_loads(Place(op), buffer)
         self.access(op)
@@ -186,13 +189,14 @@ class OperationBarriers(BarrierTimes):
             self.read(buffer)
 
     def tma_store_tail(self, op: Any) -> None:
-        """One thread knows of the last copies that their buffer has been read."""
+        """Record that the last copies have read their buffer, which only one thread has waited for."""
         self.read(self._buffer(op))
 
     # -- tensor memory -------------------------------------------------------------------------------------------------
 
     def reserve(self, op: tileas.TensorReserveOp | tileas.MapReserveOp) -> None:
-        """The address of the columns, and the mbarriers, are for all threads behind a barrier; or the slot's number."""
+        """Process a reservation: the address of columns and the mbarriers, or the number of a map's slot, are visible
+        to all threads only behind a barrier."""
         if op.offset is None:
             return
         found = self.new_range(op.offset.value, op.offset.value + op.bytes)
@@ -204,9 +208,9 @@ class OperationBarriers(BarrierTimes):
         self.buffers[op.result] = found
 
     def reserved(self, op: tileas.TensorOpenOp | tileas.TensorCommitOp | tileas.TensorWaitOp) -> None:
-        """What is used of a reservation is there behind the first barrier after it."""
+        """Require a barrier between a reservation and the first use of it."""
         if op.memory in self.buffers:
-            # The other CTA's are used from here as well.
+            # The reservation of the other CTA is used from here as well.
             self.before_loads(Place(op), self.buffers[op.memory], self.joint)
         if isinstance(op, tileas.TensorWaitOp):
             self.future_wait(op)
@@ -230,9 +234,10 @@ class OperationBarriers(BarrierTimes):
         self.write(buffer)
 
     def tensor_store(self, op: tileas.TensorStoreOp) -> None:
-        """A thread has the same elements of a buffer in all loads and stores: others' loads are of other buffers.  Of
-        four warps each reaches the lanes of its own only (PTX ISA, "Access restrictions" of tensor memory), and of a
-        pipe of several groups of warps each has columns of its own."""
+        """Order a store after loads from other buffers in its columns.  A thread has the same elements of a buffer in
+        all loads and stores, so other threads' loads of these elements are from other buffers.  No barrier is needed if
+        each of four warps accesses its own lanes only (PTX ISA, "Access restrictions" of tensor memory), or each group
+        of warps of a pipe has its own columns."""
         buffer = self._buffer(op)
         if self.num_warps == WARPGROUP or any(getattr(user, "groups", None) is not None for user in op.buffer.users):
             self.write(buffer)
@@ -241,14 +246,14 @@ class OperationBarriers(BarrierTimes):
         if any(r.last_read > self.barrier for r in self.ranges if r.overlaps(buffer) and r is not buffer):
             self.wait(Place(op))
         else:
-            # Where each iteration has a buffer of its own, an earlier one may have loaded from another in its place.
+            # If each iteration allocates its own buffer, an earlier one may have loaded from another in its place.
             for loop in self.loops:
                 if self.barrier <= loop.entered and loop.op.is_ancestor_of(alloc):
                     loop.pending.append((Place(op), buffer, False))
         self.write(buffer)
 
     def tensor_dot(self, op: tileas.TensorDotOp) -> None:
-        """One thread issues it: what the others stored or loaded in its columns has to be over."""
+        """Order a dot, which one thread issues, after the stores and loads of all threads in its columns."""
         buffer, cluster = self._buffer(op), is_of_pair(op)
         self.before_loads(Place(op), buffer, cluster)
         self.before_stores(Place(op), buffer, cluster)
@@ -257,24 +262,25 @@ class OperationBarriers(BarrierTimes):
         self.async_dot(op)
 
     def release(self, op: tileas.TensorReleaseOp) -> None:
-        """Once all threads have loaded what they load."""
+        """Order the release after the accesses of all threads to tensor memory."""
         columns = [each for each in self.ranges if each.start >= _FIRST_COLUMN]
         if not columns or any(max(each.last_read, each.last_written) > self.barrier for each in columns):
             self.wait(Place(op))
 
     def fence(self, op: Operation) -> None:
-        """The fence is a thread's own (PTX ISA, membar / fence.proxy): barriers hand its effect to the others."""
+        """Place barriers around a fence: it orders only its own thread's accesses (PTX ISA, membar / fence.proxy), and
+        barriers extend the order to the other threads."""
         self.wait(Place(op))
         self.wait(Place(op.next), op)
 
     def deallocate(self, op: Operation) -> None:
-        """Once all threads have made their accesses."""
+        """Order the deallocation after the accesses of all threads."""
         self.wait(Place(op))
 
     # -- tokens --------------------------------------------------------------------------------------------------------
 
     def access(self, op: Any) -> None:
-        """A memory operation: behind a barrier if its token asks for one."""
+        """Process a memory operation; a barrier precedes it if its token requires one."""
         token = getattr(op, "token", None)
         if token is not None:
             earlier = operations_before(token).items()

@@ -1,9 +1,9 @@
-"""What operations of nv_tileas need of each other and of the GPU, which none of them can see of itself.
+"""Cross-operation and target checks of nv_tileas.
 
 Every function is for the GPU of the compilation; every tensor has a layout, for as many warps as the function has; an
-atom is one of the GPU's, moves what the operation moves, and finds its fragments in the registers of the right threads;
-places in shared memory and barriers fit together (`places.py`), and what the asynchronous proxy does in shared memory
-is in order with what threads do (`proxy_order.py`).
+atom exists on the GPU, moves the operation's data, and has its fragments in the registers of the right threads; places
+in shared memory and barriers are consistent (`places.py`); accesses to shared memory by the asynchronous proxy and by
+threads are ordered (`proxy_order.py`).
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ Finding = tuple[Operation, str]
 
 
 def ops_errors(func: aa.FuncOp, gpu: Target, unchecked: Unchecked | None = None) -> Iterator[Finding]:
-    """What is wrong with a function of nv_tileas: operations, and texts that start behind their names.  `unchecked`
-    hears of agents whose orders are too many to look at."""
+    """The errors in a function of nv_tileas, as operations and messages that follow their names.  `unchecked` is called
+    for agents with too many orders to check."""
     if func.target_spec.value != gpu.name:
-        # What was chosen for one GPU may be wrong for another.
+        # Choices made for one GPU may be wrong for another.
         yield func, f"is for {func.target_spec.value}, the compilation for {gpu.name}"
         return
     if func.kernel_spec.num_warps is None:
         yield func, "has no number of warps"
         return
     warps = tileas.block_warps(func)
-    # Types and attributes are interned: most operations ask again for what has been looked at.
+    # Types and attributes are interned: most operations have types that have been checked before.
     accepted: set[Any] = set()
     accepted_of: dict[int, set[Any]] = {warps: accepted}
     specialized = piped = elsewhere = asynchronous = False
@@ -160,7 +160,7 @@ def _reduction_error(op: tileas.ReduceOp) -> str:
 
 
 class _Movement(NamedTuple):
-    """What an operation's atom has to do, and what is said of one that does something else."""
+    """The movement required of an operation's atom, and the diagnostic for an atom that moves data otherwise."""
 
     origin: str
     destination: str
@@ -202,7 +202,7 @@ def _atom_error(op: Operation, attribute: CopyAtomAttr | MmaAtomAttr, gpu: Targe
     elif isinstance(attribute, MmaAtomAttr):
         if name == UNIVERSAL_FMA:
             return ""
-        # A plain atom multiplies run by run; what it needs is what it needs for any dot.
+        # A plain atom multiplies run by run; its requirements are those for any dot.
         scaled = isinstance(op, tileas.BlockScaledMmaOp) and name not in MMA_ATOMS
         if scaled and gpu.number < 100:
             return "mma block scale is not supported by compute capability < sm100"
@@ -218,7 +218,7 @@ def _atom_error(op: Operation, attribute: CopyAtomAttr | MmaAtomAttr, gpu: Targe
 
 
 def _no_such_atom(kind: str, name: str) -> str:
-    from tileiras.targets.atoms.described import described  # thousands of rows that only this message asks for
+    from tileiras.targets.atoms.described import described  # thousands of rows that only this message needs
 
     if described(name):
         return f"{kind} atom '{name}' is described, but not generated yet"
@@ -226,14 +226,14 @@ def _no_such_atom(kind: str, name: str) -> str:
 
 
 def _movement_error(op: Operation) -> str:
-    """Whether an access's atom moves data that way, and as much of it at once."""
+    """Whether the atom of an access moves data in the required direction and vector size."""
     wanted, name = _MOVES[type(op)], op.atom.atom
     atom = COPY_ATOMS[name]
     does = (atom.origin, atom.destination, atom.asynchronous, atom.combines)
     if does != (wanted.origin, wanted.destination, wanted.asynchronous, wanted.combines):
         return f"{wanted.otherwise}, got {name}"
     element = _moved_element(op)
-    # Truth values are bytes in memory, of half bytes a single one is moved by itself.
+    # An i1 is a byte in memory, and a single sub-byte element is moved as a byte.
     bits = max(8, element.width) if op.atom.vector_size == 1 or element.width == 1 else element.width
     size = op.atom.vector_size * bits
     if size % 8 or size // 8 not in atom.widths and op.atom.vector_size > 1:
@@ -243,7 +243,7 @@ def _movement_error(op: Operation) -> str:
 
 
 def _in_place_error(op: Any) -> str:
-    """Whether a tile that dots read in shared memory lies where matrix descriptors find its rows, in every stage."""
+    """Whether matrix descriptors can address the rows of a tile that dots read in shared memory, in every stage."""
     type = op.result.type
     if not isinstance(type.encoding, SharedLayoutAttr):
         return ""
@@ -303,7 +303,7 @@ def _product_error(op: tileas.DotOp) -> str:
 
 
 def _made_of_fragments(layout: LinearLayout, fragment: Fragment) -> bool:
-    """Whether every register is one of a fragment's, and of one only: each is a result of an instruction."""
+    """Whether every register belongs to exactly one fragment, since each is the result of one instruction."""
     registers = layout.bases("register")
     rank = gf2.rank(registers)
     own = [layout.flatten(_inside(basis, layout)) for basis in fragment.bases["register"]]
@@ -319,14 +319,14 @@ def _made_of_fragments(layout: LinearLayout, fragment: Fragment) -> bool:
 
 
 def _inside(place: Sequence[int], layout: LinearLayout) -> tuple[int, ...]:
-    """A place in a fragment as one of the tile, which wraps where it is smaller."""
+    """The place in the tile of a place in a fragment, which wraps if the tile is smaller."""
     inside = all(at < n for at, n in zip(place, layout.shape[-2:]))
     return (0,) * (len(layout.shape) - 2) + (tuple(place) if inside else (0, 0))
 
 
 class _Side(NamedTuple):
-    """An operand, or its scales, of a dot: the dimension along K, the instruction's fragment with its depth; without
-    one a thread has all along K."""
+    """An operand of a dot, or its scales: the dimension along K, and the instruction's fragment with its depth; without
+    a fragment, a thread holds all elements along K."""
 
     what: str
     value: Value
@@ -344,7 +344,7 @@ def _plain_scales(op: tileas.BlockScaledMmaOp) -> list[_Side]:
 
 
 def _holds_fragments(layout: LinearLayout, fragment: Fragment) -> bool:
-    """Whether each lane has its part of every fragment in its registers; a tile smaller than one wraps."""
+    """Whether each lane has its part of every fragment in its registers; a tile smaller than a fragment wraps."""
 
     def wrapped(basis: Sequence[int]) -> int:
         return layout.flatten(_inside(basis, layout))
@@ -353,14 +353,14 @@ def _holds_fragments(layout: LinearLayout, fragment: Fragment) -> bool:
         return False
     registers = layout.bases("register")
     rank = gf2.rank(registers)
-    # What is not in the fragment itself repeats it: each of its own bits has to be a register's.
+    # Other registers repeat the fragment; each of its own bits has to be in a register.
     return gf2.rank([*registers, *map(wrapped, fragment.bases["register"])]) == rank
 
 
 def _threads_agree(op: tileas.DotOp, sides: Sequence[_Side], unit: tuple[int, int] = (1, 1)) -> str:
-    """Whether a thread has the rows of A and the columns of B, along K, that its part of the result takes.
+    """Whether a thread has the rows of A and the columns of B, along K, that its part of the result requires.
 
-    Of an instruction, which covers `unit` rows and columns, the fragments say that of the lanes.
+    For an instruction, which covers `unit` rows and columns, the check of its fragments covers the lanes.
     """
     c = layout_of(op.c.type)
     for side in sides:
@@ -404,4 +404,4 @@ _BY_NAME: Mapping[str, Callable[[Any], str]] = {
     **dict.fromkeys((names.ASYNC_DOT, names.TENSOR_DOT), _product_error),
     names.TMA_STORE: _boxes_error,
 }
-"""Those of operations whose files few kernels load."""
+"""Rules of operations whose modules few kernels load."""

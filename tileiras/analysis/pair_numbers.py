@@ -25,7 +25,8 @@ _WORDS = {
     arith.DivSIOp: "div", arith.DivUIOp: "div", arith.FloorDivSIOp: "div",
     arith.CeilDivSIOp: "ceildiv", arith.CeilDivUIOp: "ceildiv",
 }  # fmt: skip
-"""What launchers compute as kernels do: they divide only what is not negative, by what is positive."""
+"""Operations that a launcher evaluates as kernels do; it divides only if the dividend is not negative and the divisor
+is positive."""
 
 _EVEN_OF_BOTH = (arith.AddIOp, arith.SubIOp, arith.MinSIOp, arith.MaxSIOp, arith.MinUIOp, arith.MaxUIOp)
 _ROUNDED_TO_ZERO = (arith.DivSIOp, arith.DivUIOp)
@@ -33,33 +34,33 @@ _EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
 
 
 class PairNumbers:
-    """The numbers of a function of which each two tile blocks along x are a pair."""
+    """The numbers of a function whose tile blocks 2n and 2n + 1 along x are a pair."""
 
     def __init__(self, values: ClusterUniformity, facts: dict[str, None], asks: bool) -> None:
-        """`values`: what both have in common; `facts`: what launches have, to which `asks` adds what proofs need."""
+        """`values`: the values that both have in common; `facts`: properties of launches, which proofs extend by those
+        that they need if `asks`."""
         self._values = values
         self._facts = facts
         self._asks = asks
         self._next: dict[Value, bool] = {}
         self._parities: dict[Value, tuple[str, ...] | None] = {}
         self._open: set[Value] = set()
-        """What is being looked at: in a loop a divisor may depend on a quotient by it, a condition on what it chooses.
-        """
+        """Values under evaluation: in a loop, a divisor may depend on a quotient by it, a condition on its `select`."""
 
     def is_same(self, value: Value) -> bool:
-        """Whether a number that is computed of other ones is the same for both."""
+        """Whether a computed number is the same for both tile blocks."""
         op: Any = value.defining_op
         if isinstance(op, arith.SelectOp):
-            # A condition that is the same for both needs no fact.
+            # No fact is needed if the condition is the same for both.
             chosen = not self._is_common(op.condition) and self._is_common(op.false_value)
             return chosen and self._is_false(op.condition)
         if not isinstance(op, (*_ROUNDED_TO_ZERO, arith.FloorDivSIOp)) or not self.is_next(op.lhs):
             return False
-        # Of a negative divisor the quotient that is rounded down changes behind an even number.
+        # With a negative divisor, a quotient that is rounded down changes between an even number and the next one.
         return self._is_even_divisor(op.rhs) and (isinstance(op, _ROUNDED_TO_ZERO) or self._is_positive(op.rhs))
 
     def is_next(self, value: Value) -> bool:
-        """Whether a number is even for the first one and one more for the second one, and is not negative."""
+        """Whether a number is even and not negative for the first tile block, and one more for the second one."""
         if value not in self._next:
             self._next[value] = self._finds_next(value)
         return self._next[value]
@@ -80,7 +81,8 @@ class PairNumbers:
         return False
 
     def runs_alike(self, loop: scf.ForOp) -> bool:
-        """Whether both run a loop over tiles equally often: as many numbers, by an even step, from theirs on."""
+        """Whether both run a loop over tiles equally often: from their own numbers, by an even step, to an even bound.
+        """
         return self._values.takes_every_nth(loop) and self._is_even(loop.upper_bound)
 
     def _is_even_divisor(self, value: Value) -> bool:
@@ -96,7 +98,7 @@ class PairNumbers:
             self._open.remove(value)
 
     def _is_false(self, condition: Value) -> bool:
-        """Whether a condition holds for neither, as those by which remainders get the divisor's sign."""
+        """Whether a condition is false for both, such as those that give a remainder the divisor's sign."""
         op: Any = condition.defining_op
         if isinstance(op, arith.CmpIOp) and op.predicate.value == "slt" and arith.constant_integer(op.rhs) == 0:
             return self.is_next(op.lhs) or self._is_positive(op.lhs)
@@ -104,7 +106,7 @@ class PairNumbers:
             return self._is_false(op.lhs) and self._is_false(op.rhs)
         return isinstance(op, arith.AndIOp) and (self._is_false(op.lhs) or self._is_false(op.rhs))
 
-    # ---- what must hold of a launch ----------------------------------------------------------------------------------
+    # ---- facts about launches ----------------------------------------------------------------------------------------
 
     def _has(self, fact: str) -> bool:
         if self._asks:
@@ -123,7 +125,7 @@ class PairNumbers:
         return facts is not None and all([self._has(each) for each in facts])
 
     def _parity(self, value: Value) -> tuple[str, ...] | None:
-        """The facts by which a number is even; None where nothing says that it is."""
+        """The facts that make a number even; None if it is not known to be even."""
         if value not in self._parities:
             self._parities[value] = self._finds_parity(value)
         return self._parities[value]
@@ -151,8 +153,8 @@ class PairNumbers:
         return None if words is None or "below" in words else (f"{words} even",)
 
     def _words(self, value: Value) -> str | None:
-        """A number as launchers compute it, `below` what bounds it where it is each tile block's own; None for what
-        only the kernel knows."""
+        """A number as the expression that launchers evaluate, or the bound that it is `below` if it differs by tile
+        block; None if only the kernel can compute it."""
         found = self._list(value, MOST_WORDS - 1)
         return None if found is None else " ".join(found)
 

@@ -1,7 +1,7 @@
-"""Assumptions about numbers that decide what agents do to pipes, and that are not known: arguments, or what is loaded.
+"""Assumed values for unknown numbers, arguments or loaded values, that control the operations of agents on pipes.
 
-Only numbers on which trip counts and branches around operations on pipes depend matter.  An `Assumption` has a number
-for each unknown one, the same for all agents that compute it alike.
+Only numbers on which trip counts and branches around operations on pipes depend matter.  An `Assumption` has a value
+for each unknown number, the same for all agents that compute it alike.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from .ranges import RangeAnalysis
 from .warpgroup_turns import TURNS
 
 Key = Any
-"""What a number is computed of: a value, or the operation and the keys of its operands."""
+"""Identity of a computed number: a value, or the operation and the keys of its operands."""
 
 Assumption = Mapping[Key, int]
 
 ROUNDS: Key = "rounds"
-"""Of the number of rounds behind which loops without a counter are taken to end, where their conditions do not say so
-before: of what agents compute alike, as of what a round loads, one number is assumed for all rounds."""
+"""Key of the number of rounds after which loops without a counter are assumed to end, unless their conditions end them
+earlier: a number that agents compute alike, such as one loaded in each round, has one assumed value for all rounds."""
 
 NEVER, ALWAYS, BY_TURNS = range(3)
-"""What is assumed of whether tile blocks of a cluster have the same tile: in each round that all of them have, or in
-every other one.  The verifier sees to it that all find the same."""
+"""Rounds in which the tile blocks of a cluster are assumed to have the same tile: none, each round that all of them
+execute, or every other one.  The verifier ensures that all tile blocks get the same answer."""
 
 Choice = scf.ForOp | scf.WhileOp | scf.IfOp
 
@@ -67,7 +67,7 @@ _COMPARED: dict[str, Callable[[int, int], bool]] = {
     "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b, "sgt": lambda a, b: a > b, "sge": lambda a, b: a >= b,
     "ult": lambda a, b: a < b, "ule": lambda a, b: a <= b, "ugt": lambda a, b: a > b, "uge": lambda a, b: a >= b,
 }  # fmt: skip
-"""What is assumed is small and positive, so that signs make no difference."""
+"""Comparisons; assumed numbers are small and positive, so that signs make no difference."""
 
 _COMPUTED: dict[type[Operation], Callable[..., int]] = {
     arith.AddIOp: lambda a, b: a + b,
@@ -128,8 +128,8 @@ def _check_assumed(predicate: Attribute, number: int) -> None:
 
 
 def key_of(value: Value, depth: int = 8) -> Key:
-    """Equal for values of different agents that are computed alike, as far as `depth` operations show, or loaded alike:
-    what an agent loads is ordered after nothing that another one writes."""
+    """A key that is equal for values of different agents that are computed alike, compared to `depth` operations, or
+    loaded alike: no load of an agent is ordered after a write of another one."""
     op = value.defining_op
     if is_place_in_cluster(op):
         return PLACE
@@ -148,9 +148,9 @@ def key_of(value: Value, depth: int = 8) -> Key:
 
 
 CLUSTER = 2
-"""Tile blocks of a cluster that are looked at."""
+"""Number of tile blocks of a cluster that are modelled."""
 PLACE = ("tile block", "x")
-"""Key of the number along x of a tile block, and of those that are launched with it as a cluster."""
+"""Key of the number along x of a tile block and of the others in its cluster."""
 
 
 def is_place_in_cluster(op: Operation | None) -> bool:
@@ -161,7 +161,7 @@ def is_place_in_cluster(op: Operation | None) -> bool:
 
 
 def _nesting(op: Operation) -> int:
-    """How many operations stand around one."""
+    """The number of operations around an operation."""
     count, around = 0, op.parent_op
     while around is not None:
         count, around = count + 1, around.parent_op
@@ -169,7 +169,7 @@ def _nesting(op: Operation) -> int:
 
 
 def _taken(op: Operation) -> list[Value]:
-    """The values from elsewhere that an operation uses, inside of its regions as well."""
+    """The values defined outside an operation that it uses, including its regions."""
     inside = {result for inner in op.walk() for result in inner.results}
     inside |= {argument for inner in op.walk() for region in inner.regions for block in region.blocks
                for argument in block.arguments}  # fmt: skip
@@ -177,7 +177,7 @@ def _taken(op: Operation) -> list[Value]:
 
 
 def _described(op: Operation) -> Key:
-    """What an operation does, and those in it: their names and attributes, but for what passes have noted on them."""
+    """The names and attributes of an operation and those in its regions, without the annotations of passes."""
     return tuple(
         (inner.name, *((name, each) for name, each in inner.attributes.items() if "." not in name))
         for inner in op.walk()
@@ -185,7 +185,7 @@ def _described(op: Operation) -> Key:
 
 
 def _is_result_of_no_event(value: Value) -> bool:
-    """Whether a loop or branch without events gives a value: it is not run."""
+    """Whether a value is the result of a loop or branch without events, which is not executed here."""
     op = value.defining_op
     return isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)) and not has_events(op)
 
@@ -196,9 +196,9 @@ class Decisive:
     def __init__(self, programs: Iterable[Block]) -> None:
         self.values: set[Value] = set()
         self.unknown: dict[Key, Value] = {}
-        """Those that have to be assumed."""
+        """Key -> value of each number that has to be assumed."""
         self.scale = 1
-        """What all steps and divisors of the loops divide."""
+        """A common multiple of the steps and divisors of the loops."""
         pending: list[Value] = []
         for program in programs:
             for op in (inner for outer in program.operations for inner in outer.walk()):
@@ -238,7 +238,7 @@ class Decisive:
             self.scale = lcm(self.scale, number)
 
     def note_steps(self) -> None:
-        """Takes the steps of loops and constant divisors into the scale, so that assumed extents are whole numbers of
+        """Include the steps of loops and constant divisors in the scale, so that assumed extents are whole numbers of
         trips."""
         for value in self.values:
             for user in value.users:
@@ -255,7 +255,7 @@ def _controls(op: Choice) -> list[Value]:
 
 
 def candidates(key: Key, value: Value, scale: int, depth: int, ranges: RangeAnalysis) -> list[int]:
-    """The numbers that are assumed for an unknown one: few, and enough for every stage to be used twice."""
+    """The values assumed for an unknown number: few, and enough for every stage to be used twice."""
     if value.defining_op is not None and value.defining_op.name == names.IS_SAME_TILE:
         return [NEVER, ALWAYS, BY_TURNS]
     if isinstance(value.type, IntegerType) and value.type.width == 1:
@@ -264,6 +264,6 @@ def candidates(key: Key, value: Value, scale: int, depth: int, ranges: RangeAnal
         return [1]
     low, high = ranges.range(value)
     if key == PLACE:
-        scale = 1  # what it is compared with, such as numbers of tiles, is counted one by one
+        scale = 1  # it is compared with unscaled counts, such as numbers of tiles
     found = [scale * trips for trips in (0, 1, 2, 2 * depth + 1)]
     return [number for number in found if low <= number <= high] or [max(low, 0)]

@@ -1,6 +1,6 @@
-"""What is wrong with the pipes of a function, as far as it can be said of operations one by one.
+"""Checks of a function's pipes that concern single operations.
 
-`pipe_model.py` looks at the order in which agents acquire and release stages.
+`pipe_model.py` checks the order in which agents acquire and release stages.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ON_ACCUMULATORS = (names.TENSOR_DOT, names.TENSOR_LOAD, names.TENSOR_SCALE, nam
 
 
 def pipe_errors(func: Operation, uses: PipeUses, gpu: Target) -> Iterator[Finding]:
-    """What is wrong with the pipes of a function, apart from the order of what agents do."""
+    """The errors in the pipes of a function, except for the order of events of agents."""
     for op in uses.strays:
         yield op, "expects an end of one pipe, which is known here"
     for pipe, operations in uses.pipes.items():
@@ -104,7 +104,8 @@ def _ends_errors(pipe: CreatePipelineOp, uses: PipeUses, func: Operation) -> Ite
 def _turns_errors(
     pipe: CreatePipelineOp, filling: list[Region | None], draining: list[Region | None], uses: PipeUses
 ) -> Iterator[Finding]:
-    """Whether agents that take turns at the stages of a pipe arrive alike, and each phase is waited for."""
+    """Whether agents that take turns at the stages of a pipe arrive with equal numbers of warps, and every phase is
+    waited for."""
     for agents, do in ((filling, "fill"), (draining, "drain")):
         operations = {agent: op for op in uses.pipes[pipe] if (agent := agent_of(op)) in agents}
         counts = sorted({_warps_around(op) for op in operations.values()})
@@ -118,7 +119,8 @@ def _turns_errors(
 
 
 def _tail_errors(pipe: CreatePipelineOp, operations: list[Any], uses: PipeUses) -> Iterator[Finding]:
-    """Whether an agent that takes the memory of a pipe alone drains it, and does nothing more with it."""
+    """Whether an agent with a consumer tail, which takes the memory of a pipe, is the only one that drains the pipe,
+    and does not use it afterwards."""
     for tail in pipe.consumer.users:
         if not isinstance(tail, ConsumerTailOp):
             continue
@@ -132,8 +134,8 @@ def _tail_errors(pipe: CreatePipelineOp, operations: list[Any], uses: PipeUses) 
 
 
 def _group_errors(pipe: CreatePipelineOp, operations: list[Any]) -> Iterator[Finding]:
-    """Whether one thread names the group of warps that it hands a stage to, or takes it from, and warpgroups are as
-    many as the pipe has groups."""
+    """Whether single threads name the group of warps to which they hand a stage or from which they take it, and other
+    agents have as many warpgroups as the pipe has groups."""
     protocol, count = protocol_of(pipe), pipe.num_groups
     tails = [user for user in pipe.producer.users if isinstance(user, ProducerTailOp)]
     filling = {agent_of(op) for op in operations if isinstance(op, FILLS)}
@@ -155,7 +157,8 @@ _BY_GROUP = (ProducerAcquireOp, ProducerCommitOp, ConsumerWaitOp, ConsumerReleas
 
 
 def _warps_around(op: Operation) -> int:
-    """The warps of the agent that an operation is in; while nobody has said how many it has, those of the kernel."""
+    """The warps of the agent around an operation; those of the kernel outside of agents, or if the agent has no number.
+    """
     region, func = agent_of(op), function_of(op)
     if region is not None:
         switch: Any = region.parent
@@ -186,7 +189,7 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
 
 
 def _kind_of(op: Operation) -> str | None:
-    """How an operation fills or drains a stage, None for one that does neither."""
+    """The kind by which an operation fills or drains a stage; None for other operations."""
     if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
         return kind_of_readers(op, lambda user: isinstance(user, tileas.VIEW_LIKE))
     return STAGE_ATOMS.get(type(op))
@@ -197,7 +200,8 @@ def _other_kind(kind: str | None, wanted: str) -> str:
 
 
 def warpgroup_errors(pipe: CreatePipelineOp, agent: int, first: int, count: int) -> Iterator[Finding]:
-    """`agent`, which drains the pipe with `count` warps from warp `first` on."""
+    """Whether `agent`, which drains the pipe with `count` warps from warp `first` on, consists of warpgroups if it has
+    to."""
     if pipe.kinds[1] == WARPGROUPS and (first % WARPGROUP or count % WARPGROUP):
         yield pipe, f"is drained by warpgroups, in agent {agent} of {count} warps from warp {first} on"
 
@@ -245,7 +249,7 @@ def _users(token: Value) -> Iterator[Operation]:
 
 
 def _carried(op: Operation) -> list[Value]:
-    """What a loop or branch makes of the tokens that it is given."""
+    """The tokens that a loop or branch has as results or as block arguments."""
     blocks = [block for region in op.regions for block in region.blocks]
     values = [*op.results, *(argument for block in blocks for argument in block.arguments)]
     return [value for value in values if isinstance(value.type, (ProducerTokenType, ConsumerTokenType))]
@@ -276,7 +280,7 @@ def _beginnings(iterator: Value) -> list[CreateIteratorOp]:
 
 
 def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
-    """Whether an operation moves the tile that the stage has in its buffer."""
+    """Whether an operation moves a tile like that in the buffer of its stage."""
     if isinstance(op, (ProduceOneOp, ConsumeOneOp)):
         types = list(op.producer_types if isinstance(op, ProduceOneOp) else op.consumer_types)
         if len(types) != len(pipe.buffers):
@@ -314,7 +318,7 @@ def _moved(op: OnBuffer) -> Type:
 
 
 def boxes_error(desc: TmaDescType, tile: TensorType, parts: int = 1) -> str:
-    """Whether the boxes of a descriptor make up a tile in its layout of shared memory, and can be shared out to `parts`
+    """Whether the boxes of a descriptor compose a tile in its layout in shared memory, and can be divided among `parts`
     CTAs."""
     view = desc.view
     if (view.shape, desc.element) != (tile.shape, tile.element_type):
@@ -330,13 +334,13 @@ def boxes_error(desc: TmaDescType, tile: TensorType, parts: int = 1) -> str:
 
 
 def stages_of_boxes_error(desc: TmaDescType, buffer: Value, parts: int = 1) -> str:
-    """Likewise for the tiles of a buffer, of which every stage begins where boxes of the swizzle do."""
+    """Likewise for the tiles of a buffer, whose stages must also have the alignment of boxes with the swizzle."""
     wrong = boxes_error(desc, buffer.type.tile, parts)
     return wrong or stage_error(buffer, alignment_of(desc.swizzle), "its boxes begin")
 
 
 def _outside_error(op: StageAccess, uses: PipeUses) -> str:
-    """Whether an agent touches the buffer of a pipe whose stages it neither acquires nor waits for."""
+    """The error in an agent's access to the buffer of a pipe whose stages it does not acquire or wait for, or ""."""
     pipe = uses.buffers[op.buffer]
     writes = isinstance(op, _WRITES)
     kind, wanted = _kind_of(op), pipe.kinds[0 if writes else 1]
@@ -346,8 +350,11 @@ def _outside_error(op: StageAccess, uses: PipeUses) -> str:
 
 
 def _accumulator_error(op: Any, uses: PipeUses) -> str:
-    """Whether an agent touches an accumulator of a pipe otherwise than by products that fill or loads that drain it, or
-    what threads store for products otherwise than by these."""
+    """The error in an access to a buffer of a pipe in tensor memory, or "".
+
+    Accumulators are filled by dots and drained by loads only; tiles that threads store for dots are filled by threads
+    and drained by dots.
+    """
     pipe = uses.buffers.get(allocation_of(op.buffer))
     if pipe is None:
         return ""

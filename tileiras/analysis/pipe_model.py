@@ -1,21 +1,21 @@
-"""A bounded model check of a function's pipes: every order in which its agents can take turns, before code exists.
+"""A bounded model check of a function's pipes: every interleaving of its agents, before code exists.
 
 `pipe_programs.py` makes the list of events of each agent: it waits for an mbarrier or a named barrier, or arrives
-there; warpgroups of an agent that take turns have a list each.  How far an mbarrier has come follows from how far each
-agent is in its list, so a state is one position an agent, and all states that can be reached are looked at.
+there; warpgroups of an agent that take turns have a list each.  The phase of an mbarrier follows from the positions of
+the agents in their lists, so a state is one position for each agent, and all reachable states are explored.
 
-An mbarrier tells phases apart by their parity alone.  In every state in which an agent waits, the phase that it waits
+An mbarrier distinguishes phases by their parity alone.  In every state in which an agent waits, the phase that it waits
 for has to be the current or the preceding one; an earlier or a later one of the same parity is taken for it (PTX ISA,
 "mbarrier.test_wait").
 
-CTAs of a cluster that fill each other's stages run the same programs, beside each other; two stand for all.  Where each
-is a tile block of its own, they have numbers that follow each other, and may run loops more or less often.
+CTAs of a cluster that fill each other's stages run the same programs concurrently; two represent all.  If each is a
+tile block of its own, they have consecutive numbers, and may run loops more or less often.
 
-Bounds: a number that is not known, such as the trip count that an argument gives, is each of a few ones, up to one that
-has every stage used twice, and so is the round behind which a loop without a counter ends at the latest; of several, as
-many combinations as `MOST_ASSUMPTIONS`.  Copies land some time, so arrivals
-count at once.  Programs of more than `MOST_EVENTS` events are not looked at, and no more than `MOST_STATES` states of
-one assumption; `unchecked` hears of either.
+Bounds: an unknown number, such as a trip count given by an argument, takes a few values, up to one by which every stage
+is used twice, and so does the round after which a loop without a counter ends at the latest; for several unknown
+numbers, at most `MOST_ASSUMPTIONS` combinations are checked.  Copies complete eventually, so arrivals count at once.
+Programs of more than `MOST_EVENTS` events are not checked, and of one assumption no more than `MOST_STATES` states;
+`unchecked` is called in both cases.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from .ranges import RangeAnalysis
 from .warpgroup_turns import parts_of
 
 MOST_STATES = 50_000
-"""Of one assumption; further ones are not looked at."""
+"""Limit for one assumption; further states are not explored."""
 
 Unchecked = Callable[[Operation, str], None]
-"""Told which operation's agents are not checked to the end, and why."""
+"""Callback with the operation whose agents are not checked completely, and the reason."""
 
 MOST_ASSUMPTIONS = 27
 
 CTAS = 2
-"""Of a cluster that are looked at: each waits for all others in the same way."""
+"""Number of CTAs of a cluster that are modelled: each waits for all others in the same way."""
 
 
 def order_errors(func: aa.FuncOp, uses: PipeUses, unchecked: Unchecked | None = None) -> Iterator[Finding]:
-    """The first state that is wrong, as the operation of an agent and what is wrong with it."""
+    """The error in the first wrong state, as the operation of an agent and a message."""
     if not uses.pipes:
         return
     depth = max(pipe.num_stages.value for pipe in uses.pipes)
@@ -75,7 +75,7 @@ def order_errors(func: aa.FuncOp, uses: PipeUses, unchecked: Unchecked | None = 
 
 
 def _groups(func: aa.FuncOp) -> Iterator[list[Block]]:
-    """The programs that run beside each other: those of a switch, or the function's own."""
+    """The programs that run concurrently: those of a switch, or the function's own."""
     for switch in [op for op in func.walk() if isinstance(op, AgentSwitchOp)]:
         yield [region.block for region in switch.regions]
     if any(isinstance(op, (ProducerAcquireOp, ProduceOneOp)) and agent_of(op) is None for op in func.walk()):
@@ -83,18 +83,18 @@ def _groups(func: aa.FuncOp) -> Iterator[list[Block]]:
 
 
 class _TooMany(Exception):
-    """More states than are looked at."""
+    """More states than `MOST_STATES`."""
 
 
 def _around(programs: list[Block]) -> Operation:
-    """The operation that has the programs of agents in it."""
+    """The operation that contains the programs of agents."""
     found = programs[0].parent_op
     assert found is not None
     return found
 
 
 def _choices(programs: list[Block], decisive: Decisive, depth: int) -> dict[Key, list[int]]:
-    """What may be assumed of each unknown number, and of the trips of loops without a counter."""
+    """The values to assume for each unknown number, and for the trips of loops without a counter."""
     ranges = RangeAnalysis()
     found = {key: candidates(key, value, decisive.scale, depth, ranges) for key, value in decisive.unknown.items()}
     inside = (inner for program in programs for outer in program.operations for inner in outer.walk())
@@ -104,7 +104,7 @@ def _choices(programs: list[Block], decisive: Decisive, depth: int) -> dict[Key,
 
 
 def _assumptions(choices: dict[Key, list[int]]) -> Iterator[Assumption]:
-    """First the same choice for all, then all combinations as far as they go."""
+    """The assumptions to check: first the same choice for all numbers, then combinations up to the limit."""
     ways = list(choices.values())
     longest = max(map(len, ways), default=1)
     alike = (tuple(each[min(number, len(each) - 1)] for each in ways) for number in range(longest))
@@ -114,7 +114,7 @@ def _assumptions(choices: dict[Key, list[int]]) -> Iterator[Assumption]:
 
 
 def _spelled(assumption: Assumption, decisive: Decisive) -> str:
-    """What is assumed, where anything is."""
+    """The assumption in words, if it is not empty."""
     parts = []
     for key, number in assumption.items():
         value = decisive.unknown.get(key)
@@ -133,16 +133,17 @@ def _line(op: Operation) -> str:
 
 
 def _check(programs: list[Block], decisive: Decisive, assumption: Assumption, uses: PipeUses) -> Finding | None:
-    """Raises TooLong and _TooMany.
+    """Check all orders under one assumption.  Raises TooLong and _TooMany.
 
-    CTAs of a cluster wait for each other at pipes that they fill together, and nowhere else.  Where there are others,
-    each CTA is looked at by itself, with all pipes, and then several with those: one that waits for ever waits for
-    another CTA, or for an agent of its own that does, or as it would without the others.
+    CTAs of a cluster wait for each other only at pipes that they fill together.  If a function has other pipes too, one
+    CTA is checked by itself with all pipes, then several CTAs with the shared pipes only.  This covers all deadlocks: a
+    CTA that waits forever waits for another CTA, or for an agent of its own that does, or would wait without the other
+    CTAs as well.
     """
     shared = {pipe for pipe in uses.pipes if pipe.ctas is not None}
     if shared and len(shared) < len(uses.pipes):
         if any(pipe.by_turns is not None for pipe in shared):
-            # An agent that takes turns is in the round of its iterator because it waits for its turn.
+            # An agent that takes turns stays in the round of its iterator only because it waits for its turn.
             shared |= {pipe for pipe in uses.pipes if not pipe.buffers}
         return _check_ctas(programs, decisive, assumption, uses, 1) or _check_ctas(
             programs, decisive, assumption, uses, CTAS, shared
@@ -154,8 +155,8 @@ def _check_ctas(
     programs: list[Block], decisive: Decisive, assumption: Assumption, uses: PipeUses, ctas: int,
     only: set[CreatePipelineOp] | None = None,
 ) -> Finding | None:  # fmt: skip
-    """The first error in any order of the agents of a cluster of `ctas` CTAs, None where there is none.  `only`: events
-    of other pipes are left out."""
+    """The first error in any order of the agents of a cluster of `ctas` CTAs, or None.  `only`: the pipes whose events
+    are considered."""
     try:
         runs = [
             Run(program, number, decisive, assumption, part, cta)
@@ -177,7 +178,7 @@ def _check_ctas(
 
 
 class _Counts:
-    """How many arrivals each agent has made, by place, CTA and position in its list, and how many end a phase."""
+    """The arrivals of each agent, by barrier, CTA and position in its list, and the arrivals that complete a phase."""
 
     def __init__(self, runs: list[Run], uses: PipeUses) -> None:
         self._made: list[dict[Any, list[int | Fraction]]] = []
@@ -190,7 +191,7 @@ class _Counts:
                     made.update(((event.where, cta), [0]) for cta in _told(event, run.cta, ctas))
             for event in run.events:
                 told = _told(event, run.cta, ctas) if event.what == "arrive" else ()
-                # Who fills a stage alone does so for all who would.
+                # A CTA that fills a stage alone arrives for all CTAs that could fill it together.
                 weight = event.weight * (len(ctas) if event.alone else 1)
                 for (where, cta), line in made.items():
                     line.append(line[-1] + (weight if where == event.where and cta in told else 0))
@@ -204,7 +205,7 @@ class _Counts:
 
 
 def _told(event: Event, own: int, ctas: range) -> Iterable[int]:
-    """The CTAs to whose mbarrier an arrival comes: all of them where they fill each other's stages."""
+    """The CTAs at whose mbarriers an arrival counts: all of them if they fill each other's stages."""
     is_shared = isinstance(event.where[0], CreatePipelineOp) and _is_of_all(event.where) and not event.alone
     return ctas if is_shared else (own,)
 
@@ -216,7 +217,8 @@ def _is_of_all(where: Where) -> bool:
 
 
 def _needed(event: Event, uses: PipeUses, ctas: range) -> int:
-    """Arrivals that end a phase: of the agent that fills a stage, of all that drain it, of the threads of a barrier."""
+    """Arrivals that complete a phase: of the agent that fills a stage, of all agents that drain it, or of the threads
+    of a named barrier."""
     if isinstance(event.where[0], CreatePipelineOp):
         pipe, _, side, _ = event.where
         if side == "empty":
@@ -226,12 +228,12 @@ def _needed(event: Event, uses: PipeUses, ctas: range) -> int:
 
 
 def _readers(pipe: CreatePipelineOp, uses: PipeUses) -> int:
-    """Agents that drain each stage."""
+    """The number of agents that drain each stage."""
     return 1 if pipe.by_turns is not None else max(1, len(uses.draining(pipe)))
 
 
 def _taken_twice(runs: list[Run]) -> Finding | None:
-    """A stage that an agent takes, of a pipe whose agents take turns, and another one has taken in the same round."""
+    """The error that two agents of a pipe whose agents take turns use the same stage in the same round, or None."""
     taken: dict[Any, Run] = {}
     for run in runs:
         for event in run.events:
@@ -246,7 +248,7 @@ def _taken_twice(runs: list[Run]) -> Finding | None:
 
 
 def _canonical(state: tuple[int, ...], ctas: int) -> tuple[int, ...]:
-    """One state for all that differ by which CTA is which: they run the same programs."""
+    """The representative of all states that differ by a permutation of CTAs, which run the same programs."""
     if ctas == 1:
         return state
     count = len(state) // ctas
@@ -262,7 +264,7 @@ def _run_alike(runs: list[Run], ctas: int) -> bool:
 
 
 def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
-    """What is wrong in the first state that is.  Raises _TooMany."""
+    """Explore all reachable states and return the first error, or None.  Raises _TooMany."""
     counts = _Counts(runs, uses)
     start = tuple(0 for _ in runs)
     ends = tuple(len(run.events) for run in runs)
@@ -299,14 +301,17 @@ def _explore(runs: list[Run], uses: PipeUses) -> Finding | None:
 
 
 def _behind(run: Run, at: int) -> int:
-    """Where an agent is behind an event: behind a wait and the arrival that follows it, since others cannot tell one
-    that has passed from one that has not yet, and every wait is looked at in each state in which an agent is there."""
+    """The position of an agent after an event.
+
+    A wait and the arrival that follows it are one step: other agents cannot observe that the wait alone has been
+    passed, and each wait is checked in every state in which an agent is there.
+    """
     arrives = run.events[at].what == "wait" and at + 1 < len(run.events) and run.events[at + 1].what == "arrive"
     return at + 1 + arrives
 
 
 def _passes(event: Event, cta: int, counts: _Counts, state: tuple[int, ...]) -> tuple[bool, str]:
-    """Whether an agent goes on, and what is wrong with that."""
+    """Whether an agent continues past an event, and the error in doing so or in waiting, or ""."""
     if event.what == "arrive":
         return True, ""
     phases = counts.phases(event.where, cta, state)
@@ -325,7 +330,7 @@ def _passes(event: Event, cta: int, counts: _Counts, state: tuple[int, ...]) -> 
 
 
 def _deadlock(runs: list[Run], state: tuple[int, ...], ends: tuple[int, ...]) -> Finding:
-    """The first agent that waits, and what every one of them waits for."""
+    """The operation of the first agent that waits, and a message with the wait of every agent."""
     texts: list[str] = []
     first: Operation | None = None
     for run, at, end in zip(runs, state, ends):
@@ -348,7 +353,7 @@ def _deadlock(runs: list[Run], state: tuple[int, ...], ends: tuple[int, ...]) ->
 
 
 def _left_over(counts: _Counts, runs: list[Run], state: tuple[int, ...], uses: PipeUses) -> Finding | None:
-    """A stage that is being filled by asynchronous copies when all agents have ended."""
+    """The error that a stage is still being filled by asynchronous copies when all agents have ended, or None."""
     waits: dict[Any, int | Fraction] = {}
     for run in runs:
         for event in run.events:

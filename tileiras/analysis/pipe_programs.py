@@ -1,7 +1,7 @@
-"""What agents do to pipes and barriers: the program of each, run on its own, as a list of events.
+"""Operations of agents on pipes and barriers: each agent's program, interpreted on its own, as a list of events.
 
-Besides iterators and tokens only numbers are computed that decide how often loops run and which way branches go: of
-what is known, and of what `pipe_assumptions` has for the rest.
+Besides iterators and tokens, only the numbers that control loops and branches are computed, from known values and from
+the values that `pipe_assumptions` assumes for the others.
 """
 
 from __future__ import annotations
@@ -57,23 +57,24 @@ Side = Literal["full", "empty", "free"]
 """`free`: empty in all CTAs of a cluster that fill each other's stages."""
 
 What = Literal["wait", "know", "arrive"]
-"""What an agent does: it waits for a phase, takes it for complete, or arrives."""
+"""Kind of an event: an agent waits for a phase, takes it for complete, or arrives."""
 
 Where = Any
-"""An mbarrier as (pipe, stage, side, how often the pipe was destroyed), a named barrier as (number, threads)."""
+"""An mbarrier as (pipe, stage, side, (how often the pipe was destroyed, group)), a named barrier as (number, threads).
+"""
 
 MOST_EVENTS = 4096
-"""Of one agent."""
+"""Limit for one agent."""
 
 Opening = ProducerAcquireOp | ConsumerWaitOp | ProduceOneOp | ConsumeOneOp
 Closing = ProducerCommitOp | ConsumerReleaseOp | ProduceOneOp | ConsumeOneOp
 
 
 class Event(NamedTuple):
-    """One step of an agent, or of a warpgroup of it.  Of an mbarrier, `parity` is the one that it waits for, and `turn`
-    the number of the phase that it means; of a named barrier `turn` counts its own.  `weight`: arrivals, in agents, or
-    threads of a named barrier.  `alone`: of a stage that CTAs of a cluster could fill together, in a round in which
-    each does so by itself."""
+    """One step of an agent, or of one of its warpgroups.  At an mbarrier, `parity` is the parity waited for, and `turn`
+    the number of the phase meant; at a named barrier, `turn` counts the agent's own waits.  `weight`: arrivals, in
+    agents, or in threads of a named barrier.  `alone`: in this round, each CTA of a cluster fills by itself a stage
+    that the CTAs could fill together."""
 
     op: Operation
     what: What
@@ -85,7 +86,7 @@ class Event(NamedTuple):
 
 
 class PipeIterator(NamedTuple):
-    """Where an iterator is: the stage, and the number of rounds before, of which it holds the parity."""
+    """Position of an iterator: the stage, and the number of rounds before; the iterator itself holds their parity."""
 
     stage: int
     rounds: int
@@ -100,9 +101,9 @@ class TooLong(Exception):
 
 
 class Run:
-    """The events of one agent under an assumption; of an agent whose warpgroups take turns, those of warpgroup `part`.
+    """The events of one agent under an assumption; those of warpgroup `part` if the agent's warpgroups take turns.
 
-    Raises TooLong and Impossible.  `wrong` is what is wrong whatever others do.
+    Raises TooLong and Impossible.  `wrong` is an error that does not depend on other agents.
     """
 
     def __init__(
@@ -121,9 +122,9 @@ class Run:
         self._values: dict[Value, Any] = {}
         self._held: dict[tuple[CreatePipelineOp, Side, int], list[int]] = {}
         self._alone: dict[tuple[CreatePipelineOp, int], bool] = {}
-        """Whether this CTA alone fills a stage that others of its cluster could."""
+        """Whether this CTA alone fills a stage that the CTAs of its cluster could fill together."""
         self._lives: dict[Any, int] = {}
-        """How often each pipe has been destroyed: one in a loop is created and destroyed in every iteration."""
+        """How often each pipe has been destroyed: a pipe in a loop is created and destroyed in every iteration."""
         self._warps = warps_of(program) // self.parts
         self._share = 1 if self.parts == 1 else Fraction(1, self.parts)
         self._block(program)
@@ -138,20 +139,20 @@ class Run:
                 found = self._assumption[key_of(value)]
                 if is_place_in_cluster(op):
                     found += self._place(op, found)
-            # What stands outside of agents is computed once; what is inside may be another number in each iteration.
+            # A value outside of agents is computed once; one inside may differ in each iteration.
             if op is None or agent_of(op) is None:
                 self._values[value] = found
         return found
 
     def _place(self, op: Any, number: int) -> int:
-        """How far the tile block that is asked for is from the one of its cluster that an assumption names."""
+        """The distance from the tile block of the cluster that the assumption names to the requested one."""
         return (self.cta if op.neighbor is None else op.neighbor.value) - number % CLUSTER
 
     def _carried(self, values: Iterable[Value]) -> list[Any]:
         return [self._held_by(value) for value in values]
 
     def _held_by(self, value: Value) -> int | PipeIterator | None:
-        """A number that decides something, an iterator, the stage of a token; None for what does not matter."""
+        """A decisive number, an iterator, or the stage of a token; None for other values."""
         if value in self._decisive:
             return self._number(value)
         if isinstance(value.type, PipelineIteratorType):
@@ -159,7 +160,7 @@ class Run:
         return self._values.get(value)
 
     def _block(self, block: Block) -> list[Any]:
-        """Runs a block; the operands of its terminator."""
+        """Run a block and return the operands of its terminator."""
         for op in block.operations:
             if isinstance(op, (scf.YieldOp, YieldOp)):
                 return self._carried(op.operands)
@@ -179,7 +180,7 @@ class Run:
         self._values.update((target, value) for target, value in zip(targets, values) if value is not None)
 
     def _pass_by(self, results: Iterable[Value], values: Iterable[Value]) -> None:
-        """A loop that is not run yields iterators and tokens as it was given them."""
+        """Bind the results of a loop that is not run: it yields its initial iterators and tokens."""
         for result, value in zip(results, values):
             if result not in self._decisive:
                 self._bind([result], [self._held_by(value)])
@@ -233,7 +234,7 @@ class Run:
         return _stages_on(self._iterator(op.iterator), pipe, 1 if op.by is None else self._number(op.by))
 
     def _iterator(self, value: Value) -> PipeIterator:
-        """What an iterator holds, which may come from outside of the agents."""
+        """The position of an iterator, which may be defined outside of the agents."""
         found = self._values.get(value)
         if found is not None:
             return found
@@ -255,7 +256,7 @@ class Run:
         return turn
 
     def _wait(self, op: Opening) -> int:
-        """An agent waits for the stage that its iterator is at."""
+        """Emit the wait for the stage at which the iterator is."""
         pipe: Any = pipe_of(op.token)
         at = self._iterator(op.iterator)
         produces = isinstance(op, (ProducerAcquireOp, ProduceOneOp))
@@ -263,7 +264,7 @@ class Run:
         group = self._group(op, pipe)
         where = pipe, at.stage, side, (self._lives.get(pipe, 0), group)
         # The producer's first round waits for the phase before the first one, which counts as complete.
-        # Of stages that agents take by turns, its iterator alone says which one an agent means.
+        # If agents take stages by turns, only the iterator determines the round that an agent means.
         turn = (self._turn(("wait", where)) if pipe.by_turns is None else at.rounds) - produces
         if getattr(op, "fresh", None) is None:
             what: What = "wait" if getattr(op, "known", None) is None else "know"
@@ -283,13 +284,13 @@ class Run:
         return at.stage
 
     def _group(self, op: Any, pipe: CreatePipelineOp) -> int:
-        """Of the groups of warps of a pipe that which an operation names, or the own one."""
+        """The group of warps of a pipe that an operation names, or else its own."""
         if pipe.groups is None:
             return 0
         return self.part if getattr(op, "group", None) is None else op.group.value
 
     def _share_of(self, pipe: CreatePipelineOp) -> int | Fraction:
-        """Of an arrival that an agent makes on a pipe: a group of warps arrives by itself."""
+        """The share of an agent's arrival on a pipe: a group of warps of the pipe arrives by itself, with weight 1."""
         return self._share if pipe.groups is None else 1
 
     def _open(self, op: ProducerAcquireOp | ConsumerWaitOp) -> None:
@@ -316,18 +317,18 @@ class Run:
             self._arrive(op, self._values.get(op.token))
 
     def _tail(self, op: ProducerTailOp) -> None:
-        """An agent waits until each stage that it has filled is empty."""
+        """Emit the waits until each stage that the agent has filled is empty."""
         pipe: Any = op.producer.defining_op
         at = self._iterator(op.iterator)
         for _ in range(pipe.num_stages.value):
             where = pipe, at.stage, "empty", (self._lives.get(pipe, 0), self._group(op, pipe))
-            # Who drains the pipe waits for what it has had given back itself.
+            # An agent that drains the pipe waits for the stages that it has released itself.
             rounds = self._turns.get(("wait", where), self._turns.get(("give back", where), 0))
             self._emit(Event(op, "wait", where, at.parity ^ 1, rounds - 1))
             at = _stages_on(at, pipe, 1)
 
     def _destroy(self, op: DestroyPipelineOp) -> None:
-        """What was waited for last need not be released."""
+        """End a life of a pipe and drop its held stages: those waited for last need not be released."""
         pipe: Any = op.producer.defining_op
         self._lives[pipe] = self._lives.get(pipe, 0) + 1
         for key in [key for key in self._held if key[0] is pipe]:
@@ -339,7 +340,7 @@ class Run:
         self._arrive(op, stage)
 
     def _compare_tiles(self, op: IsSameTileOp) -> None:
-        """The last tile block of a cluster has no round of a loop over tiles that another one has not."""
+        """Bind an assumed result; in a loop over tiles, every round of the cluster's last tile block exists for all."""
         if op.result not in self._decisive:
             return
         assumed, turn = self._assumption[key_of(op.result)], self._turn(("compared", op))

@@ -1,6 +1,6 @@
-"""Pipes of a function: which one a token or an iterator belongs to, and which agents fill and drain it.
+"""Pipes of a function: the pipe of a token or an iterator, and the agents that fill and drain it.
 
-What is wrong with them is in `pipe_errors.py`, operation by operation, and in `pipe_model.py`, for their order.
+`pipe_errors.py` checks single operations on pipes, `pipe_model.py` their order.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def sources(value: Value) -> list[Operation]:
 
 
 def pipe_of(value: Value) -> CreatePipelineOp | None:
-    """The pipe of a token or an iterator; None where it may be that of several."""
+    """The pipe of a token or an iterator; None if it may belong to several."""
     found: set[Operation] = set()
     seen: set[Value] = set()
     pending = [value]
@@ -107,8 +107,8 @@ def is_held_by_dots(read: Operation) -> bool:
 
 
 def is_held_until(read: tileas.CopyOp, user: Operation) -> bool:
-    """Whether no stage of the pipe that an operation reads a tile of is released before another one, which stands
-    behind it in its block."""
+    """Whether no stage of the pipe from which `read` reads is released before `user`, which follows in the same block.
+    """
     current = read.next
     while current is not None and current is not user:
         for op in current.walk():
@@ -123,8 +123,8 @@ def protocol_of(pipe: CreatePipelineOp) -> PipeProtocol:
 
 
 def is_filled_alike(pipe: CreatePipelineOp, uses: PipeUses) -> bool:
-    """Whether the CTAs that fill each other's stages of a pipe do so in all rounds or in none: one condition, which no
-    loop decides again, is that of all."""
+    """Whether the CTAs that fill each other's stages of a pipe do so in all rounds or in no round: all fills have the
+    same condition, which is not computed in a loop or branch."""
     conditions = {getattr(op, "together", None) for op in uses.pipes[pipe] if isinstance(op, FILLS)}
     if len(conditions) != 1:
         return False
@@ -134,12 +134,12 @@ def is_filled_alike(pipe: CreatePipelineOp, uses: PipeUses) -> bool:
 
 
 class PipeUses:
-    """The operations on each pipe of a function, and the agents that they are in."""
+    """The operations on each pipe of a function, and their agents."""
 
     def __init__(self, func: Operation) -> None:
         self.pipes: dict[CreatePipelineOp, list[Any]] = {}
         self.strays: list[Operation] = []
-        """Operations whose token may be of several pipes, or of none."""
+        """Operations whose token belongs to no known pipe, or may belong to several."""
         self.buffers: dict[Value, CreatePipelineOp] = {}
         for op in func.walk():
             if isinstance(op, CreatePipelineOp):

@@ -22,19 +22,19 @@ PLACED = frozenset(
 
 
 class Places:
-    """The places of a function, looked at one operation after the other."""
+    """The places of a function, checked one operation after the other."""
 
     def __init__(self, func: Any, gpu: Target) -> None:
         self._gpu = gpu
         self._live: dict[Value, tuple[int, int]] = {}
         self._shared = tileas.number_of(func, tileas.SHARED_MEMORY)
-        """Bytes of shared memory; None before places have been given out, when nothing is asked of scratch areas."""
+        """Bytes of shared memory; None before allocation, when scratch areas are not checked."""
         self._barriers = tileas.number_of(func, tileas.NAMED_BARRIERS)
         self._block_warps = tileas.number_of(func, tileas.BLOCK_WARPS)
         self._warps = Warps.of(func, gpu.name)
 
     def error(self, op: Any, warps: int) -> str:
-        """What is wrong with the places of an operation that `warps` warps execute; "" if nothing is."""
+        """The error in the places of an operation that `warps` warps execute, or ""."""
         kind = type(op)
         if kind in EXCHANGING:
             wrong = self._areas_error(op, warps) if self._shared is not None else ""
@@ -48,7 +48,7 @@ class Places:
         return ""
 
     def place_error(self, start: int, end: int) -> str:
-        """What is wrong with a place in shared memory; "" if nothing is."""
+        """The error in a place in shared memory, or ""."""
         if start < 0 or start % AREA_ALIGNMENT:
             return f"expects an offset that is a multiple of {AREA_ALIGNMENT}, got {start}"
         if end > self._gpu.shared_per_cta:
@@ -60,7 +60,7 @@ class Places:
         return ""
 
     def take(self, value: Value, start: int, end: int) -> None:
-        """Notes that a value has these bytes from here on."""
+        """Record that a value occupies these bytes from here on."""
         self._live[value] = start, end
 
     def _buffer_error(self, op: Any) -> str:
@@ -76,7 +76,7 @@ class Places:
         return wrong
 
     def give_back(self, buffers: Iterable[Value]) -> None:
-        """Notes that others may lie where buffers are from here on."""
+        """Record that the places of buffers are free from here on."""
         for buffer in buffers:
             self._live.pop(buffer, None)
 
@@ -106,8 +106,8 @@ class Places:
 
 
 def stage_error(buffer: Value, alignment: int, user: str) -> str:
-    """Whether every stage of a buffer begins at a multiple of the bytes that the hardware asks for; of a buffer that
-    has no place yet, whether they lie such multiples apart.  `user`: what asks for them, behind the operation's name.
+    """The error if a stage of a buffer does not begin at a multiple of `alignment` bytes, as the hardware requires, or
+    "".  Before allocation, offsets in the buffer are checked.  `user`: the requirement in words, part of the message.
     """
     op, type = buffer.defining_op, buffer.type
     placed = isinstance(op, tileas.AllocTensorOp) and op.offset is not None
@@ -128,7 +128,7 @@ def _size_error(exchange: Exchange, area: tileas.ScratchAttr) -> str:
 
 
 def _joined_error(op: Operation, areas: tuple[tileas.ScratchAttr, ...], number: int) -> str:
-    """Whether there is an area that another one joins, and both are apart."""
+    """Whether the area that another one joins exists, and the two do not overlap."""
     group: list[tileas.ScratchAttr] = []
     before = op
     while number == 0 and isinstance(before, tileas.ConvertLayoutOp) and before.prev is not None:
@@ -152,7 +152,7 @@ def _joined_error(op: Operation, areas: tuple[tileas.ScratchAttr, ...], number: 
 
 
 def launch_error(func: Any, gpu: Target) -> str:
-    """What is wrong with the shape of a function's launch."""
+    """The error in the shape of a function's launch, or ""."""
     warps, spec = tileas.number_of(func, tileas.BLOCK_WARPS), func.kernel_spec
     if warps is not None and not spec.num_warps <= warps <= MAX_THREADS_PER_CTA // WARP_SIZE:
         return f"has {warps} warps in a CTA, and {spec.num_warps} that compute tiles"

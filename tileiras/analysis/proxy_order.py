@@ -1,16 +1,16 @@
-"""Whether the asynchronous proxy and threads use shared memory in order, on every way through a function.
+"""Order of shared-memory accesses by threads and by the asynchronous proxy, on every path through a function.
 
 Dots of warpgroups and into tensor memory, stores of boxes and bulk copies read and write shared memory through the
-asynchronous proxy.  What is looked at is each pair of uses of the same bytes (PTX ISA, "Proxies", "Async Proxy",
+asynchronous proxy.  Each pair of uses of the same bytes requires (PTX ISA, "Proxies", "Async Proxy",
 "wgmma.wait_group", "cp.async.bulk.wait_group", "cp.async.wait_group"):
 
 - threads write, the asynchronous proxy reads or writes: copies have arrived, then a fence and a barrier, in any order;
 - threads read, the asynchronous proxy writes: a fence and a barrier;
-- the asynchronous proxy reads, anyone writes: a wait for the read and, where one thread or one warpgroup alone has
-  waited for its own, a barrier; or the stage of a pipe is released: a wait.
+- the asynchronous proxy reads, either writes: a wait for the read and, if only one thread or one warpgroup has waited
+  for its own reads, a barrier; or the stage of a pipe is released: a wait.
 
-What agents do in the stages of one pipe its mbarriers order, with the fences of its protocol.  Each use is a record
-with how much of that order it has behind it; loops are gone through until an iteration adds nothing.
+Accesses of agents to the stages of one pipe are ordered by its mbarriers, with the fences of its protocol.  Each use is
+a record with the part of that order that has been established after it; loops are iterated to a fixed point.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from tileiras.targets.sm import WARP_SIZE
 
 Finding = tuple[Operation, str]
 Kind = Literal["write", "copy", "read", "wgmma", "tcgen05", "bulk"]
-"""Who uses the bytes: threads that write, or have copies written, or read; or reads of the asynchronous proxy, by what
-waits for them."""
+"""Kind of a use: writes of threads, their asynchronous copies, reads of threads; or reads of the asynchronous proxy, by
+the kind of wait that completes them."""
 
 FLIGHT, OWN, FENCED, SEEN = 0, 1, 2, 3
-"""How much is behind a use: nothing; it is complete for the threads that are to know it; they have run a fence; a
-barrier stood between, but no fence.  A use with both is gone."""
+"""Order established after a use: none; it is complete for the threads that waited for it; these threads have executed a
+fence; a barrier has been passed, but no fence.  A use with both is dropped."""
 
 _MOST = 16
-"""Groups that are told apart."""
+"""Committed groups are counted up to this number."""
 
 _UNCOMMITTED = -1
 
 
 class Place(NamedTuple):
-    """Bytes of shared memory: of a buffer of `stages`, one stage."""
+    """Bytes of shared memory; if they are a buffer of several `stages`, only stage `stage` of it."""
 
     start: int
     end: int
@@ -70,7 +70,7 @@ class Use(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a use is: its state, and how many groups have been committed behind its own."""
+    """Progress of a use: its state, and the number of groups committed after its own."""
 
     state: int
     groups: int = _UNCOMMITTED
@@ -80,14 +80,14 @@ Uses = dict[Use, Progress]
 
 
 def order_errors(func: Any) -> Iterator[Finding]:
-    """What is wrong with the order of proxies in a function of nv_tileas whose barriers are in place."""
+    """Errors in the order of proxies in a function of nv_tileas whose barriers are in place."""
     walk = _Walk(func)
     walk.block(func.body.blocks[0])
     yield from walk.found.items()
 
 
 class _Walk:
-    """A way through a function, with the uses behind it that something may still have to wait for."""
+    """A walk along the paths of a function, with the earlier uses that later ones may have to be ordered after."""
 
     def __init__(self, func: Any) -> None:
         self.found: dict[Operation, str] = {}
@@ -125,7 +125,7 @@ class _Walk:
         self.uses[Use(kind, op, place, self._program)] = Progress(state, groups)
 
     def _look(self, kind: Kind, op: Operation, place: Place, writes: bool = False) -> None:
-        """Reports what an operation does too early."""
+        """Report an operation that uses bytes before an earlier use of them is ordered."""
         if op in self.found:
             return
         overwrites = writes or kind in ("write", "copy")
@@ -134,7 +134,7 @@ class _Walk:
             if not place.meets(use.place):
                 continue
             if _pipe(place.buffer) is not None and _pipe(place.buffer) is _pipe(use.place.buffer):
-                continue  # in the order of its mbarriers
+                continue  # ordered by the pipe's mbarriers
             wrong = _missing(use, progress, threads, overwrites)
             if wrong:
                 self.found[op] = wrong
@@ -150,10 +150,10 @@ class _Walk:
         return Place(start, end, buffer, stages, _within(number, stages))
 
     def _each(self, change: Callable[[Use, Progress], Progress | None]) -> None:
-        """Changes how far uses are; those without an answer are gone."""
+        """Update the progress of all uses; those for which `change` returns None are dropped."""
         self.uses = {use: after for use, progress in self.uses.items() if (after := change(use, progress)) is not None}
 
-    # -- what threads do -----------------------------------------------------------------------------------------------
+    # -- accesses of threads -------------------------------------------------------------------------------------------
 
     def _store(self, op: Any) -> None:
         place = self._place(op.buffer, op.stage)
@@ -167,10 +167,10 @@ class _Walk:
         if _pipe(op.buffer) is None:
             self._use("copy", op, place, FLIGHT)
         else:
-            self._look("copy", op, place)  # it arrives before consumers go on
+            self._look("copy", op, place)  # consumers continue only after it has arrived
 
     def _dealloc(self, op: Any) -> None:
-        """Copies that run ahead are of iterations that there are, which have waited for them."""
+        """Complete copies that run ahead: they are issued for existing iterations only, which have waited for them."""
 
         def ended(use: Use, progress: Progress) -> Progress:
             runs_ahead = use.kind == "copy" and isinstance(use.op.parent_op, scf.IfOp)
@@ -187,11 +187,11 @@ class _Walk:
             self._use("read", op, place)
 
     def _exchange(self, op: Any) -> None:
-        """Stores to scratch areas, a barrier, and the loads; areas that join another have the same barrier."""
+        """Record the stores to scratch areas, a barrier, and the loads; areas that join another share its barrier."""
         areas = list(tileas.scratch_areas(op))
         conversion = isinstance(op, tileas.ConvertLayoutOp)
         if conversion and areas and areas[0].joins:
-            return  # with the first of them
+            return  # recorded with the first conversion of the group
         if conversion:
             areas += [tileas.scratch_areas(each)[0] for each in joined_conversions(op)]
         group: list[Any] = []
@@ -208,7 +208,7 @@ class _Walk:
             group = []
 
     def _fence(self, op: Any = None) -> None:
-        """Of what threads know to be complete, each has a fence behind its own part."""
+        """Record a fence: each thread has executed one after its own part of the uses known to be complete."""
         program = self._program
 
         def fenced(use: Use, progress: Progress) -> Progress | None:
@@ -222,12 +222,12 @@ class _Walk:
 
     def _barrier(self, op: Any) -> None:
         if op.relaxed is not None:
-            return  # nobody sees what others did
+            return  # a relaxed barrier makes no accesses visible to other threads
         if op.cluster is not None or op.threads is None or op.threads.value == self._threads:
             self._meet()
 
     def _meet(self) -> None:
-        """All threads of the program wait for each other."""
+        """Record a barrier of all threads of the program."""
         program = self._program
 
         def met(use: Use, progress: Progress) -> Progress | None:
@@ -250,7 +250,7 @@ class _Walk:
         self._each(committed)
 
     def _wait(self, kind: Kind, pending: int, known_to_all: bool = False) -> None:
-        """All groups but the last `pending` are complete."""
+        """Record a wait: all groups but the last `pending` are complete."""
 
         def waited(use: Use, progress: Progress) -> Progress | None:
             if use.kind != kind or progress.state != FLIGHT or use.program is not self._program:
@@ -277,7 +277,7 @@ class _Walk:
         self._commit("tcgen05")
 
     def _wait_for_tensor_dots(self, op: Any) -> None:
-        """Groups that were committed behind the one that is waited for are not complete either."""
+        """Record a wait; groups committed after the one that is waited for also remain pending."""
         commit = op.count.defining_op
         behind = 0
         if commit is not None and commit.parent is op.parent:
@@ -287,10 +287,10 @@ class _Walk:
                 between = between.next
         self._wait("tcgen05", op.pending.value + behind, known_to_all=True)
 
-    # -- what the asynchronous proxy does ------------------------------------------------------------------------------
+    # -- accesses of the asynchronous proxy ----------------------------------------------------------------------------
 
     def _tiles(self, dot: Any, in_place: bool) -> Iterator[Any]:
-        """The copies that say where a dot's operands are: in place, or where its threads load them from."""
+        """The copies of a dot's operands: those read in place in shared memory, or those that its threads load."""
         for value in dot.operands:
             op = value.defining_op
             while isinstance(op, tileas.VIEW_LIKE):
@@ -299,7 +299,7 @@ class _Walk:
                 yield op
 
     def _dot(self, op: Any) -> None:
-        """Threads may load operands as late as here."""
+        """Record the reads of operands: threads may load them as late as at the dot."""
         for copy in self._tiles(op, False):
             self._copy(copy)
 
@@ -323,7 +323,7 @@ class _Walk:
         self._wait("bulk", 0)
 
     def _tma_load(self, op: Any) -> None:
-        """A stage is filled: nothing else may use its bytes."""
+        """Check that earlier uses of the bytes of a stage are complete when a bulk copy fills it."""
         pipe = _pipe_of(op.token)
         if pipe is not None:
             place = self._place(pipe.buffers[0 if op.buffer is None else op.buffer.value], op.token)
@@ -343,7 +343,7 @@ class _Walk:
             self._fence()
 
     def _release(self, op: Any) -> None:
-        """Dots have read the stage, unless their commit releases it."""
+        """Check that dots have read the stage, unless their commit releases it."""
         pipe, protocol = _pipe_of(op.token), _protocol(op)
         if pipe is None or protocol is None:
             return
@@ -359,13 +359,13 @@ class _Walk:
             self._fence()
 
     def _tail(self, op: Any) -> None:
-        """Agents have released all stages: dots that read them are complete."""
+        """Drop the dots that read stages: agents have released all stages, so these dots are complete."""
         self._each(lambda use, progress: None if use.kind == "tcgen05" and _pipe(use.place.buffer) else progress)
 
     # -- control flow --------------------------------------------------------------------------------------------------
 
     def _renumbered(self, uses: Uses, number: Callable[[Number], Number]) -> Uses:
-        """The uses with other names for their stages."""
+        """The uses with their stage numbers expressed by other values."""
         result: Uses = {}
         for use, progress in uses.items():
             place = use.place
@@ -423,7 +423,7 @@ class _Walk:
         self.uses = left
 
     def _agents(self, op: Any) -> None:
-        """Agents begin where the function is; it goes on when all have ended."""
+        """Walk each agent from the state before the switch; the function continues when all have ended."""
         program, threads, entered = self._program, self._threads, self.uses
         left: Uses = {}
         for region, warps in zip(op.agents, op.warps(self._inherited)):
@@ -433,19 +433,19 @@ class _Walk:
             for use, progress in self.uses.items():
                 if use.program is not program:
                     if use.kind == "tcgen05" and _pipe(use.place.buffer):
-                        continue  # their stages have been released, which is looked at where pipes are
+                        continue  # their stages have been released, which the checks of pipes verify
                     progress = Progress(OWN) if progress.state == SEEN else progress
                     use = use._replace(program=program)
                 _join(left, {use: progress})
         self._program, self._threads, self.uses = program, threads, left
 
     def _one(self, op: Any) -> None:
-        """Threads write or read a stage of a pipe, and do what the region does."""
+        """Walk the region with which threads write or read a stage of a pipe."""
         self.block(op.regions[0].blocks[0])
 
 
 def _within(number: Number, stages: int) -> Number:
-    """A number with the smallest of the offsets that are of the same stage."""
+    """The number with its offset reduced modulo the stages."""
     if stages == 1:
         return Number(None, 0)
     if number is LOST or number.modulus % stages:
@@ -454,7 +454,7 @@ def _within(number: Number, stages: int) -> Number:
 
 
 def _less(one: Progress, other: Progress) -> Progress:
-    """What is behind a use whichever way was taken."""
+    """The progress of a use that holds on both of two paths."""
     states = {one.state, other.state}
     state = OWN if states == {FENCED, SEEN} else min(states)
     groups = [each.groups for each in (one, other) if each.state == state or state != FLIGHT]
@@ -462,7 +462,7 @@ def _less(one: Progress, other: Progress) -> Progress:
 
 
 def _join(uses: Uses, others: Uses) -> bool:
-    """Adds what is behind another way, in place; whether that says anything new."""
+    """Merge the uses of another path in place; return whether anything has changed."""
     changed = False
     for use, progress in others.items():
         before = uses.get(use)
@@ -474,7 +474,7 @@ def _join(uses: Uses, others: Uses) -> bool:
 
 
 def _missing(use: Use, progress: Progress, threads: bool, overwrites: bool) -> str:
-    """What has to stand between a use and the next one of its bytes, and does not."""
+    """The error text for a wait, barrier or fence missing between a use and the next one of its bytes, if any."""
     what = f"'{use.op.name}'"
     verb = "overwrites" if overwrites else "reads"
     if use.kind in ("wgmma", "tcgen05", "bulk"):

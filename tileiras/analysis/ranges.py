@@ -1,7 +1,7 @@
-"""Between which numbers the integers of an `nv_tileaa.func` lie: for a tensor, all of its elements.
+"""Ranges of the integers of an `nv_tileaa.func`; for a tensor, the range of all its elements.
 
-Bounds come from constants, from `assume bounded`, from the grid and from loops, and go through arithmetic; an operation
-that may leave its type's numbers says nothing.  Ranges are of signed numbers.
+Bounds come from constants, from `assume bounded`, from the grid and from loops, and are propagated through arithmetic;
+the result of an operation that may overflow its type is unbounded.  Ranges are of signed numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tileiras.ir import (
 from tileiras.named_tuple import NamedTuple
 
 MOST_TILE_BLOCKS = (1 << 24) - 1
-"""Along an axis of the grid (Tile IR specification, "get_num_tile_blocks")."""
+"""Limit along an axis of the grid (Tile IR specification, "get_num_tile_blocks")."""
 
 
 class Range(NamedTuple):
@@ -42,14 +42,14 @@ class Range(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)  # most values are of a few types
 def whole(type: IntegerType | TensorType) -> Range:
-    """All numbers of an integer type, or of a tensor's element type; those of 64 bits for an index."""
+    """The full range of an integer type, or of a tensor's element type; that of 64 bits for an index."""
     element = element_type_of(type)
     width = element.width if isinstance(element, IntegerType) else 64
     return Range(-(1 << width - 1), (1 << width - 1) - 1)
 
 
 class RangeAnalysis:
-    """The ranges of one function's values, found when they are asked for."""
+    """The ranges of one function's values, computed on demand."""
 
     def __init__(self) -> None:
         self._known: dict[Value, Range] = {}
@@ -57,13 +57,13 @@ class RangeAnalysis:
     def range(self, value: Value) -> Range:
         found = self._known.get(value)
         if found is None:
-            # While it is being found a value may be anything, which ends the way around a loop.
+            # The full range during the computation ends the recursion around a loop.
             self._known[value] = whole(value.type)
             found = self._known[value] = self._find(value)
         return found
 
     def decided(self, predicate: str, lhs: Value, rhs: Value) -> bool | None:
-        """What a comparison says of all elements; None when that is not known.  The predicate is arith.cmpi's."""
+        """The result of a comparison for all elements, with a predicate of arith.cmpi; None if unknown."""
         a, b = self.range(lhs), self.range(rhs)
         if predicate[0] == "u":
             if a.low < 0 or b.low < 0:
@@ -96,7 +96,7 @@ class RangeAnalysis:
         return found if found is not None and found.inside(everything) else everything
 
     def _counter(self, op: scf.ForOp) -> Range:
-        """A loop's counter starts at the lower bound and stays below the upper one."""
+        """The range of a loop's counter, which starts at the lower bound and stays below the upper one."""
         lower, upper, step = (self.range(value) for value in (op.lower_bound, op.upper_bound, op.step))
         if step.low <= 0 or op.unsignedCmp is not None and (lower.low < 0 or upper.low < 0):
             return whole(op.lower_bound.type)
@@ -142,12 +142,12 @@ def _product(a: Range, b: Range) -> Range:
 
 
 def _quotient(a: Range, b: Range) -> Range | None:
-    """Of numbers of which none is negative, whatever the rounding."""
+    """The quotient of a number that is not negative by a positive one, with any rounding."""
     return Range(a.low // b.high, -(-a.high // b.low)) if a.low >= 0 and b.low > 0 else None
 
 
 def _unsigned_quotient(op: arith.DivUIOp | arith.CeilDivUIOp, known: RangeAnalysis) -> Range | None:
-    """Of a dividend that may be negative as well, which then is one of the largest numbers."""
+    """The quotient of an unsigned division; a negative dividend is one of the largest unsigned numbers."""
     a, b = known.range(op.lhs), known.range(op.rhs)
     if a.low < 0:
         a = Range(0, (1 << element_type_of(op.lhs.type).width) - 1)

@@ -1,9 +1,9 @@
-"""Where tiles are, and which operations take those that are not in registers.
+"""Residence of tiles, and the operations that take tiles outside registers.
 
-A tile is in registers, spread over threads by its layout; in shared memory, where its encoding says which element lies
-where, swizzle included; or in flight, in registers that an asynchronous dot may read or write.  The stages of a buffer
-are no tiles: `copy` and `consumer_read` give the tile of one.  Nor are buffers of tensor memory, whose tiles `load`
-gives in registers: a value with an encoding of tensor memory is the tile of a buffer's type, and no operand.
+A tile is in registers, distributed over threads by its layout; in shared memory, where its encoding gives the place of
+each element, swizzle included; or in flight, in registers that an asynchronous dot may read or write.  The stages of a
+buffer are not tiles: `copy` and `consumer_read` give the tile of a stage.  Buffers of tensor memory are not tiles
+either: `load` gives their tiles in registers, and an encoding of tensor memory occurs only in the type of a buffer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ TAKES: Mapping[str, Mapping[str, frozenset[int]]] = {
 
 
 def residence_of(type: Type) -> Residence | str:
-    """Where values of a type are: register, shared, tensor, or in flight; register for what is no tile as well."""
+    """The residence of values of a type: register, shared, tensor, or in flight; register also for other types than
+    tiles."""
     if isinstance(type, TensorType):
         if type.encoding is not None and type.encoding.name == TENSOR_LAYOUT:
             return "tensor"
@@ -44,7 +45,7 @@ def residence_of(type: Type) -> Residence | str:
 
 
 def residence_error(op: Operation) -> str:
-    """What is wrong with where the operands of an operation are; empty when nothing is."""
+    """The error in the residence of the operands of an operation; empty if correct."""
     for number, value in enumerate(op.operands):
         where = residence_of(value.type)
         if where != "register" and number not in TAKES.get(op.name, {}).get(where, ()):

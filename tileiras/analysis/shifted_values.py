@@ -1,10 +1,10 @@
-"""Whether a tile is another one moved along a dimension: element i of the one is element i + n of the other.
+"""Whether a tile is another one shifted along a dimension: element i of the one is element i + n of the other.
 
-    %a = load %p[j]          %b = load %p[j - 1]          %p[j - 1] is %p[j] moved by -1
+    %a = load %p[j]          %b = load %p[j - 1]          %p[j - 1] is %p[j] shifted by -1
 
-What is known of two tiles follows from how they are computed: numbers whose neighbours differ by the same amount are
-moved by what is added to them, and functions of elements are moved as what they are functions of is.  Integers may
-wrap: both tiles then do at the same number.
+The shift follows from the computations of the tiles: a constant added to numbers with equal differences between
+neighbours shifts them, and elementwise functions are shifted as their operands are.  Integers may wrap: both tiles then
+wrap at the same number.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _ELEMENTWISE = (
     arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, aa.AddPtrOp,
 )  # fmt: skip
 _DEEPEST = 48
-"""Operations of a chain that are looked at."""
+"""Longest chain of operations that is followed."""
 _POINTER_BITS = 64
 
 
 class Moved:
-    """That a tile is another one moved by `by` elements; by any number of them where `by` is None."""
+    """A tile is another one shifted by `by` elements; by any number of them if `by` is None."""
 
     __slots__ = ("by",)
 
@@ -36,15 +36,15 @@ _ANY = Moved(None)
 
 
 class ShiftedValues:
-    """What has been found of the tiles of a function."""
+    """Shifts between the tiles of a function, memoized."""
 
     def __init__(self) -> None:
         self._steps: dict[tuple[Value, int | None], int | None] = {}
         self._moved: dict[tuple[Value, Value, int | None], Moved | None] = {}
 
     def moved(self, first: Value, second: Value, dim: int | None, depth: int = _DEEPEST) -> Moved | None:
-        """By how much ``second`` is ``first`` moved along a dimension, None for equal elements; None where it is not
-        known to be."""
+        """The shift of ``second`` against ``first`` along a dimension, or None if unknown; `dim` is None for tiles of
+        equal elements."""
         key = first, second, dim
         if key not in self._moved:
             self._moved[key] = self._compare(first, second, dim, depth) if depth else None
@@ -68,7 +68,7 @@ class ShiftedValues:
     def _by_operands(
         self, first: Operation | None, second: Operation | None, dim: int | None, depth: int
     ) -> Moved | None:
-        """Of results of the same function."""
+        """The shift of results of the same function, from those of its operands."""
         if first is None or second is None or type(first) is not type(second):
             return None
         if first.attributes != second.attributes or len(first.operands) != len(second.operands):
@@ -91,13 +91,13 @@ class ShiftedValues:
         return whole
 
     def step(self, value: Value, dim: int | None) -> int | None:
-        """What each element has more than the one before it along a dimension, as numbers that may wrap; pointers are
-        counted in elements.  None where that is not known to be the same everywhere."""
+        """The difference between neighbours along a dimension, as numbers that may wrap; pointers are counted in
+        elements.  None if it is not known to be the same everywhere."""
         if dim is None or not isinstance(value.type, TensorType) or value.type.shape[dim] == 1:
             return 0
         key = value, dim
         if key not in self._steps:
-            self._steps[key] = None  # of what depends on itself
+            self._steps[key] = None  # for a value that depends on itself
             op = value.defining_op
             self._steps[key] = None if op is None else self._step(op, dim)
         return self._steps[key]
@@ -147,7 +147,7 @@ def _long(value: Value) -> list[int]:
 
 
 def _dimension(op: Operation, dim: int | None) -> int | None:
-    """The dimension of a broadcast's or view's operand that one of its result is; None where it has one element."""
+    """The operand's dimension that becomes dimension `dim` of a broadcast or view; None if it has one element."""
     source, target = op.operands[0].type.shape, op.results[0].type.shape
     if dim is None or target[dim] == 1:
         return None
@@ -172,7 +172,7 @@ def _parts(value: Value) -> tuple[Value, int]:
 
 
 def _constant(value: Value) -> int | None:
-    """The integer that every element of a tile is."""
+    """The integer to which all elements of a tile are equal; None if unknown."""
     op = value.defining_op
     if isinstance(op, arith.ConstantOp):
         return _splat(op)

@@ -1,7 +1,7 @@
-"""Numbers of stages, iterators of pipes and counts of groups as sums of a value that is not known and a constant.
+"""Numbers of stages, iterators of pipes and counts of groups as sums of an unknown value and a constant.
 
-Loops carry several numbers that advance together, and branches yield several: each is written as one of them and a
-distance, so that two stages of a ring can be told apart although no iteration is known.
+Loops carry several numbers that advance together, and branches yield several: each is expressed as one of them plus a
+distance, so that two stages of a ring can be distinguished without knowing the iteration.
 
     scf.for ... iter_args(%read = %c0, %write = %c2) {
       copy %ring[%read]                       %read
@@ -24,8 +24,8 @@ from tileiras.named_tuple import NamedTuple
 
 
 class Number(NamedTuple):
-    """`root` plus `offset`, known up to multiples of `modulus`, which is 0 where it is known exactly; the root of a
-    constant is None."""
+    """`root` plus `offset`, known up to multiples of `modulus`, which is 0 for an exact number; the root of a constant
+    is None."""
 
     root: Value | None
     offset: int
@@ -35,7 +35,7 @@ class Number(NamedTuple):
         return Number(self.root, self.offset + distance, gcd(self.modulus, modulus))
 
     def is_apart(self, other: Number, stages: int) -> bool:
-        """Whether both are known to be of different stages of a ring."""
+        """Whether both numbers are known to denote different stages of a ring."""
         if self.root is not other.root or gcd(self.modulus, other.modulus) % stages:
             return False
         return (self.offset - other.offset) % stages != 0
@@ -43,7 +43,7 @@ class Number(NamedTuple):
 
 _ITERATORS_OF = (names.CONSUMER_WAIT, names.PRODUCER_ACQUIRE)
 _CARRIES = (names.CONSUMER_TOKEN, names.PRODUCER_TOKEN, names.PIPE_ITERATOR)
-"""Types, beside integers, of values that stand for numbers."""
+"""Types, besides integers, of values that represent numbers."""
 
 
 def has_number(value: Value) -> bool:
@@ -51,7 +51,7 @@ def has_number(value: Value) -> bool:
 
 
 class StageNumbers:
-    """The numbers of a function's values, found when they are asked for."""
+    """The numbers of a function's values, computed on demand."""
 
     def __init__(self) -> None:
         self._found: dict[Value, Number | None] = {}
@@ -60,9 +60,9 @@ class StageNumbers:
         self._loops: set[Operation] = set()
 
     def of(self, value: Value) -> Number | None:
-        """None for what a token is before a stage is waited for, which fits any number."""
+        """The number of a value; None for a token before its stage is waited for, which matches any number."""
         if value not in self._found:
-            self._found[value] = Number(value, 0)  # of itself, meanwhile
+            self._found[value] = Number(value, 0)  # its own root until the number is computed
             self._found[value] = self._number(value)
         return self._found[value]
 
@@ -105,7 +105,7 @@ class StageNumbers:
     # -- loops and branches --------------------------------------------------------------------------------------------
 
     def _enter(self, loop: scf.ForOp) -> None:
-        """The numbers of a loop's arguments: those that advance alike are one and a distance."""
+        """Number a loop's arguments: those that advance alike are expressed as one of them plus a distance."""
         self._loops.add(loop)
         for argument in loop.body.block.arguments:
             self._found[argument] = Number(argument, 0)
@@ -139,7 +139,7 @@ class StageNumbers:
         self._follow(loop, later)
 
     def _leave(self, loop: scf.ForOp) -> None:
-        """The numbers of a loop's results, which lie as far apart as those of its arguments."""
+        """Number a loop's results, whose distances are those of its arguments."""
         first: dict[Value | None, tuple[Value, Number]] = {}
         for argument, result in zip(loop.iter_args, loop.results):
             self._found[result] = Number(result, 0)
@@ -150,7 +150,10 @@ class StageNumbers:
                 self._found[result] = Number(other, number.offset - theirs.offset, modulus)
 
     def _follow(self, loop: scf.ForOp, carried: list[tuple[Value, Value, Value]]) -> None:
-        """Arguments that hold what another one was an iteration ago; a token that was none before the first fits."""
+        """Number arguments that hold another argument's value of the previous iteration.
+
+        A token that had no number before the first iteration matches.
+        """
         for _ in carried:
             for argument, init, end in carried:
                 number = self.of(end)
@@ -164,7 +167,7 @@ class StageNumbers:
                     self._found[argument] = behind.plus(0, apart.modulus)
 
     def _forget_inside(self, loop: scf.ForOp) -> None:
-        """Numbers of values in the loop were found while its arguments had none."""
+        """Drop the numbers of values in the loop, which were computed before its arguments were numbered."""
         self._loops = {each for each in self._loops if each is loop or not loop.is_ancestor_of(each)}
         kept = set(loop.body.block.arguments)
         for value in list(self._found):
@@ -172,7 +175,7 @@ class StageNumbers:
                 del self._found[value]
 
     def _related(self, results: Iterable[Value], ways: Sequence[Sequence[Value]]) -> None:
-        """The numbers of what a branch yields, each `ways` operands of one way."""
+        """Number the results of a branch; each of `ways` has the operands that one alternative yields."""
         roots: list[tuple[Value, list[Number | None]]] = []
         for n, result in enumerate(results):
             if not has_number(result):
@@ -192,28 +195,28 @@ class StageNumbers:
                 roots.append((result, numbers))
 
     def moved(self, number: Number, sources: Sequence[Value], targets: Sequence[Value], scope: Operation) -> Number:
-        """What a number of `scope` is where its values `sources` have become `targets`, in the next iteration or behind
-        the operation; LOST where nothing says it any longer."""
+        """A number of `scope` after its values `sources` have become `targets`, in the next iteration or behind the
+        operation; LOST if it can no longer be expressed."""
         root: Any = number.root
         if number is LOST or root is None or not is_inside(root, scope):
             return number
         return self._by(number, sources, targets) or LOST
 
     def advanced(self, number: Number, loop: scf.ForOp) -> Number:
-        """What a number of an iteration is in the next one."""
+        """A number of an iteration, as expressed in the next one."""
         if number.root is loop.induction_variable:
             step = constant_integer(loop.step)
             return LOST if step is None else number.plus(-step)
         return self.moved(number, loop.yield_op.operands, loop.iter_args, loop)
 
     def entered(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number:
-        """What a number is inside of a loop whose arguments `targets` begin as `sources`, or behind one that does not
-        run, whose results are these."""
+        """A number as expressed inside a loop whose arguments `targets` begin as `sources`, or behind a loop that does
+        not run, whose results `targets` are `sources`."""
         return number if number is LOST else self._by(number, sources, targets) or number
 
     def _by(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number | None:
-        """A number by one of `targets`, which are what `sources` have been: by one that counts the stages of the same
-        ring, if there is any, and goes on counting."""
+        """The number in terms of one of `targets`, which have the values of `sources`: preferably of one that counts
+        the stages of the same ring and that a loop advances."""
         found: list[tuple[tuple[bool, ...], Number]] = []
         for source, target in zip(sources, targets):
             if not has_number(source) or (was := self.of(source)) is None or was.root is not number.root:
@@ -226,18 +229,18 @@ class StageNumbers:
 
 
 LOST: Any = Number(object(), 0, 1)  # type: ignore[arg-type]
-"""A number of which nothing is known any longer."""
+"""A number that can no longer be expressed."""
 
 
 def _distance(one: Number | None, other: Number | None) -> Number | None:
-    """How much larger the other number is, with the modulus up to which that is known; None where nothing says it."""
+    """How much larger the other number is, with the modulus up to which that is known; None if unknown."""
     if one is None or other is None or one.root is not other.root:
         return None
     return Number(None, other.offset - one.offset, gcd(one.modulus, other.modulus))
 
 
 def _incoming(argument: Any) -> Value:
-    """What an argument of a loop begins as."""
+    """The initial value of an argument of a loop."""
     loop = argument.block.parent_op
     return loop.lower_bound if argument is loop.induction_variable else loop.init_args[argument.index - 1]
 
@@ -270,7 +273,7 @@ def _subtract(numbers: StageNumbers, op: arith.SubIOp) -> Number:
     if (distance := constant_integer(op.rhs)) is not None:
         return numbers.known(op.lhs).plus(-distance)
     if (whole := constant_integer(op.lhs)) is not None:
-        return numbers.known(op.rhs).plus(whole, 2)  # of a ring of two the other stage: up to a sign that is the same
+        return numbers.known(op.rhs).plus(whole, 2)  # the other stage of a ring of two: the sign is lost modulo 2
     return Number(op.result, 0)
 
 
@@ -282,7 +285,7 @@ def _remainder(numbers: StageNumbers, op: Any) -> Number:
 
 
 def _select(numbers: StageNumbers, op: arith.SelectOp) -> Number:
-    """A number that starts again at the end of a ring: either way is the same up to its stages."""
+    """A number that wraps at the end of a ring: both alternatives are equal modulo its stages."""
     if not isinstance(op.result.type, IntegerType):
         return Number(op.result, 0)
     one, other = numbers.known(op.true_value), numbers.known(op.false_value)
@@ -290,7 +293,7 @@ def _select(numbers: StageNumbers, op: arith.SelectOp) -> Number:
     if isinstance(test, arith.CmpIOp) and test.predicate.value == "eq" and one.root is None:
         whole, since = constant_integer(test.rhs), _distance(numbers.known(test.lhs), other)
         if whole is not None and since is not None:
-            # Where the other number would be `whole` further on, it is the constant.
+            # The constant is selected where the other alternative would be `whole + since`.
             return other.plus(0, abs(whole + since.offset - one.offset))
     apart = _distance(one, other)
     return Number(op.result, 0) if apart is None else one.plus(0, gcd(apart.offset, apart.modulus))

@@ -1,7 +1,7 @@
-"""Where all threads have to wait for each other: between uses of scratch memory, and along tokens.
+"""Placement of barriers between uses of scratch memory, and along tokens.
 
-Operations of nv_tileas are executed by all threads of a CTA, or of an agent, each on its share.  Which token edges need
-a barrier, `analysis/memory_conflicts.py` says.
+Operations of nv_tileas are executed by all threads of a CTA, or of an agent, each on its share.
+`analysis/memory_conflicts.py` decides which token edges need a barrier.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from tileiras.ir import Block, Operation
 
 
 class Synchronization(OperationBarriers):
-    """The barriers of a function, or of one of its agents, found on one way through it.
+    """The barriers of a function, or of one of its agents, found in one pass over it.
 
-    Every memory operation gets a time; a barrier makes all earlier effects visible.  On the way into a loop the
-    operations of its body count as passed, since an earlier iteration may have run them.  What one thread has the
-    tensor core do for a pair of CTAs is behind barriers of the cluster.
+    Every memory operation gets a time; a barrier makes all earlier effects visible.  On entry to a loop the operations
+    of its body count as passed, since an earlier iteration may have run them.  Dots that one thread issues for a pair
+    of CTAs are ordered by barriers of the cluster.
     """
 
     def __init__(self, func: aa.FuncOp, num_warps: int) -> None:
         super().__init__(func, num_warps)
         self.cluster_meets: dict[Place, Operation] = {}
-        """Where the CTAs of a cluster wait for each other before one uses mbarriers of another, behind the barriers of
-        `places`."""
+        """Places, behind the barriers of `places`, at which the CTAs of a cluster wait for each other before one uses
+        mbarriers of another."""
         self.agents: list[tuple[Synchronization, int, Operation]] = []
-        """The barriers of the agents inside, how many warps each has, and the operation that divides them."""
+        """The barriers of each agent, its number of warps, and the operation with the agents."""
         self._func = func
 
     def block(self, block: Block) -> None:
-        """Goes through the operations of a block."""
+        """Process the operations of a block."""
         for op in block.operations:
             rule = _RULES.get(type(op)) or _BY_NAME.get(op.name)
             if rule is not None:
@@ -55,17 +55,17 @@ class Synchronization(OperationBarriers):
     # -- agents --------------------------------------------------------------------------------------------------------
 
     def _pipeline(self, op: Any) -> None:
-        """An operation of agents or pipes.  Mbarriers order what agents do in the stages of a pipe."""
+        """Process an operation of agents or pipes.  Mbarriers order the accesses of agents to the stages of a pipe."""
         from tileiras.analysis.pipes import is_last_pipe
 
         kind = op.name.removeprefix(names.PIPELINE)
         if kind == "agent_switch":
             self._agent_switch(op)
         elif kind == "create_pipeline" and is_last_pipe(op):
-            # It shows the mbarriers, which one thread has initialised, to the others.
+            # It makes the mbarriers, which one thread has initialised, visible to the others.
             self._show_mbarriers(op)
         elif kind == "destroy_pipeline":
-            # Nobody waits any longer.
+            # No thread may still be waiting at the mbarriers.
             self.wait(Place(op))
         for region in op.regions if kind in ("produce_one", "consume_one") else ():
             self.block(region.blocks[0])
@@ -75,8 +75,8 @@ class Synchronization(OperationBarriers):
             self._drained(op.consumer.defining_op)
 
     def _show_mbarriers(self, last: Operation) -> None:
-        """A barrier behind the last of the pipes that are created together: of the cluster, where its CTAs fill each
-        other's stages."""
+        """Place a barrier behind the last of the pipes that are created together; one of the cluster if its CTAs fill
+        each other's stages."""
         place = Place(last.next)  # type: ignore[arg-type]
         at_start = last.parent_op is self._func
         if at_start and self.joint:
@@ -89,19 +89,20 @@ class Synchronization(OperationBarriers):
         if ordered:
             self.wait(place, last, cluster=True)
             return
-        # Nothing that other CTAs do depends on what threads did before, but for mbarriers, which have a fence of their
-        # own, and columns, which a pair allocates together. An arrival that releases is a fence of the GPU first.
+        # Other CTAs do not depend on earlier accesses of these threads, except for mbarriers, which have a fence of
+        # their own, and columns, which a pair allocates together. A releasing arrival would begin with a fence of the
+        # GPU.
         self.wait(place, last) if self.is_pending() else self.wait()
         self.cluster_meets[place] = last
         self.cluster = self.barrier
 
     def _only_columns_were_reserved(self) -> bool:
-        """Whether nothing else was done to memory than to write the address of columns for the threads of the CTA."""
+        """Whether the only access to memory was to write the address of columns for the threads of the CTA."""
         reserved = {each for value, each in self.buffers.items() if isinstance(value.type, tileas.TensorMemoryType)}
         return not self.passed and reserved.issuperset(self.used())
 
     def _stage_read(self, op: Any) -> None:
-        """What takes the place of a pipe's buffers after their lives has to wait for the loads from them."""
+        """Record the loads from a pipe's buffers, for which later buffers in their place have to wait."""
         from tileiras.analysis.pipes import pipe_of
 
         pipe = pipe_of(op.token)
@@ -110,7 +111,8 @@ class Synchronization(OperationBarriers):
                 self.read(self.buffers[buffer])
 
     def _drained(self, pipe: Any) -> None:
-        """Each thread has waited for the dots that read the stages, where dots do; else for its own loads."""
+        """Clear the reads of stages by dots, for which each thread has waited; stages that threads load are kept, since
+        each has waited for its own loads only."""
         from tileiras.targets.pipe_protocol import BY_DOTS
 
         for buffer in pipe.buffers if pipe.kinds[1] in BY_DOTS else ():
@@ -119,7 +121,8 @@ class Synchronization(OperationBarriers):
             found.last_read = 0
 
     def _agent_switch(self, switch: Any) -> None:
-        """All agents begin when what stands before them is over, and what follows begins when all have ended."""
+        """Process the agents: all begin when the operations before the switch are complete, and the operations after it
+        begin when all agents have ended."""
         if self.is_pending():
             self.wait(Place(switch))
         for region, count in zip(switch.agents, switch.warps(self._func.kernel_spec.num_warps)):
@@ -139,22 +142,22 @@ class Synchronization(OperationBarriers):
         self.block(op.body.block)
         self._keep_together(op.body.block)
         loop = self.leave_loop()
-        # What an iteration did before its last barrier is over after the loop, if it was done at all.
+        # After the loop, all accesses of an iteration before its last barrier are complete.
         self.forget(op.body, self.barrier)
         self.restore_reads(loop.reads, self.settled(self.barriers))
         self.barriers = loop.saved
 
     def _keep_together(self, block: Block, *others: Block) -> None:
-        """Has warps wait for each other at the end of every iteration of a loop in which groups of dots are committed,
-        unless they do so somewhere in it: a warp that falls back by a round of the mbarriers takes the phase that it
-        waits for, complete for long, for the one that comes."""
+        """Place a barrier at the end of the body of a loop that commits groups of dots, unless the body has one: a warp
+        that lags by a round of the mbarriers would take the phase that it waits for, completed long before, for the
+        next one of the same parity."""
         if self.barrier <= self.loops[-1].entered:
             commits = (inner for each in (block, *others) for op in each.operations for inner in op.walk())
             if any(inner.name == f"{names.TENSOR_MEMORY}commit" for inner in commits):
                 self.wait(Place(block.last))
 
     def _while(self, op: Any) -> None:
-        """The first part runs once more than the second."""
+        """Process a `while`, whose first part runs once more than the second."""
         self._enter_loop(op)
         self.block(op.before.block)
         barriers, reads = self.barriers, self.reads()
@@ -162,7 +165,7 @@ class Synchronization(OperationBarriers):
         self._keep_together(op.after.block, op.before.block)
         loop = self.leave_loop()
         if self.settled(barriers) > loop.entered:
-            # Whatever barrier is in the first part stands behind all of the second.
+            # A barrier in the first part follows every access of the second.
             self.forget(op.after, self.time)
             self.restore_reads(reads, self.time)
             self.barriers = barriers
@@ -171,7 +174,7 @@ class Synchronization(OperationBarriers):
             self.barriers = loop.saved
 
     def _if(self, op: Any) -> None:
-        """A barrier stands behind a branch only if every way had one."""
+        """Process a branch: a barrier has been passed behind it only if every alternative has one."""
         before, ends = self.barriers, []
         for region in (op.then_region, op.else_region):
             self.barriers = before
@@ -183,7 +186,7 @@ class Synchronization(OperationBarriers):
     def _enter_loop(self, op: Operation) -> None:
         buffered = (tileas.StoreTensorOp, tileas.CopyOp)
         inside = [inner for inner in op.walk() if reaches_memory(inner) or isinstance(inner, buffered)]
-        # What the body reads that was written before the loop: one barrier here, not one in each iteration.
+        # Values written before the loop and read in its body: one barrier here, not one in each iteration.
         for inner in inside:
             if isinstance(inner, tileas.CopyOp) and inner.buffer in self.buffers:
                 self.before_loads(Place(op), self.buffers[inner.buffer])
@@ -192,7 +195,7 @@ class Synchronization(OperationBarriers):
                 self.before_loads(Place(op), buffer, is_of_pair(dot))
             if is_of_pair(dot) and dot.buffer in self.buffers:  # type: ignore[attr-defined]
                 self.before_loads(Place(op), self.buffers[dot.buffer], True)  # type: ignore[attr-defined]
-            # A dot of an earlier iteration may be under way: a wait of this one stands before the next stores.
+            # A dot of an earlier iteration may be in flight until a wait of this iteration, before the next stores.
             stored = (user for value in buffers_read(dot) for user in value.users if _is_stored_by(user, op))
             self.under_way.update((self.buffers[user.buffer], None) for user in stored if user.buffer in self.buffers)
         self.time += 1

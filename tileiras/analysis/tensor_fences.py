@@ -1,9 +1,9 @@
-"""Fences around what threads do in tensor memory before others, or the tensor core, write there.
+"""Fences for accesses of threads to tensor memory before other threads, or the tensor core, write there.
 
-Loads and stores of all warps, a barrier, then the dot that one thread issues, or stores of another tile:
-`tcgen05.fence::before_thread_sync` stands behind the former and `tcgen05.fence::after_thread_sync` before the latter
-(PTX ISA, "Canonical synchronization patterns" of tcgen05).  A commit is a fence of its own kind, so that the way back
-needs one only behind the wait.  Accumulators that a pipe hands from agent to agent have the fences of their pipe.
+Loads and stores of all warps are followed by a barrier, then by the dot that one thread issues, or by stores of another
+tile: `tcgen05.fence::before_thread_sync` follows the former and `tcgen05.fence::after_thread_sync` precedes the latter
+(PTX ISA, "Canonical synchronization patterns" of tcgen05).  A commit implies a fence, so the opposite order needs one
+only behind the wait.  Accumulators that a pipe passes between agents have the fences of their pipe.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from tileiras.ir import Operation, UnitAttr, Value, VerifyError
 from tileiras.targets.sm import WARPGROUP
 
 _MOVES = (tileas.TensorLoadOp, tileas.TensorScaleOp, tileas.TensorStoreOp)
-"""What threads do in tensor memory."""
+"""Accesses of threads to tensor memory."""
 
 
 def fence_columns(func: aa.FuncOp) -> None:
-    """Marks loads, stores and dots of a function of nv_tileas, whose buffers have columns, in place: those that meet in
-    a column, the dot or the store of another tile behind the load or store, or in a later iteration, and stores of an A
-    that an earlier iteration's dot has read.  A fence is for all that its thread has done before."""
+    """Mark in place the loads, stores and dots that need fences in a function of nv_tileas whose buffers have columns.
+
+    They are a load or store, with a dot or a store of another tile in the same columns behind it or in a later
+    iteration; and stores of an A that a dot of an earlier iteration has read.  A fence orders all earlier accesses of
+    its thread.
+    """
     numbers = {op: number for number, op in enumerate(func.walk()) if not _is_of_pipe(op)}
     moves: list[Any] = [op for op in numbers if isinstance(op, _MOVES)]
     writes: list[Any] = [op for op in numbers if isinstance(op, (tileas.TensorDotOp, tileas.TensorStoreOp))]
@@ -41,7 +44,7 @@ def fence_columns(func: aa.FuncOp) -> None:
         ordered += [(move, later) for move in beside[-1:] or last.values()]
         from_before += [(m, later) for m in met if numbers[m] > numbers[later] and loops[m] & loops[later]]
     for move, later in from_before:
-        # The thread that issues dots is behind the barrier before another one of the iteration.
+        # The issuing thread has passed the barrier before another dot of the iteration.
         between = (d for m, d in ordered if numbers[m] >= numbers[move] and d.parent is move.parent)
         if not isinstance(later, tileas.TensorDotOp) or not any(isinstance(d, tileas.TensorDotOp) for d in between):
             ordered.append((move, later))
@@ -51,7 +54,7 @@ def fence_columns(func: aa.FuncOp) -> None:
     for dot in writes:
         if isinstance(dot, tileas.TensorDotOp) and isinstance(dot.a.type, tileas.TensorBufferType):
             for later in writes:
-                # Of dots with other accumulators, the later one is not behind the earlier one by itself.
+                # Dots with different accumulators are not implicitly ordered.
                 if isinstance(later, tileas.TensorDotOp) and _meet(dot.a, later.buffer):
                     later.attributes["fenced"] = UnitAttr()
             for store in [op for op in moves if isinstance(op, tileas.TensorStoreOp) and op.buffer is dot.a]:
@@ -67,7 +70,7 @@ def fence_columns(func: aa.FuncOp) -> None:
 
 
 def _is_of_pipe(op: Any) -> bool:
-    """Whether an operation is on a stage of a pipe; of loads it is noted that they are behind its fence."""
+    """Whether an operation is on a stage of a pipe; accesses of threads are then marked as behind the pipe's fence."""
     if not isinstance(op, (*_MOVES, tileas.TensorDotOp)):
         return False
     if tileas.pipe_of_buffer(allocation_of(op.buffer)) is None:
@@ -78,8 +81,8 @@ def _is_of_pipe(op: Any) -> bool:
 
 
 def _knows(move: tileas.TensorLoadOp | tileas.TensorScaleOp | tileas.TensorStoreOp) -> bool:
-    """Whether the waits since another load of the block, which has a fence, are for no group that is later than the
-    wait before that one: there are such for the sake of an mbarrier's phases."""
+    """Whether the fence of an earlier load of the block suffices: the waits since then are for no later group than the
+    wait before that load, and serve only to follow the phases of an mbarrier."""
     waits: list[tileas.TensorWaitOp] = []
     other: Operation | None = None
     op = move.prev
@@ -97,16 +100,16 @@ def _knows(move: tileas.TensorLoadOp | tileas.TensorScaleOp | tileas.TensorStore
 
 
 def _meets(move: Any, later: tileas.TensorDotOp | tileas.TensorStoreOp) -> bool:
-    """Whether threads use columns in both, and not the same ones those of a tile: a thread has the same elements of a
-    buffer in all loads and stores."""
+    """Whether different threads may access common columns in both operations.  Loads and stores of the same buffer do
+    not count: a thread has the same elements of it in all of them."""
     if isinstance(later, tileas.TensorStoreOp) and move.buffer is later.buffer:
         return False
     return any(_meet(move.buffer, each) for each in _used(later))
 
 
 def _in_own_lanes(later: tileas.TensorDotOp | tileas.TensorStoreOp, func: aa.FuncOp) -> bool:
-    """Whether threads meet nobody where they store: of four warps each reaches its own lanes only (PTX ISA, "Access
-    restrictions" of tensor memory)."""
+    """Whether a store writes only lanes that no other thread accesses: each of four warps reaches its own lanes only
+    (PTX ISA, "Access restrictions" of tensor memory)."""
     return isinstance(later, tileas.TensorStoreOp) and agent_warps(later, func) == WARPGROUP
 
 

@@ -1,6 +1,6 @@
-"""Which loads, stores and updates a tensor map can serve: the rules of maps (CUDA driver API, cuTensorMapEncodeTiled),
-and of the host where that makes them, which knows the kernel's own arguments alone, against what is known of an access
-and its view.
+"""Whether a tensor map can serve a load, store or update: checks of an access and its view against the rules of maps
+(CUDA driver API, cuTensorMapEncodeTiled) and, for maps made by the host, against the values known to the host, which
+are the kernel's arguments only.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tileiras.ir import DYNAMIC, BlockArgument, IntegerType, MemoryWrite, Operat
 from tileiras.targets.atoms.bulk_copies import REDUCTIONS
 
 UNIT = 16
-"""Bytes that addresses and strides are multiples of."""
+"""Alignment of addresses and strides, in bytes."""
 
 BY_DEVICE = "; tensor-maps=device has the kernel make the map"
 
 MOST_INDEX_BITS = 32
-"""Of a size: the coordinates of boxes are signed 32-bit numbers (PTX ISA, "Tensors")."""
+"""Largest width of a size: the coordinates of boxes are signed 32-bit numbers (PTX ISA, "Tensors")."""
 
 
 def access_refusal(access: Operation, facts: DivisibilityAnalysis, by_host: bool = True) -> str:
-    """Which rule an access breaks so that no tensor map can serve it, or nothing; `by_host`: the map is made by
-    the host, not by the kernel."""
+    """The rule that prevents a tensor map from serving an access, or ""; `by_host`: the map is made by the host, not by
+    the kernel."""
     tiled = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.TiledAtomicRMWOp)
     if not isinstance(access, tiled) or not isinstance(access.data.type, TensorType):
         return "it is not of a tile of a view"
@@ -52,9 +52,9 @@ def access_refusal(access: Operation, facts: DivisibilityAnalysis, by_host: bool
 
 
 def needs_fence(token: Value | None) -> bool:
-    """Whether a copy by the asynchronous proxy that is ordered after a token sees memory only behind a fence: after
-    what threads of the kernel write, or what others have written that a strong access of theirs has seen (PTX ISA,
-    "Causality Order").  What a grid that has been waited for wrote is visible (PTX ISA, "griddepcontrol")."""
+    """Whether a copy by the asynchronous proxy that is ordered after a token needs a fence: the token orders it after
+    writes of the kernel's threads, or after a strong access, by which they observe writes of others (PTX ISA,
+    "Causality Order").  Writes of a grid that has been waited for are visible (PTX ISA, "griddepcontrol")."""
     return token is not None and _follows(token, _is_of_generic_proxy)
 
 
@@ -64,13 +64,13 @@ def follows_strong(token: Value | None) -> bool:
 
 
 def _is_of_cluster(op: Operation) -> bool:
-    """Whether CTAs beside an operation's own may do what its tile block does, or copy for it."""
+    """Whether other CTAs than an operation's own may execute its tile block, or copy for it."""
     func = aa.function_of(op)
     return func is None or tileas.cluster_size(func) > 1
 
 
 def _is_unordered(access: Any) -> bool:
-    """Whether nothing but tokens orders an access; an update is relaxed, as a reduction of boxes is for the GPU."""
+    """Whether only tokens order an access.  An update may be relaxed, as a reduction of boxes is at GPU scope."""
     if isinstance(access, tileas.TiledAtomicRMWOp):
         scope = access.mem_scope
         return access.mem_semantic.value in ("weak", "relaxed") and (scope is None or scope.value != "sys")
@@ -78,21 +78,21 @@ def _is_unordered(access: Any) -> bool:
 
 
 def memref_of(view: Value) -> Any:
-    """The operation that makes the memref of a view, where that is known."""
+    """The operation that makes the memref of a view, if known."""
     cut = view.defining_op
     memref = cut.source.defining_op if isinstance(cut, aa.BlockTileOp) else None
     return memref if isinstance(memref, aa.MakeMemRefOp) else None
 
 
 def contiguous_dim(view: aa.TiledViewType) -> int | None:
-    """The dimension of a view's tiles along which the memref has stride 1, None where none is known to."""
+    """The dimension of a view's tiles along which the memref has stride 1; None if unknown."""
     found = [dim for dim, source in enumerate(view.dim_map) if view.source.strides[source] == 1]
-    # Of several, the others have one element.
+    # If several have stride 1, at most one has more than one element.
     return next((dim for dim in found if view.shape[dim] > 1), found[-1] if found else None)
 
 
 def host_value(extent: Value | int) -> str | None:
-    """A number or an argument of the kernel (`p3`) as the host is told of it; None for what only the kernel knows."""
+    """A number or an argument of the kernel (`p3`), in the host's notation; None if only the kernel knows the value."""
     if isinstance(extent, int):
         return str(extent)
     while isinstance(extent.defining_op, aa.AssumeOp):
@@ -129,7 +129,7 @@ def _memref_error(view: Value, facts: DivisibilityAnalysis, by_host: bool) -> st
 def _extent_error(
     memref: Any, dim: int, is_inner: bool, size: int, facts: DivisibilityAnalysis, by_host: bool
 ) -> str:
-    """What is wrong with the size or the stride of a dimension of a memref of elements of `size` bytes."""
+    """The error in the size or the stride of a dimension of a memref with elements of `size` bytes, or ""."""
     extent, stride = memref.size(dim), memref.stride(dim)
     if by_host and (host_value(extent) is None or host_value(stride) is None):
         return f"the {'size' if host_value(extent) is None else 'stride'} of dimension {dim} is computed{BY_DEVICE}"
@@ -145,7 +145,7 @@ def _extent_error(
 
 
 def _follows(token: Value, wanted: Callable[[Operation], bool]) -> bool:
-    """Whether a token waits for an operation of a kind; what comes out of other regions may be anything."""
+    """Whether a token waits for a `wanted` operation; results of other operations with regions count as such."""
     seen = {token}
     pending = [token]
     while pending:
@@ -166,18 +166,18 @@ def _follows(token: Value, wanted: Callable[[Operation], bool]) -> bool:
 
 
 def _is_strong(op: Operation) -> bool:
-    """Whether an operation says when writes of other threads are there, or shows them its own."""
+    """Whether an operation observes writes of other threads, or makes its own visible to them."""
     semantic = getattr(op, "mem_semantic", None)
     return semantic is not None and semantic.value != "weak"
 
 
 def _is_of_generic_proxy(op: Operation) -> bool:
-    """Whether an operation writes, or says when writes of other threads are there; a copy in boxes that is complete was
-    made by the asynchronous proxy itself."""
+    """Whether an operation writes by the generic proxy, or observes writes of other threads; a complete copy in boxes
+    was made by the asynchronous proxy itself."""
     if _is_strong(op):
         return True
     return op.has_trait(MemoryWrite) and op.name != names.TMA_STORE and not isinstance(op, _WRITE_NO_TILE)
 
 
 _WRITE_NO_TILE = (aa.GdcWaitOp, aa.GdcLaunchDependentsOp, aa.PrintOp)
-"""Steps of their own in the order of tokens, which change nothing that a tile is loaded from."""
+"""Operations ordered by tokens that do not change memory from which a tile is loaded."""

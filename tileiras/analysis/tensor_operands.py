@@ -1,4 +1,4 @@
-"""Whether dots into tensor memory have operands that their instruction takes, and buffers columns of their own."""
+"""Checks of dots into tensor memory, whose operands must suit their instruction, and of the columns of buffers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .places import Places
 
 
 def tensor_dot_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMmaAtom) -> str:
-    """What is wrong with a dot whose accumulator lies in tensor memory, or will; empty when nothing is."""
+    """The error in a dot whose accumulator is, or will be, in tensor memory; empty if correct."""
     exchanged = getattr(op, "exchanged", None) is not None
     types = product_types(op)
     if (atom.a_type, atom.b_type, atom.c_type) != ((types[1], types[0], types[2]) if exchanged else types):
@@ -52,7 +52,7 @@ def tensor_dot_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | Scaled
 
 
 def _scales_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMmaAtom) -> str:
-    """What is wrong with the scales of a dot: which there are where the atom has some."""
+    """The error in the scales of a dot, which it has exactly if its atom takes scales; empty if correct."""
     scales = [op.scale_a, op.scale_b] if isinstance(op, tileas.BlockScaledMmaOp) else [*getattr(op, "scales", ())][:2]
     if bool(scales) != isinstance(atom, ScaledMmaAtom):
         return f"atom '{atom.name}' {'takes no' if scales else 'takes'} block scales"
@@ -71,7 +71,8 @@ def _scales_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMma
 
 
 def _a_error(op: tileas.DotOp | tileas.TensorDotOp) -> str:
-    """What is wrong with A of a dot that reads it in tensor memory: there, or in the registers from which it goes."""
+    """The error in operand A of a dot that reads it from tensor memory: A is there, or in the registers from which it
+    is stored there."""
     type: TensorType = getattr(op.a.type, "tile", op.a.type)
     bits = type.element_type.width
     wanted = operand_layout(type.shape, bits)
@@ -82,7 +83,8 @@ def _a_error(op: tileas.DotOp | tileas.TensorDotOp) -> str:
 
 
 def _is_there(given: LinearLayout, wanted: LinearLayout, element_bits: int) -> bool:
-    """Whether a tile lies so in tensor memory, or is in the registers that move from and to there."""
+    """Whether a tile has the layout `wanted` in tensor memory, or is in registers that an access moves from or to it.
+    """
     return given == wanted if given.dims == wanted.dims else access_of(wanted, given, element_bits) is not None
 
 
@@ -95,7 +97,7 @@ def _operand_error(what: str, type: TensorType, k_axis: int, spread: bool = Fals
 
 
 class TensorPlaces:
-    """The columns of a function, looked at one operation after the other."""
+    """The columns of a function, checked one operation after the other."""
 
     def __init__(self, shared: Places) -> None:
         self._shared = shared
@@ -103,7 +105,7 @@ class TensorPlaces:
         self._live: dict[Value, tuple[int, int]] = {}
 
     def error(self, op: Any, warps: int) -> str:
-        """What is wrong with the columns of an operation that `warps` warps execute; "" if nothing is."""
+        """The error in the columns of an operation that `warps` warps execute, or ""."""
         if isinstance(op, tileas.TensorReserveOp):
             return self._reserve_error(op)
         if isinstance(op, tileas.TensorReleaseOp):

@@ -1,7 +1,6 @@
-"""How integers of an `nv_tileaa.func` change along an axis of the grid.
+"""Monotonicity of integers of an `nv_tileaa.func` along an axis of the grid.
 
-Bounds of loops are what is asked for, to choose an order of tile blocks by their work: a sum that leaves the numbers of
-its type is taken for one that does not, since no order is wrong.
+It is queried for bounds of loops, to order tile blocks by their work.  Overflow is ignored, since any order is correct.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from tileiras.ir import BlockArgument, Operation, Value
 from .ranges import RangeAnalysis
 
 Trend = int | None
-"""1: grows along the axis or stays; -1: falls or stays; 0: is the same everywhere; None: nothing is known."""
+"""1: nondecreasing along the axis; -1: nonincreasing; 0: the same everywhere; None: unknown."""
 
 
 def together(a: Trend, b: Trend) -> Trend:
-    """Of what follows two numbers in the same direction: their sum, or the larger of them."""
+    """The trend of a function that is monotonic in two numbers: their sum, or the larger of them."""
     if a is None or b is None:
         return None
     return a or b if not a or not b or a == b else None
@@ -30,7 +29,7 @@ def opposite(trend: Trend) -> Trend:
 
 
 class TrendAnalysis:
-    """The trends of one function's scalars along an axis, found when they are asked for."""
+    """The trends of one function's scalars along an axis, computed on demand."""
 
     def __init__(self, axis: str, ranges: RangeAnalysis) -> None:
         self._axis = axis
@@ -50,7 +49,7 @@ class TrendAnalysis:
 
     def _find(self, value: Value) -> Trend:
         if isinstance(value, BlockArgument):
-            # What a loop carries, or counts, is not what a tile block starts with.
+            # Loop-carried values and induction variables change after the start of a tile block.
             return 0 if isinstance(value.block.parent_op, nv_tileaa.FuncOp) else None
         op: Any = value.defining_op
         if isinstance(op, nv_tileaa.GetProgramIdOp):
@@ -97,7 +96,7 @@ def _shift(op: Any, known: TrendAnalysis) -> Trend:
 
 
 def _pure(op: Operation, known: TrendAnalysis) -> Trend:
-    """Of an operation without a rule of its own."""
+    """The trend of a pure operation without a rule of its own."""
     return 0 if all(known.trend(operand) == 0 for operand in op.operands) else None
 
 

@@ -11,7 +11,7 @@ from tileiras.targets import Fragment, MmaAtom, product_types
 
 
 def dot_error(op: tileas.DotOp | tileas.AsyncDotOp, atom: MmaAtom) -> str:
-    """What is wrong with a dot that warpgroups execute, asynchronous or not; empty when nothing is."""
+    """The error in a dot that warpgroups execute, asynchronous or not; empty if correct."""
     under_way = isinstance(op, tileas.AsyncDotOp)
     a, b = (op.a_tile if under_way else op.a.type), op.b.type
     c = op.c.type.tile if under_way else op.c.type
@@ -63,8 +63,8 @@ def _register_error(what: str, type: TensorType, accumulator: LinearLayout, atom
 
 
 def _is_repeated(layout: LinearLayout, fragment: Fragment, whole: bool) -> bool:
-    """Whether a layout is a fragment's, repeated over the tile: the fragment's registers first, and beyond its lanes
-    and warps places at multiples of its sizes; `whole`: none of them twice."""
+    """Whether a layout is a fragment's, repeated over the tile: the fragment's own bases come first, and the others are
+    multiples of its sizes; `whole`: without replicas."""
     for dim in ("register", "lane", "warp"):
         own = [layout.flatten(basis) for basis in fragment.bases[dim]]
         bases = layout.bases(dim)

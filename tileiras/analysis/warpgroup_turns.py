@@ -1,8 +1,8 @@
-"""Turns that the warpgroups of an agent take: what each does to the named barriers that order them.
+"""Turns of the warpgroups of an agent: the arrivals and waits of each at the named barriers that order them.
 
-Warpgroup g of n waits at barrier `id + g`, to which the warpgroup before it comes as well when it ends its turn: each
-of these barriers counts the threads of two warpgroups.  Nobody is more than a turn ahead of another, so one set of
-barriers is enough for all loops of an agent, however often they run.
+Warpgroup g of n waits at barrier `id + g`, at which the previous warpgroup arrives when it ends its turn: each of these
+barriers counts the threads of two warpgroups.  No warpgroup is more than a turn ahead of another, so one set of
+barriers is sufficient for all loops of an agent, with any trip counts.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP
 
 TURNS = ("nv_tileas.async.wait_turn", "nv_tileas.async.end_turn")
-"""By name: functions without turns do without the file of the operations."""
+"""Names of the operations: functions without turns do not load their module."""
 
 THREADS = 2 * WARPGROUP * WARP_SIZE
-"""Of a barrier of turns: of who waits, and of who ends its turn."""
+"""Threads of a barrier of turns: those of the warpgroup that waits, and of the one that ends its turn."""
 
 
 class Meeting(NamedTuple):
-    """One thing that a warpgroup does at a barrier: its threads arrive, or wait for those of the other."""
+    """An event of a warpgroup at a barrier: its threads arrive, or wait for those of the other warpgroup."""
 
     what: Literal["wait", "arrive"]
     barrier: int
 
 
 def warps_of(program: Block) -> int:
-    """The warps of an agent; of the kernel itself one, whose barriers nobody else comes to."""
+    """The warps of an agent; 1 for the kernel itself, at whose barriers no other agent arrives."""
     switch: Any = program.parent_op
     return switch.warps_in(program.parent) if isinstance(switch, AgentSwitchOp) else 1
 
 
 def parts_of(program: Block) -> int:
-    """The warpgroups of an agent that take turns, or hand on stages of a pipe by themselves; 1 for an agent without
-    either, whose warps are taken for one."""
+    """The number of warpgroups of an agent that take turns, or hand on stages of a pipe individually; 1 for other
+    agents, whose warps are treated as one."""
     apart = any(inner.name in TURNS or _is_by_groups(inner) for op in program.operations for inner in op.walk())
     return max(1, warps_of(program) // WARPGROUP) if apart else 1
 
@@ -54,12 +54,12 @@ def _is_by_groups(op: Any) -> bool:
 
 
 def barriers_of(op: Any, parts: int) -> range:
-    """The barriers that the turns of `parts` warpgroups take."""
+    """The barriers for the turns of `parts` warpgroups."""
     return range(op.id.value, op.id.value + parts)
 
 
 def meetings(op: Any, part: int, parts: int) -> list[Meeting]:
-    """What warpgroup `part` of an agent of `parts` does for an operation of `TURNS`."""
+    """The events of warpgroup `part` of an agent of `parts` for an operation of `TURNS`."""
     if isinstance(op, tileas.WaitTurnOp):
         own = op.id.value + part
         return [] if op.last is not None and part else [Meeting("arrive", own), Meeting("wait", own)]
