@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 NOTES = ".tileiras"
-"""The folder of a build directory that holds what builds note of it: keys, manifest, lock."""
+"""The folder of a build directory that holds the build's records: keys, manifest, lock."""
 
 
 class _Tool:
-    """A callable that SCons takes as a tool; loading it is left to its first use."""
+    """A callable that SCons accepts as a tool; the implementation is imported on first use."""
 
     __name__ = "tileiras"
 

@@ -1,4 +1,4 @@
-"""What SConstructs pass to pseudo-builders, checked: a mistake there is told with the line that it is in."""
+"""Checks of the arguments of pseudo-builders: errors are reported with the line of the SConstruct."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tileiras.build.variables import BadVariable
 from tileiras.diagnostics import CompileError
 
 _MISPLACED = re.compile(r"(Directory|File) (.*) found where (?:file|directory) expected", re.DOTALL)
-"""What SCons raises a TypeError with when a node of the other kind is there."""
+"""Message of SCons' TypeError for a path that already has a node of the other kind."""
 
 _KINDS = {"Directory": ("folder", "file"), "File": ("file", "folder")}
 
 
 def located(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Has SCons tell what is wrong with the arguments of a pseudo-builder as it tells of its own builders: the message
+    """Decorator of pseudo-builders: wrong arguments are reported as SCons does for its own builders, with the message
     and the line of the SConstruct, without a traceback.
 
-    BadVariable and CompileError come out as a UserError, and so does a call that the signature has no place for.
+    BadVariable, CompileError and a call that does not match the signature become a UserError.
     """
     signature = inspect.signature(function)
 
@@ -47,19 +47,19 @@ def located(function: Callable[..., Any]) -> Callable[..., Any]:
             misplaced = _MISPLACED.match(str(error))
             if misplaced is None:
                 raise
-            # It may be somebody's: nothing of it is removed.
+            # It may be a user's file, so it is not removed.
             path, (there, due) = os.path.relpath(misplaced[2]), _KINDS[misplaced[1]]
             message, cause = f"{path} is a {there} where a {due} of the build is to be; move it away", error
         raise SCons.Errors.UserError(message) from cause
 
-    # SCons names the innermost frame whose file is not in its own folder, which must not be this one.
+    # SCons reports the innermost frame whose file is outside its own folder: make this frame appear to be inside.
     own = os.path.join(os.path.dirname(os.path.abspath(SCons.__file__)), "tileiras.py")
     checked.__code__ = checked.__code__.replace(co_filename=own)
     return functools.wraps(function)(checked)
 
 
 def entry_names(value: Any) -> list[str] | None:
-    """The kernels that `entries` names; None for all."""
+    """The kernels listed in `entries`; None for all."""
     if value is None:
         return None
     given = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
@@ -69,7 +69,7 @@ def entry_names(value: Any) -> list[str] | None:
 
 
 def path_or_node(name: str, value: Any) -> Any:
-    """A path or one of SCons' nodes, as it is; of a list with one element, that."""
+    """A path or an SCons node, unchanged; a list of one element is unpacked."""
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     if not isinstance(value, (str, os.PathLike, SCons.Node.Node)):

@@ -3,10 +3,10 @@
     kernels = env.TileTree("kernels")
     env.Alias("check", env.TileCheck(kernels))
 
-The stage `check` is a step like the others: its key, store, workers and messages are theirs.  It follows from
-ENTRY.cuda_tile.mlir, ENTRY.ptx and ENTRY.json and from the checker's own code: a comment in a source checks nothing
-again, edited PTX does.  A verdict of wrong code, or of a program at fault, fails the build each time; ENTRY.check.json
-stays, and is served from the store.
+The stage `check` is a step like the others, with a key, the store, workers and diagnostics.  It depends on
+ENTRY.cuda_tile.mlir, ENTRY.ptx and ENTRY.json and on the checker's own code: a comment in a source does not rerun it,
+edited PTX does.  A verdict of wrong code, or of a faulty program, fails every build; ENTRY.check.json is kept, and is
+read from the store.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MADE_OF_PTX = (".ptx", ".cubin", ".sass")
 
 @arguments.located
 def tile_check(env: Any, kernels: Any) -> list[Any]:
-    """Declares the verdicts of kernels: nodes that TileKernel or TileTree returned, with PTX or a product of it."""
+    """Declare the verdicts of kernels: nodes that TileKernel or TileTree returned, with PTX or a product of it."""
     nodes = SCons.Util.flatten([kernels])
     if not nodes or any(isinstance(each, str) for each in nodes):
         raise BadVariable("kernels: what TileKernel or TileTree returned is expected")
@@ -47,18 +47,18 @@ def tile_check(env: Any, kernels: Any) -> list[Any]:
 
 def _declared(env: Any, step: Step) -> list[Any]:
     first = env.File(from_top(step.outputs[0]))
-    if first.has_builder():  # in another call, which had the same kernel
+    if first.has_builder():  # declared by an earlier call with the same kernel
         return [first]
     sources = [from_top(path) for path in (step.input, *step.beside.values())]
     nodes = env.Command([from_top(path) for path in step.outputs], sources, StageAction(step.stage), TILE_STEP=step)
-    # As other stages' artifacts, they are replaced as a whole.
+    # Like the artifacts of other stages, they are replaced atomically.
     env.Precious(nodes)
     declared_steps[nodes[0]] = standing.Own(session(env), step, False)
     return nodes[:1]
 
 
 def _step(env: Any, here: Session, node: Any, stem: str) -> Step:
-    """The check of a kernel, whose source and options are those of the step that makes its product."""
+    """The check of a kernel, with the source and options of the step that makes its product."""
     own = declared_steps.get(node)
     if own is not None:
         name, path, options = own.step.source_name, own.step.source_path, own.step.options
@@ -70,7 +70,10 @@ def _step(env: Any, here: Session, node: Any, stem: str) -> Step:
 
 
 def _noted(env: Any, here: Session, stem: str) -> tuple[str, str, CompileOptions]:
-    """The same of a kernel without declared stages, by the notes of its last build; without notes, of its artifact."""
+    """Source name, source path and options of a kernel without declared stages, from the records of its last build.
+
+    Without records, the source is the artifact of the stage `read`, with the options of the environment.
+    """
     entries = {row.name: here.history.entry(stem, row.name) for row in pipeline.STAGES} if here.history else {}
     made = entries.get(PTX.name)
     given: dict[str, str] = {}

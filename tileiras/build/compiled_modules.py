@@ -1,4 +1,4 @@
-"""The package's modules, compiled beside their sources for processes that may not, or must not, write them there."""
+"""Precompilation of the package's modules, for processes that cannot, or must not, write bytecode files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import tileiras
 
 
 def compile_package(folder: str = os.path.dirname(os.path.abspath(tileiras.__file__))) -> int:
-    """Compiles every module below a folder as Python does when it imports it; returns how many there are.
+    """Compile every module below a folder as an import does; returns the number of modules.
 
-    Also where Python itself writes none, as `PYTHONDONTWRITEBYTECODE` says.  Raises OSError for one that cannot be
-    written.
+    Files are written even if `PYTHONDONTWRITEBYTECODE` is set.  Raises OSError for a file that cannot be written.
     """
     import compileall
     import py_compile
@@ -23,7 +22,7 @@ def compile_package(folder: str = os.path.dirname(os.path.abspath(tileiras.__fil
             if not name.endswith(".py"):
                 continue
             source = os.path.join(path, name)
-            # It compiles what is not compiled yet, and says nothing of why it could not.
+            # It compiles only outdated modules, and does not report why one failed.
             if not compileall.compile_file(source, quiet=2):
                 try:
                     py_compile.compile(source, doraise=True)

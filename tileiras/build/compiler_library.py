@@ -3,8 +3,8 @@
     compiler = env.TileCompiler("build/tileiras")          -> build/libtileiras.so; `tileiras.h` is on CPPPATH
     env.Program("app", ["main.c"], LIBS=["tileiras"], LIBPATH=["build"])
 
-The library embeds the Python that SCons runs on; `TILEIRAS_PYTHON` in a program's environment names another one of the
-same version.
+The library embeds the Python that SCons runs on; `TILEIRAS_PYTHON` in a program's environment names another
+interpreter of the same version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tileiras.build import arguments
 
 
 def add_method(env: Any) -> None:
-    """Gives an environment the pseudo-builder."""
+    """Add the pseudo-builder to an environment."""
 
     @arguments.located
     def compiler(env: Any, target: Any) -> list[Any]:
@@ -43,7 +43,7 @@ def _quoted(text: str) -> str:
 
 
 def _python() -> dict[str, list[str]]:
-    """What links with Python's shared library."""
+    """Construction variables that link with Python's shared library."""
     if os.name == "nt":
         return {"LIBS": [f"python{sys.version_info[0]}{sys.version_info[1]}"],
                 "LIBPATH": [os.path.join(sys.base_prefix, "libs")]}  # fmt: skip

@@ -1,10 +1,10 @@
-"""Kernels in a C++ build: a header, an object or a library that holds them, as ordinary nodes.
+"""Kernels in a C++ build: a header, an object file or a library with their images, as ordinary nodes.
 
     env.TileHeader("kernels.h", sources, ...)    -> the header
     env.TileObject("kernels", sources, ...)      -> the object with the images
     env.TileLibrary("kernels", sources, ...)     -> the static library; its header is on CPPPATH
 
-`sources` and the keywords are those of TileKernel; `emit` is `ptx`, `cubin` or both, `namespace` the C++ name space, by
+`sources` and the keywords are those of TileKernel; `emit` is `ptx`, `cubin` or both, `namespace` the C++ namespace, by
 default the target's name.
 """
 
@@ -37,7 +37,7 @@ _code = CodeBase()
 
 
 class EmbedAction(SCons.Action.FunctionAction):
-    """Writes one C++ file.  Its sources are images and their descriptions in turn, then the names of cuTile kernels'
+    """Write one C++ file.  Its sources are images and their descriptions in turn, then the names of cuTile kernels'
     parameters."""
 
     def __init__(self, make: Callable[[Sequence[embed.Image], str], bytes]) -> None:
@@ -76,7 +76,7 @@ def _images(
     found: list[Any] = []
     names: dict[Any, None] = {}
     if not any("tensor_maps" in given or "tensor-maps" in given for given in (keywords, env["TILE_OPTIONS"])):
-        keywords = {**keywords, "tensor_maps": "host"}  # the loader makes maps, by the descriptions of the images
+        keywords = {**keywords, "tensor_maps": "host"}  # the loader creates maps, from the descriptions
     for word in words("emit", emit or env["TILE_EMIT"] or "ptx", EMITS):
         for node in declare(env, sources, emit=word, **keywords):
             document = os.path.splitext(node.abspath)[0] + ".json"
@@ -86,7 +86,7 @@ def _images(
 
 
 def _exported_names(product: Any) -> list[Any]:
-    """NAME.parameters.json of the cuTile Python file that a product is made from; nothing for another source."""
+    """NAME.parameters.json of the cuTile Python file that a product is made from; empty for other sources."""
     node = product
     while node.sources:
         beside = [target for target in node.get_executor().get_all_targets() if str(target).endswith(PARAMETERS)]
@@ -97,7 +97,7 @@ def _exported_names(product: Any) -> list[Any]:
 
 
 def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
-    """Gives an environment the pseudo-builders; `declare` is TileKernel's function."""
+    """Add the pseudo-builders to an environment; `declare` is TileKernel's function."""
 
     @arguments.located
     def header(
@@ -137,12 +137,12 @@ def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
 
 
 def _runtime_header(env: Any) -> None:
-    """Puts `tileiras.hpp` where `#include` finds it."""
+    """Add the folder of `tileiras.hpp` to CPPPATH."""
     env.AppendUnique(CPPPATH=[cpp_folder()])
 
 
 def _chosen(namespace: str, target: str) -> str:
-    """The name space that was asked for, or the target's name as one."""
+    """The requested namespace, or one derived from the target's name."""
     return arguments.text("namespace", namespace) or _namespace(target)
 
 

@@ -1,4 +1,4 @@
-"""Declaring the stages of a kernel as nodes of SCons."""
+"""Declares the stages of a kernel as nodes of SCons."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _tidyings: dict[Session, tidying.Tidying] = {}
 
 
 def tidy(session: Session, listing: tidying.Listing) -> None:
-    """Has what gone kernels left removed; not in interactive sessions, which declare once and build often."""
+    """Schedule removal of leftovers; not with --question, nor --interactive, which declares once and builds often."""
     if SCons.Script.GetOption("interactive") or SCons.Script.GetOption("question"):
         return
     if session not in _tidyings:
@@ -37,11 +37,11 @@ def tidy(session: Session, listing: tidying.Listing) -> None:
 
 
 _environments: dict[int, Any] = {}
-"""The environments that stages were declared in, by identity."""
+"""The environments in which stages were declared, by identity."""
 
 
 def asked_for(targets: Sequence[Any]) -> None:
-    """What SCons is about to build."""
+    """Hook: called with the targets that SCons is about to build."""
     for env in _environments.values():
         _ask_no_default(env)
     for tidied in _tidyings.values():
@@ -60,11 +60,11 @@ def asked_for(targets: Sequence[Any]) -> None:
 
 
 def _ask_no_default(env: Any) -> None:
-    """Has an environment know what the default environment would say, where there is none.
+    """Set CacheDir and Decider of an environment to the defaults, if there is no default environment.
 
-    SCons would make one to ask it, of every target, for its CacheDir and its Decider, and look for all default tools
-    once more, which takes as long as bringing a kernel up to date.  All SConscripts have been read: what has not made
-    and configured it so far does not.
+    Otherwise SCons would create the default environment to query both for every target, and search all default tools
+    again, which takes as long as bringing a kernel up to date.  All SConscripts have been read, so no SConscript
+    configures the default environment later.
     """
     if SCons.Defaults._default_env is None:
         if not hasattr(env, "_CacheDir_path"):
@@ -74,7 +74,7 @@ def _ask_no_default(env: Any) -> None:
 
 
 def _reached(targets: Sequence[Any]) -> set[Any]:
-    """The first targets of the steps that targets are made from, as far as that is known before files are scanned."""
+    """The first targets of the steps on which targets depend, by the dependencies known before files are scanned."""
     found: set[Any] = set()
     seen: set[Any] = set()
     pending = list(targets)
@@ -103,7 +103,7 @@ class Declared(NamedTuple):
 def declare(
     env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None, settled: bool = False
 ) -> Declared:
-    """Declares the stages of one source; `settled` when the manifest shows all of its artifacts to be as made."""
+    """Declares the stages of one source; `settled` if all of its artifacts are clean according to the manifest."""
     _environments[id(env)] = env
     name = source_name(node)
     path = node.srcnode().abspath
@@ -135,11 +135,11 @@ def declare(
 
 
 _steps: dict[tuple[Session, str, str], tuple[Step, Any, list[Any]]] = {}
-"""What was declared, by session, stem and stage: the step, the node of its source and its own nodes."""
+"""Declared steps, by session, stem and stage: the step, the node of its source and its own nodes."""
 
 
 def _declare_step(env: Any, session: Session, source: Any, step: Step) -> list[Any]:
-    """The nodes of a step; those there are when a kernel is declared once more, for another product."""
+    """The nodes of a step; existing ones are reused when a kernel is declared again for another product."""
     place = (session, step.stem, step.stage.name)
     known = _steps.get(place)
     if known is not None and known[0].is_as(step) and known[1] is source:
@@ -147,11 +147,11 @@ def _declare_step(env: Any, session: Session, source: Any, step: Step) -> list[A
     builder = getattr(env, BUILDERS[step.stage.name])
     nodes = builder([from_top(output) for output in step.outputs], source, TILE_STEP=step)
     for own in nodes:
-        # The manifest may have shown it to be clean before somebody declared it after all.
+        # The node may have been marked clean, by the manifest, before this declaration.
         if own.get_state() != SCons.Node.no_state:
             own.set_state(SCons.Node.no_state)
             own.clear()
-    # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
+    # Artifacts are replaced atomically; SCons must not remove them first, since other processes may be reading them.
     env.Precious(nodes)
     further = [*step.beside.values(), *(step.locations if step.stage.needs_locations(step.options) else ())]
     if further:
@@ -166,7 +166,7 @@ _known_entries: dict[tuple, list[str]] = {}
 
 
 def entries_of(path: str, name: str) -> list[str]:
-    """The entries of a source; none when it cannot be read, which its own stages will report."""
+    """The entries of a source; empty if it cannot be parsed, which its stages will report."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Declaring the kernels of a folder: stages for those that need one, and one list of the products of all."""
+"""Declares the kernels of a folder: stages for kernels that are not clean, and one list of all products."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tileiras.options import CompileOptions
 from tileiras.targets import target as find_target
 
 MOST_CHANGED = 256
-"""Files that are looked for in a manifest one by one; where more have changed, the folder is listed."""
+"""Maximum changed files that are looked up in a manifest one by one; with more, the folder is listed."""
 
 
 @contextlib.contextmanager
 def collector_off() -> Iterator[None]:
-    """Nodes stay until the end; looking for garbage among them, then and later, takes a third of a null build."""
+    """Disable the cyclic GC, then freeze all objects: nodes live until exit; scans take a third of a null build."""
     import gc
 
     enabled = gc.isenabled()
@@ -41,14 +41,14 @@ def collector_off() -> Iterator[None]:
 
 
 class LeftOut:
-    """The kernel sources of a tree that are not compiled: a line for those that need what is not installed, and one for
-    each target that others are not for."""
+    """The kernel sources of a tree that are skipped: one output line for sources without an installed front end, and
+    one for each target that is too old for some sources."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.sources = self.python = 0
         self.too_old: dict[str, list[str]] = {}
-        """Target -> files, and the targets that they need."""
+        """Target -> files, with the targets that they require."""
 
     def say(self) -> None:
         if self.python:
@@ -62,14 +62,14 @@ class LeftOut:
 
 
 class _Variant:
-    """What a folder is declared for: a target with options, and a product."""
+    """One target with options, and a product, for which a folder is declared."""
 
     def __init__(self, env: Any, base: Any, options: CompileOptions, emit: str, entries: Sequence[str] | None) -> None:
         self.options = options
         self.emit = emit
         self.folder = variant_folder(env, options)
         self.listing = tidying.Listing(base.abspath, absolute_path(env, self.folder), options)
-        # Whether an override is new, changed or gone is seen by kernels that are declared.
+        # With overrides all kernels are declared: manifests do not cover new, changed and deleted overrides.
         self.tree = gating.Tree(base.abspath, self.listing.variant_folder, emit, entries)
         self.gate = gating.Gate.of(env, session(env), self.tree) if not env["TILE_OVERRIDES"] else None
 
@@ -89,12 +89,12 @@ class TreeDeclaration:
         self._left_out = LeftOut(str(top))
         self._parts: list[Any] = []
         self._clean: list[Row] = []
-        """Clean kernels that are no part yet."""
+        """Clean kernels that are not yet in `_parts`."""
 
     def products(self, noted: Callable[[list[Any]], None]) -> Products:
-        """Declares what needs a stage; the products of all kernels in alphabetical order.
+        """Declare the kernels that are not clean; returns the products of all kernels in alphabetical order.
 
-        `noted` is told of nodes that are made of them later.
+        `noted` is called with nodes of clean products when they are created later.
         """
         gates = [variant.gate for variant in self._variants if variant.gate is not None]
         asks = client.is_wanted() and not SCons.Script.GetOption("question")
@@ -104,7 +104,7 @@ class TreeDeclaration:
         return Products(self._parts, noted)
 
     def _list(self) -> None:
-        """Looks at every kernel of the folder."""
+        """List the folder and declare or skip each of its kernels."""
         for path in discover.kernel_files(self._base.abspath):
             full = os.path.join(self._base.abspath, path)
             self._left_out.sources += 1
@@ -123,10 +123,10 @@ class TreeDeclaration:
                 variant.gate.listed = leftovers.listed(variant.listing.kernels)
         self._left_out.say()
 
-    # ---- what the monitor vouches for --------------------------------------------------------------------------------
+    # ---- without listing: changes reported by the file-system monitor ------------------------------------------------
 
     def _ask(self, gates: Sequence[gating.Gate]) -> set[str] | None:
-        """The files, from the top, that can have changed since the manifests were right; None for all."""
+        """The files, relative to the top, that may have changed since the manifests were written; None if unknown."""
         history = session(self._env).history
         assert history is not None
         vouched = vouching.Vouching(self._base.abspath, history.build, [gate.token for gate in gates])
@@ -138,7 +138,7 @@ class TreeDeclaration:
         return set(map(gates[0].manifest.relative, found))
 
     def _without_listing(self, gates: Sequence[gating.Gate], changed: set[str]) -> bool:
-        """Declares kernels that have changed, where no others can have and the manifests tell of all kernels."""
+        """Declare the changed kernels without listing the folder; returns False if the manifests do not suffice."""
         if not self._is_told(gates):
             return False
         places = self._places(gates, changed)
@@ -158,7 +158,7 @@ class TreeDeclaration:
         return True
 
     def _is_told(self, gates: Sequence[gating.Gate]) -> bool:
-        """Whether the manifests have a row for each kernel, for what is asked for now, and nothing is left over."""
+        """Whether the manifests have a row for each kernel with the requested options, and there are no leftovers."""
         found = leftovers.Leftovers(session(self._env))
         for variant, gate in zip(self._variants, gates, strict=True):
             token = gate.token
@@ -178,9 +178,9 @@ class TreeDeclaration:
         return True
 
     def _places(self, gates: Sequence[gating.Gate], changed: set[str]) -> dict[int, str] | None:
-        """Where the kernels stand of which a file has changed, and their paths; None where the folder has to be listed.
+        """The places and paths of the kernels with changed files; None if the folder has to be listed.
 
-        It has to where a file may be a kernel, or say something about one, that no row has.
+        That is so if a changed file may be a new kernel, or may affect a kernel, without being named in a row.
         """
         if len(changed) > MOST_CHANGED:
             return None
@@ -196,13 +196,13 @@ class TreeDeclaration:
                 if not vouching.is_text(path):
                     return None
                 if self._entries is None and entries_of(source, row.source) != row.entries:
-                    return None  # artifacts of those that are gone are to be removed
+                    return None  # artifacts of deleted entries have to be removed
             if not rows and vouching.is_of_tree(path, self._base.abspath):
                 return None
         return places
 
     def _leave(self, gates: Sequence[gating.Gate], words: Sequence[Sequence[str]], first: int, end: int) -> None:
-        """Makes a part of kernels that stand between two places in all manifests."""
+        """Add a part for the kernels between two places, which are the same in all manifests."""
         if first == end:
             return
         root = self._root
@@ -251,7 +251,7 @@ class TreeDeclaration:
         listing.add(full, absolute, known, declared.products, declared.nodes)
 
     def _settle(self) -> None:
-        """Makes a part of the clean kernels since the last one."""
+        """Add a part for the clean kernels collected since the last part."""
         rows, self._clean = self._clean, []
         if not rows:
             return

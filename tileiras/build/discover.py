@@ -1,4 +1,4 @@
-"""What a build has to know about its sources before anything runs: which files are kernels, and their entries."""
+"""Discovery of kernel sources and their entries before any stage runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tileiras.build import NOTES
 from tileiras.units import BYTECODE, PYTHON, SUFFIXES, TEXT, Source, entries_of, entry_name
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
-"""The dictionary of a cuTile Python file that names what to export (see `tileiras.stages.export`)."""
+"""The dictionary of a cuTile Python file that lists the kernels to export (see `tileiras.stages.export`)."""
 
 REQUIRES_NAME = "TILEIRAS_REQUIRES"
-"""The oldest target that has what a cuTile Python file uses, such as "sm_90"; trees pass it over for older ones."""
+"""The oldest target that a cuTile Python file supports, such as "sm_90"; trees skip the file for older targets."""
 
 _REQUIRES = re.compile(rb"^" + REQUIRES_NAME.encode() + rb"\s*=\s*[\"']sm_(\d+)[\"']", re.MULTILINE)
 
@@ -27,9 +27,9 @@ _ENTRY = re.compile(
 
 
 def entry_names(source: Source) -> list[str]:
-    """The names of a source's entries in order; raises CompileError when only reading it can tell and it is wrong.
+    """The names of a source's entries in order; raises CompileError if it has to be parsed and is malformed.
 
-    Text and Python need not be correct: what cannot be an entry is passed over, and the stages will say what is wrong.
+    Text and Python are scanned and need not be correct: errors are left to the stages to report.
     """
     if source.kind == TEXT:
         names = []
@@ -52,7 +52,7 @@ def entry_names(source: Source) -> list[str]:
 
 
 def exported_names(text: bytes) -> list[str] | None:
-    """The literal keys of a Python file's TILEIRAS_EXPORT; None when it has none or they are computed."""
+    """The literal keys of a Python file's TILEIRAS_EXPORT; None if that is absent or its keys are computed."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -81,10 +81,10 @@ def _entries_by_reading(source: Source) -> list[str]:
 
 
 def kernel_files(directory: str) -> list[str]:
-    """The kernel sources below a directory, relative to it and sorted; hidden ones are left out.
+    """The kernel sources below a directory, relative to it and sorted; hidden files are left out.
 
-    A Python file is one when it assigns TILEIRAS_EXPORT.  A folder further down that has an SConstruct is a project of
-    its own, and a build directory has artifacts, not sources.
+    A Python file is a kernel source if it assigns TILEIRAS_EXPORT.  Subfolders with an SConstruct, which are projects
+    of their own, and build directories are not searched.
     """
     found: list[str] = []
     _find_kernels(directory, "", found)
@@ -92,13 +92,13 @@ def kernel_files(directory: str) -> list[str]:
 
 
 def _find_kernels(directory: str, below: str, found: list[str]) -> None:
-    """Appends the sources in a folder, then those in its folders; `below` is what their paths start with."""
+    """Append the sources in a folder, then those in its subfolders; `below` is the prefix of their paths."""
     folders = []
     with os.scandir(directory) as entries:
         for entry in sorted(entries, key=operator.attrgetter("name")):
             name = entry.name
             if name.startswith("."):
-                continue  # an editor's lock file among others
+                continue  # an editor's lock file, for example
             kind = SUFFIXES.get(os.path.splitext(name)[1])
             if kind is not None and entry.is_file():
                 if kind != PYTHON or exports(entry.path):
@@ -111,7 +111,7 @@ def _find_kernels(directory: str, below: str, found: list[str]) -> None:
 
 
 def is_build_directory(folder: str) -> bool:
-    """Whether a build has noted there what it made."""
+    """Whether a folder is a build directory: it has a subfolder with the build's records."""
     return os.path.isdir(os.path.join(folder, NOTES))
 
 
@@ -121,17 +121,17 @@ def exports(path: str) -> bool:
 
 
 def required_target(path: str) -> int | None:
-    """The number of the oldest target that a Python file says it is for, None when it says nothing."""
+    """The number of the oldest target in a Python file's TILEIRAS_REQUIRES, or None."""
     with open(path, "rb") as file:
         match = _REQUIRES.search(file.read())
     return int(match[1]) if match else None
 
 
 def artifact_stem(path: str) -> str:
-    """What the artifacts of a source are called: its name without the suffix.
+    """The base name of a source's artifacts: its name without the suffix.
 
-    Of sources that differ in their suffix only (a Python file and the bytecode it exports), all but one keep it:
-    `vadd.py` gives `vadd`, `vadd.tileirbc` beside it `vadd-tileirbc`.
+    If several sources differ in their suffix only (a Python file and the bytecode it exports), all but one keep it:
+    `vadd.py` gives `vadd`, and `vadd.tileirbc` beside it gives `vadd-tileirbc`.
     """
     stem, own = os.path.splitext(path)
     name = os.path.basename(stem)
@@ -151,7 +151,7 @@ def has_front_end() -> bool:
 
 
 def imported_files(path: str) -> list[str]:
-    """The files beside a Python file that it imports, directly or through one another; found without running any."""
+    """The files beside a Python file that it imports, directly or transitively; found without executing them."""
     base = os.path.dirname(path)
     found: dict[str, None] = {}
     stack = [path]
@@ -167,7 +167,7 @@ def imported_files(path: str) -> list[str]:
 
 
 def _imported_names(path: str, base: str) -> list[list[str]]:
-    """The modules that a file names in its imports, as paths from `base`, where the search for modules begins."""
+    """The modules that a file imports, as lists of path components from `base`, the root of the search."""
     try:
         with open(path, "rb") as file:
             tree = ast.parse(file.read(), path)
@@ -180,7 +180,7 @@ def _imported_names(path: str, base: str) -> list[list[str]]:
         if isinstance(node, ast.Import):
             names += [alias.name.split(".") for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level <= len(package):
-            # One dot is the package of the file itself.
+            # Level 1 is the package of the file itself.
             start = package[: len(package) - node.level + 1] if node.level else []
             start = [*start, *(node.module.split(".") if node.module else ())]
             names += [start, *([*start, alias.name] for alias in node.names)]

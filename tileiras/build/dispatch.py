@@ -1,7 +1,7 @@
-"""Where a step is performed: here, on a cluster, or under `-j` in a worker process that goes on with what follows it.
+"""Dispatch of steps: to this process, a cluster, or under `-j` a worker process, which also runs their successors.
 
-SCons sees every stage as a node of its own.  A chain that a worker ran ahead has its artifacts in place when SCons
-comes to its later nodes; they are answered for from what the worker reported, provided the key is still the same.
+SCons sees every stage as a node of its own.  If a worker has already run the later steps of a chain, their artifacts
+exist when SCons reaches their nodes, which then return the worker's reports, provided the key is still the same.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 _pool: Pool | None = None
 _lock = threading.Lock()
 _ahead: dict[tuple[str, str], Report] = {}
-"""What workers made before SCons asked for it, by stem and stage."""
+"""Reports of steps that workers ran before SCons requested them, by stem and stage."""
 
 
 def perform(session: Session, step: Step, jobs: int) -> Report:
-    """Makes the artifacts of a step; with more than one job, in a worker unless the store has them.
+    """Make the artifacts of a step; with more than one job, in a worker unless the store has them.
 
-    A session's cluster, where there is one, comes before the workers of this machine.
+    A session's cluster, if configured, is preferred to the workers of this machine.
     """
     if jobs < 2 and session.cluster is None:
         return perform_here(session, step)
@@ -39,7 +39,7 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
         done = session.cluster.perform(session, step)
         if done is not None:
             return _first_of(done)
-        # The jobs are those that the cluster can take.
+        # `jobs` is the capacity of the cluster: limit it to this machine.
         jobs = min(jobs, os.cpu_count() or 1)
         if jobs < 2:
             return perform_here(session, step)
@@ -64,7 +64,7 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
 
 
 def _first_of(reports: list[Report]) -> Report:
-    """The report of the step that was asked for; the others wait until they are."""
+    """The report of the requested step; the others are kept until their steps are requested."""
     first, *others = reports
     for other in others:
         _ahead[other.stem, other.stage] = other

@@ -1,4 +1,4 @@
-"""Images of one source for C++ programs: what `tileiras-embed` compiles, one image for each entry, target and form."""
+"""Images of one source for C++ programs (`tileiras-embed`): one image for each entry, target and form."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ EMITS = ("ptx", "cubin")
 
 
 class Images(NamedTuple):
-    """What a source was compiled to."""
+    """The compiled images of a source."""
 
     images: list[embed.Image]
-    """By form, then target, then entry, which is the order that `env.TileObject` has."""
+    """Ordered by form, then target, then entry, as in `env.TileObject`."""
     diagnostics: list[Diagnostic]
     dependencies: list[str]
     """Files and folders that modules of cuTile Python read."""
 
 
 def images(source: units.Source, targets: Sequence[CompileOptions], emits: Sequence[str]) -> Images:
-    """Compiles a source for each target, through the artifact store.
+    """Compile a source for each target, through the artifact store.
 
-    Raises CompileError: code 3 for an artifact of a later stage, whose kernels no description of the source names.
+    Raises CompileError: code 3 for an artifact of a later stage, whose kernels are not described.
     """
     if source.kind not in (units.TEXT, units.BYTECODE, units.PYTHON):
         message = f"unable to embed '{source.name}': accepted are Tile IR text, bytecode and cuTile Python"

@@ -1,9 +1,9 @@
-"""What a stage's code is: a digest over the modules that it consists of, found by following imports.
+"""Fingerprint of a stage's code: a digest over its modules, which are found by following imports.
 
 The modules are those that the stage's own module imports, directly or not, at the top of a file or inside a function,
-together with what is loaded by name: the dialects of the stage's input and output, and their canonical forms where the
-stage canonicalizes.  An edit in one lowering changes the fingerprint of the stages that import it and of no other.
-Python's version is left out on purpose: artifacts are the same under every version.
+and those loaded by name: the dialects of the stage's input and output, and their canonicalization patterns if the stage
+canonicalizes.  An edit in one lowering changes only the fingerprints of the stages that import it.  Python's version is
+left out on purpose: artifacts are the same under every version.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 CANONICALIZE = "tileiras.passes.canonicalize"
-"""What loads the canonical forms of each dialect that it meets."""
+"""The module that loads the `canonicalization` module of each dialect in its input."""
 
 FRAME = ("tileiras.stages", "tileiras.diagnostics")
-"""What every stage is written against."""
+"""Modules that are part of every stage's fingerprint."""
 
 MODULE_FRAME = (
     "tileiras.locations",
@@ -38,18 +38,18 @@ MODULE_FRAME = (
     "tileiras.ir.printer",
     "tileiras.ir.verifier",
 )
-"""What reads and writes the modules of a stage that works on IR, and so decides about the bytes of its artifacts."""
+"""Parser, printer and verifier of IR: part of the fingerprint of every stage with IR as input or output."""
 
 EXTERNAL = ("llvmlite", "numpy", "ml_dtypes")
 """Packages whose version is part of the fingerprint of every stage that imports them."""
 
 
 class CodeBase:
-    """The source files of the package at `root` (the folder that holds `tileiras/`), with what each imports.
+    """The source files of the package at `root` (the folder that holds `tileiras/`) and their imports.
 
     `memo` names a file that keeps the imports of known file contents between processes: parsing the whole package takes
-    several hundred milliseconds, reading it ten.  `known` names one that keeps the fingerprints themselves for as long
-    as no source file changes, which is told by the files' times and takes two.
+    several hundred milliseconds, reading the memo ten.  `known` names a file that keeps the fingerprints themselves;
+    they are valid while size, mtime and inode of every source file are unchanged, a check that takes two.
     """
 
     def __init__(self, root: str | None = None, memo: str | None = None, known: str | None = None) -> None:
@@ -65,11 +65,11 @@ class CodeBase:
 
     @functools.cached_property
     def _memo(self) -> dict[str, Any]:
-        # Read when a source file is: while none has changed, nothing asks.
+        # Loaded lazily: not needed while all fingerprints are known.
         return read_json_object(self._memo_path) if self._memo_path is not None else {}
 
     def path(self, module: str) -> str | None:
-        """The file of a module of the package, None when there is none."""
+        """The file of a module of the package, None if it does not exist."""
         base = os.path.join(self.root, *module.split("."))
         for path in (base + ".py", os.path.join(base, "__init__.py")):
             if os.path.isfile(path):
@@ -77,7 +77,7 @@ class CodeBase:
         return None
 
     def closure(self, roots: Collection[str]) -> tuple[list[str], list[str]]:
-        """The modules of the package that `roots` reach, and the top-level names of others; both sorted."""
+        """The modules of the package that `roots` reach, and the top-level packages outside it; both sorted."""
         inside: set[str] = set()
         outside: set[str] = set()
         stack = [*roots, *(module for root in roots for module in self._lazy(root))]
@@ -104,8 +104,8 @@ class CodeBase:
     def _reached(self, base: str, name: str) -> list[str]:
         """The modules behind `from base import name`, or behind `import base` when `name` is empty.
 
-        A package with a `_LAZY` table imports a module of its own when one of the names in it is used; who imports the
-        package may use all of them, except that `import tileiras` alone is no use of the library's surface.
+        A package with a `_LAZY` table imports a submodule when one of the table's names is used.  An importer of the
+        package is assumed to use all of them, except that `import tileiras` alone uses none.
         """
         if base.partition(".")[0] != "tileiras":
             return []
@@ -143,7 +143,7 @@ class CodeBase:
         return found
 
     def digests(self, stage: Stage) -> dict[str, str]:
-        """What a stage's fingerprint is made of: the digest of every module and the version of every package."""
+        """The inputs of a stage's fingerprint: the digest of every module and the version of every package."""
         inside, outside = self.closure(stage_roots(stage))
         found = {module: file.digest for module in inside if (file := self._file(module)) is not None}
         return {**found, **{package: _version(package) for package in EXTERNAL if package in outside}}
@@ -159,7 +159,7 @@ class CodeBase:
             with open(path, "rb") as source:
                 data = source.read()
             digest = xxhash.xxh3_128_hexdigest(data)
-            # Relative imports mean different modules in different places: the name is part of the memo's key.
+            # Relative imports depend on the module's name, so it is part of the memo's key.
             known = self._memo.get(f"{module}:{digest}")
             if known is None:
                 package = module if os.path.basename(path) == "__init__.py" else module.rpartition(".")[0]
@@ -174,7 +174,7 @@ class CodeBase:
     # ---- fingerprints of a tree in which no file changed -------------------------------------------------------------
 
     def _load_known(self) -> dict[tuple, str]:
-        """The fingerprints of the last process, when every source file and package is as it was then."""
+        """The fingerprints of the last process, if no source file or package version has changed since."""
         assert self._known_path is not None
         self._tree = tree_state(os.path.join(self.root, "tileiras"))
         stored = read_json_object(self._known_path)
@@ -197,7 +197,7 @@ class CodeBase:
             return
         import time
 
-        # The state from before the files were read: an edit meanwhile makes it one that never matches.
+        # The state is from before the files were read: after a concurrent edit it never matches.
         stored = {
             "format": FORMAT,
             "root": self.root,
@@ -214,7 +214,7 @@ class CodeBase:
     def _save_memo(self) -> None:
         if self._memo_path is None or not self._memo_grew:
             return
-        # What this process did not look at is kept; of what it did, only the content as it is now.
+        # Rows of modules that this process did not read stay; a module that it read keeps only its present content.
         current = {key: known for key, known in self._memo.items() if key.partition(":")[0] not in self._files}
         for module, file in self._files.items():
             if file is not None:
@@ -235,10 +235,10 @@ class _File(NamedTuple):
 
 
 def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """The imports of a file and its `_LAZY` table; `package` is what its relative imports start from.
+    """The imports of a file and its `_LAZY` table; its relative imports are relative to `package`.
 
-    The keys of a `FAMILIES` table are files of the package that it loads itself.  The rows of a `DECISIONS` table begin
-    with the names of passes, each of which is loaded when something needs it.
+    The keys of a `FAMILIES` table are submodules that the package loads by name.  The rows of a `DECISIONS` table begin
+    with the names of passes, which are loaded on demand.
     """
     import ast
 
@@ -272,7 +272,7 @@ def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], 
 
 
 def stage_roots(stage: Stage) -> tuple[str, ...]:
-    """The modules that a stage's code is reached from."""
+    """The modules from which a stage's imports are followed."""
     tools = [name.partition(":")[0] for name in stage.tools]
     roots = [stage.module_name, *FRAME, *tools, *(f"tileiras.dialects.{name}" for name in stage.dialects)]
     if stage.dialects:
@@ -281,7 +281,7 @@ def stage_roots(stage: Stage) -> tuple[str, ...]:
 
 
 def _executed(tree: ast.AST) -> Iterable[ast.AST]:
-    """The nodes of a module without what stands under `if TYPE_CHECKING:`."""
+    """The nodes of a module except the bodies of `if TYPE_CHECKING:`."""
     import ast
 
     stack = [tree]
@@ -295,7 +295,7 @@ def _executed(tree: ast.AST) -> Iterable[ast.AST]:
 
 
 def tree_state(folder: str) -> dict[str, list[int]]:
-    """Size, time of change and inode of every Python file below a folder, by path."""
+    """Size, mtime and inode of every Python file below a folder, by path."""
     found: dict[str, list[int]] = {}
     stack = [folder]
     while stack:
@@ -310,9 +310,9 @@ def tree_state(folder: str) -> dict[str, list[int]]:
 
 
 def _version(package: str) -> str:
-    """The version of an installed package, from the name of its metadata's folder; `absent` without one.
+    """The version of an installed package, from the name of its metadata's folder; `absent` if not installed.
 
-    Reading the metadata gives the same and takes 17 ms for the library that does it.
+    `importlib.metadata` returns the same but takes 17 ms to load.
     """
     for folder in sys.path:
         for name in _metadata_folders(folder):
@@ -332,4 +332,4 @@ def _metadata_folders(folder: str) -> tuple[str, ...]:
     try:
         return tuple(sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(".dist-info")))
     except OSError:
-        return ()  # an archive, or an entry of the path that leads nowhere
+        return ()  # an archive, or an entry of `sys.path` that does not exist

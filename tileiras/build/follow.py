@@ -1,7 +1,7 @@
-"""What watch mode leaves to the build: headers, objects and whatever else a graph makes of the kernels.
+"""Builds the consumers of kernels in watch mode: headers, objects and other nodes that are not stages.
 
-When kernels were built, the build that declared them is run beside, as a process of its own, while the next save is
-waited for.  Saves that come meanwhile are followed by one more run.
+After kernels were built, the build that declared them runs in a process of its own, while the watch waits for the next
+save.  Saves during the run cause one more run.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 _LEFT_OUT = ("scons: `", "tileiras: ")
-"""Beginnings of lines that say nothing new: the watch has told what the stages did."""
+"""Prefixes of output lines that are dropped: the watch has already reported the stages."""
 
 
 class Follower:
-    """Runs a command in a folder whenever it is asked to, one at a time."""
+    """Runs a command in a folder on request, one run at a time."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Follower:
         out: Callable[[str], None],
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`turn` keeps builds of others out of the build directories while the command runs."""
+        """`turn` holds the locks of the build directories while the command runs."""
         self._command = list(command)
         self._folder = folder
         self._out = out
@@ -42,7 +42,7 @@ class Follower:
         self._asked.set()
 
     def close(self) -> None:
-        """Ends what is running."""
+        """Terminate a running command and end the thread."""
         self._closed = True
         process = self._process
         if process is not None:
@@ -61,7 +61,7 @@ class Follower:
 
     def _once(self) -> None:
         start = time.perf_counter()
-        # A watch builds often: the monitor of builds has the run look at what the watch has written.
+        # A watch builds often: with the file-system monitor, a run examines only the files that the watch has written.
         environment = {**os.environ, "TILEIRAS_SERVER": os.environ.get("TILEIRAS_SERVER") or "auto"}
         self._process = subprocess.Popen(
             self._command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""Loaded by the process that forks workers and by nothing else: it removes the folder of its socket when it ends.
+"""Exit handler of the fork server: removes the folder of its socket.  Imported only in that process.
 
-multiprocessing makes that folder in the build's process, and removes it at that one's end.  A build that is killed does
-not come to its end; this process ends behind it and its workers, whose ends of a pipe it waits for.
+multiprocessing creates that folder in the build's process, and removes it when the build exits, but not if the build is
+killed.  The fork server exits after the build and its workers, when their ends of a pipe are closed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import socket
 import stat
 
 PREFIX = "pymp-"
-"""Of folders that multiprocessing makes (`multiprocessing.util.get_temp_dir`)."""
+"""Name prefix of the folders that multiprocessing creates (`multiprocessing.util.get_temp_dir`)."""
 
 
 def listening_folder() -> str | None:
-    """The folder of the socket that this process has been started with."""
+    """The folder of the socket on which this process listens, or None."""
     for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
         try:
             number = int(name)
@@ -26,7 +26,7 @@ def listening_folder() -> str | None:
             with socket.socket(fileno=os.dup(number)) as found:
                 address = found.getsockname()
         except OSError:
-            continue  # the one that the list was read from
+            continue  # the descriptor from which the list was read
         if isinstance(address, str) and os.path.basename(os.path.dirname(address)).startswith(PREFIX):
             return os.path.dirname(address)
     return None
@@ -34,5 +34,5 @@ def listening_folder() -> str | None:
 
 _folder = listening_folder()
 if _folder is not None:
-    # Workers end without such functions.
+    # Workers exit without running atexit functions.
     atexit.register(shutil.rmtree, _folder, ignore_errors=True)

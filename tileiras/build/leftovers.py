@@ -1,9 +1,9 @@
-"""Artifacts of kernels and entries that are gone: removed by the build that notices.
+"""Removal of artifacts whose kernel or entry no longer exists.
 
-A build that has listed a folder of kernels and brought every one of them up to date for one variant (target, level and
-options) knows what belongs there.  What the rows of earlier runs name besides, of the same variant and of sources in
-that folder, is removed: artifacts of a source that does not exist any more, or of an entry that its source has no more.
-A file goes only when its content is one that a build gave it.
+A build that has listed a folder of kernels and brought all of them up to date for one variant (target, level and
+options) knows every artifact that belongs there.  It removes the other artifacts that history rows of the same variant
+name for sources in that folder: those of a deleted source, or of an entry deleted from its source.  A file is removed
+only if its content has a digest that a build recorded for it.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 
 TREES = os.path.join(NOTES, "trees.json")
-"""In a build directory, by folder and then by variant: the kernels after whose build nothing was left over."""
+"""In a build directory, by folder and then by variant: the digest of the kernels whose last build left no leftovers."""
 
 
 class Evaluated(NamedTuple):
-    """The kernels that a build knows of one variant."""
+    """The kernels of one variant that a build evaluates."""
 
     folder: str | None
-    """The absolute path of a folder all of whose kernels are among them, if there is one."""
+    """The absolute path of a folder that is evaluated completely, or None."""
     variant_folder: str
-    """Where the artifacts of the variant are."""
+    """The folder of the variant's artifacts."""
     options: CompileOptions
     kernels: Mapping[str, tuple[str, Collection[str] | None]]
-    """By the absolute path of the source: the stem of its artifacts and its entries, None where these are not known."""
+    """By the absolute path of the source: the stem of its artifacts, and its entries or None if unknown."""
     stems: Collection[str] | None = None
-    """Where to look, if not in the whole folder of the variant: the stems of sources, absolute."""
+    """Absolute stems of sources to which the search is limited; None searches the whole folder of the variant."""
 
 
 class Removed(NamedTuple):
-    """What was, or is to be, removed of one source or entry."""
+    """The files removed, or to be removed, for one source or entry."""
 
     source: str
     entry: str | None
-    """The entry's artifact name, None where the whole source is gone."""
+    """The entry's artifact name, None if the whole source is gone."""
     files: list[str]
     edited: list[str]
-    """Files at the places of artifacts that no build made like this; they stay, and are not looked for again."""
+    """Files at the paths of artifacts with a content that no build wrote; they stay and are not reported again."""
 
     def __str__(self) -> str:
         what = self.source if self.entry is None else f"entry {self.entry} of {self.source}"
@@ -57,36 +57,36 @@ class Removed(NamedTuple):
 
 
 class Leftovers:
-    """The artifacts in one build directory that no kernel has any more."""
+    """The artifacts in one build directory whose kernel or entry is gone."""
 
     def __init__(self, session: Session, is_made: Callable[[str], bool] = lambda path: False) -> None:
-        """`is_made` tells of a path whether this very run makes it, for whatever source."""
+        """`is_made(path)`: whether this run builds the path, for any source."""
         assert session.history is not None
         self._session = session
         self._history: History = session.history
         self._is_made = is_made
 
-    # ---- whether there may be any ------------------------------------------------------------------------------------
+    # ---- notes: folders without leftovers ----------------------------------------------------------------------------
 
     def are_none(self, evaluated: Evaluated) -> bool:
-        """Whether these are the very kernels after whose build nothing was left over."""
+        """Whether the last build without leftovers had exactly these kernels."""
         return self.noted(evaluated) == listed(evaluated.kernels)
 
     def noted(self, evaluated: Evaluated) -> str | None:
-        """The digest of the kernels of a folder and variant after whose build nothing was left over."""
+        """The digest of the kernels in the last build of this folder and variant that ended without leftovers."""
         return self._notes_of(self._notes(), evaluated).get(self._variant(evaluated))
 
     def may_come(self, evaluated: Evaluated) -> None:
-        """Before a build that may make, or leave behind, artifacts of kernels or entries that the notes do not cover.
+        """Call before a build that may create or leave artifacts of kernels or entries that the notes do not cover.
 
-        Notes of all variants go: of what this one leaves behind, the others may have made some.
+        Drops the notes of all variants: artifacts that this build leaves may be those of another variant.
         """
         notes = self._notes()
         if notes.pop(self._place(evaluated), None) is not None:
             self._save(notes)
 
     def note(self, evaluated: Evaluated) -> None:
-        """After a build that has removed what was left over."""
+        """Call after a build that has removed all leftovers."""
         notes = self._notes()
         own = self._notes_of(notes, evaluated)
         notes[self._place(evaluated)] = {**own, self._variant(evaluated): listed(evaluated.kernels)}
@@ -116,7 +116,7 @@ class Leftovers:
     # ---- removal -----------------------------------------------------------------------------------------------------
 
     def remove(self, evaluated: Evaluated, only_list: bool = False) -> list[Removed]:
-        """Removes what is left over in the folder of a variant, or lists it; the rows of what is removed go as well."""
+        """Remove or list the leftovers in the folder of a variant; their history rows are deleted with them."""
         found: dict[tuple[str, str | None], Removed] = {}
         stems = self._stems(evaluated)
         for entry in list(self._rows(evaluated)):
@@ -154,7 +154,7 @@ class Leftovers:
         return found
 
     def _rows(self, evaluated: Evaluated) -> Iterable[Entry]:
-        """The rows that may be of what is gone."""
+        """The history rows that may name leftovers."""
         if evaluated.stems is None:
             yield from self._history.entries(self._history.relative(evaluated.variant_folder))
             return
@@ -167,7 +167,7 @@ class Leftovers:
 
 
 class _Removal:
-    """Removes what one row names; `done` is what came of it."""
+    """Removes the leftovers that one row names; results are appended to `done`."""
 
     def __init__(self, history: History, is_made: Callable[[str], bool], only_list: bool) -> None:
         self._history = history
@@ -176,13 +176,13 @@ class _Removal:
         self.done: list[Removed] = []
 
     def of_row(self, entry: Entry, unit: str | None) -> None:
-        """Removes the artifacts that a row names, and the row; `unit` is the entry that they are of."""
+        """Remove the artifacts that a row names, and the row; `unit` is their entry."""
         self._remove(entry, unit, _digests(entry))
         if not self._only_list:
             self._history.forget(entry)
 
     def of_entries(self, entry: Entry, live: Collection[str]) -> None:
-        """Removes what a stage of a whole file wrote for entries that the file has no more."""
+        """Remove artifacts that a stage of a whole file wrote for entries no longer in the file."""
         found: dict[str, dict[str, list[str]]] = {}
         stage = pipeline.stage(entry.stage)
         for suffix, digests in _digests(entry).items():
@@ -197,7 +197,7 @@ class _Removal:
             self._history.forget_earlier(entry, [suffix for known in found.values() for suffix in known])
 
     def _remove(self, entry: Entry, unit: str | None, known: Mapping[str, Collection[str]]) -> None:
-        """Removes files that have one of the digests known of them, and folders that they leave empty."""
+        """Remove files whose digest is among the recorded ones, and folders that become empty."""
         removed = Removed(entry.source, unit, [], [])
         for suffix, digests in known.items():
             path = self._history.absolute(entry.stem + suffix)
@@ -211,13 +211,13 @@ class _Removal:
                     os.unlink(path)
                     remove_empty_folders(os.path.dirname(path), self._history.build)
             except OSError:
-                continue  # not there any more
+                continue  # removed meanwhile
             removed.files.append(path)
         self.done.append(removed)
 
 
 def _digests(entry: Entry) -> dict[str, list[str]]:
-    """The digests that a step's artifacts have had, by suffix."""
+    """The present and earlier digests of a step's artifacts, by suffix."""
     found = {suffix: [digest] for suffix, digest in entry.made.items()}
     for suffix, digests in entry.earlier.items():
         found[suffix] = [*found.get(suffix, ()), *digests]
@@ -225,7 +225,7 @@ def _digests(entry: Entry) -> dict[str, list[str]]:
 
 
 def listed(kernels: Iterable[str]) -> str:
-    """A digest of kernels, by their paths."""
+    """A digest of the kernels' paths."""
     import xxhash
 
     return xxhash.xxh3_128_hexdigest("\n".join(sorted(kernels)).encode())
@@ -236,7 +236,7 @@ def _is_in(path: str, folder: str | None) -> bool:
 
 
 def _is_kernel(path: str) -> bool:
-    """Whether there is a file that may be a kernel, whatever the build took it for."""
+    """Whether the file exists and may be a kernel, even if the build did not treat it as one."""
     from tileiras.build import discover
 
     try:

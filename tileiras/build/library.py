@@ -1,8 +1,8 @@
-"""Compilations through the artifact store: what `tileiras.compile` and the command `tileiras` do.
+"""Compilation through the artifact store, for `tileiras.compile` and the command `tileiras`.
 
-In one process modules go from stage to stage alive, so that there are no bytes of a stage's input to look up: a
-compilation is one row, found by its source, options, tools and the code of all its stages.  What cuTile Python exports
-is the row that a build has for it.
+Within one process modules pass from stage to stage in memory, so there are no bytes of intermediate inputs to hash:
+a compilation is one row, keyed by its source, options, tools and the code of all its stages.  The export of cuTile
+Python is a stage's row, shared with builds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 
 ROW = Stage("compile", pipeline.FILE, "", (), (), "a whole compilation", module="tileiras.api")
-"""What rows are named by; its code is what leads from stage to stage."""
+"""The pseudo-stage in keys of whole compilations; its code is the driver in `tileiras.api`."""
 
 _sessions: dict[tuple[str, str], Session] = {}
 
@@ -53,11 +53,10 @@ def compile(
     signature: object = None,
     **options: object,
 ) -> Artifact:
-    """`tileiras.api.compile`, with what it makes kept in the artifact store and looked up there first.
+    """`tileiras.api.compile` with the artifact store as a cache.
 
-    The store is that of the checkout one works in, or the user's; `TILEIRAS_CACHE_DIR=off` does without.  A source that
-    is a module, and so may be changed, is compiled every time.  Raises CompileError, never for what is wrong with the
-    store.
+    The store is that of the current checkout, or else the user's; `TILEIRAS_CACHE_DIR=off` disables it.  A source given
+    as a module, which is mutable, is compiled every time.  Raises CompileError, but never for a failure of the store.
     """
     values = api.checked_options(gpu_name, opt_level, options)
     with api.handled(handlers) as made:
@@ -105,19 +104,19 @@ def compile_with(
 
 
 code_in_memory: CodeBase | None = None
-"""The fingerprints of the code that this process has loaded, where something else sees to it that no file of it has
-changed since: the compile service."""
+"""The fingerprints of the code that this process has loaded; set by the compile service, which checks itself that no
+source file has changed since."""
 
 
 def default_session() -> Session:
-    """The session of the working directory's store, as the environment has it now; raises CompileError (code 2)."""
+    """The session of the working directory's store, by the present environment; raises CompileError (code 2)."""
     directory = directory_for(os.getcwd())
     from tileiras.build.step import warn_on_stderr
 
     try:
         mode, limit = default_mode(), size_limit()
         if mode == READ_ONLY and directory != OFF and not os.path.isdir(folder_of(directory)):
-            # Nothing can come of it, and keys would be made for nothing, which takes long where no memo can be kept.
+            # There is nothing to read, and computing keys is slow without a memo.
             directory = OFF
         found = _sessions.get((directory, mode))
         if found is None:
@@ -131,7 +130,7 @@ def default_session() -> Session:
 
 
 def _close_sessions() -> None:
-    """The next command may find another store at the same path."""
+    """Close all sessions between commands: the next one may find another store at the same path."""
     for session in _sessions.values():
         session.store.close()
     _sessions.clear()
@@ -141,7 +140,7 @@ forgotten_by(_close_sessions)
 
 
 class Exported(NamedTuple):
-    """What a cuTile Python file exports."""
+    """The export of a cuTile Python file."""
 
     source: units.Source
     """Bytecode, under the file's name."""
@@ -153,7 +152,7 @@ class Exported(NamedTuple):
 
 
 def exported(source: units.Source, options: CompileOptions) -> Exported:
-    """What a cuTile Python source exports; raises CompileError."""
+    """Export a cuTile Python source, through the store; raises CompileError."""
     row = pipeline.stage("export")
     path = source.path or source.name
     step = Step(row, path, "", [row.suffix, *row.side_suffixes], source.name, path, options)
@@ -169,7 +168,7 @@ def _key(session: Session, source: units.Source, options: CompileOptions, emit: 
     import xxhash
 
     last, _ = pipeline.emit_stage(emit)
-    # Bytecode that is asked for of text is written by what leads from stage to stage, after reading.
+    # Bytecode emitted from text is written by the driver, after the stage `read`.
     rows = pipeline.stages_between("read", last.name) or (pipeline.stage("read"),)
     names = {name for row in rows for name in row.options}
     if last.name == "export":
@@ -193,7 +192,7 @@ def _key(session: Session, source: units.Source, options: CompileOptions, emit: 
 
 
 def _record(made: Artifact, source_name: str) -> Record:
-    """The product under an empty name, what belongs to an entry under `ENTRY NUL SUFFIX`."""
+    """A record with the product under an empty name and the artifacts of an entry under `ENTRY NUL SUFFIX`."""
     artifacts = {"": made.data}
     for kernel in made.kernels:
         artifacts[kernel.name + "\0"] = b""

@@ -1,15 +1,15 @@
-"""Turns of builds in one build directory: one process at a time writes there.
+"""Locks of build directories: one process at a time writes in each.
 
-The lock is the kernel's (flock) on `BUILD/.tileiras/lock`, so that it ends with its process, however that ends.  It is
-held from before the records of the build directory and SCons' signatures are read until they are written.  A build that
-another one starts, as a command of its own, goes on beside it: waiting for each other they would never end.
+The lock is an flock of the operating system on `BUILD/.tileiras/lock`, so it is released whenever its process ends.  It
+is held from before the records of the build directory and SCons' signatures are read until they are written.  A build
+started by another one, as one of its commands, does not wait for it: that would be a deadlock.
 
-A worker process may have a stage to finish when the build that it works for is killed.  It therefore holds a second
-lock, together with other workers, while it works, and the next build waits for that one, too.
+A worker process may still be running a stage when its build is killed.  While it works it therefore holds a second
+lock, shared with other workers, and the next build waits for that one, too.
 
-Where the system has no such locks (Windows, some network drives), builds do not wait.  What is in the build directory
-is decided by content all the same (`tileiras.build.history`): two builds at once may then spoil each other's artifacts,
-and the next build repairs them.
+On systems without such locks (Windows, some network drives), builds do not wait.  Two simultaneous builds may then
+overwrite each other's artifacts; the next build repairs them, since artifacts are compared by content
+(`tileiras.build.history`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ except ImportError:  # Windows
 
 FILE = os.path.join(NOTES, "lock")
 WORKERS = os.path.join(NOTES, "lock.workers")
-"""In a build directory."""
+"""Paths of the lock files, relative to the build directory."""
 
 _open: set[int] = set()
-"""Descriptors of lock files: a forked process must not keep a lock when its parent is gone."""
+"""Descriptors of lock files, closed in forked processes, which must not keep a lock after their parent ends."""
 
 
 def _forget() -> None:
@@ -47,7 +47,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class BuildLock:
-    """The right to write in one build directory; may be taken several times over."""
+    """The lock of one build directory; reentrant within the process."""
 
     def __init__(self, build: str, say: Callable[[str], None]) -> None:
         self.build = build
@@ -57,7 +57,7 @@ class BuildLock:
         self._guard = threading.Lock()
 
     def acquire(self) -> None:
-        """Takes the lock; waits, after a line that says for whom, while another process has it."""
+        """Take the lock; if another process holds it, print a line that names the process, and wait."""
         with self._guard:
             if not self._count:
                 self._take()
@@ -84,7 +84,7 @@ class BuildLock:
             try:
                 descriptor = _opened(path)
             except OSError:
-                return  # a folder that cannot be written to is told of by the first stage that runs
+                return  # the first stage that runs reports a folder that cannot be written to
             try:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,7 +108,7 @@ class BuildLock:
             except BaseException:
                 _close(descriptor)
                 raise
-            # Somebody has removed the build directory meanwhile.
+            # The build directory was removed meanwhile: try again.
             _close(descriptor)
 
     def _wait_for_workers(self) -> None:
@@ -123,7 +123,7 @@ _locks: dict[str, BuildLock] = {}
 
 
 def lock_of(build: str, say: Callable[[str], None]) -> BuildLock:
-    """The lock of a build directory; one for all who ask in this process."""
+    """The lock of a build directory; one object per process."""
     build = os.path.abspath(build)
     found = _locks.get(build)
     if found is None:
@@ -133,7 +133,7 @@ def lock_of(build: str, say: Callable[[str], None]) -> BuildLock:
 
 @contextlib.contextmanager
 def turn(builds: Iterable[str], say: Callable[[str], None]) -> Iterator[None]:
-    """Holds the locks of several build directories; in one order, so that no two processes wait for each other."""
+    """Hold the locks of several build directories, taken in sorted order to avoid deadlocks."""
     with contextlib.ExitStack() as stack:
         for build in sorted(set(map(os.path.abspath, builds))):
             stack.enter_context(lock_of(build, say))
@@ -142,9 +142,10 @@ def turn(builds: Iterable[str], say: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def working(build: str) -> Iterator[None]:
-    """Holds off later builds while a worker of this one works, which may outlive it.
+    """Make later builds wait while a worker of this build, which may outlive it, is running a chain.
 
-    Whether the build is still there is to be asked inside: before, it may end without anybody waiting for this process.
+    The worker must check inside whether its build still exists: if the build ends before the lock is taken, the next
+    build does not wait for this worker.
     """
     descriptor = None
     if fcntl is not None:
@@ -192,10 +193,10 @@ def _described(holder: str) -> str:
 
 
 def _identity(process: int) -> str:
-    """What tells a process from others with its number, of another time or in another container; empty when unknown."""
+    """PID namespace, number and start time of a process, which identify it uniquely; only its number if unknown."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
-            # The name of the program, in parentheses, may hold anything.
+            # The name of the program, in parentheses, may contain any character.
             started = file.read().rpartition(b")")[2].split()[19].decode()
         return f"{os.readlink('/proc/self/ns/pid')} {process} {started}"
     except (OSError, IndexError):
@@ -203,7 +204,7 @@ def _identity(process: int) -> str:
 
 
 def _ancestors() -> set[str]:
-    """The identities of the processes that this one was started by, directly or not."""
+    """The identities of this process's ancestors."""
     found = set()
     process = os.getppid()
     while process > 0:
@@ -213,7 +214,7 @@ def _ancestors() -> set[str]:
 
 
 def _parent(process: int) -> int:
-    """The number of the process that started another one; 0 when it cannot be told."""
+    """The number of a process's parent; 0 if unknown."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[1])

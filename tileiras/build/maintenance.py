@@ -1,4 +1,4 @@
-"""Looking after an artifact store: what it holds, whether that is sound, and making it smaller.
+"""Maintenance of an artifact store: statistics, verification, trimming and clearing.
 
 Every function opens the database by itself and closes it; builds may use the store at the same time.
 """
@@ -15,11 +15,11 @@ from tileiras.build.shards import SHARDS, open_cache, shard_folder
 from tileiras.build.store import OFF, checked, folder_of
 
 OTHER = "other"
-"""What rows are counted under that no stage made: libdevice in parts, rows of what sources read."""
+"""Statistics row of entries that are not records of stages: parts of libdevice, inputs of sources."""
 
 
 def exists(directory: str) -> bool:
-    """Whether there is a store: looking at one must not make one."""
+    """Whether the store exists; opening it would create it."""
     return directory != OFF and os.path.isdir(folder_of(directory))
 
 
@@ -36,7 +36,7 @@ def _shards(directory: str) -> Iterator[list[Any]]:
 
 
 def _stage(key: str) -> str:
-    """`ptx:0123...` was made by `ptx`; `compile:0123...` is a whole compilation of the library."""
+    """The stage in a key: `ptx:0123...` is a record of `ptx`, `compile:0123...` one of a whole compilation."""
     from tileiras.pipeline import BY_NAME
 
     stage, _, rest = key.partition(":")
@@ -67,9 +67,9 @@ def statistics(directory: str) -> dict[str, Any]:
 
 
 def verify(directory: str) -> dict[str, Any]:
-    """Reads every row and removes those that are damaged, or none of their key's kind; raises sqlite3.DatabaseError.
+    """Read every row and remove those that are damaged or violate the schema; raises sqlite3.DatabaseError.
 
-    Also takes away files that no row names (left by a process that was killed) and rows whose file is gone.
+    Also removes files that no row names (left by a killed process) and rows whose file is missing.
     """
     import warnings
 
@@ -94,12 +94,12 @@ def verify(directory: str) -> dict[str, Any]:
 
 
 def trim(directory: str, size: int) -> dict[str, Any]:
-    """Removes what was used longest ago until the store has at most `size` bytes, as far as empty databases allow."""
+    """Evict the least recently used rows until the store has at most `size` bytes, or its databases are empty."""
     removed = 0
     with _shards(directory) as shards:
         before = sum(shard.volume() for shard in shards)
         for shard in shards:
-            # For this object only: the limit in the database is the builds'.
+            # For this object only: the limit stored in the database is that of builds.
             shard.reset("size_limit", size // SHARDS, update=False)
             removed += shard.cull()
         after = sum(shard.volume() for shard in shards)
@@ -107,7 +107,7 @@ def trim(directory: str, size: int) -> dict[str, Any]:
 
 
 def clear(directory: str) -> dict[str, Any]:
-    """Removes every row, and databases that were set aside as damaged."""
+    """Remove every row, and databases that were set aside as damaged."""
     import shutil
 
     removed = 0

@@ -1,13 +1,13 @@
-"""The file of a manifest, and the journal beside it: rows as lines, which are taken apart only where they are needed.
+"""The file of a manifest and its journal: rows as lines of JSON, parsed on demand.
 
-The file has a line that says what it is, with a digest of each of the two parts behind it: a line with the signatures
-of each row's products, and a line for each row.
+The file begins with a header line, which contains a digest of each of the two parts after it: a line with the
+signatures of each row's products, and one line for each row.
 
-Where few rows change, writing the file would cost what all rows cost.  The new rows go to a journal then, in one record
-for each build that has any: a line with its digest, the digest of the state that it changes (the file's, or that of the
-record before), its time, and rows with their places.  A record that is torn, damaged or of another state than the one
-that was read so far is not there: what it says is noted anew by the next build, which finds that files are not as the
-rows before say.  The journal ends when the file is written, at the latest when it has an eighth of its size.
+Writing the file costs time in proportion to all rows.  If few rows change, the new rows are therefore appended to a
+journal, in one record for each build with changes: a line with its digest, the digest of the state that it changes (the
+file's, or that of the previous record), its time, and rows with their places.  A record that is torn, damaged or of
+another state than that read so far is ignored: the next build then finds that files differ from the earlier rows, and
+records them anew.  The journal is deleted when the file is written, at the latest when it has an eighth of its size.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from tileiras.named_tuple import NamedTuple
 FORMAT = 5
 
 JOURNAL = ".journal"
-"""Behind the name of the file."""
+"""Suffix to the name of the file."""
 
 SHARE = 8
-"""The journal has at most one part in so many of the file's bytes; then the file is written."""
+"""The file is written when the journal would exceed 1/SHARE of the size of its rows."""
 
 
 class Line(NamedTuple):
-    """A row as it is written."""
+    """A row in its written form."""
 
     text: bytes
     signature: str
-    """Of its products, one behind the other; without white space."""
+    """The concatenated signatures of its products, without white space."""
 
 
 class Stored(NamedTuple):
-    """A row that was found without the others."""
+    """A row that was found without parsing the others."""
 
     place: int
-    """In the order of all rows."""
+    """Its index among all rows."""
     text: bytes
     time: int
-    """When it was written, in ns."""
+    """The time at which it was written, in ns."""
 
 
 class ManifestFile:
-    """What is written in a file and its journal."""
+    """The contents of a manifest's file and its journal."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._first, self._signatures, self._body = b"", b"", b""
-        """The file's first line, its second, and the lines of all rows where they were read before."""
+        """The file's first line, its second, and the lines of all rows if already read."""
         self._time, self.count, self._body_digest = 0, 0, ""
         self.digest = ""
-        """Of all that was read or written last; empty where there is no manifest."""
+        """Digest of the state read or written last; empty if there is no manifest."""
         self._newer: dict[int, tuple[Line, int]] = {}
         """Rows of the journal with their times, by place."""
         self._journal_size = 0
@@ -71,7 +71,7 @@ class ManifestFile:
                 return
             self._time, self.count, self._body_digest = int(head["time"]), int(head["rows"]), str(head["digest"])
         except (OSError, ValueError, KeyError, TypeError):
-            return  # nothing is known to be clean
+            return  # no manifest: no kernel is known to be clean
         self._first, self._signatures = first, signatures
         self.digest = _digest(first)
         journal = read_if_there(self.path + JOURNAL) or b""
@@ -80,7 +80,7 @@ class ManifestFile:
             self._apply(line)
 
     def _apply(self, line: bytes) -> None:
-        """Takes a record of the journal, if it is whole and of the state that was read so far."""
+        """Apply a record of the journal if it is intact and refers to the state read so far."""
         digest, _, said = line.partition(b" ")
         if digest.decode("ascii", "replace") != _digest(said):
             return
@@ -100,11 +100,11 @@ class ManifestFile:
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     def is_whole(self) -> bool:
-        """Whether there is a manifest whose rows can be read."""
+        """Whether there is a manifest and its rows are intact."""
         return self.digest != "" and (self._rows() != b"" or self.count == 0)
 
     def _rows(self) -> bytes:
-        """The lines of all rows as the file has them; none where they are damaged."""
+        """The lines of all rows in the file; empty if they are damaged."""
         if not self._body and self.digest:
             try:
                 with open(self.path, "rb") as file:
@@ -116,7 +116,7 @@ class ManifestFile:
         return self._body
 
     def lines(self) -> list[bytes]:
-        """All rows; none where they are damaged."""
+        """All rows; empty if they are damaged."""
         lines = self._rows().splitlines()
         if lines:
             for place, (line, _) in self._newer.items():
@@ -128,7 +128,7 @@ class ManifestFile:
         return self._newer[place][1] if place in self._newer else self._time
 
     def naming(self, word: str) -> Iterator[Stored]:
-        """The rows in which a string stands, whatever it means there; none in a manifest that is damaged."""
+        """The rows that contain a string in any field; empty for a damaged manifest."""
         body, quoted = self._rows(), json.dumps(word).encode()
         at = body.find(quoted)
         while at >= 0:
@@ -145,16 +145,16 @@ class ManifestFile:
                     yield Stored(place, line.text, written)
 
     def beginning(self, key: str) -> Stored | None:
-        """The row whose first field this is."""
+        """The row whose first field is `key`."""
         start = b"[" + json.dumps(key).encode() + b","
         return next((row for row in self.naming(key) if row.text.startswith(start)), None)
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
     def replace(self, rows: Mapping[int, Line]) -> bool:
-        """Notes new rows in the places of others, in a journal; False where the file is to be written instead.
+        """Replace rows by appending to the journal; returns False if the file has to be written instead.
 
-        The journal's digests decide what is read, so nothing waits for the disk.
+        There is no fsync: the journal's digests detect records that did not reach the disk.
         """
         if not self.is_whole():
             return False
@@ -167,7 +167,7 @@ class ManifestFile:
             ),
         )  # fmt: skip
         digest = _digest(said)
-        # What was torn before ends with the line that this one begins with.
+        # The leading newline terminates an earlier torn record.
         record = b"\n" + digest.encode() + b" " + said + b"\n"
         if (self._journal_size + len(record)) * SHARE > len(self._body):
             return False
@@ -187,7 +187,7 @@ class ManifestFile:
         return True
 
     def write(self, rows: Iterable[Line]) -> None:
-        """Writes the file with these rows alone.  Raises OSError."""
+        """Write the file with exactly these rows and delete the journal.  Raises OSError."""
         given = list(rows)
         signatures = " ".join(line.signature for line in given).encode() + b"\n"
         body = b"\n".join(line.text for line in given)
@@ -203,7 +203,7 @@ class ManifestFile:
         self._newer = {}
         self._journal_size = 0
         self.digest = _digest(first)
-        # Until then its records are of another state.
+        # A journal that stays is ignored: its records refer to another state.
         try:
             os.unlink(self.path + JOURNAL)
         except OSError:
@@ -211,7 +211,7 @@ class ManifestFile:
 
 
 def _text(row: object) -> bytes:
-    """A row as a line has it."""
+    """A row as the text of its line."""
     return json.dumps(row, separators=(",", ":")).encode()
 
 

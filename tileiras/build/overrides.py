@@ -1,9 +1,9 @@
-"""Overrides: artifacts that a person has edited, in a folder that the build names, take the place of what stages make.
+"""Overrides: edited artifacts, in a folder that the build names, that replace the products of stages.
 
-    overrides/softmax.sm_90.tileas.mlir      instead of what `tileas` makes of the entry softmax for sm_90
+    overrides/softmax.sm_90.tileas.mlir      replaces the product of `tileas` for the entry softmax on sm_90
 
-A file is called by the entry, the target, and the suffix of the artifact.  It is part of the key of the stage whose
-place it takes, is verified as what the stage makes is, and everything behind that stage is made of it.
+A file is named after the entry, the target and the suffix of the artifact.  It is part of the key of the stage whose
+product it replaces, is verified like that product, and is the input of the stages after it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from tileiras.build.step import Step
 
 BESIDE = "override"
-"""What an override is called among the files that a stage is given besides its input."""
+"""Key of the override among the files that a stage reads besides its input."""
 
 STAGES = ("tileaa", "tileas", "llvm", "ptx")
-"""Whose place an override can take: what one entry becomes, as text."""
+"""The stages whose product can be overridden: text for one entry."""
 
 METADATA = "overridden"
-"""In NAME.json: the stages whose places overrides have taken."""
+"""Field of NAME.json: the stages whose products overrides have replaced."""
 
 
 def find(folder: str, target: str, entry: str) -> dict[str, str]:
-    """Stage -> the file that takes its place, for one entry."""
+    """Stage -> the file that replaces its product, for one entry."""
     if not folder:
         return {}
     stem = os.path.join(folder, f"{units.file_stem(entry)}.{target}")
@@ -40,7 +40,7 @@ def find(folder: str, target: str, entry: str) -> dict[str, str]:
 
 
 def unused(folder: str, used: Sequence[str]) -> list[str]:
-    """The files of a folder of overrides that no step has taken, by name."""
+    """The names of the files in a folder of overrides that no step has used."""
     suffixes = tuple(pipeline.stage(name).suffix for name in STAGES)
     try:
         names = sorted(os.listdir(folder))
@@ -52,8 +52,8 @@ def unused(folder: str, used: Sequence[str]) -> list[str]:
 
 
 def taken(step: Step, data: bytes, made: dict[str, bytes]) -> dict[str, bytes]:
-    """The artifacts of a step with an override of `data` in the place of its product; `made` are those that its stage
-    has made, if it ran.  Raises CompileError at the line of the override that is wrong."""
+    """The artifacts of a step with the override `data` as its product; `made` are the artifacts of the stage's own
+    run, if it ran.  Raises CompileError, located in the override where possible."""
     assert step.override is not None
     name = os.path.relpath(step.override).replace(os.sep, "/")
     try:
@@ -71,18 +71,18 @@ def taken(step: Step, data: bytes, made: dict[str, bytes]) -> dict[str, bytes]:
     if stage.says_remarks(step.options):
         from tileiras.remarks import remarks_json
 
-        # What the stage chose is not what is there now.
+        # The stage's remarks do not describe the override.
         found[stage.remark_suffix] = remarks_json(())
     return found
 
 
 def needs_stage(step: Step) -> bool:
-    """Whether the stage runs all the same, for what lies beside its product."""
+    """Whether the stage runs despite the override, for its side artifacts."""
     return bool(step.stage.side_suffixes)
 
 
 def _module(step: Step, text: str, name: str) -> dict[str, bytes]:
-    """The artifact of an override of MLIR, printed as the stage prints its own, and its places: those of the file."""
+    """An override of MLIR, reprinted as the stage prints modules, and its location table, which names the override."""
     from tileiras import locations
     from tileiras.ir import parse_module, verify
 
@@ -96,7 +96,7 @@ def _module(step: Step, text: str, name: str) -> dict[str, bytes]:
 
 
 def _described(text: str, name: str, step: Step, made: bytes) -> bytes:
-    """NAME.json for edited PTX: the launch's shape is that of its directives."""
+    """NAME.json for edited PTX, with the launch shape taken from the PTX directives."""
     from tileiras.codegen import kernel_metadata
     from tileiras.codegen.ptx import parse
     from tileiras.ir import FileLineColLoc
@@ -116,12 +116,12 @@ def _described(text: str, name: str, step: Step, made: bytes) -> bytes:
 
 
 def noted(metadata: bytes, stages: Sequence[str]) -> bytes:
-    """NAME.json that says which stages' places overrides have taken."""
+    """NAME.json with the list of the overridden stages added."""
     from tileiras.codegen import kernel_metadata
 
     return kernel_metadata.to_json({**json.loads(metadata), METADATA: list(stages)}).encode()
 
 
 def content(step: Step) -> bytes | None:
-    """The override of a step as it is now."""
+    """The present content of a step's override; None if missing."""
     return read_if_there(step.override) if step.override is not None else None

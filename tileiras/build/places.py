@@ -1,4 +1,4 @@
-"""Where things are: paths from the top of a project, and what sources are called."""
+"""Paths relative to the top of a project, and names of sources."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from tileiras.options import CompileOptions
 
 
 def build_folder(env: Any) -> str:
-    """The build directory, absolute or from the top, which SCons writes as `#build` or `#/build` as well."""
+    """The build directory, absolute or relative to the top; `#build` and `#/build` are accepted."""
     folder = env.subst("$TILE_BUILDDIR")
     return folder[1:].lstrip("/") if folder.startswith("#") else folder
 
 
 def overrides_folder(env: Any) -> str:
-    """The folder of overrides as an absolute path, empty without one."""
+    """The absolute path of the folder of overrides, or an empty string."""
     folder = env.subst("$TILE_OVERRIDES")
     return env.Dir(from_top(folder)).abspath if folder else ""
 
 
 def variant_folder(env: Any, options: CompileOptions) -> str:
-    """Where the artifacts of one variant are, from the top."""
+    """The folder of one variant's artifacts, relative to the top or absolute."""
     return plan.folder(build_folder(env), options)
 
 
 def absolute_path(env: Any, path: str) -> str:
-    """The absolute path of what `variant_folder` and `plan.stem` name from the top."""
+    """The absolute path for a result of `variant_folder` or `plan.stem`."""
     return env.Dir(from_top(path)).abspath
 
 
@@ -36,7 +36,7 @@ def from_top(path: str) -> str:
 
 
 def source_name(node: Any) -> str:
-    """What messages and artifacts call a source: its path from the top, or its bare name when it is elsewhere."""
+    """The name of a source in messages and artifacts: its path from the top, or its base name if outside."""
     return named_from_top(node.srcnode().path)
 
 

@@ -1,7 +1,7 @@
-"""What `TileTree` returns: a list of nodes that are made when somebody looks at them.
+"""The result of `TileTree`: a list whose nodes are created on access.
 
-Of a tree in which nothing changed, most builds want to know nothing but that.  An alias of it, and the default targets,
-have one node for each run of kernels that are as they were, in the place of a node for each product.
+If no kernel of a tree has changed, most builds need only that information.  Aliases and default targets therefore get
+one node for each run of consecutive clean kernels, instead of a node for each product.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import SCons.Util
 
 
 class Settled:
-    """Products in a row that are as a build made them."""
+    """The products of consecutive clean kernels."""
 
     def __init__(self, text: str, make: Callable[[], list[Any]], signature: Callable[[], str]) -> None:
-        """`text` is what they are called in lists of nodes, `make` makes their nodes, and `signature` is the signatures
-        of their content, one behind the other."""
+        """`text` is their name in lists of nodes, `make` creates their nodes, and `signature` returns the concatenated
+        signatures of their contents."""
         self.text = text
         self._make = make
         self.signature = signature
         self.made: list[Any] | None = None
-        """The nodes, once there are any."""
+        """The nodes, once created."""
 
     def nodes(self) -> list[Any]:
         if self.made is None:
@@ -34,10 +34,10 @@ class Settled:
 
 
 class SettledNode(SCons.Node.Alias.Alias):
-    """Stands for products that are as a build made them, among the sources of an alias.
+    """Stands for the products of clean kernels among the sources of an alias.
 
-    It has the signature that an alias has of those products, so that what depends on the outer alias is up to date
-    whether there is one node or many.
+    Its signature is that of an alias of those products, so dependents of the outer alias are up to date whether it
+    has one node or many.
     """
 
     def __init__(self, part: Settled) -> None:
@@ -50,11 +50,11 @@ class SettledNode(SCons.Node.Alias.Alias):
 
 
 class Products(SCons.Util.NodeList):
-    """A list of nodes, of which `Settled` ones are made when it is read."""
+    """A list of nodes; those of `Settled` parts are created when the list is read."""
 
     def __init__(self, parts: Iterable[Any] = (), noted: Callable[[list[Any]], None] = lambda nodes: None) -> None:
-        """`parts` are nodes and `Settled`; `noted` is told of the nodes that are made of these."""
-        # Not that of the list, which would read it.
+        """`parts` are nodes and `Settled`; `noted` is called with the nodes created for the latter."""
+        # Not the base class's constructor, which would read `data`.
         self.__dict__.update(_parts=list(parts), _noted=noted, _nodes=None)
 
     @property
@@ -78,7 +78,7 @@ class Products(SCons.Util.NodeList):
         return SCons.Util.NodeList(self.data)
 
     def in_short(self) -> list[Any]:
-        """The same with one node for each `Settled`, unless somebody has read or changed the list."""
+        """The list with one node for each `Settled`; the full list if it was read or changed before."""
         if self._nodes is not None:
             return self._nodes
         return [SettledNode(part) if isinstance(part, Settled) else part for part in self._parts]
@@ -93,7 +93,7 @@ def _in_short(nodes: Any) -> Any:
 
 
 def _alias(env: Any, target: Any, source: Any = None, action: Any = None, **keywords: Any) -> Any:
-    if not action:  # which would be given the products
+    if not action:  # an action would receive the products
         source = SCons.Util.flatten(_in_short(source)) if SCons.Util.is_List(source) else source
     return SCons.Environment.Base.Alias(env, target, source, action, **keywords)
 
@@ -105,6 +105,6 @@ def _default(env: Any, *targets: Any) -> None:
 
 
 def add_methods(env: Any) -> None:
-    """Has an environment's `Alias` and `Default` take a tree as a whole."""
+    """Replace an environment's `Alias` and `Default` by versions that do not expand clean kernels."""
     env.AddMethod(_alias, "Alias")
     env.AddMethod(_default, "Default")

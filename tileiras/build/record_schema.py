@@ -1,14 +1,14 @@
-"""The forms of rows: what the bytes under a key must be before they are stored or believed.
+"""Schemas of store rows, checked before a row is stored or used.
 
-Rows come from a team's server, which anybody may have filled, and from a store that an older build has written.  A row
-that is none of its key's kind is a miss: `check_row` raises ValueError, and nothing that it has was used.
+Rows come from a team's server, whose writers are not trusted, or from a store that an older build has written.  A row
+that violates the schema of its key is a miss: `check_row` raises ValueError before any part of the row is used.
 
-    STAGE:DIGEST          a record: what one run of a stage made
+    STAGE:DIGEST          a record: the artifacts and diagnostics of one run of a stage
     compile:DIGEST        a record of a whole compilation
-    KEY:inputs            what a stage read besides its input (`tileiras.inputs`)
+    KEY:inputs            the files and variables that a stage read besides its input (`tileiras.inputs`)
 
-A record's head is JSON with the fields of `FIELDS`; another field, another kind of row, and artifacts of another form
-are lines of tables.
+A record's head is JSON with the fields of `FIELDS`.  To add a field, a kind of row or a form of artifact, add a row to
+`FIELDS`, `_BY_ENDING` or `_CONTENTS`.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from tileiras import inputs
 from tileiras.pipeline import BY_NAME
 
 INPUTS = ":inputs"
-"""What follows a record's key in the key of the row of its inputs."""
+"""Suffix to a record's key that makes the key of its inputs row."""
 
 OWN_INPUTS = ":inputs:own"
-"""The same of inputs that a stage has read here: unlike a server's rows they are not confined."""
+"""Suffix for inputs read by a local run: unlike a server's rows, their paths are not confined."""
 
 HEAD_LIMIT = 4 << 20
-"""Bytes of a record's head; a list in JSON takes up to thirty times as many in memory."""
+"""Maximum bytes of a record's head; a parsed JSON list takes up to thirty times as many in memory."""
 
 NOTE_DEPTH = 16
-"""Notes of notes."""
+"""Maximum nesting depth of notes."""
 
 PLACE_LIMIT, PLACE_DEPTH = 16 << 10, 64
-"""Characters of a place in a diagnostic, and parentheses around its parts."""
+"""Maximum characters of a place in a diagnostic, and maximum number of parentheses in it."""
 
 WHOLE = "compile"
-"""The stage of keys of whole compilations."""
+"""The stage name in keys of whole compilations."""
 
 
 def check_row(key: str, value: bytes) -> None:
-    """Raises ValueError for bytes that are no row of the key's kind; a key of no kind has any bytes."""
+    """Raise ValueError if the bytes violate the schema of the key; keys of unknown kind accept any bytes."""
     kind, _, rest = key.partition(":")
     check = next((check for ending, check in _BY_ENDING.items() if rest.endswith(ending)), None)
     if check is not None:
@@ -60,14 +60,14 @@ def check_row(key: str, value: bytes) -> None:
 
 
 _BY_ENDING: dict[str, Callable[[bytes], object]] = {INPUTS: inputs.parse, OWN_INPUTS: inputs.parse}
-"""Rows beside a record, by what follows its key."""
+"""Checks of rows beside a record, by the suffix to the record's key."""
 
 
 # ---- records ---------------------------------------------------------------------------------------------------------
 
 
 def head_of(data: bytes) -> dict[str, Any]:
-    """The head of a record, each of its fields of its type; raises ValueError."""
+    """The head of a record, its fields checked; raises ValueError."""
     if len(data) > HEAD_LIMIT:
         raise ValueError(f"a head of {len(data)} bytes")
     head = _json(data)
@@ -82,10 +82,10 @@ def head_of(data: bytes) -> dict[str, Any]:
 
 
 def check_names(key: str, names: Iterable[str]) -> None:
-    """Raises ValueError for names of artifacts without a product, or of others than the key's kind has.
+    """Raise ValueError if the names of artifacts lack the product or are malformed for the key's kind.
 
-    A stage's product has its suffix; that of a whole compilation an empty name, and what belongs to an entry is
-    `ENTRY NUL` and then `ENTRY NUL SUFFIX`.
+    A stage's product is named by the stage's suffix.  The product of a whole compilation has an empty name; an entry
+    is declared by `ENTRY NUL`, and its artifacts follow as `ENTRY NUL SUFFIX`.
     """
     kind, names = key.partition(":")[0], list(names)
     product = "" if kind == WHOLE else BY_NAME[kind].suffix if kind in BY_NAME else None
@@ -102,7 +102,7 @@ def check_names(key: str, names: Iterable[str]) -> None:
 
 
 def _json(data: bytes) -> Any:
-    """Raises ValueError for what is no JSON, or JSON that says a thing twice or nests without end."""
+    """Parse JSON; raises ValueError if it is malformed, repeats a name in an object or nests too deeply."""
     try:
         return json.loads(data, parse_constant=_refuse, object_pairs_hook=_once)
     except RecursionError:
@@ -121,7 +121,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_lengths(value: Any) -> None:
-    """`[suffix, bytes]` of each artifact, in the order in which they follow the head."""
+    """`[suffix, bytes]` of each artifact, in the order of their contents after the head."""
     names: set[str] = set()
     for row in _list(value, "artifacts"):
         if not isinstance(row, list) or len(row) != 2:
@@ -154,7 +154,7 @@ def _check_diagnostics(value: Any) -> None:
 
 
 def _check_diagnostic(row: Any, depth: int = 0) -> None:
-    """`[severity, place, message, notes]`, and of a remark its own fields."""
+    """`[severity, place, message, notes]`, followed by a list of fields for a remark."""
     if depth > NOTE_DEPTH or not isinstance(row, list) or len(row) not in (4, 5):
         raise ValueError("a diagnostic that is no list of four or five")
     _text(row[0], "a diagnostic's severity")
@@ -190,7 +190,7 @@ FIELDS: dict[str, tuple[Callable[[Any], None], bool]] = {
     "inputs": (inputs.from_json, False),
     "seconds": (_check_seconds, False),
 }
-"""What a record's head has: name -> the check of its value, and whether it must be there."""
+"""Fields of a record's head: name -> the check of its value, and whether it is required."""
 
 
 def _list(value: Any, what: str) -> list[Any]:
@@ -200,7 +200,7 @@ def _list(value: Any, what: str) -> list[Any]:
 
 
 def _text(value: Any, what: str) -> str:
-    """A string that UTF-8 can write, but for bytes of file names that are none (PEP 383)."""
+    """A string encodable as UTF-8, with surrogate escapes for undecodable bytes of file names (PEP 383)."""
     if not isinstance(value, str):
         raise ValueError(f"{what} that is no string")
     value.encode("utf-8", "surrogateescape")
@@ -219,7 +219,7 @@ def _check_utf8(suffix: str, content: bytes) -> None:
 
 
 def _check_object(suffix: str, content: bytes) -> None:
-    """Artifacts in JSON are small; their readers take an object."""
+    """JSON of at most HEAD_LIMIT bytes with an object or a list at the top."""
     if len(content) > HEAD_LIMIT or not isinstance(_json(content), (dict, list)):
         raise ValueError(f"{suffix[-40:]} is no JSON")
 
@@ -230,4 +230,4 @@ _CONTENTS: dict[str, Callable[[str, bytes], None]] = {
     "ptx": _check_utf8,
     "json": _check_object,
 }
-"""What readers of artifacts take for granted, by the end of the suffix."""
+"""Checks of contents on which readers of artifacts rely, by the extension of the suffix."""

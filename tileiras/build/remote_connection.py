@@ -1,10 +1,10 @@
-"""A connection of HTTP/1.1 that is kept open, with requests sent ahead of replies: a round trip for many of them.
+"""A persistent HTTP/1.1 connection with pipelining: many requests per round trip.
 
 Servers answer the requests of a connection in order (RFC 9112, 9.3.2), whether or not they have read the next one.
-`http.client` sends one at a time; its replies are read here from what all of them share.
+`http.client` sends one request at a time; here its `HTTPResponse` objects all read from one shared stream.
 
-A server is no friend: a request has one time in all and its reply one size, and so has a wave of requests (`Wave`).
-Both are checked where bytes come from the socket, so that it makes no difference what they pretend to be.
+The server is not trusted: each request has a total time limit and its reply a size limit, and so has a wave of requests
+(`Wave`).  Both limits are checked on the bytes received from the socket, so headers cannot circumvent them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     import socket
 
 DEPTH = 64
-"""Requests without a body that are sent before the first reply is read; they fit into the buffers of a socket, so that
-neither side waits for the other to read."""
+"""Maximum requests without a body sent before the first reply is read; they fit into the buffers of a socket, so that
+client and server cannot deadlock on full buffers."""
 
 HEAD_LIMIT = 64 << 10
-"""Bytes of a reply besides its body: status, headers, interim replies, sizes of chunks."""
+"""Maximum bytes of a reply besides its body: status, headers, interim replies, sizes of chunks."""
 
 PAGE_LIMIT = 256 << 10
-"""Bytes of the body of a reply that is none of the store: a page that says what is wrong."""
+"""Maximum bytes of the body of a reply without a row: an error page."""
 
 
 class BadReply(Exception):
-    """A server refuses, does not speak HTTP, or says more than is due."""
+    """The server refuses, violates HTTP, or sends more than the limit."""
 
 
 class Request(NamedTuple):
@@ -41,7 +41,7 @@ class Request(NamedTuple):
     path: str
     body: bytes | None = None
     most: int = PAGE_LIMIT
-    """The most bytes that the body of a reply may have."""
+    """Maximum bytes of the body of a successful reply."""
 
 
 class Reply(NamedTuple):
@@ -57,17 +57,17 @@ class Address(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Seconds that are waited for a server at most."""
+    """Timeouts in seconds."""
 
     connect: float
     read: float
     """For the next bytes of a reply."""
     request: float
-    """For all of a request and its reply."""
+    """For a request and its complete reply."""
 
 
 class Wave:
-    """What requests on several connections share: when they are to have ended, and how many bytes may come."""
+    """Deadline and byte budget shared by requests on several connections."""
 
     def __init__(self, count: int, seconds: float, size: int) -> None:
         self.count = count
@@ -78,11 +78,11 @@ class Wave:
         self._lock = threading.Lock()
 
     def elapsed(self) -> float:
-        """Seconds since the wave has begun."""
+        """Seconds since the wave began."""
         return time.monotonic() - (self.deadline - self.seconds)
 
     def take(self, count: int) -> None:
-        """Notes bytes that have come; raises BadReply when they are more than all requests may have."""
+        """Charge received bytes to the budget; raises BadReply when it is exceeded."""
         with self._lock:
             self._left -= count
             if self._left < 0:
@@ -103,9 +103,9 @@ class Connection:
         """Seconds from the last exchange's requests to the end of its first reply."""
 
     def exchange(self, requests: Sequence[Request], wave: Wave) -> list[Reply]:
-        """The replies to requests, in order; those with a body are to be alone.
+        """The replies to requests, in order; a request with a body must be passed alone.
 
-        Raises OSError and BadReply.  Requests may be sent again on another connection: each says the same twice.
+        Raises OSError and BadReply.  Requests may be sent again on another connection, so they must be idempotent.
         """
         from http.client import HTTPException
 
@@ -117,17 +117,17 @@ class Connection:
             except BadReply:
                 self.close()
                 raise
-            # The last is what parsers raise for a number or a header that is none.
+            # ValueError comes from the parsers of malformed numbers and headers.
             except (HTTPException, OSError, ValueError) as error:
                 self.close()
-                # A connection that was kept open may have been closed by the server meanwhile, or after some replies.
+                # The server may have closed a persistent connection while it was idle, or after some replies: retry.
                 if (reused or len(replies) > before) and not isinstance(error, TimeoutError):
                     continue
                 raise error if isinstance(error, OSError) else BadReply(f"{type(error).__name__}: {error}") from None
         return replies
 
     def _receive(self, requests: Sequence[Request], replies: list[Reply], wave: Wave) -> None:
-        """Sends requests and adds their replies, as many as come before the server closes."""
+        """Send requests and append their replies, until the server closes the connection."""
         opened = self._socket or self._open()
         assert self._stream is not None
         start = time.perf_counter()
@@ -179,15 +179,15 @@ class Connection:
 
     def close(self) -> None:
         if self._socket is not None:
-            # A connection over TLS may have something to say at its end, to a server that is gone.
+            # Closing TLS sends a message, which fails if the server is gone.
             with contextlib.suppress(OSError):
                 self._socket.close()
         self._socket = self._stream = self._replies = None
 
 
 def _body(reply: Any, most: int) -> bytes:
-    """The body of a reply; raises BadReply when it has more bytes than that."""
-    # Python's reader sets memory aside for as many bytes as the server says that there are.
+    """The body of a reply; raises BadReply when it has more than `most` bytes."""
+    # Python's reader allocates as many bytes as Content-Length states.
     if reply.length is not None and reply.length > most:
         raise BadReply(f"a reply has {reply.length} bytes, of at most {most}")
     data = reply.read() if reply.length is not None else reply.read(most + 1)
@@ -197,7 +197,7 @@ def _body(reply: Any, most: int) -> bytes:
 
 
 class _Stream(io.RawIOBase):
-    """The bytes of a socket, as long as a request has time and its reply may have more of them."""
+    """The bytes of a socket, within the time limit of the request and the size limit of the reply."""
 
     def __init__(self, opened: socket.socket, read_seconds: float) -> None:
         self._socket = opened
@@ -208,17 +208,17 @@ class _Stream(io.RawIOBase):
         self._most = self._left = 0
 
     def begin(self, seconds: float, wave: Wave, size: int) -> None:
-        """Gives the next request its time, and its reply its size."""
+        """Set the time limit of the next request and the size limit of its reply."""
         self._wave = wave
         self._deadline = min(time.monotonic() + seconds, wave.deadline)
         self._late = f"timed out: a request took more than {seconds:g} s"
         if self._deadline == wave.deadline:
             self._late = f"timed out: {wave.count} requests took more than {wave.seconds:g} s"
-        # What has been read ahead of the reply before is part of it: a buffer more does no harm.
+        # Reading runs ahead into the next reply by up to one buffer, which is added to the limit.
         self._most = self._left = size + io.DEFAULT_BUFFER_SIZE
 
     def seconds_left(self) -> float:
-        """The time that a request still has; raises TimeoutError when there is none."""
+        """The time left to the request; raises TimeoutError when it is used up."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError(self._late)
@@ -243,7 +243,7 @@ class _Stream(io.RawIOBase):
 
 
 class _Shared:
-    """What HTTPResponse takes for a socket: gives each reply the one buffered stream of a connection."""
+    """Stands in for a socket in HTTPResponse: gives each reply the connection's one buffered stream."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self.file = file
@@ -253,7 +253,7 @@ class _Shared:
 
 
 class _Unclosed:
-    """A stream that a reply reads its part of; the next reply goes on there."""
+    """The shared stream with a `close` that does nothing: the next reply reads on from it."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self.read, self.read1 = file.read, file.read1

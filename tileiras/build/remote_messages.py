@@ -1,11 +1,11 @@
-"""ActionResult messages of the Remote Execution API, as far as a store needs them, in Protocol Buffers' wire format.
+"""The subset of the Remote Execution API's ActionResult that a store needs, in Protocol Buffers' wire format.
 
     message ActionResult { repeated OutputFile output_files = 2; ... }
     message OutputFile { string path = 1; Digest digest = 2; bytes contents = 5; ... }
     message Digest { string hash = 1; int64 size_bytes = 2; }
 
-of `build/bazel/remote/execution/v2/remote_execution.proto`, whose files may bring their contents along.  The first file
-is the row; one called `signature` may follow it.
+of `build/bazel/remote/execution/v2/remote_execution.proto`, in which contents may be inlined in files.  The first file
+is the row; a file named `signature` may follow it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ OUTPUT_NAME = "record"
 SIGNATURE_NAME = "signature"
 
 MOST_FILES = 16
-"""Output files of a message that are looked at; ours have two."""
+"""Maximum output files of a message that are read; tileiras writes at most two."""
 
 _LONGEST_VARINT = 10
-"""Bytes of a number of 64 bits, seven in each."""
+"""Bytes of a 64-bit varint, seven bits in each."""
 
 
 class Damaged(Exception):
-    """What a server has under a name is not what the name stands for."""
+    """The content that a server returned does not match its name."""
 
 
 class OutputFile(NamedTuple):
@@ -37,13 +37,13 @@ class OutputFile(NamedTuple):
     """Its sha256, hexadecimal."""
     size: int
     contents: bytes | None
-    """Its bytes, where they are part of the message; not checked against the digest."""
+    """Its bytes, if inlined in the message; not checked against the digest."""
     signature: bytes | None = None
     """The bytes of the file `signature`; not checked."""
 
 
 def action_result(digest: str, size: int, contents: bytes | None = None, signature: bytes | None = None) -> bytes:
-    """An ActionResult whose output file has this sha256 (hexadecimal) and size, and perhaps its bytes."""
+    """An ActionResult with an output file of this sha256 (hexadecimal) and size, optionally with inlined contents."""
     message = _file(OUTPUT_NAME, digest, size, contents)
     if signature is not None:
         import hashlib
@@ -99,8 +99,8 @@ def _varint(value: int) -> bytes:
 
 
 def _fields(message: bytes) -> dict[int, list[bytes | int]]:
-    """The values of every field: bytes, or the number of a varint; raises IndexError for a message that is cut, and
-    KeyError for a kind of value that there is not."""
+    """The values of every field: bytes, or an int for a varint; raises IndexError for a truncated message, and
+    KeyError for an unknown wire type."""
     found: dict[int, list[bytes | int]] = {}
     at = 0
 

@@ -1,10 +1,10 @@
-"""env.TileReport(target, kernels): what the compiler made of kernels, as a file to look at.
+"""env.TileReport(target, kernels): a report of the compilation of kernels.
 
     kernels = env.TileTree("kernels")
     env.Alias("report", env.TileReport("build/report.html", kernels))
 
-The report is written by `tileiras-report`, a process of its own: the page's libraries are those of an extra, which a
-build without reports does not need.
+The report is written by `tileiras-report` in a process of its own: its libraries belong to an extra that a build
+without reports does not need.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class ReportAction(SCons.Action.FunctionAction):
 
 @arguments.located
 def tile_report(env: Any, target: Any, kernels: Any) -> list[Any]:
-    """Declares a report of kernels: nodes that TileKernel or TileTree returned.  The target's suffix says the format:
-    `.html`, `.md` or `.json`.
+    """Declare a report of kernels, which are nodes that TileKernel or TileTree returned.  The target's suffix
+    determines the format: `.html`, `.md` or `.json`.
 
-    `lineinfo=1 emit-remarks=1` in the build give it lines of the source at every level, and what was decided.
+    With `lineinfo=1 emit-remarks=1` in the build it contains source lines at every level and the remarks.
     """
     path = str(arguments.path_or_node("target", target))
     if not path.endswith(SUFFIXES):

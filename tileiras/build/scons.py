@@ -1,4 +1,4 @@
-"""The SCons side: an action per stage, a builder per stage, and the pseudo-builders that put them together.
+"""The SCons tool: an action and a builder per stage, and the pseudo-builders that combine them.
 
     env.TileKernel(source, sm=..., opt=..., emit=..., entries=..., **options) -> the product's nodes
     env.TileTree(directory, ...)                                              -> those of every kernel below it
@@ -7,7 +7,7 @@
 
 Construction variables: TILE_SM and TILE_EMIT (one or several, with commas or in a list), TILE_OPT, TILE_OPTIONS (dict
 of further options), TILE_BUILDDIR, TILE_CACHE and TILE_EXECUTOR (dask://HOST:PORT).  A host project's values win over
-the defaults set here.  What is wrong with an argument is told with the line of the SConstruct.
+the defaults set here.  A wrong argument is reported with its line of the SConstruct.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from tileiras.diagnostics import ExitCode
 from tileiras.options import GPU_NAMES, CompileOptions
 
 _OWN_ACTIONS = (StageAction, reports.ReportAction)
-"""What makes nothing else of a kernel's product than what this tool declares."""
+"""Actions declared by this tool; a node with any other action is a consumer of the kernels."""
 
 
 @arguments.located
@@ -91,12 +91,12 @@ def tile_kernel(
 
 
 def _add_products(env: Any, nodes: list[Any]) -> None:
-    """Notes what TileKernel and TileTree return.
+    """Record the nodes that TileKernel and TileTree return.
 
-    Without Default() and targets SCons builds the top folder.  What is elsewhere belongs to it all the same.
+    Without Default() and targets SCons builds the top folder; products outside it are made its dependencies.
     """
     _products.update(nodes)
-    # SCons need not look at a SettledNode, wherever its products are.
+    # A SettledNode is up to date, wherever its products are, and is not made a dependency.
     top = env.Dir("#")
     outside = [node for node in nodes if not node.is_under(top)]
     if outside:
@@ -118,7 +118,7 @@ def _sources(env: Any, source: Any) -> list[Any]:
 
 
 def _check_entries(node: Any, wanted: Sequence[str]) -> None:
-    """Raises BadVariable for a kernel that a source has not, as far as the source can be read."""
+    """Raise BadVariable for a kernel that is not in a source; a source whose entries cannot be read is not checked."""
     path = node.srcnode().abspath
     known = entries_of(path, source_name(node)) if os.path.isfile(path) else []
     missing = [name for name in wanted if name not in known] if known else []
@@ -156,9 +156,9 @@ def tile_tree(
 ) -> list[Any]:
     """`tile_kernel` for every kernel source below a directory, in alphabetical order.
 
-    Kernels that the manifest of the last build shows to be clean are declared as plain files.  Python sources are
-    left out, with one line saying so, where the front end that reads them is not installed, and for targets older than
-    their `TILEIRAS_REQUIRES`.
+    Kernels that are clean according to the manifest of the last build are declared as plain files.  Python sources
+    are left out, with one line of output, if the front end is not installed, and for targets older than their
+    `TILEIRAS_REQUIRES`.
     """
     top = _existing_folder(env, directory)
     variants = _variants(env, sm, opt, emit, options)
@@ -175,7 +175,7 @@ def tile_tree(
 
 
 def _existing_folder(env: Any, directory: Any) -> Any:
-    """The node of a folder that is there; raises BadVariable for anything else."""
+    """The node of an existing folder; raises BadVariable for anything else."""
     given = arguments.path_or_node("directory", directory)
     try:
         top = given if isinstance(given, SCons.Node.FS.Dir) else env.Dir(given)
@@ -192,7 +192,7 @@ _products: set[Any] = set()
 _watched: list[Tree | Single] = []
 
 _scripts: dict[str, None] = {}
-"""What was declared, and the SConscripts that did."""
+"""The SConscripts that called TileKernel or TileTree."""
 
 
 def _note(item: Tree | Single) -> None:
@@ -206,14 +206,14 @@ def _note(item: Tree | Single) -> None:
 def tile_watch(env: Any, name: str = "watch") -> list[Any]:
     """Declares a target that keeps every kernel built that TileTree and TileKernel were called for: `scons watch`.
 
-    Where the graph makes something of the kernels, scons is run beside, with the rest of the command line, whenever
-    they were built.
+    If other nodes of the graph are built from the kernels, scons is run with the rest of the command line after each
+    build of kernels.
     """
     jobs = SCons.Script.GetOption("num_jobs")
     arguments.text("name", name)
     if name in SCons.Script.COMMAND_LINE_TARGETS:
-        # Serially SCons runs actions in the main thread, the only one that an interrupt ends.  SetOption would leave
-        # what the command line says.
+        # A serial SCons runs actions in the main thread, the only one that an interrupt ends.  SetOption does not
+        # override the command line.
         SCons.Script.Main.OptionsParser.values.num_jobs = 1
 
     def action(target: Any, source: Any, env: Any) -> int:
@@ -228,7 +228,7 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
 
         kept = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            # Started again as SCons was, from the folder that it was called in.
+            # The command that restarts SCons, from the folder in which it was called.
             command = [sys.executable, *sys.orig_argv[1:]]
             follower = None
             if _has_consumers(env):
@@ -253,9 +253,9 @@ def _write_line(line: str) -> None:
 
 
 def _has_consumers(env: Any) -> bool:
-    """Whether anything but our own stages is made from a kernel's product."""
+    """Whether a kernel's product is the source of a node with an action of another tool."""
     for node in list(env.Dir("#").root._lookupDict.values()):
-        # What is not known to be a file yet is an Entry.
+        # A node that is not known to be a file yet is an Entry.
         if not isinstance(node, SCons.Node.FS.Dir) and node.has_builder():
             own = isinstance(getattr(node.get_builder(), "action", None), _OWN_ACTIONS)
             if not own and not _products.isdisjoint(node.sources):
@@ -265,7 +265,7 @@ def _has_consumers(env: Any) -> bool:
 
 @arguments.located
 def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[Any], list[Any]]:
-    """Emitter of the stage builders when they are called alone: what else the stage writes, and is given."""
+    """Emitter of the stage builders called alone: adds the side artifacts that the stage writes and reads."""
     if env.get("TILE_STEP") is None:
         take_turns(env)
         main = str(target[0])
@@ -288,7 +288,7 @@ def _imported_modules(node: Any, env: Any, path: Any) -> list[Any]:
 
 
 def generate(env: Any, **keywords: Any) -> None:
-    """Sets an environment up; SCons calls it for a tool."""
+    """Set up an environment: the hook that SCons calls for a tool."""
     taskmaster.install(asked_for, asked.is_stale, asked.may_run)
     signatures.install()
     env.SetDefault(

@@ -1,4 +1,4 @@
-"""The sessions of a run of SCons, and its turn in each build directory."""
+"""The sessions of a run of SCons, and its locks of build directories."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def session(env: Any) -> Session:
 
 
 def builds_nothing() -> bool:
-    """Whether this run of SCons only answers or removes; it makes nothing in the build directory."""
+    """Whether this run of SCons only reads or cleans, and so writes no artifacts."""
     return reads_only() or bool(SCons.Script.GetOption("clean"))
 
 
 _READING = ("no_exec", "help", "question")
-"""Options of runs that leave a build directory as it is."""
+"""Options of runs that do not modify a build directory."""
 
 locks: dict[str, BuildLock] = {}
-"""The build directories that this process writes in."""
+"""The locks of the build directories in which this process writes."""
 
 
 def reads_only() -> bool:
@@ -64,9 +64,9 @@ def reads_only() -> bool:
 
 
 def take_turns(env: Any) -> None:
-    """Waits until no other process writes in an environment's build directory, and keeps others out from now on.
+    """Lock an environment's build directory from now on, waiting for other processes that hold the lock.
 
-    To be called before anything is read there, SCons' own signatures included, which it reads for the first target.
+    Must be called before any file is read there, including SCons' signatures, which SCons reads for the first target.
     """
     build = env.Dir(from_top(build_folder(env))).abspath
     if build not in locks and not reads_only():

@@ -1,7 +1,7 @@
-"""The database below an artifact store: diskcache's FanoutCache, each of its shards opened when a row of it is wanted.
+"""The database below an artifact store: diskcache's FanoutCache with lazily opened shards.
 
-Opening one takes some 5 ms, eight of them longer than many compilations.  Until something is written, and always where
-nothing may be, rows are read through SQLite alone: diskcache writes whenever it opens a database.
+Opening a shard takes some 5 ms; opening all eight takes longer than many compilations.  Until the first write, and
+always in a read-only store, rows are read through SQLite alone: diskcache writes whenever it opens a database.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 SHARDS = 8
 
 SIZE_LIMIT = 5 << 30
-"""Bytes; what was used longest ago goes first."""
+"""Bytes; the least recently used rows are evicted first."""
 
 
 class DamagedEntry(ValueError):
-    """A row that is not what was written."""
+    """A row whose content is not as it was written."""
 
 
 def open_cache(folder: str, limit: int = SIZE_LIMIT) -> Any:
-    """The FanoutCache in a folder, made when it is not there; its shards raise sqlite3.DatabaseError or OSError."""
+    """The FanoutCache in a folder, created if missing; its shards raise sqlite3.DatabaseError or OSError."""
     _, fanout = _classes()
     return fanout(folder, limit)
 
 
-# How diskcache says that a value is in its row, or in a file of its own.
+# Modes of diskcache: the value is in the row, or in a file of its own.
 _IN_ROW, _IN_FILE = _PLAIN = (1, 2)
 
 
@@ -54,7 +54,7 @@ def _classes() -> tuple[Any, Any]:
             return super().fetch(mode, filename, value, read)
 
     class Shards(Sequence):
-        """What FanoutCache has as a tuple."""
+        """Lazy replacement of FanoutCache's tuple of shards."""
 
         def __init__(self, folder: str, limit: int) -> None:
             self._folder = folder
@@ -75,7 +75,7 @@ def _classes() -> tuple[Any, Any]:
                     disk=BytesDisk,
                     size_limit=self._limit // SHARDS,
                     eviction_policy="least-recently-used",
-                    # Nothing waits for the disk: what a power failure damages is found by its digest, or set aside.
+                    # No fsync: rows damaged by a power failure are detected by their digest, or the shard is set aside.
                     sqlite_synchronous=0,
                 )
             return shard
@@ -85,7 +85,7 @@ def _classes() -> tuple[Any, Any]:
 
     class LazyFanoutCache(diskcache.FanoutCache):
         def __init__(self, folder: str, limit: int) -> None:
-            # As the constructor of diskcache 5.6 does, without opening anything.
+            # As the constructor of diskcache 5.6, but without opening shards.
             self._count = SHARDS
             self._directory = folder
             self._disk = BytesDisk
@@ -101,7 +101,7 @@ def _classes() -> tuple[Any, Any]:
 
 
 def timeouts() -> tuple[type[Exception], ...]:
-    """What diskcache raises for a database that another process holds; nothing while it is not loaded."""
+    """The exceptions of diskcache for a database locked by another process; empty while diskcache is not loaded."""
     diskcache = sys.modules.get("diskcache")
     return (diskcache.Timeout,) if diskcache is not None else ()
 
@@ -111,10 +111,10 @@ def shard_folder(folder: str, number: int) -> str:
 
 
 class Rows:
-    """`get` on the rows of a FanoutCache through SQLite alone, which a process that reads few of them is done with
-    before diskcache is loaded and has opened a shard.
+    """`get` on the rows of a FanoutCache through SQLite alone: a few reads take less time than loading diskcache and
+    opening a shard.
 
-    Without `noting` nothing is written: no use is noted, no file is made.
+    Without `noting` nothing is written: access times are not updated and no file is created.
     """
 
     def __init__(self, folder: str, noting: bool) -> None:
@@ -135,7 +135,7 @@ class Rows:
             found = connection.execute(query, (key,)).fetchall()
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
-                return None  # another process is about to make it
+                return None  # another process is about to create it
             raise
         for row, mode, filename, value in found:
             if mode not in _PLAIN:
@@ -153,14 +153,14 @@ class Rows:
 
     @staticmethod
     def _note_use(connection: Any, row: int) -> None:
-        """What decides about the rows to go when the store is full."""
+        """Update the access time of a row, by which rows are evicted from a full store."""
         import sqlite3
         import time
 
         try:
             connection.execute("UPDATE Cache SET access_time = ? WHERE rowid = ?", (time.time(), row))
         except sqlite3.OperationalError:
-            pass  # a database that is held or cannot be written; the row is as good
+            pass  # the database is locked or read-only; the row is still valid
 
     def _connection(self, number: int) -> Any:
         import sqlite3
@@ -169,7 +169,7 @@ class Rows:
             path = os.path.join(shard_folder(self._folder, number), "cache.db")
             connection = None
             if not os.path.isfile(path):
-                # Whoever opens it for writing makes it.
+                # It is created by the first process that opens it for writing.
                 return None
             if self._noting:
                 connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
@@ -177,8 +177,9 @@ class Rows:
             else:
                 from urllib.parse import quote
 
-                # Readers of a database with a write-ahead log share memory through a file beside it.  Where that cannot
-                # be made nobody writes either, unless on another machine: then rows are stale or damaged, both misses.
+                # Readers of a database with a write-ahead log share memory through a file beside it.  If that file
+                # cannot be created, there is no writer, except on another machine: then rows may be stale or
+                # damaged, and both are misses.
                 for mode in ("mode=ro", "immutable=1"):
                     connection = sqlite3.connect(
                         f"file:{quote(path)}?{mode}", uri=True, check_same_thread=False, timeout=5.0
@@ -200,16 +201,16 @@ class Rows:
 
 
 def shard_number(key: str) -> int:
-    """Where diskcache keeps a row."""
+    """The shard in which diskcache keeps a row."""
     import zlib
 
     return (zlib.adler32(key.encode()) & 0xFFFFFFFF) % SHARDS
 
 
 def set_aside(folder: str, key: str) -> bool:
-    """Renames the shards whose database cannot be read, or else the one with `key`, which something is wrong with.
+    """Rename the shards whose database cannot be read; if all can, rename the shard of `key`, whose access failed.
 
-    True when one was renamed.
+    Returns whether a shard was renamed.
     """
     found = False
     for number in range(SHARDS):
@@ -234,7 +235,7 @@ def _sound(path: str) -> bool:
         # A database that another process holds is sound, and so is one whose disk is full or read-only.
         return any(word in str(error) for word in ("locked", "full", "readonly"))
     except (sqlite3.DatabaseError, UnicodeDecodeError):
-        # The latter when SQLite quotes what it cannot read.
+        # UnicodeDecodeError arises when SQLite quotes undecodable bytes.
         return False
 
 

@@ -1,12 +1,12 @@
-"""What SCons notes of files (`.sconsign.dblite`) in folders that many kernels share.
+"""Rows of the signature database of SCons (`.sconsign.dblite`) for folders with many kernels.
 
-SCons has one row for each folder, which it reads and writes as a whole.  Of one edited kernel among a thousand that is
-half of the build.  So a kernel's artifacts in such a folder have a row of their own, of the same form, and a kernel's
-source has none: of a file that nothing builds, SCons only notes a digest to be believed later, as long as the file's
-time is the same.  All other files of the folder stay in its row.
+SCons has one row for each folder, which it reads and writes as a whole; with one edited kernel among a thousand that
+is half of the build time.  Here the artifacts of each kernel in such a folder have a row of their own, of the same
+form, and kernel sources are not recorded: for a file without a builder, SCons only caches its digest, which is valid
+while the file's mtime is unchanged.  All other files of the folder stay in its row.
 
-An artifact that is noted in both places, by this version and another one, cannot be taken for up to date wrongly: what
-it holds is compared with what its step made (`standing`).
+An artifact recorded in both rows, by this version and another one, cannot wrongly pass as up to date: its content is
+compared with the digest that its step recorded (`standing`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import SCons.Script.Main
 
 
 class _Place:
-    """A folder, as SCons' database takes it, whose row is that of one kernel."""
+    """Stands in for a folder in SCons' database; its row holds the artifacts of one kernel."""
 
     def __init__(self, folder: Any, stem: str) -> None:
         self._folder = folder
         self._name = stem + ".*"
-        """No file's name, so that the row is none of a folder."""
+        """Not the name of a file, so the row cannot be that of a folder."""
         self.fs = folder.fs
         self.is_under = folder.is_under
 
@@ -40,32 +40,32 @@ class _Place:
 
 
 class FolderSignatures:
-    """What `Dir.sconsign()` returns for a folder with kernels, or with artifacts of several."""
+    """The result of `Dir.sconsign()` for a folder with kernels, or with artifacts of several kernels."""
 
     def __init__(self, folder: Any) -> None:
         self._folder = folder
         self._others: Any = folder._sconsign
-        """The folder's own row, once somebody has asked for it."""
+        """The folder's own row, opened on first use."""
         self._rows: dict[str, Any] = {}
-        """By the name that a kernel's artifacts begin with."""
+        """Rows by stem of the kernel's artifacts."""
         self._stems: dict[str, str] = {}
-        """These names by the artifacts'."""
+        """Stem by name of the artifact."""
         self._sources: dict[str, Any] = {}
         """The nodes of kernels' sources, by name."""
 
     @staticmethod
     def of(folder: Any) -> FolderSignatures:
-        """Those of a folder's node, which has them from now on."""
+        """The signatures of a folder's node, installed in the node on first use."""
         if not isinstance(folder._sconsign, FolderSignatures):
             folder._sconsign = FolderSignatures(folder)
         return folder._sconsign
 
     def add_artifacts(self, stem: str, nodes: Iterable[Any]) -> None:
-        """Has a kernel's artifacts be noted apart from all other files."""
+        """Record a kernel's artifacts in a row of their own."""
         self._stems.update((node.name, stem) for node in nodes)
 
     def add_source(self, node: Any) -> None:
-        """Has nothing be noted of a file, unless it turns out that something builds it."""
+        """Exclude a file from the database, unless it has a builder."""
         self._sources[node.name] = node
 
     def _is_source(self, name: str) -> bool:
@@ -74,7 +74,7 @@ class FolderSignatures:
 
     def _row(self, name: str) -> Any:
         stem = self._stems.get(name)
-        # With SConsignFile(None) each folder has a file with its own row.
+        # With SConsignFile(None) each folder has a database file of its own, and rows are not split.
         if stem is None or SCons.SConsign.ForDirectory is not SCons.SConsign.DB:
             if self._others is None:
                 self._others = SCons.SConsign.ForDirectory(self._folder)
@@ -83,7 +83,7 @@ class FolderSignatures:
             self._rows[stem] = SCons.SConsign.DB(_Place(self._folder, stem))
         return self._rows[stem]
 
-    # ---- what SCons calls; at its end it writes every row that was made ----------------------------------------------
+    # ---- called by SCons, which writes every opened row at its end ---------------------------------------------------
 
     def get_entry(self, name: str) -> Any:
         if self._is_source(name):
@@ -105,23 +105,24 @@ class FolderSignatures:
 
 
 def note_artifacts(stem: str, nodes: Sequence[Any]) -> None:
-    """Has SCons note a file's artifacts apart, as far as they are in the folder of the first one.
+    """Record a file's artifacts in a row of their own, limited to those in the folder of the first one.
 
-    stem: what these are called, up to their suffixes.  The others are in folders of the file's entries, and stay there.
+    stem: their path without suffixes.  Artifacts in the folders of the file's entries stay in the rows of those
+    folders.
     """
     folder = nodes[0].dir
     FolderSignatures.of(folder).add_artifacts(os.path.basename(stem), [node for node in nodes if node.dir is folder])
 
 
 def note_source(node: Any) -> None:
-    """Has SCons note nothing of a file that is read and not built; of a copy in a variant directory it does."""
+    """Exclude a source file from the database; a copy in a variant directory is recorded as usual."""
     if node.srcnode() is node:
         FolderSignatures.of(node.dir).add_source(node)
 
 
 @functools.cache
 def install() -> None:
-    """Make a database that cannot be written an error of the build (code 2); SCons ends with a traceback."""
+    """Report a database that cannot be written as an error of the build (code 2), instead of SCons' traceback."""
     SCons.SConsign.write = _told(SCons.SConsign.write)
 
 
@@ -133,7 +134,7 @@ def _told(write: Callable[[], None]) -> Callable[[], None]:
             reason = error.strerror or str(error)
             names = {str(getattr(database, "_file_name", "")): database for database in SCons.SConsign.DB_sync_list}
             for name, database in names.items():
-                # It would try again when the process ends, and what it has written so far is of no use.
+                # Prevent a second attempt when the process ends, and remove the partial file.
                 database._needs_sync = False
                 with contextlib.suppress(OSError, AttributeError, TypeError):
                     os.unlink(database._tmp_name)

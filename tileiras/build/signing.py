@@ -1,12 +1,11 @@
-"""Signatures of rows on a team's server: who has made one, whatever server gives it.
+"""Signatures of rows on a team's server: they authenticate the writer, independently of the server.
 
-    TILEIRAS_CACHE_SIGNING_KEY=FILE     a writer's private key, which signs all that is uploaded
-    TILEIRAS_CACHE_PUBLIC_KEYS=FILE     the keys that a reader believes, a line each; further files after `:`
+    TILEIRAS_CACHE_SIGNING_KEY=FILE     a writer's private key, which signs all uploads
+    TILEIRAS_CACHE_PUBLIC_KEYS=FILE     the keys that a reader accepts, one per line; further files after `:`
 
-A signature is over the name of a row, which is a digest of its key, and the digest and the size of its bytes: a server,
-or a writer without an accepted key, can neither make a row nor give one for another.  Keys are those of Ed25519 as
-OpenSSH writes them (`ssh-ed25519 AAAA... comment`), so that `tileiras-cache keygen` and `ssh-keygen -t ed25519` make
-them alike.
+A signature covers the name of a row, which is a digest of its key, and the digest and size of its bytes: a server, or
+a writer without an accepted key, can neither forge a row nor substitute one for another.  Keys are Ed25519 in OpenSSH's
+format (`ssh-ed25519 AAAA... comment`), made by `tileiras-cache keygen` or `ssh-keygen -t ed25519`.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ _KEY_SIZE, _SIGNATURE_SIZE = 32, 64
 """Bytes (RFC 8032)."""
 
 _PURPOSE = b"tileiras row 1"
-"""Keeps a signature from being taken for one of something else that the key signs."""
+"""Domain separation: a signature cannot be reused for other data signed with the same key."""
 
 
 def from_environment(environment: Mapping[str, str], writes: bool) -> Signing | None:
-    """The keys that the environment names; raises ValueError for what is none."""
+    """The keys that the environment names; raises ValueError for invalid ones."""
     own = environment.get(SIGNING_KEY) if writes else None
     accepted = environment.get(PUBLIC_KEYS)
     if not own and not accepted:
@@ -43,13 +42,13 @@ class Signing:
         self._accepted = accepted
 
     def sign(self, name: str, digest: str, size: int) -> bytes | None:
-        """The signature of a row, behind the public key; None without a key of one's own."""
+        """The signature of a row, appended to the public key; None without a private key."""
         if self._own is None:
             return None
         return _raw(self._own.public_key()) + self._own.sign(_signed(name, digest, size))
 
     def check(self, name: str, digest: str, size: int, signature: bytes | None) -> None:
-        """Raises ValueError for a row that none of the accepted keys has signed."""
+        """Raise ValueError for a row without a valid signature by an accepted key."""
         if self._accepted is None:
             return
         if signature is None:
@@ -66,9 +65,9 @@ class Signing:
 
 
 def make_key(path: str, comment: str) -> str:
-    """Writes a new private key, which only its owner may read, and its public key beside (`.pub`); the latter's line.
+    """Write a new private key, readable only by its owner, and its public key (`.pub`); returns the latter's line.
 
-    Raises OSError, FileExistsError for a file that is there, and ValueError without the library.
+    Raises OSError, FileExistsError for an existing file, and ValueError without the library `cryptography`.
     """
     _library()
     from cryptography.hazmat.primitives import serialization

@@ -1,4 +1,4 @@
-"""The action that runs a stage, and the step that a node stands for."""
+"""The SCons action that runs a stage, and the mapping from nodes to steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BUILDERS = {
     "cubin": "TileCubin",
     "sass": "TileSASS",
 }
-"""Of the stages of the chain; `TileCheck` declares checks."""
+"""Builders of the stages of the chain; checks are declared by `TileCheck`."""
 
 LABELS = {
     "export": "EXPORT",
@@ -47,7 +47,7 @@ LABELS = {
     "sass": "SASS",
     "check": "CHECK",
 }
-"""What an output line starts with."""
+"""First word of an output line, by stage."""
 
 CACHED = "(cached)"
 
@@ -55,8 +55,8 @@ CACHED = "(cached)"
 class StageAction(SCons.Action.FunctionAction):
     """Runs one stage.
 
-    Its signature is the stage's code, options and tools.  SCons would take the bytecode of this very function instead,
-    which changes with Python's version and does not change with what the function calls.
+    Its signature consists of the stage's code, options and tools.  By default SCons would take the bytecode of
+    `_execute`, which changes with Python's version and not with the functions that it calls.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -67,7 +67,7 @@ class StageAction(SCons.Action.FunctionAction):
         return session(env).signature(self.stage, step_of(self.stage, target, source, env).options)
 
     def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str | None:
-        # The line is printed by the action, which knows whether the stage ran; SCons prints it under -n only.
+        # `_execute` prints the line, since it knows whether the stage ran; SCons prints it under -n only.
         return self._line(target) + asked.mark(target[0]) if SCons.Script.GetOption("no_exec") else None
 
     def _line(self, target: Any) -> str:
@@ -91,7 +91,7 @@ class StageAction(SCons.Action.FunctionAction):
 
 
 def _perform(session: Session, step: Step, source: Any) -> dispatch.Report:
-    """Performs a step, again as long as its source is saved meanwhile: SCons must not note it as what it was before."""
+    """Perform a step, repeated while its source changes meanwhile: SCons must not record the earlier digest."""
     jobs = SCons.Script.GetOption("num_jobs")
     if step.stage.unit != pipeline.FILE or source.has_builder():
         return dispatch.perform(session, step, jobs)
@@ -103,12 +103,12 @@ def _perform(session: Session, step: Step, source: Any) -> dispatch.Report:
         now = SCons.Util.hash_file_signature(step.input)
         if now == before:
             return done
-        # What the target's own record has of its source is this object.
+        # The target's record of its source refers to this object.
         source.get_ninfo().csig = now
 
 
 def _blamed(session: Session, step: Step, done: dispatch.Report) -> dispatch.Report:
-    """The report of a failure, which is none of the source when somebody has changed the artifact that was read."""
+    """The report of a failure; blames the input artifact if it was modified after its stage wrote it."""
     known = session.known.get(os.path.abspath(step.input))
     if known is None or known == digest_if_there(step.input):
         return done
@@ -117,7 +117,7 @@ def _blamed(session: Session, step: Step, done: dispatch.Report) -> dispatch.Rep
 
 
 def _reasons(session: Session, step: Step) -> list[str]:
-    """What of a step's key was not as it was when it last ran."""
+    """The parts of a step's key that have changed since its last run."""
     entry = session.history.entry(step.stem, step.stage.name) if session.history is not None else None
     if entry is None:
         return []
@@ -135,7 +135,7 @@ declared_steps: dict[Any, standing.Own] = {}
 
 
 def _own(targets: Sequence[Any]) -> standing.Own | None:
-    """The step that a task performs; None for a task that is none of ours."""
+    """The step that a task performs; None for a task of another tool."""
     found = declared_steps.get(targets[0])
     if found is None:
         executor = targets[0].get_executor()
@@ -151,7 +151,7 @@ asked = standing.Asked(_own, display)
 
 
 def step_of(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any) -> Step:
-    """The step of a node: what the pseudo-builder said, or what follows from the files of a stage builder's call."""
+    """The step of a node: that of the pseudo-builder, or one derived from the files of a stage builder's call."""
     step = env.get("TILE_STEP")
     if step is not None:
         return step
@@ -174,7 +174,7 @@ def step_of(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any
 
 
 def _one_target(env: Any) -> str:
-    """The target of a stage that is called alone; raises BadVariable for several."""
+    """The target of a stage builder called alone; raises BadVariable for several."""
     found = words("TILE_SM", construction_variable(env, "TILE_SM"), GPU_NAMES)
     if len(found) > 1:
         raise BadVariable(f"TILE_SM={','.join(found)}: a stage that is called alone has one target")
@@ -182,7 +182,7 @@ def _one_target(env: Any) -> str:
 
 
 def _locations_beside(stage: Stage, source: str) -> list[str]:
-    """The location files beside an artifact, nearest first; for a stage that sees no module, the last of them."""
+    """The location files beside an artifact, nearest first; only the last if the stage does not read a module."""
     earlier = pipeline.STAGES[: pipeline.STAGES.index(stage)]
     if stage.unit == pipeline.FILE or not source.endswith(earlier[-1].suffix):
         return []
@@ -192,7 +192,7 @@ def _locations_beside(stage: Stage, source: str) -> list[str]:
 
 
 def checked_options(env: Any, sm: str, opt: int | str, further: dict[str, Any]) -> CompileOptions:
-    """Raises BadVariable and CompileError."""
+    """The options of a compilation, with those of TILE_OPTIONS; raises BadVariable and CompileError."""
     common = env["TILE_OPTIONS"]
     if not isinstance(common, Mapping):
         raise BadVariable(f"TILE_OPTIONS={common!r}: a dict of options is expected")
@@ -204,6 +204,6 @@ def checked_options(env: Any, sm: str, opt: int | str, further: dict[str, Any]) 
 
 
 def construction_variable(env: Any, name: str) -> Any:
-    """A construction variable's value; a list stays one, which SCons would write with spaces."""
+    """A construction variable's value; a list stays a list, which `subst` would join with spaces."""
     value = env[name]
     return env.subst(value) if isinstance(value, str) else value

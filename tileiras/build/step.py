@@ -1,4 +1,4 @@
-"""What one stage is to do for one unit, and how that went, as the processes of a build tell each other.
+"""Steps (one stage applied to one unit) and their outcomes, as the processes of a build exchange them.
 
 `execute` performs steps.
 """
@@ -19,7 +19,7 @@ from tileiras.pipeline import Stage
 
 
 class Step:
-    """What one stage is to do for one unit."""
+    """One stage applied to one unit."""
 
     __slots__ = ("stage", "input", "stem", "wanted", "source_name", "source_path", "options", "entry", "locations",
                  "next", "override", "overridden")  # fmt: skip
@@ -40,7 +40,7 @@ class Step:
         self.input = input
         """The file with the stage's input."""
         self.stem = stem
-        """What every suffix is appended to: `build/sm_90/O3/saxpy` for a file, `.../saxpy/ENTRY` for an entry."""
+        """Path to which every suffix is appended: `build/sm_90/O3/saxpy` for a file, `.../saxpy/ENTRY` for an entry."""
         self.wanted = tuple(wanted)
         """The suffixes of the artifacts to write."""
         self.source_name = source_name
@@ -50,14 +50,14 @@ class Step:
         self.locations = tuple(locations)
         """The location files from the input's own up to the one that holds positions in the source."""
         self.override: str | None = None
-        """The file that takes the place of what the stage makes (`overrides`)."""
+        """The file that replaces the stage's product (`overrides`), or None."""
         self.overridden: tuple[str, ...] = ()
-        """The stages up to this one whose places overrides take."""
+        """The stages up to this one whose products are replaced by overrides."""
         self.next: Step | None = None
-        """The step whose input this one's product is, when there is one and no other."""
+        """The step that reads this one's product, if there is exactly one."""
 
     def is_as(self, other: Step) -> bool:
-        """Whether two steps do the same, whatever follows them."""
+        """Whether two steps are equal except for `next`."""
         return all(
             getattr(self, name) == getattr(other, name)
             for name in ("stage", "input", "stem", "wanted", "source_name", "source_path", "entry", "locations",
@@ -70,9 +70,9 @@ class Step:
 
     @property
     def beside(self) -> dict[str, str]:
-        """The side artifacts of the input that the stage is given as well: suffix -> path; and the override.
+        """Files that the stage reads besides its input, by suffix: side artifacts of the input, and the override.
 
-        None for an input that is not named as the stage before names it, where nothing is known to belong to it.
+        An input whose name lacks the suffix of the previous stage has no known side artifacts.
         """
         found = {overrides.BESIDE: self.override} if self.override is not None else {}
         if not self.stage.reads_beside:
@@ -85,7 +85,7 @@ class Step:
 
 
 class Outcome:
-    """How a step went: `error` is None when its artifacts were written."""
+    """The result of a step: `error` is None if its artifacts were written."""
 
     __slots__ = ("cached", "diagnostics", "error", "key", "made", "seconds")
 
@@ -100,15 +100,15 @@ class Outcome:
         self.diagnostics = diagnostics
         self.error = error
         self.seconds = seconds
-        """What running the stage took; of a cached one, when it ran."""
+        """Duration of the stage's run; for a cached result, that of the original run."""
         self.key: str | None = None
-        """What the artifacts are named by; None when the step's inputs could not be read."""
+        """The store key of the artifacts; None if the step's inputs could not be read."""
         self.made: dict[str, str] = {}
         """The digests of the artifacts that were written, by suffix."""
 
 
 class Report(NamedTuple):
-    """An Outcome as plain data: its diagnostics rendered, `code` 0 when the artifacts were written."""
+    """An Outcome as plain data: its diagnostics rendered, `code` 0 if the artifacts were written."""
 
     stem: str
     stage: str
@@ -122,22 +122,22 @@ class Report(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How the artifacts of a step stand to what is noted of its last run."""
+    """The artifacts of a step compared with the record of its last run."""
 
     made: Mapping[str, str] | None
-    """Their digests by suffix, when the step need not be performed; else None."""
+    """Their digests by suffix if the step is up to date, else None."""
     damaged: str | None = None
-    """An artifact that is not as the same step made it."""
+    """An artifact whose content differs from the one that the same step wrote."""
 
 
 def read_beside(step: Step) -> dict[str, bytes]:
-    """The content of the side artifacts that a step's stage is given, as far as they are there."""
+    """The contents of the existing files that a step's stage reads besides its input, by suffix."""
     found = {suffix: read_if_there(path) for suffix, path in step.beside.items()}
     return {suffix: content for suffix, content in found.items() if content is not None}
 
 
 def lie_there(step: Step, made: Mapping[str, str]) -> bool:
-    """Whether the artifacts of a step have the digests that it made them with."""
+    """Whether the artifacts of a step exist with the recorded digests."""
     return all(digest_if_there(step.stem + suffix) == made.get(suffix, "") for suffix in step.wanted)
 
 
@@ -152,7 +152,7 @@ def report(outcome: Outcome, step: Step) -> Report:
 
 
 def render(diagnostics: Iterable[Diagnostic], step: Step) -> str:
-    """Diagnostics for a terminal, with lines of the source as it is now."""
+    """Diagnostics for a terminal, with lines quoted from the present source."""
     sources: Mapping[str, str] = {}
     content = read_if_there(step.source_path)
     if content is not None and not is_bytecode(content):

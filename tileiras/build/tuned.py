@@ -1,10 +1,9 @@
-"""KERNEL.tune.json: options that a sweep has found for a source, kept beside it and read by every build.
+"""KERNEL.tune.json: tuned options for a source, written beside it by a sweep and read by every build.
 
     {"format": 1, "options": {"sm_90": {"num-warps": 8}}, "found": {...}}
 
-`options` has for each target the options that hold for the source where the build leaves them at their defaults; they
-are part of the keys of the stages that read them, so that an edit reruns those.  `found` says by what they were found,
-for people.
+`options` maps each target to options of the source, which apply where the build leaves the default.  They are part of
+the keys of the stages that read them, so an edit reruns those stages.  `found` documents the measurement for users.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FORMAT = 1
 SUFFIX = ".tune.json"
 
 _known: dict[tuple[bytes, bytes, str], CompileOptions] = {}
-"""Options that are the same are one object, by which builds know them again."""
+"""Interned options: builds compare them by identity."""
 
 
 def path_of(source: str) -> str:
@@ -32,8 +31,8 @@ def path_of(source: str) -> str:
 
 
 def tuned(options: CompileOptions, source: str) -> CompileOptions:
-    """The options of a build with those found for a source.  Raises CompileError (code 2) for a file that is damaged,
-    or that names what is no option."""
+    """The options of a build with the tuned options of a source.  Raises CompileError (code 2) for a file that is
+    damaged or names an unknown option."""
     path = path_of(source)
     data = read_if_there(path)
     if data is None:
@@ -52,7 +51,7 @@ def tuned(options: CompileOptions, source: str) -> CompileOptions:
 
 
 def _options(data: bytes, path: str) -> dict[str, dict[str, Any]]:
-    """Target -> options by their names with dashes."""
+    """Target -> options, by option name with dashes."""
     try:
         document = json.loads(data)
         if document["format"] != FORMAT:
@@ -76,7 +75,7 @@ def _wrong(path: str, message: str) -> CompileError:
 
 
 def text(earlier: bytes | None, target: str, options: Mapping[str, Any], found: Mapping[str, Any]) -> bytes:
-    """The file with what was found for a target; other targets stay as they are in the one there was."""
+    """The content of the file with new options for a target; those of other targets are taken from `earlier`."""
     rows: dict[str, Any] = {}
     told: dict[str, Any] = {}
     if earlier is not None:
@@ -84,7 +83,7 @@ def text(earlier: bytes | None, target: str, options: Mapping[str, Any], found: 
             document = json.loads(earlier)
             rows, told = dict(document["options"]), dict(document.get("found", {}))
         except (ValueError, KeyError, TypeError):
-            pass  # what is damaged is written anew
+            pass  # a damaged file is overwritten
     rows[target] = {lookup(name).name: value for name, value in sorted(options.items())}
     told[target] = dict(found)
     return (json.dumps({"format": FORMAT, "options": rows, "found": told}, indent=2, sort_keys=True) + "\n").encode()

@@ -1,6 +1,6 @@
 """The variables of `scons NAME=VALUE`: sm, opt, emit and every option of the compiler.
 
-What is not known or not accepted is refused with a list of what is.
+An unknown name or a wrong value is an error that lists the accepted ones.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ DEFAULT_SM = "sm_90"
 DEFAULT_OPT = 3
 
 FULL = "tile_full"
-"""`tile_full=1` declares the stages of every kernel, also of those that the manifest shows to be clean."""
+"""`tile_full=1` declares the stages of every kernel, including those that are clean according to the manifest."""
 
 EXECUTOR = "executor"
 """`executor=dask://HOST:PORT` runs stages on other machines (see `tileiras.build.cluster`)."""
 
 OVERRIDES = "overrides"
-"""`overrides=FOLDER` has artifacts that take the place of what stages make (see `tileiras.build.overrides`)."""
+"""`overrides=FOLDER` holds artifacts that replace the products of stages (see `tileiras.build.overrides`)."""
 
 CHECK = "check"
-"""`check=1` has a verdict made of every kernel, and fails the build where one is not right (`env.TileCheck`)."""
+"""`check=1` checks every kernel and fails the build if a verdict is negative (`env.TileCheck`)."""
 
 OWN_NAMES = {"gpu-name": "sm", "opt-level": "opt"}
-"""What command lines and builders call options whose names would say less to a user of SCons."""
+"""Options with shorter names on SCons command lines and in builders."""
 
 
 class BadVariable(Exception):
-    """A variable, or an argument in an SConstruct, that is unknown or not accepted; the message lists what is."""
+    """A variable, or an argument in an SConstruct, that is unknown or not accepted; the message lists alternatives."""
 
 
 def construction_variables(arguments: Mapping[str, str], further: Iterable[str] = ()) -> dict[str, Any]:
     """TILE_SM, TILE_OPT, TILE_EMIT, TILE_CHECK, TILE_EXECUTOR, TILE_OVERRIDES and TILE_OPTIONS of `NAME=VALUE` words.
 
-    `further` are variables of the project itself, which are passed over.  Raises BadVariable.
+    `further` are variables of the project itself, which are ignored.  Raises BadVariable.
     """
     own = set(further)
     options: dict[str, Any] = {}
@@ -81,7 +81,7 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
 
 
 def scheduler_address(executor: str) -> str:
-    """The address that distributed has for `dask://HOST:PORT`; raises ValueError for what is none."""
+    """The address for distributed in `dask://HOST:PORT`; raises ValueError if malformed."""
     from urllib.parse import urlsplit
 
     parts = urlsplit(executor)
@@ -95,7 +95,7 @@ def scheduler_address(executor: str) -> str:
 
 
 def names() -> list[str]:
-    """The variables in the order in which help shows them."""
+    """The variables in the order of the help text."""
     return ["sm", "opt", "emit", CHECK, EXECUTOR, OVERRIDES, *(option for option in OPTIONS if option not in OWN_NAMES)]
 
 
@@ -134,7 +134,7 @@ def _listed(values: Iterable[Any]) -> str:
 
 
 def words(name: str, value: Any, accepted: Iterable[str]) -> list[str]:
-    """`ptx,cubin` or `["ptx", "cubin"]`: each word once and in order; raises BadVariable for what is not accepted."""
+    """`ptx,cubin` or `["ptx", "cubin"]`: each word once and in order; raises BadVariable for other words."""
     items = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
     known = list(accepted)
     if all(isinstance(item, str) for item in items):
@@ -146,7 +146,7 @@ def words(name: str, value: Any, accepted: Iterable[str]) -> list[str]:
 
 
 def flag(name: str, value: Any) -> bool:
-    """`true`, `1`, `True` and the like; raises BadVariable."""
+    """The value of a boolean: `true`, `1`, `True` and the like; raises BadVariable."""
     try:
         return checked_value(Option(name, bool, False, ""), value)
     except CompileError:

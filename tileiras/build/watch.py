@@ -97,7 +97,7 @@ class Watch:
         self._package = os.path.join(session.code.root, "tileiras")
         self._code = tree_state(self._package)
 
-    # ---- what changed ------------------------------------------------------------------------------------------------
+    # ---- changes -----------------------------------------------------------------------------------------------------
 
     def scan(self) -> tuple[list[Single], list[Single]]:
         """Return the kernels that are new or changed since the last call, and the deleted ones; raises Restart."""

@@ -1,8 +1,8 @@
-"""Stages in processes of their own, for `scons -j`.
+"""Worker processes that run stages, for `scons -j`.
 
-Threads do not help: Python's lock and llvmlite's let one of them work at a time.  A worker is started for the first
-stage that has to run, keeps the compiler loaded, and is handed one chain of stages at a time.  A worker that ends while
-it works (out of memory, killed) is replaced and its chain tried once more; the second time it is reported.
+Threads do not help: the locks of Python and llvmlite let only one of them run at a time.  A worker is started for the
+first stage that has to run, keeps the compiler loaded, and executes one chain of stages at a time.  A worker that dies
+during a chain (out of memory, killed) is replaced and the chain retried once; a second death is reported.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tileiras.named_tuple import NamedTuple
 
 
 class WorkerDied(Exception):
-    """A worker ended twice over one request, or none can be started; the message says how."""
+    """A worker died twice on one request, or no worker can be started; the message gives the reason."""
 
 
 class Place(NamedTuple):
-    """What a session is made from in another process."""
+    """The parameters from which another process creates the session."""
 
     directory: str
     mode: str
@@ -42,36 +42,36 @@ class Place(NamedTuple):
 class Request(NamedTuple):
     place: Place
     folder: str
-    """The folder that paths of steps start from."""
+    """The folder to which the paths of steps are relative."""
     step: Step
     remote_failure: str | None = None
-    """Why the build does without the team's server, if it does."""
+    """Why the build has turned the team's server off, or None."""
     round_trip: float = 0.0
-    """Seconds that the server takes to answer the build."""
+    """Seconds of a round trip to the server, measured by the build."""
 
 
 class Reply(NamedTuple):
     reports: list[Report]
-    """Of the step that was asked for, and of those of its successors that ran as well."""
+    """Reports of the requested step and of the successors that ran after it."""
     warnings: list[str]
     remote_failure: str | None = None
-    """Why the team's server is off, for the build to say it once and tell the other workers."""
+    """Why the team's server is off; the build reports it once and informs the other workers."""
 
 
 # ---- in the worker ---------------------------------------------------------------------------------------------------
 
 
 def perform_chain(session: Session, step: Step, wanted: Callable[[], bool] = lambda: True) -> list[Report]:
-    """Performs a step and then its successors as long as each makes something new and the chain is `wanted`.
+    """Perform a step and then its successors while each writes a new product and the chain is `wanted`.
 
-    A step that the store answers for, that fails, or whose product is what lies there already is the last: what follows
-    it is not known to be needed.
+    The chain ends at a step that hits the store, fails, or reproduces the existing product: the need for its
+    successors is then not known.
     """
     reports: list[Report] = []
     current: Step | None = step
     while current is not None and wanted():
         before = read_if_there(current.outputs[0])
-        # The build has asked a team's server for the first one, to compare it with a run as well.
+        # The build has already asked the team's server for the first step; VERIFY needs the row for comparison.
         outcome = session.perform(current, ask=bool(reports) or session.store.mode == VERIFY)
         reports.append(report(outcome, current))
         if outcome.error is not None or outcome.cached or read_if_there(current.outputs[0]) == before:
@@ -85,15 +85,15 @@ def _say_nothing(message: str) -> None:
 
 
 def serve(connection: Any) -> None:
-    """A worker's life: requests until the other end is closed."""
+    """Main loop of a worker: answer requests until the other end is closed."""
     import multiprocessing
     import signal
 
-    # Ctrl-C reaches the whole foreground group; the build decides what happens then.
+    # Ctrl-C reaches the whole foreground process group; the build alone handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        # A build that is killed says nothing, and ptxas may have minutes to go.
+        # A killed build sends no message, and ptxas may run for minutes: end it with the parent.
         isolation.end_with(parent.sentinel)
     sessions: dict[Place, Session] = {}
     warnings: list[str] = []
@@ -112,13 +112,13 @@ def serve(connection: Any) -> None:
             session = sessions[place] = Session(store, history=History(place.build))
         remote = session.store.remote
         if remote is not None:
-            # The build says it, for all of its processes.
+            # The build prints the warning, once for all of its processes.
             remote.warn = _say_nothing
             remote.round_trip = request.round_trip
             if request.remote_failure is not None:
                 remote.turn_off(request.remote_failure)
         with working(place.build):
-            # There is nothing to receive meanwhile but the end of a build that was killed.
+            # Readable before the reply: only the end of the connection, after the build was killed.
             if connection.poll():
                 continue
             reports = perform_chain(session, request.step, lambda: not connection.poll())
@@ -134,7 +134,7 @@ def serve(connection: Any) -> None:
 
 
 END_SECONDS = DRAIN_LIMIT + 2
-"""How long the end of a process is waited for."""
+"""Timeout of waiting for the end of a process, in seconds."""
 
 
 class _Worker:
@@ -143,14 +143,14 @@ class _Worker:
     def __init__(self) -> None:
         context = _context()
         self.connection, theirs = context.Pipe()
-        # A daemon: it must not keep the build's process alive.
+        # Daemonic: it must not keep the build's process alive.
         self.process = context.Process(target=serve, args=(theirs,), daemon=True)
         with _without_main():
             self.process.start()
         theirs.close()
 
     def end(self) -> str:
-        """Waits for the process and tells how it ended."""
+        """Wait for the process; returns its exit status or signal as text."""
         self.connection.close()
         self.process.join(END_SECONDS)
         code = self.process.exitcode
@@ -162,14 +162,14 @@ class _Worker:
 
 
 RESTART_SECONDS = (0.0, 0.05, 0.2, 1.0)
-"""What is waited for after each failed attempt to start a worker."""
+"""Delays after failed attempts to start a worker, in seconds."""
 
 
 def _started() -> _Worker:
-    """A new worker; raises WorkerDied where there can be none.
+    """Start a worker; raises WorkerDied after the last failed attempt.
 
-    Workers are forked by a process of multiprocessing's, in whose place that puts another one once it has ended.  Where
-    somebody has killed it a moment ago, the system does not say so yet, or it was about to fork this very worker.
+    Workers are forked by multiprocessing's fork server, which multiprocessing restarts after it has ended.  If the
+    server was killed a moment ago, its end may not be visible yet, or it was just forking this worker: retry.
     """
     for seconds in RESTART_SECONDS:
         try:
@@ -181,7 +181,7 @@ def _started() -> _Worker:
 
 
 class Pool:
-    """At most `size` workers, started when they are needed and used again."""
+    """At most `size` workers, started on demand and reused."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -190,7 +190,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def run(self, request: Request) -> Reply:
-        """Has a worker answer a request; waits for one to be free.  Raises WorkerDied."""
+        """Execute a request on a worker, waiting for a free one.  Raises WorkerDied."""
         with self._free:
             ends = []
             for _ in range(2):
@@ -210,7 +210,7 @@ class Pool:
             raise WorkerDied(f"the process that compiled it ended twice: {', '.join(ends)}")
 
     def close(self) -> None:
-        """Ends the workers that are idle, once they have uploaded what they made."""
+        """End the idle workers, after they have uploaded their artifacts."""
         with self._lock:
             for worker in self._idle:
                 worker.connection.close()
@@ -220,7 +220,7 @@ class Pool:
 
 
 START_METHOD = "forkserver" if sys.platform.startswith("linux") else "spawn"
-"""With SCons' threads about, a plain fork may copy a lock that is held."""
+"""Not a plain fork: with SCons' threads running, it may copy a lock that is held."""
 
 
 def _context() -> Any:
@@ -239,11 +239,11 @@ def _context() -> Any:
 
 
 ADDRESS_BYTES = 107
-"""The longest path of a socket (unix(7))."""
+"""Maximum length of a socket's path (unix(7))."""
 
 
 def _shorten_address() -> None:
-    """Has multiprocessing's sockets be in /tmp when their paths in the folder for temporary files are too long."""
+    """Put multiprocessing's sockets in /tmp if their paths in the folder of temporary files are too long."""
     import tempfile
     from multiprocessing import util
 
@@ -252,14 +252,14 @@ def _shorten_address() -> None:
         return
     usual, tempfile.tempdir = tempfile.tempdir, "/tmp"
     try:
-        util.get_temp_dir()  # made once, and kept for this process
+        util.get_temp_dir()  # created once and cached by multiprocessing
     finally:
         tempfile.tempdir = usual
 
 
 @contextlib.contextmanager
 def _without_main() -> Iterator[None]:
-    """Keeps a new process from importing the main program, which is SCons and no part of the work."""
+    """Prevent a new process from importing the main program, which is SCons and not needed there."""
     main = sys.modules["__main__"]
     kept = {name: main.__dict__[name] for name in ("__file__", "__spec__") if name in main.__dict__}
     main.__dict__.update(dict.fromkeys(kept))
