@@ -46,7 +46,7 @@ RUN = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "maps"), RUN)
 def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
     make, columns = {**KERNELS, **OF_MANY_REGISTERS}[name]

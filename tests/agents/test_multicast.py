@@ -50,7 +50,7 @@ def missed(artifact) -> list[str]:
     return [each.reason for each in remarks_of(artifact.diagnostics) if each.name == "RemarkMemoryTensorMap"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("maps", ["host", "device"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"], indirect=True)
 def test_ctas_copy_for_each_other(gpu, maps, assemble):

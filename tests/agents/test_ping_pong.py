@@ -50,7 +50,7 @@ def artifact_of(text: str):
         return tileiras.compile(path, gpu_name="sm_90")
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("maps", ["none", "host", "stored in boxes"])
 @pytest.mark.parametrize("name", ROUNDS)
 def test_tiles_in_any_order_of_the_agents(name, maps, assemble):

@@ -11,7 +11,7 @@ from tileiras import compile
 STAGES = 4
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("maps", ["none", "host"])
 def test_two_loops_have_one_ring(gpu, maps, assemble):

@@ -88,7 +88,7 @@ def test_other_errors_of_the_system_are_mistakes_of_the_compiler():
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", "x")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(os.name != "posix", reason="limits of a process are POSIX")
 @pytest.mark.parametrize("jobs, limit", [("-j2", 1), ("-j1", 3), ("-j2", 8)])
 def test_a_limit_on_the_size_of_files_is_told(project, jobs, limit):

@@ -172,6 +172,7 @@ def test_a_clean_product_is_an_ordinary_source_of_others(project):
 # ---- random edits ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_gated_and_full_graph_agree_under_random_edits(tmp_path, seed):
     pair = Pair(tmp_path, seed)

@@ -387,7 +387,7 @@ def changing(change_record, change_files):
     return change
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_record_that_is_none_is_a_miss(filled, tree, expected, monkeypatch, name):
     filled.change = changing(RECORDS[name], lambda value: value)

@@ -69,6 +69,7 @@ def test_an_answered_command_loads_the_client_alone(programs, tmp_path):
         loaded([*control, "stop"], tmp_path, **environment)
 
 
+@pytest.mark.slow
 def test_uninstalling_leaves_nothing(programs, tmp_path):
     python = os.path.join(programs, "python")
     names = sorted(name for name in os.listdir(programs) if name.startswith("tileiras"))

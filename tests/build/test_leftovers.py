@@ -40,6 +40,7 @@ def test_a_removed_entry_takes_its_artifacts_along(project):
     assert remains(project, "a2") == [] and len(remains(project, "kernels/a")) == 12
 
 
+@pytest.mark.slow
 def test_every_set_of_options_removes_its_own(project):
     project.scons("num_warps=8")
     project.scons("ptx_version=8.7")

@@ -49,7 +49,7 @@ def fill(server: DelayingServer, folder, kernels: int = KERNELS) -> Project:
     return made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])
 @pytest.mark.parametrize("store", ["", "off"])
 def test_a_machine_without_anything_waits_once_for_each_wave(far, tmp_path, jobs, store):
@@ -90,6 +90,7 @@ def test_a_near_server_is_asked_for_what_follows_a_stage_that_ran(near, tmp_path
     assert len(near.requests) == len(set(near.requests))
 
 
+@pytest.mark.slow
 def test_only_what_was_asked_for_is_looked_up(far, tmp_path):
     fill(far, tmp_path / "writer")
     reader = tree(tmp_path / "reader")

@@ -165,6 +165,7 @@ EDITED = 5
 """Runs of `tileiras-embed` in `follow_edits`."""
 
 
+@pytest.mark.slow
 @HAS_CMAKE
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 def test_cmake_builds_the_same_through_the_service(served):
@@ -241,6 +242,7 @@ executable('app', 'main.cpp', kernels.process('twice.py'), dependencies: depende
 """
 
 
+@pytest.mark.slow
 @HAS_MESON
 @pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
 def test_meson_follows_what_cutile_python_imports(folder):

@@ -77,6 +77,7 @@ def test_another_python_finds_everything_done_and_in_the_store(project, other):
     assert build.stages == [] and sorted(build.cached) == sorted(WHOLE + WHOLE[1:])
 
 
+@pytest.mark.slow
 def test_another_python_makes_the_same_bytes(project, other):
     expected = project.artifacts()
     project.delete_build()

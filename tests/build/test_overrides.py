@@ -52,7 +52,7 @@ def edit(project, suffix):
     return os.path.join("fixed", f"saxpy.sm_90{suffix}")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("suffix, stage", [
     (".tileaa.mlir", "tileaa"), (".tileas.mlir", "tileas"), (".ll", "llvm"), (".ptx", "ptx"),
 ])  # fmt: skip

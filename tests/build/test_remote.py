@@ -354,6 +354,7 @@ def test_a_team_builds_once(server, tmp_path, jobs):
 # ---- bad servers -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_configuration_of_the_page_serves_readers_and_lets_who_has_the_token_write(serve, tmp_path):
     with open(os.path.join(CHECKOUT, "examples", "remote_cache", "nginx.conf"), encoding="utf-8") as file:
         text = file.read()

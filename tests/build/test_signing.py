@@ -106,6 +106,7 @@ def test_a_signed_row_is_none_of_another_key(server, keys):
     assert opened(server, said).get_many(["one", "two"]) == {"one": b"second", "two": b"first"}
 
 
+@pytest.mark.slow
 def test_a_build_with_keys_takes_no_row_of_a_stranger(server, keys, tmp_path):
     trees = {name: Project(tmp_path / name) for name in ("own", "writer", "stranger", "reader", "last")}
     for tree in trees.values():

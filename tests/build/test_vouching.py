@@ -127,6 +127,7 @@ def test_other_options_are_other_manifests(project):
     assert scons(project)[0] == scons(project, "sm=sm_80")[0] == []
 
 
+@pytest.mark.slow
 def test_a_failure_is_told_again_until_it_is_mended(project):
     project.write("kernels/b.mlir", "cuda_tile.module @k {\n  entry @broken( {\n}\n")
     for _ in range(2):
@@ -165,6 +166,7 @@ def test_a_copy_of_a_checkout_is_another_one(project, tmp_path):
     assert len(scons(copy)[0]) == 5
 
 
+@pytest.mark.slow
 def test_a_manifest_that_was_exchanged_is_not_vouched_for(project):
     folder = project.path("build/.tileiras/manifests")
     (name,) = [name for name in os.listdir(folder) if name.endswith(".json")]
@@ -233,6 +235,7 @@ def test_a_monitor_that_is_killed_leaves_nothing_that_matters(project, runtime):
     assert os.listdir(runtime / "tileiras") == []
 
 
+@pytest.mark.slow
 def test_who_only_asks_leaves_no_file(project):
     before = sorted(os.listdir(project.path("build/.tileiras")))
     assert project.scons("-q").code == 0
@@ -272,6 +275,7 @@ TILEIRAS_EXPORT = {"k": (k, "f32[?]", "f32[?]")}
 """
 
 
+@pytest.mark.slow
 def test_what_a_module_reads_is_asked_for_though_no_file_of_the_tree_changed(project):
     pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
     project.write("data.json", "1")

@@ -36,7 +36,7 @@ def test_tensor_maps_that_the_vendors_host_code_makes(name, uses):
     case.run(lambda given: vendor_launch(code, case, given))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(vendor_tool() is None, reason="no vendor's compiler")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the cubin's code for the host is for x86-64")
 @pytest.mark.parametrize("target", ["sm_100", "sm_103", "sm_110"])

@@ -87,6 +87,7 @@ def test_rows_of_an_operand_are_reduced_in_a_loop_before():
     check(product, "sm_90", [8, 8], product.text(operands), lambda a, b: (a - a.max(1, keepdims=True)) @ b)
 
 
+@pytest.mark.slow
 def test_a_store_after_the_loads_stays_behind_them():
     """C is written where A was read."""
     product = Matmul((64, 64, 512), "f32")

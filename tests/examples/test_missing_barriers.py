@@ -128,7 +128,7 @@ def weaker_fences(ptx: str) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_nothing_that_orders_is_superfluous(name: str) -> None:
     entry = entry_of(name)

@@ -25,6 +25,7 @@ def test_numpy_and_the_interpreter_agree(form):
         assert interpreted(kernel, given.hints) == ""
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("form", FORMS)
 def test_sampled_kernels_are_right(form):
     for seed in range(5000, 5004):

@@ -15,7 +15,7 @@ import fuzz  # noqa: E402
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants run in forked workers")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "count"), [("bytecode", 2400), ("text", 2400), ("lowered", 600)])
 def test_damaged_input_is_answered(kind, count):
     report = fuzz.run_many(fuzz.answer, kind, 13, range(count))

@@ -44,7 +44,7 @@ def visible_lines(level, kind="kept"):
         .map(each => each.textContent)"""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_reports_open_without_a_complaint_or_a_request(chromium, folder, name):
     report = collect.of_source(str(EXAMPLES / name), options())

@@ -82,7 +82,7 @@ DAMAGED = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage, suffix", DAMAGED)
 def test_damaged_builds_open_and_say_what_is_missing(built, missing_of_whole, tmp_path, damage, suffix):
     shutil.copytree(built / "build", tmp_path / "build")

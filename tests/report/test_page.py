@@ -166,6 +166,7 @@ def test_the_format_follows_from_the_name(tmp_path, capsys):
     assert "say --format" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_launch_is_estimated_and_another_build_compared(tmp_path):
     launch = ["--grid", "3", "--gpu", "H200", "f32[3000]=ones", "f32[3000]=ones", "f32=2", "i32=3000"]
     source = str(EXAMPLES / "saxpy.mlir")

@@ -85,7 +85,7 @@ def overlaps(kernel: Kernel, gpu: str, maps: str, **options: int | str) -> bool:
     return any("2 iterations overlap" in each.message for each in artifact.diagnostics)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("maps", ["none", "host"])
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
 def test_iterations_of_the_agent_that_computes_overlap_where_an_sm_has_one_warpgroup(gpu, maps):

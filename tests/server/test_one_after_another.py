@@ -98,6 +98,7 @@ def test_each_command_has_its_umask_folder_and_variables(own_service, folder, tm
     assert forked(own_service) <= before + MORE_SPARES
 
 
+@pytest.mark.slow
 def test_a_store_that_is_removed_between_two_commands_is_made_again(own_service, folder, tmp_path_factory):
     own_service.start()
     store = tmp_path_factory.mktemp("stores") / "store"
@@ -126,6 +127,7 @@ def test_programs_and_files_of_another_state_are_met(own_service, folder, ptxas)
         assert f"{turn}.0.0" in rows.values(), "the version of the program that was there before"
 
 
+@pytest.mark.slow
 def test_any_order_gives_the_same_bytes(own_service, tmp_path, ptxas):
     own_service.start()
     commands = [

@@ -94,6 +94,7 @@ def test_pairs_of_a_larger_cluster():
     check(packed_matmul((512, 128, 128), steps=3, ctas=4), "mxf8f6f4", **AGENTS)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ctas", [1, 2])
 def test_loops_over_tiles(ctas):
     """An agent of one warp multiplies, with accumulators in turn; scales have columns by the stages of its operands."""

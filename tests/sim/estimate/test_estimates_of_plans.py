@@ -53,7 +53,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name, target, plan", CASES)
 def test_a_plan(name, target, plan):
     made: Kernel = KERNELS[name]()
