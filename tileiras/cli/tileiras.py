@@ -302,7 +302,8 @@ class Intermediates:
         self._held: list[tuple[str, bytes]] = []
 
     def save(self, unit: str, suffix: str, data: bytes) -> str:
-        """Where it is.  What is the product besides is left to that; raises UsageError where another file is."""
+        """The path of the artifact.  One at the path of the product is not written, only compared with the product;
+        raises UsageError if the path is that of another file."""
         from tileiras.units import file_stem
 
         path = os.path.join(self._folder, file_stem(unit) + suffix)
