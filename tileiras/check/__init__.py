@@ -1,12 +1,12 @@
-"""Checking: whether what was compiled does what its source means, on launches that are found from the program.
+"""Checking: whether compiled code agrees with its source, on launches that are derived from the program.
 
 `tileiras.check(source, gpu_name=...)` executes the source (`tileiras.sim.interpret`) and its PTX
-(`tileiras.sim.emulate`) on the same launches.  `facts` reads from the entry what its parameters are, `launches` draws
-sizes and values, `fitting` finds strides, grid and memory for them, `tracking` runs the interpreter with the interval
-of every value (`bounds`, `bound_rules`, `sum_rules`), `judging` compares, `roundings` finds those that the program does
-not ask for, `judgement` runs all launches of an image, `verdict` is the result.  `blame` searches for the pass at
-fault.  `stage` is the check as a stage of builds, `junit` and `sarif` write verdicts for CI, `assemblers` compares two
-releases of ptxas.
+(`tileiras.sim.emulate`) on the same launches.  `facts` derives the roles of the parameters from the entry, `launches`
+draws sizes and values, `fitting` finds strides, grid and memory for them, `tracking` runs the interpreter with the
+interval of every value (`bounds`, `bound_rules`, `sum_rules`), `judging` compares, `roundings` finds roundings that the
+program does not specify, `judgement` runs all launches of an image, `verdict` is the result.  `blame` searches for the
+pass at fault.  `stage` is the check as a stage of builds, `junit` and `sarif` write verdicts for CI, `assemblers`
+compares two releases of ptxas.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PTX under two releases of ptxas: resources and machine code of each function, side by side.
 
-A check ends at PTX.  What two assemblers make of the same PTX differently is where to look when a kernel is right under
-one of them and wrong, or slower, under the other.
+A check ends at PTX.  If a kernel is right under one assembler and wrong, or slower, under another, the differences
+between their machine code show where to look.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Assembler(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function under each of the assemblers; None where one has not made it."""
+    """A function under each of the assemblers; None for an assembler whose output lacks it."""
 
     name: str
     resources: tuple[ptxas.Resources | None, ...]
     """Of entries."""
     instructions: tuple[int | None, ...]
-    """Without nvdisasm they are not known."""
+    """None without nvdisasm."""
     first_difference: int | None
-    """The instruction from which the code differs; -1 where only the bytes do, None where nothing does."""
+    """The first instruction that differs; -1 if only the bytes differ, None if the code is equal."""
 
     @property
     def differs(self) -> bool:
@@ -82,7 +82,7 @@ def _named(diagnostic: Diagnostic, by: Assembler) -> Diagnostic:
 
 
 _Code = tuple[bytes, list[str]]
-"""The bytes of a function, and its instructions as nvdisasm writes them; none of these without it."""
+"""The bytes of a function, and its instructions as nvdisasm prints them; an empty list without nvdisasm."""
 
 _INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;")
 
@@ -118,7 +118,7 @@ def _first_difference(codes: Sequence[_Code | None]) -> int | None:
 
 
 def table(functions: Sequence[Function], assemblers: Sequence[Assembler]) -> str:
-    """What each assembler made, a block of lines a function, and the names of those that differ."""
+    """The output of each assembler, in a block of lines per function, and the names of the functions that differ."""
     rows: list[Sequence[str]] = [("", *(f"ptxas {each.version}" for each in assemblers))]
     for function in functions:
         rows.append((function.name, *[""] * len(assemblers)))

@@ -1,10 +1,10 @@
-"""Blame: the first pass behind which a kernel no longer does what its source means.
+"""Blame: the first pass after which a kernel no longer agrees with its source.
 
-The kernel is compiled again with a copy of the module behind each pass, and each copy is executed on the launch that is
-wrong: those of cuda_tile by the interpreter, those of nv_tileaa and nv_tileas by its lower levels
-(`tileiras.sim.interpreter.lowered`).  The first copy that leaves memory which the source does not allow names the pass.
-Where all copies are right, the optional decisions are left out from the end on (`opt-bisect-limit`), until the code is
-right: this finds what tiles do not show, such as layouts and barriers.
+The kernel is compiled again with a copy of the module after each pass, and each copy is executed on the failing launch:
+copies in cuda_tile by the interpreter, those in nv_tileaa and nv_tileas by its lower levels
+(`tileiras.sim.interpreter.lowered`).  The pass at fault is the one before the first copy whose final memory the source
+does not allow.  If all copies are right, optional decisions are left out from the last one backwards
+(`opt-bisect-limit`) until the code is right: this finds errors that tiles do not show, as in layouts and barriers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOWERING = "convert-tileas-to-llvm"
 
 @dataclass
 class Snapshot:
-    """The module behind a pass; `number` counts the passes from 1."""
+    """The module after a pass; `number` counts the passes from 1."""
 
     number: int
     name: str
@@ -47,7 +47,7 @@ class Snapshot:
 
 
 class Snapshots(PassInstrumentation):
-    """Keeps a copy of what each pass leaves, of those that change something."""
+    """Keeps a copy of the module after each pass that changes it."""
 
     def __init__(self) -> None:
         self.kept: list[Snapshot] = []
@@ -90,11 +90,11 @@ def blame(suspect: Suspect, launch: Fitted) -> Blame:
 
 @dataclass
 class _Outcome:
-    """What became of one snapshot."""
+    """The result of executing one snapshot."""
 
     error: InterpreterError | None = None
     wrong: tuple[int, int, Any, Any, str] | None = None
-    """Position of the argument, element, what it is, what it means to be, the bound."""
+    """Position of the argument, element, actual value, expected value, the bound."""
     writer: Operation | None = None
 
     @property
@@ -175,7 +175,7 @@ class _Search:
         allocation = memory._find_owner(root)
         return None if allocation is None else memory.writer_of(allocation, element * array.dtype.itemsize)
 
-    # -- what is said ------------------------------------------------------------------------------------------------
+    # -- reports -----------------------------------------------------------------------------------------------------
 
     def _of_pass(
         self, right: Snapshot | None, skipped: Sequence[Snapshot], snapshot: Snapshot, outcome: _Outcome
@@ -210,7 +210,7 @@ class _Search:
         return meant, f"no operation stores the element; {shown}"
 
     def _first_value(self, right: Snapshot | None, snapshot: Snapshot) -> Operation | None:
-        """The first operation with a value that the one of the same line, name and shape had not before the pass."""
+        """The first operation whose value no operation of the same line, name and shape had before the pass."""
         if right is None or right.module.name == "cuda_tile.module" or snapshot.module.name == "cuda_tile.module":
             return None
         before, behind = (self._values(each) for each in (right, snapshot))
@@ -233,7 +233,7 @@ class _Search:
     # -- decisions ---------------------------------------------------------------------------------------------------
 
     def _of_decision(self, right: Snapshot | None, skipped: Sequence[Snapshot], reason: str) -> Blame:
-        """Where no snapshot is wrong: the first optional decision with which the code is."""
+        """If no snapshot is wrong: the first optional decision with which the code is wrong."""
         stopped = ""
         if skipped:
             last = "the source" if right is None else f"what '{right.name}' leaves"
@@ -287,7 +287,7 @@ def _message(error: InterpreterError | None) -> str:
 
 
 class _Watched(LoweredMachine):
-    """Tells memory which operation stores, and, where asked to, keeps what each one gives."""
+    """Records in memory which operation stores, and, if requested, keeps the results of each operation."""
 
     events: list[tuple[Operation, Any, int]] | None = None
 

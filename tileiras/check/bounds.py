@@ -49,7 +49,7 @@ def is_anything(bounds: Bounds) -> np.ndarray:
 
 
 def settle(low: np.ndarray, high: np.ndarray, values: np.ndarray, fixed: np.ndarray | bool) -> Bounds | None:
-    """The interval of a result: its value alone where `fixed`, and any value where the ends say nothing.
+    """The interval of a result: its value alone where `fixed`, and any value where the ends are unknown.
 
     None where all elements are fixed.
     """
@@ -107,7 +107,7 @@ def widen(values: np.ndarray, units: float, keyword: str) -> tuple[np.ndarray, n
 
 
 def lowest_bit(values: np.ndarray) -> np.ndarray:
-    """The exponent of the last bit that is set in each number; very large for zeros and what is not finite."""
+    """The exponent of the last bit that is set in each number; very large for zeros and non-finite numbers."""
     wide = np.asarray(values).astype(np.float64)
     fractions, exponents = np.frexp(np.where(np.isfinite(wide), wide, 0.0))
     whole = np.abs(np.ldexp(fractions, 53)).astype(np.int64)

@@ -33,10 +33,10 @@ def check(
     gpu_name: may be left out with an image, which is for the GPU that it names.
     entry: which one; may be left out where there is one.
     image: PTX text, or the path of PTX, of a cubin with its PTX in it or beside it, or of an artifact that is compiled
-        further, that is judged instead of what tileiras makes; `metadata` is its NAME.json's content, looked for beside
-        the path.
-    given: launches that are judged besides those that are found.
-    budget: seconds after which no further launch is begun; what was not reached is in the coverage.
+        further, that is judged instead of the output of tileiras; `metadata` is its NAME.json's content, by default
+        that beside the path.
+    given: launches that are judged besides the derived ones.
+    budget: seconds after which no further launch is begun; cases that were not reached are in the coverage.
     waive: rules of the PTX ISA (`tileiras.sim.emulator.rules`) that an image need not keep.
     blame: where the code is wrong, search for the pass at fault; ignored for an image, which no pass of ours made.
 
@@ -67,8 +67,8 @@ def image_of(
     source: Any, name: str, gpu_name: str | None, image: str | os.PathLike[str] | None, opt_level: int,
     options: Mapping[str, Any], metadata: Mapping[str, Any] | None = None,
 ) -> Image:  # fmt: skip
-    """The code of an entry: an image from elsewhere, or what the compiler makes of the source, or of an artifact of it
-    (as an override is).  Raises CompileError."""
+    """The code of an entry: an image from elsewhere, or the source, or an artifact of it such as an override, compiled
+    to PTX.  Raises CompileError."""
     path = "" if image is None or "\n" in os.fspath(image) else os.fspath(image)
     is_artifact = path.endswith(tuple(suffix for suffix in ARTIFACTS if suffix not in (".ptx", ".cubin")))
     if image is not None and not is_artifact:
@@ -94,7 +94,7 @@ def _named(image: Image, name: str, path: str) -> Image:
 
 
 def _compiled(source: Any, name: str | None, gpu_name: str, opt_level: int, options: Mapping[str, Any]) -> Image:
-    # Lines change no instruction, and tell where one that fails is from.
+    # Line information changes no instruction, and locates one that fails.
     given = {"lineinfo": True, **options}
     artifact = tileiras.compile(source, gpu_name=gpu_name, opt_level=opt_level, entry=name, **given)
     text = artifact.kernels[0].artifacts.get(".json")
@@ -102,7 +102,7 @@ def _compiled(source: Any, name: str | None, gpu_name: str, opt_level: int, opti
 
 
 def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] | None) -> Image:
-    """An image that is not ours.  Raises CompileError where there is no PTX, OSError where it cannot be read."""
+    """An image from elsewhere.  Raises CompileError if it has no PTX, OSError if it cannot be read."""
     if isinstance(image, str) and "\n" in image:
         return Image(image, name, metadata)
     path = os.fspath(image)

@@ -42,16 +42,16 @@ class Parameter:
     """Elements of the largest tile along the dimension whose size this is."""
     counts_trips: bool = False
     starts_at_zero: bool = False
-    """Integers that order tile blocks (counters, locks, flags): zero is where such things begin."""
+    """Integers that order tile blocks (counters, locks, flags): their initial value is zero."""
     is_threshold: bool = False
-    """A number that is compared with tiles which say no place of an element: hashes."""
+    """A number that is compared with tiles of values other than element positions, such as hashes."""
     scales: bool = False
     """Block scales of products, which matrix instructions read without a sign (PTX ISA, ue4m3 and ue8m0)."""
 
 
 @dataclass
 class ViewFact:
-    """A tensor view whose sizes and strides are constants or parameters, by position; None for what is neither."""
+    """A tensor view with its sizes and strides: constants, or parameters by position; None for any other value."""
 
     pointer: int | None
     shape: list[tuple[str, int] | None]
@@ -65,12 +65,12 @@ class Facts:
     groups: list[list[int]]
     """Positions of size parameters that count the same tiles."""
     axes: list[bool] = field(default_factory=lambda: [False] * 3)
-    """Which dimensions of the grid the kernel looks at."""
+    """Which dimensions of the grid the kernel reads."""
     reads_grid: bool = False
     synchronises: bool = False
-    """Whether tile blocks may be ordered by what the entry does."""
+    """Whether operations of the entry may order tile blocks."""
     sizes_of: dict[Value, list[tuple[str, int] | None]] = field(default_factory=dict)
-    """By tensor view, for the repair of launches that leave one."""
+    """Sizes by tensor view, for the repair of launches that access a tile outside of one."""
 
 
 def source(value: Value) -> Value:
@@ -91,7 +91,7 @@ def constant_of(value: Value) -> int | None:
 
 
 def facts(entry: Operation) -> Facts:
-    """Of an entry of a verified cuda_tile module."""
+    """The facts of an entry of a verified cuda_tile module."""
     arguments = list(entry.regions[0].block.arguments)
     position = {argument: number for number, argument in enumerate(arguments)}
     parameters = [_parameter(number, argument) for number, argument in enumerate(arguments)]
@@ -185,7 +185,7 @@ def _dynamic(extents: Any, operands: Iterator[Value], position: dict[Value, int]
 
 
 def _views(entry: Operation, position: dict[Value, int], entry_facts: Facts) -> list[tuple[Any, int]]:
-    """Fills in views; returns (what a dimension is indexed by, the parameter that is its size)."""
+    """Fill in views; returns pairs of the index of a dimension and the parameter that is its size."""
     keys: list[tuple[Any, int]] = []
     for op in entry.walk():
         if op.name == "cuda_tile.make_tensor_view":
@@ -204,7 +204,7 @@ def _views(entry: Operation, position: dict[Value, int], entry_facts: Facts) -> 
 
 
 def _tiled(op: Operation, entry_facts: Facts) -> Iterator[tuple[Any, int]]:
-    """The size parameters of a tiled view, by what indexes their dimensions."""
+    """The size parameters of a tiled view, with the indices of their dimensions."""
     view, shape = op.results[0].type, entry_facts.sizes_of.get(source(op.operands[0]), [])
     dims = tuple(getattr(view, "dim_map", range(len(view.tile_shape))))
     sparse = getattr(view, "sparse_dim", None)
@@ -261,7 +261,7 @@ def _counts(arguments: list[BlockArgument], entry_facts: Facts) -> None:
 
 
 def _arrays(arguments: list[BlockArgument], entry_facts: Facts) -> None:
-    """Arrays of cuTile Python that the kernel addresses by itself: a pointer, every size, every stride.
+    """Find arrays of cuTile Python that the kernel addresses itself: a pointer, every size, every stride.
 
     Numbers behind a pointer are such where the second half of them is multiplied on the way to addresses.
     """
@@ -297,7 +297,7 @@ def _moves_pointers(value: Value, seen: set[Value], multiplied: bool = False) ->
 
 
 def _compared(value: Value, seen: set[Value]) -> int:
-    """The extent of the largest tile that a comparison with `value` has, or the largest number it is divided by."""
+    """The extent of the largest tile that `value` is compared with, or the largest number that it is divided by."""
     most = 0
     for user in value.users:
         if user.name == "cuda_tile.cmpi":
@@ -312,11 +312,11 @@ def _compared(value: Value, seen: set[Value]) -> int:
 
 _PLACES = {*_FLOWS, "cuda_tile.iota", "cuda_tile.constant", "cuda_tile.get_tile_block_id", "cuda_tile.cat",
            "cuda_tile.get_num_tile_blocks", "cuda_tile.get_index_space_shape", "cuda_tile.permute"}  # fmt: skip
-"""Operations that numbers of elements are computed with."""
+"""Operations with which positions of elements are computed."""
 
 
 def _is_compared_with_places(value: Value, seen: set[Value]) -> bool:
-    """Whether a comparison or division has the number beside one that says where an element is."""
+    """Whether the number is compared with, or divides or is divided by, the position of an element."""
     for user in value.users:
         if user.name == "cuda_tile.cmpi":
             if any(_is_place(each, set()) for each in user.operands if each is not value):
@@ -332,7 +332,7 @@ def _is_compared_with_places(value: Value, seen: set[Value]) -> bool:
 
 def _is_place(value: Value, seen: set[Value]) -> bool:
     op = value.defining_op
-    # Numbers from memory are rows of another array, as often as not: their bound is its size.
+    # Numbers from memory are often row numbers of another array: their bound is its size.
     if op is None or value in seen or op.name.startswith("cuda_tile.load_"):
         return True
     seen.add(value)

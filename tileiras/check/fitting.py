@@ -1,8 +1,8 @@
-"""A launch for sizes that were drawn: strides, grid and memory follow from executing the kernel on guarded memory.
+"""A launch for drawn sizes: strides, grid and memory are determined by executing the kernel on guarded memory.
 
 Every pointer first gets more memory than a small launch can use.  Its array has the bytes that the kernel
-touches there or that its views cover.  A tile that a view does not have tells which size was too small; a tile block
-that touches nothing new, or leaves a view, tells where the grid ends.
+touches there or that its views cover.  An access to a tile outside of a view shows which size was too small; a tile
+block that touches no new memory, or leaves a view, marks the end of the grid.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from . import values
 from .facts import Facts, source
 
 GUARD = 1 << 26
-"""Bytes behind each pointer while sizes are looked for; untouched pages cost nothing."""
+"""Bytes of memory behind each pointer during the search for sizes; untouched pages cost nothing."""
 FILLED = 1 << 16
-"""Elements of integer arrays that hold their values meanwhile."""
+"""Elements of integer arrays that are initialized during the search."""
 _REPAIRS = 12
 _STEPS = 30_000
-"""Operations of one tile block; a block that waits for another would go on for ever."""
+"""Limit on operations of one tile block; a block that waits for another would not terminate."""
 
 
 class Unfit(Exception):
-    """No launch: what the kernel says of it, and where."""
+    """No launch fits: the reason, and the operation."""
 
     def __init__(self, message: str, operation: Operation | None = None) -> None:
         super().__init__(message)
@@ -53,9 +53,9 @@ class Plan:
     seed: int = 0
     is_aliased: bool = False
     is_edge: bool = False
-    """Run in lock step alone: it is there for the bounds of masks."""
+    """Run in lock step only: the launch tests the bounds of masks."""
     has_spare_blocks: bool = False
-    """The grid has a block more where that block touches nothing: launchers round grids up, and masks hold it back."""
+    """The grid has an extra block if that block touches nothing: launchers round grids up, and masks disable it."""
     limit: int | None = None
     """Integers in memory are below it, or all different (`values.DISTINCT`)."""
 
@@ -71,7 +71,7 @@ class Fitted:
     """Positions of pointers that are stored through."""
 
     def copies(self) -> list[Any]:
-        """Fresh arguments; arrays that were one stay one."""
+        """Copies of the arguments; aliased arrays stay aliased."""
         fresh: dict[int, np.ndarray] = {}
         return [
             fresh.setdefault(id(value), value.copy()) if isinstance(value, np.ndarray) else value
@@ -86,7 +86,7 @@ class Fitted:
 
 
 class _OutsideView(Exception):
-    """A tile number beyond a view: the size that would have it."""
+    """A tile number beyond a view, and the size that would contain it."""
 
     def __init__(self, tensor: Any, dim: int, size: int, tile: int, op: Operation) -> None:
         super().__init__(f"needs {size} elements along dimension {dim}")
@@ -120,7 +120,7 @@ class _Guarded(Memory):
 
 
 class _Probe(Machine):
-    """Looks at views and tile numbers, and ends a block that goes on for ever."""
+    """Checks views and tile numbers, and stops a block that exceeds the limit of operations."""
 
     def __init__(self, memory: _Guarded, grid: tuple[int, int, int], globals_: dict[str, int]) -> None:
         super().__init__(memory, grid, globals_, io.StringIO())
@@ -176,7 +176,7 @@ def _check_index(machine: _Probe, op: Operation) -> None:
 
 
 def fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
-    """The launch of a plan.  Raises Unfit where the program allows none."""
+    """The launch of a plan.  Raises Unfit if no launch fits."""
     limits: tuple[int | None, ...] = (plan.limit, 4, 2, 1) if may_index(facts) else (plan.limit,)
     problem: Unfit | None = None
     for limit in limits:
@@ -220,13 +220,13 @@ def _repair(facts: Facts, plan: Plan, outside: _OutsideView) -> None:
     if size is None or size[0] != "parameter" or plan.numbers[size[1]] > least or outside.size > 1 << 14:
         raise Unfit(f"a tile lies outside of its view: it {outside}", outside.op)
     parameter = facts.parameters[size[1]]
-    # The last tile keeps the part that was drawn of it.
+    # The last tile stays as partial as it was drawn.
     part = (plan.numbers[size[1]] - 1) % outside.tile + 1
     plan.numbers[size[1]] = -(-(least + part) // parameter.divisor) * parameter.divisor
 
 
 def settle_strides(facts: Facts, plan: Plan) -> None:
-    """Strides that are parameters: tensors in row-major order, rows `padding` elements longer than they need."""
+    """Set strides that are parameters: tensors are row-major, with rows padded by `padding` elements."""
     settled: set[int] = set()
     for view in facts.views:
         sizes = [_number(each, plan) for each in view.shape]
@@ -290,7 +290,7 @@ class _Trial:
         return self.plan.numbers[parameter.position]
 
     def run(self, block_id: tuple[int, int, int], grid: tuple[int, int, int]) -> bool:
-        """Executes one tile block; whether it touches what no block before it has.  Raises Unfit and _OutsideView."""
+        """Execute one tile block; whether it touches memory that no earlier block has.  Raises Unfit, _OutsideView."""
         machine = _Probe(self.memory, grid, self.globals)
         machine.block_id = block_id
         self.memory.touched = []

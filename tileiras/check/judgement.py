@@ -40,7 +40,7 @@ from .verdict import (
 )  # fmt: skip
 
 VERSION = 1
-"""Of what a check does: verdicts of another version are not reused."""
+"""Version of the check: verdicts of another version are not reused."""
 SEEDS: tuple[int | None, ...] = (None, 0, 1)
 """Lock step, and two random orders of warps."""
 BUDGET = 120.0
@@ -129,7 +129,7 @@ class _Check:
             if what not in seen:
                 seen.add(what)
                 self._judge(launch)
-        # Last: a value that differs says more.
+        # Last, since a differing value is the more specific finding.
         if not self.is_wrong and (finding := rounded_otherwise(self.module, self.image)) is not None:
             self.findings.append(finding)
 
@@ -140,7 +140,7 @@ class _Check:
     def _judge(self, launch: Fitted) -> None:
         judged = self._judged(launch)
         if judged.status == FAULT:
-            # The program may ask for more than its types and assumptions say: rows that differ, for one.
+            # The program may have preconditions beyond its types and assumptions, such as distinct row numbers.
             other = self._with_distinct_integers(launch)
             if other is not None:
                 self._keep(judged.findings)

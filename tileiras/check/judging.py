@@ -35,7 +35,7 @@ from .tracking import TrackedMemory, TrackingMachine
 from .verdict import FAULT, INCONCLUSIVE, RIGHT, TIME_IS_UP, WRONG, Finding
 
 STEP_LIMIT = 3_000_000
-"""Instructions of warps; a launch that takes more waits in a circle."""
+"""Limit on instructions of warps; a launch that exceeds it is taken for a deadlock."""
 LEADER = 5
 """The lane that `elect.sync` names in runs in a random order: code must be right for each."""
 
@@ -53,7 +53,7 @@ class Image:
     hidden: FillHidden | None = None
     """Fills hidden parameters in the place of a description."""
     waived: tuple[str, ...] = ()
-    """Rules of the PTX ISA that it need not keep (`tileiras.sim.emulator.rules`)."""
+    """Rules of the PTX ISA that the image may violate (`tileiras.sim.emulator.rules`)."""
 
 
 @dataclass
@@ -95,7 +95,7 @@ def interpreted(
     module: Operation, entry: str, launch: Fitted, coverage: Coverage, options: Mapping[str, Any],
     order: Callable[[list], list] | None = None,
 ) -> Reference:  # fmt: skip
-    """Runs the interpreter.  Raises InterpreterError for what the program does wrongly."""
+    """Run the interpreter.  Raises InterpreterError for an error of the program."""
     memory, arguments = TrackedMemory(), launch.copies()
     machines: list[TrackingMachine] = []
 
@@ -165,7 +165,7 @@ def hold(
 
 
 def rounded_otherwise(module: Operation, image: Image) -> Finding | None:
-    """Code whose values are allowed, and whose roundings are not."""
+    """A finding on code with roundings that the program does not specify, although its values are allowed."""
     alien = unasked(module, image.ptx)
     if alien is None:
         return None
@@ -227,7 +227,7 @@ def _compare(
     judged: Judged, facts: Facts, reference: Reference, arguments: Sequence[Any], number: int,
     again: Callable[..., Reference],
 ) -> bool:  # fmt: skip
-    """Whether the memory that the code left is one that the program may leave."""
+    """Whether the source program allows the memory contents that the code produced."""
     for parameter in facts.parameters:
         position = parameter.position
         if parameter.kind != "pointer" or not isinstance(arguments[position], np.ndarray):
@@ -239,7 +239,7 @@ def _compare(
             differing, is_whole = varies(reference, again, position)
             wrong = wrong & ~differing
             if wrong.any() and differing.any() and not is_whole:
-                # Rounded sums differ under few of the orders: that none tried gives a value proves nothing.
+                # Rounded sums differ under few orders: a value that no tried order gives may still be right.
                 message = f"argument {position} depends on the order of tile blocks, of which not all were tried"
                 judged.findings.append(Finding("unjudged", message, "", number))
                 judged.status = INCONCLUSIVE
@@ -267,8 +267,8 @@ MOST_ORDERS = 24
 
 
 def varies(reference: Reference, again: Callable[..., Reference], position: int) -> tuple[np.ndarray, bool]:
-    """Where memory depends on the order of tile blocks, as far as orders that are tried tell, and whether these are
-    all."""
+    """Where memory depends on the order of tile blocks, among the orders that are tried, and whether these are all
+    orders."""
     count = int(np.prod(reference.machine.grid))
     orders = list(itertools.islice(itertools.permutations(range(count)), MOST_ORDERS))
     is_whole = math.factorial(count) <= MOST_ORDERS
@@ -289,7 +289,8 @@ def _bits(array: np.ndarray) -> np.ndarray:
 def differences(
     element: Any, got: np.ndarray, wanted: np.ndarray, reference: Reference, position: int
 ) -> tuple[np.ndarray, float, Callable[[int], str]]:
-    """Which elements no right program leaves, the worst error in units in the last place, and a text for a bound."""
+    """The invalid elements, the worst error in units in the last place, and a function from an element to the text of
+    its bound."""
     flat, right = got.reshape(-1), wanted.reshape(-1)
     wrong = _bits(flat) != _bits(right)
     is_float = isinstance(element, FloatType) and width_of(element) > 4 and element.keyword in FLOAT_DTYPES

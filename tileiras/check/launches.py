@@ -56,7 +56,7 @@ def edge_plans(facts: Facts) -> Iterator[Plan]:
             size = drawn[times.index(min(times))]
             met.update(_parts(group[0], size, tile))
             for each in members:
-                # As many tiles as the others have, of which the last ends where it may: each view has masks of its own.
+                # As many tiles as the others have, with the last one partial: each view has its own masks.
                 end = size
                 if number % 2 and each.tile and each is not members[0]:
                     end = (-(-size // tile) - 1) * each.tile + draw.randrange(1, each.tile + 1)

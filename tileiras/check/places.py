@@ -15,7 +15,7 @@ from .verdict import Verdict
 def places_in(module: Operation, source: Operation) -> Callable[[str], Locatable | None]:
     """The location in `source` of a place in `module`, which is the same module read with other locations.
 
-    A place that is none of the module's is that of another file; the empty one has no location.
+    A place outside of the module is a location in another file; the empty place has no location.
     """
     known = {place(own): op.location for own, op in zip(module.walk(), source.walk(), strict=True)}
 

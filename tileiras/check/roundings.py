@@ -1,8 +1,8 @@
-"""Roundings that a program does not ask for.
+"""Roundings that a program does not specify.
 
-Sums may be taken in any order and functions have a tolerance, so that a wrong rounding inside of one leaves values that
-are allowed.  Each operation of a sum is still rounded as the program says, to nearest even unless it names another
-mode: code with another has no operation in the source that it could be of, whatever its values are.
+Sums may be taken in any order and functions have a tolerance, so that a wrong rounding inside of one yields allowed
+values.  Each operation of a sum must still be rounded as the program specifies, to nearest even by default: an
+instruction with another rounding mode implements no operation of the source, whatever its values are.
 """
 
 from __future__ import annotations

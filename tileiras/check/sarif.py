@@ -24,7 +24,7 @@ RULES = {
     "unjudged": "Something was not judged.",
     "no-launch": "No launch could be made.",
 }
-"""Kind of finding -> what it says."""
+"""Kind of finding -> its description."""
 
 
 def sarif(verdicts: Sequence[Verdict], version: str) -> bytes:

@@ -4,8 +4,8 @@ In: the module of NAME.cuda_tile.mlir, and beside it NAME.ptx and NAME.json.  Ou
 places are lines of NAME.cuda_tile.mlir, and NAME.checked.json: NAME.json, which the check follows from, with the
 verdict in short.
 
-Lines of the user's source are no part of the artifact, so that a comment checks nothing again; what a verdict finds is
-said with them, as they are now.
+The artifact does not contain lines of the user's source, so that a changed comment does not repeat the check; findings
+are printed with the current lines.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
 
 
 def with_verdict(metadata: dict, verdict: Verdict) -> bytes:
-    """NAME.json with what was found of its kernel."""
+    """NAME.json with the verdict on its kernel in short."""
     kernels = [
         {**row, "verdict": verdict.short()} if row["name"] == verdict.entry else row for row in metadata["kernels"]
     ]
@@ -52,7 +52,7 @@ def with_verdict(metadata: dict, verdict: Verdict) -> bytes:
 
 
 def _report(verdict: Verdict, module: Operation, source: Operation, context: StageContext) -> None:
-    """Says what fails a build, and that nothing could be judged."""
+    """Report findings that fail a build, and a check that could judge no launch."""
     places = places_in(module, source)
 
     def diagnostic(severity: Severity, finding: Finding) -> Diagnostic:

@@ -39,7 +39,7 @@ def _wide(op: Operation, position: int, values: np.ndarray) -> np.ndarray:
 
 
 def _product(left: Bounds, right: Bounds, start: Bounds, keyword: str, result: np.ndarray) -> Bounds | None:
-    """Of `left @ right + start`.  Tensor cores may cut off what they do not keep of a sum: a whole unit, not a half."""
+    """The bounds of `left @ right + start`.  Tensor cores may truncate sums: the error is a whole unit, not a half."""
     middles, radii = zip(*((each.low / 2 + each.high / 2, each.high / 2 - each.low / 2) for each in (left, right)))
     sizes = [np.abs(middle) for middle in middles]
     with np.errstate(all="ignore"):

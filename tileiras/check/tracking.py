@@ -1,7 +1,7 @@
-"""The interpreter with intervals: beside each value and each element in memory, the values that right code may have.
+"""The interpreter with intervals: for each value and each element in memory, the values that right code may have.
 
-An interval belongs to the array that holds a value, so that it goes wherever the array goes: through loops, branches
-and yields.  Memory keeps intervals of what was stored, and which operation stored it.
+An interval is attached to the array that holds a value, and so follows the array through loops, branches and yields.
+Memory keeps the interval of each stored element, and the operation that stored it.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ class TrackedMemory(Memory):
             shadow.active[at] = ~is_point(Bounds(*ends))
 
     def conflicts_at(self, address: int, between_blocks: bool) -> bool:
-        """Whether the program itself leaves open what is at an address: one store writes it twice, or tile blocks meet
-        there (where nothing could order these)."""
+        """Whether the program itself leaves the value at an address undetermined: one store writes it twice, or several
+        tile blocks access it without an order between them."""
         allocation = self.find(address)
         if allocation is None:
             return False
@@ -159,7 +159,7 @@ class TrackedMemory(Memory):
 
 
 class TrackingMachine(Machine):
-    """The machine of a launch that is judged: carries intervals and counts what is reached."""
+    """The machine of a launch that is judged: carries intervals and records coverage."""
 
     def __init__(
         self, memory: TrackedMemory, grid, globals_, output, *, coverage: Coverage, approx: bool = False,
@@ -175,7 +175,7 @@ class TrackingMachine(Machine):
         self.unsteady: Operation | None = None
         """The first operation that goes one way or another by an inexact value: nothing behind it has bounds."""
         self.ordered_atomics = False
-        """Whether the kernel uses what atomic operations of several tile blocks read."""
+        """Whether the kernel uses values that atomic operations of several tile blocks read."""
         self._bounds: dict[int, tuple[Any, Bounds]] = {}
         self._quiet = 0
         self._looking = False
@@ -351,7 +351,7 @@ def _atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachi
 
 
 class _Addition(NamedTuple):
-    """One addition to several elements: magnitudes of the terms, how far these may be off, what was there before."""
+    """One addition to several elements: magnitudes and radii of the terms, and the previous values."""
 
     terms: np.ndarray
     radii: np.ndarray
@@ -359,7 +359,7 @@ class _Addition(NamedTuple):
 
 
 def _terms(machine: TrackingMachine, op: Operation, argument: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Magnitudes and radii of what is added, in the order of the accesses."""
+    """Magnitudes and radii of the terms of an atomic addition, in the order of the accesses."""
     bounds = machine.bounds_of(argument)
     wide = np.asarray(argument).astype(np.float64)
     magnitude, radius = np.abs(wide), np.zeros(wide.shape)

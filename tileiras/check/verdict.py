@@ -18,7 +18,7 @@ NO_LAUNCH = "no-launch"
 
 
 TIME_IS_UP = "the time is up"
-"""How the findings begin that say what the budget left out."""
+"""Prefix of findings on cases that the budget left out."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Verdict:
     excluded: int = 0
     """Launches that were drawn and that the program does not allow."""
     location: str = ""
-    """The entry's place, for what has no better one."""
+    """The entry's place, for findings without a more specific one."""
     ptx: str = ""
     """The digest (sha256) of the PTX that was judged."""
     order: tuple[Dependence, ...] | None = None
@@ -129,13 +129,13 @@ class Verdict:
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """The findings for which the verdict is not right; none of a verdict that fails no build."""
+        """The findings that make the verdict not right; empty for a verdict that fails no build."""
         if self.status == WRONG:
             return tuple(each for each in self.findings if each.is_wrong)
         return tuple(each for each in self.findings if each.kind == "program") if self.status == FAULT else ()
 
     def short(self) -> dict[str, Any]:
-        """What NAME.json and a report say of it."""
+        """The summary in NAME.json and in reports."""
         return {
             "status": self.status, "launches": len(self.launches), "right": self.right, "worst_ulps": self.worst_ulps,
             "deterministic": None if self.order is None else not self.order,
@@ -144,7 +144,7 @@ class Verdict:
 
     @classmethod
     def from_json(cls, data: Any) -> Verdict:
-        """The inverse of `to_json`.  Raises ValueError for what is none of this format."""
+        """The inverse of `to_json`.  Raises ValueError for data of another format."""
         try:
             if data["format"] != FORMAT or data["status"] not in STATUSES:
                 raise ValueError("a verdict of another format")
@@ -163,7 +163,7 @@ class Verdict:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no verdict: {error}") from None
     blame: Blame | None = None
-    """Of wrong code, where it was asked for."""
+    """The pass at fault for wrong code, if it was requested."""
 
     def to_json(self) -> dict[str, Any]:
         data = dataclasses.asdict(self)
@@ -171,7 +171,7 @@ class Verdict:
         return {"format": FORMAT, **data}
 
     def summary(self) -> str:
-        """Status, launches, the largest error, and what was covered and what was not."""
+        """Status, launches, the largest error, and covered and uncovered cases."""
         lines = [
             f"{self.entry} on {self.gpu_name}: {self.status}; {self.right} of {len(self.launches)} launches right,"
             f" largest error {self.worst_ulps:.3g} units in the last place"

@@ -24,7 +24,7 @@ def stored(paths: Sequence[str]) -> Iterator[tuple[Verdict, str]]:
     """The verdicts in files and below folders, each with the folder that its source is named from.
 
     Those of builds have lines of ENTRY.cuda_tile.mlir, which become those of the source as it is now.
-    Raises UsageError for a file that is none, and for a verdict on other PTX than lies beside it.
+    Raises UsageError for a file that is not a verdict, and for a verdict on PTX other than the file beside it.
     """
     from tileiras.check.places import moved
     from tileiras.check.verdict import Verdict
@@ -93,7 +93,7 @@ def _build_of(stem: str) -> str | None:
 
 
 def path_from_here(name: str, folder: str) -> str:
-    """A file as CI names it: from the working directory; its bare name where it is elsewhere, or known nowhere."""
+    """The name of a file for CI: relative to the working directory; the base name if it is outside or unknown."""
     for path in (name, os.path.join(folder, name)):
         if os.path.exists(path):
             relative = os.path.relpath(path)
@@ -103,7 +103,7 @@ def path_from_here(name: str, folder: str) -> str:
 
 
 def documents(verdicts: Sequence[tuple[Verdict, str]], junit_file: Any, sarif_file: Any) -> list[tuple[Any, bytes]]:
-    """What is to be written to each of the files that are asked for."""
+    """The content of each requested file."""
     if junit_file is None and sarif_file is None:
         return []
     import tileiras

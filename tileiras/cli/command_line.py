@@ -1,8 +1,8 @@
 """A command line by the rules of LLVM's `cl` library, which the vendor's assembler uses.
 
 One dash or two, `--name=value` or `--name value`; names of one letter group (`-gO0`), prefix options keep what follows
-as it stands (`-O=2` is the value `=2`); a value is the next word whatever that is; the last occurrence wins.  All
-mistakes are told, in the order of the words, before the program gives up.  The texts are those of LLVM's
+unchanged (`-O=2` is the value `=2`); any next word is accepted as a value; the last occurrence wins.  All
+mistakes are reported, in the order of the words, before the program exits.  The texts are those of LLVM's
 `lib/Support/CommandLine.cpp`.
 """
 
@@ -20,7 +20,7 @@ STOP = "stop"
 
 _TRUE = ("", "true", "TRUE", "True", "1")
 _FALSE = ("false", "FALSE", "False", "0")
-# What llvm::StringRef::getAsInteger takes with radix 0.
+# The syntax that llvm::StringRef::getAsInteger accepts with radix 0.
 _INTEGER = r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)"
 
 
@@ -28,8 +28,8 @@ class Spec(NamedTuple):
     """One option of a command line.
 
     `kind` is FLAG (may have a boolean value), STOP (no value), int, str or a tuple of the accepted words.  The program
-    does what a STOP option says, or one with `stops` that is true, and ends.  `features` are the words a
-    comma-separated list may have.
+    executes a STOP option, or an option with `stops` that is true, and exits.  `features` are the words that a
+    comma-separated list may contain.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Spec(NamedTuple):
     """Values of all occurrences are kept."""
     stops: bool = False
     lists: bool = False
-    """A word that is not accepted is told with those that are."""
+    """The diagnostic for a word that is not accepted lists the accepted ones."""
 
 
 class Stop(Exception):
-    """An option that the program does alone; `name` says which, `errors` what was wrong in front of it."""
+    """An option that is executed alone: its `name`, and the `errors` in the words before it."""
 
     def __init__(self, name: str, errors: list[str]) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class Stop(Exception):
 
 
 class _Mistake(Exception):
-    """What is wrong with one word."""
+    """The error message for one word."""
 
 
 class CommandLine:
@@ -69,7 +69,7 @@ class CommandLine:
         self.aliases = dict(aliases)
         self.positional = positional
         self.values: dict[str, Any] = {}
-        """What the words that have been read so far say, also those in front of and behind a mistake."""
+        """Option values of the words read so far, including those before and after a mistake."""
         self.files: list[str] = []
         """Files of words that were read, `@FILE`."""
 
@@ -171,10 +171,10 @@ class CommandLine:
 
 
 def _expanded(words: Sequence[str], files: list[str], within: tuple[str, ...] = ()) -> list[str]:
-    """The words, with those of `@FILE` in its place where there is such a file; `within` are files being read.
+    """The words, with each `@FILE` replaced by the words of the file if it exists; `within` are files being read.
 
-    What is read is added to `files`.  Raises CommandLineError for a file inside itself and one that cannot be read, in
-    LLVM's words.
+    Files that are read are appended to `files`.  Raises CommandLineError, in LLVM's words, for a file that includes
+    itself and for one that cannot be read.
     """
     import os
 
@@ -200,7 +200,7 @@ def _expanded(words: Sequence[str], files: list[str], within: tuple[str, ...] = 
 
 def _gnu_words(text: str) -> Iterator[str]:
     """Words as LLVM's TokenizeGNUCommandLine finds them: a backslash keeps any character, in quotes as well; a quote
-    without its other half reaches to the end; what is empty is no word."""
+    without its other half reaches to the end; an empty quotation is not a word."""
     word = quote = ""
     characters = iter(text)
     for character in characters:
@@ -225,7 +225,7 @@ def _dashed(name: str) -> str:
 
 
 def _listed(spec: Spec) -> str:
-    """A line with the words that an option takes, where there is one."""
+    """A line that lists the words that an option accepts; empty if it has no list."""
     return f"\nnote: {_dashed(spec.name)} takes {', '.join(spec.kind)}" if spec.lists else ""
 
 
@@ -237,7 +237,7 @@ def _read(spec: Spec, text: str) -> Any:
             raise ValueError(f"'{text}' is invalid value for boolean argument! Try 0 or 1")
         return text in _TRUE
     if kind is int:
-        # One digit is what most numbers are; compiling the pattern takes as long as reading the other options.
+        # Most numbers have one digit; compiling the pattern takes as long as reading the other options.
         known = text in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9") or re.fullmatch(_INTEGER, text)
         number = _integer(text) if known else 2**31
         if not -(2**31) <= number < 2**31:

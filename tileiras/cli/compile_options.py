@@ -9,7 +9,7 @@ from tileiras.options import OPTIONS, parse_value
 
 
 def add(parser: argparse.ArgumentParser, without: Collection[str]) -> None:
-    """Adds every option but some, which the command spells in another way or sets itself."""
+    """Add every option except those in `without`, which the command spells in another way or sets itself."""
     for name, option in OPTIONS.items():
         if name in without:
             continue

@@ -1,4 +1,4 @@
-"""What a product is made from, as a rule for make: the files that compilers write for Make, Ninja, CMake and Meson."""
+"""Dependencies of a product as a rule for make: the files that compilers write for Make, Ninja, CMake and Meson."""
 
 from __future__ import annotations
 

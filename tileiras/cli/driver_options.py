@@ -1,4 +1,4 @@
-"""What the command `tileiras` takes: the vendor's options of 13.5, with their names, aliases and texts, then ours.
+"""The options of the command `tileiras`: the vendor's of 13.5, with their names, aliases and texts, then ours.
 
 `docs/command-line.md` lists both for users; a test compares the first part with the vendor's tool.
 """
@@ -21,7 +21,7 @@ ALIASES = {
 }  # fmt: skip
 
 SERVICE = ("auto", "off")
-"""What `--server` and TILEIRAS_SERVER say; `tileiras.server.client` goes by it before this program is loaded."""
+"""Values of `--server` and TILEIRAS_SERVER; `tileiras.server.client` reads them before this program is loaded."""
 
 _CATEGORIES = ("none", "all", *CATEGORIES)
 
@@ -36,7 +36,7 @@ VENDOR = (
     Spec("remarks-output-file", str, "File of remarks in YAML; tileir_remarks.yaml when absent", "file"),
     Spec("Wunsupported-hints", FLAG, "Warn of optimization hints that make no sense", hidden=True),
     Spec("Werr-hints", FLAG, "With --Wunsupported-hints: they are errors", hidden=True),
-    # These three do nothing that could be seen in the vendor's tool, either.
+    # These three have no visible effect in the vendor's tool either.
     Spec("w", FLAG, "Accepted, without effect", hidden=True),
     Spec("print-options", FLAG, "Accepted, without effect", hidden=True),
     Spec("print-all-options", FLAG, "Accepted, without effect", hidden=True),
@@ -46,7 +46,7 @@ VENDOR = (
     Spec("help-list-hidden", STOP, "As --help-hidden", hidden=True),
     Spec("version", STOP, "Display the version of this program"),
 )
-"""Options of the vendor's driver that are none of the compiler's."""
+"""Options of the vendor's driver that are not options of the compiler."""
 
 OWN = (
     Spec("emit", tuple(EMIT), "The product; cubin when absent", "stage", lists=True),
@@ -64,12 +64,12 @@ OWN = (
     Spec("write-if-changed", FLAG, "Leave an output alone, with its times, that has the same bytes already"),
     Spec("print-pipeline", STOP, "Print the stages, what they make and what they read, and exit"),
 )
-"""Options of our driver that are none of the compiler's."""
+"""Options of our driver that are not options of the compiler."""
 
 
 def _of_compiler(option: Option) -> Spec:
     kind: Any = FLAG if option.kind is bool else option.kind
-    # The optimization level is checked after the input, so a number that is none is read here; names are not.
+    # The optimization level is checked after the input, so invalid levels are accepted here; invalid names are not.
     if option.kind is str and option.choices:
         kind = option.choices
     elif option.kind is list:

@@ -1,4 +1,4 @@
-"""Diagnostics that a text says it expects, for tests of diagnostics.
+"""Diagnostics that a text declares as expected, for tests of diagnostics.
 
     // expected-error {{message}}             on this line
     // expected-note @below {{message}}       on the next line without such a comment
@@ -83,7 +83,7 @@ def _flatten(diagnostics: Iterable[Diagnostic]) -> Iterable[Diagnostic]:
 
 
 def check_diagnostics(text: str, filename: str, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """What is wrong with `diagnostics`, given the expectations in `text`: unexpected ones and missing ones."""
+    """Errors for the difference between `diagnostics` and the expectations in `text`: unexpected and missing ones."""
     expectations = read_expectations(text)
     failures: list[Diagnostic] = []
     for diagnostic in _flatten(diagnostics):

@@ -1,7 +1,7 @@
 """Grids that follow from a kernel's constants and arguments: `--grid 'cdiv(A_size0,TM),cdiv(B_size1,TN)'`.
 
 One to three sizes, separated by commas, of integers, names, `+ - * // %`, parentheses, and the functions `cdiv`
-(quotient rounded up), `min` and `max`: the syntax is Python's, nothing else of it is taken.
+(quotient rounded up), `min` and `max`: the syntax is this subset of Python's.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class GridExpression(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """What it depends on, sorted."""
+        """The names that it depends on, sorted."""
         calls = {id(node.func) for size in self.sizes for node in ast.walk(size) if isinstance(node, ast.Call)}
         return sorted({node.id for size in self.sizes for node in ast.walk(size)
                        if isinstance(node, ast.Name) and id(node) not in calls})  # fmt: skip
 
     def of(self, values: Mapping[str, object]) -> tuple[int, ...]:
-        """The sizes where names have these values; raises UsageError with the column of what has none."""
+        """The sizes for these values of the names; raises UsageError at the column of a name without a value."""
         return tuple(self._size(each, values) for each in self.sizes)
 
     def _size(self, node: ast.expr, values: Mapping[str, object]) -> int:
@@ -93,7 +93,7 @@ class GridExpression(NamedTuple):
 
 
 def parse(option: str, text: str) -> GridExpression:
-    """The grid of an option; raises UsageError, also for sizes that are wrong whatever the names stand for."""
+    """The grid of an option; raises UsageError, also for sizes that are invalid for all values of the names."""
     text = text.strip()
     if len(text) > LONGEST:
         raise UsageError(f"{option}: an expression has at most {LONGEST} characters")
@@ -117,5 +117,5 @@ def _where(names: list[str], values: Mapping[str, object]) -> str:
 
 
 def _wrong(option: str, text: str, column: int, message: str) -> UsageError:
-    """With the expression and a mark below the place, as diagnostics have it."""
+    """An error that shows the expression and a mark below the column, as diagnostics do."""
     return UsageError(f"{option}:1:{column}: {message}\n{text}\n{' ' * (column - 1)}^")

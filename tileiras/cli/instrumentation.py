@@ -1,4 +1,4 @@
-"""Printers of the IR, times and traces, as the options of the commands ask for them."""
+"""IR printers, timing and traces, as requested by the options of the commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SNAPSHOTS = {
 
 
 class Records:
-    """The files in which a run records its passes: a trace for a timeline viewer, and what a pass that fails was given.
+    """The files in which a run records its passes: a trace for a timeline viewer, and the input of a pass that fails.
 
     `words` are the values of WORDS, `pipeline_options` those of `tileir{...}`.  Raises UsageError for a file that is an
     input or another output, CompileError (code 2) for a pass to watch that there is not.
@@ -67,7 +67,7 @@ class Records:
         self._outputs.publish([(self._reproducer_file, text.encode("utf-8", "surrogateescape"))])
 
     def close(self) -> None:
-        """Writes the trace.  Documented: a file that cannot be opened is no trace, and no error."""
+        """Write the trace.  As documented, a file that cannot be opened is not written and is not an error."""
         if self.trace is not None:
             with contextlib.suppress(CompileError, BrokenPipeError):
                 self._outputs.publish([(self._trace_file, self.trace.text().encode("utf-8", "surrogateescape"))])
@@ -81,7 +81,7 @@ def _placement(module: Operation) -> list[dict[str, Any]]:
 
 
 def _check_passes(words: Mapping[str, Any]) -> None:
-    """Raises CompileError (code 2) for the first name in `mlir-print-ir-before` and `-after` that no pass has."""
+    """Raise CompileError (code 2) for the first name in `mlir-print-ir-before` and `-after` that is not a pass."""
     for option in ("mlir-print-ir-before", "mlir-print-ir-after"):
         for name in words[option].split(",") if option in words else ():
             from tileiras.passes import lookup_pass
@@ -100,10 +100,10 @@ def watching(
     records: Records,
     diagnostics: Callable[[], Sequence[Any]],
 ) -> Iterator[tuple[list[Any], list[tuple[str, float]] | None]]:
-    """Gives what watches passes in its block, and where their times go if anybody wants them.
+    """Yield the pass instrumentations for the block, and the list that receives times if timing is requested.
 
-    `flags` are those of FLAGS that are given, `words` the values of WORDS; `diagnostics` gives what has been said so
-    far.  Times are written at the end, after a failure as well.
+    `flags` are the given ones of FLAGS, `words` the values of WORDS; `diagnostics` returns the diagnostics so far.
+    Times are written at the end, after a failure as well.
     """
     from tileiras.ir.pass_instrumentation import PassTimer, VerifyEach
 
@@ -121,7 +121,7 @@ def watching(
 
 
 def _printers(flags: Collection[str], words: Mapping[str, str], pipeline_options: Mapping[str, Any]) -> list[Any]:
-    """What prints IR to standard error."""
+    """The instrumentations that print IR to standard error."""
     from tileiras.ir.pass_instrumentation import IRPrinter
 
     found = []

@@ -1,6 +1,6 @@
-"""What the command says while it compiles: warnings, errors, and the remarks that were asked for.
+"""Messages of the command during compilation: warnings, errors, and the requested remarks.
 
-About bytecode it speaks in the vendor's form, which front ends take apart:
+Diagnostics on bytecode have the vendor's form, which front ends parse:
 
     loc("kernel.py":12:8): error: Incompatibility with architecture 'sm_80': unsupported type 'f8E4M3FN'
         y = ct.load(x, ...)
@@ -29,7 +29,7 @@ DEFAULT_REMARKS = "tileir_remarks.yaml"
 
 
 class Report:
-    """Where the command's words go, by its options `values`; `bytecode` is the input if it is some."""
+    """Destinations of the command's messages, from its options `values`; `bytecode` is the input if it is bytecode."""
 
     def __init__(self, values: Mapping[str, Any], outputs: Outputs) -> None:
         self.bytecode: bytes | None = None
@@ -43,7 +43,7 @@ class Report:
             self._remark_file = outputs.writes(path, "--remarks-output-file")
 
     def unwritable(self) -> CompileError | None:
-        """What to raise (code 3, as the vendor has it) where the file for remarks cannot be written."""
+        """The error to raise (code 3, as in the vendor's tool) if the file for remarks cannot be written."""
         file = self._remark_file
         problem = file.problem() if file is not None else None
         if file is None or problem is None:
@@ -58,7 +58,7 @@ class Report:
         return failed
 
     def failure(self, error: CompileError) -> None:
-        """The error, and the line that says of which kind it is."""
+        """Print the error, and the line that names its kind."""
         from tileiras.bytecode import BytecodeError
 
         damaged = isinstance(error, BytecodeError)
@@ -71,17 +71,17 @@ class Report:
         if error.code == ExitCode.COMPILE_FAILURE:
             try:
                 self.without_remarks()
-            except CompileError as unwritten:  # the failure stays what the command ends with
+            except CompileError as unwritten:  # the exit code stays that of the failure
                 self._print(unwritten.diagnostics)
 
     def without_remarks(self) -> None:
-        """The file for remarks, of a compilation that ends before there are any."""
+        """Write an empty file for remarks, for a compilation that ends before it has any."""
         self._write_remarks([])
 
     def success(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Warnings, and the remarks asked for."""
+        """Print warnings and the requested remarks."""
         diagnostics = list(diagnostics)
-        # Remarks without a category are for whoever asks for any.
+        # Remarks without a category are printed if any category is requested.
         spoken = (Severity.WARNING, Severity.REMARK) if self.remarks.any else (Severity.WARNING,)
         self._print([d for d in diagnostics if d.severity in spoken and not isinstance(d, Remark)])
         remarks = [d for d in remarks_of(diagnostics) if self.remarks.admits(d)]
@@ -93,7 +93,7 @@ class Report:
             print(render_command_line(remarks), end="", file=sys.stderr)
 
     def remark(self, text: str) -> None:
-        """A remark about the command line, which is there whether or not remarks about the kernel are asked for."""
+        """Print a remark about the command line, whether or not remarks about the kernel are requested."""
         if text:
             self._print([Diagnostic(Severity.REMARK, None, text)])
 
@@ -112,7 +112,7 @@ class Report:
 
 
 def _operation_at(offset: int, bytecode: bytes) -> str:
-    """What stands at a byte: the operation's name, and the kernel's; nothing where that cannot be said."""
+    """The names of the operation at a byte and of its kernel; empty if they cannot be determined."""
     from tileiras.bytecode import read_module
     from tileiras.ir import BytecodeLoc
 

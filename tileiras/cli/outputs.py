@@ -2,13 +2,13 @@
 
     outputs = Outputs()
     outputs.reads("k.mlir", "the input")
-    product = outputs.writes("k.ptx", "the output")       # UsageError where that is k.mlir, or another output
+    product = outputs.writes("k.ptx", "the output")       # UsageError if it is k.mlir or another output
     outputs.publish([(product, data)])
 
-A command declares what it reads and writes before it reads anything.  Two names are one file when they lead to the same
-inode, or to the same name in the same folder where there is no file yet: spelling, symbolic and hard links make no
-difference.  What only the program itself tells, such as the modules that it imports, is declared when it is known; that
-is before the product is written.
+A command declares its inputs and outputs before it reads any of them.  Two names are one file if they resolve to the
+same inode or, where the file does not exist yet, to the same name in the same folder: spelling, symbolic and hard links
+make no difference.  Inputs that are known only after the program has been read, such as the modules that it imports,
+are declared then, which is before the product is written.
 
 A regular file is replaced as a whole, in the folder that a symbolic link leads to, and keeps its permissions and, where
 the user may do that, its owner.  Character devices, pipes, sockets and descriptors (`-`, `/dev/stdout`, `/dev/fd/3`)
@@ -33,13 +33,13 @@ STANDARD = "-"
 """Standard input as an input, standard output as an output."""
 
 Content = Union[bytes, Callable[[IO[bytes]], object]]
-"""The bytes of a file, or what writes them to an open one."""
+"""The bytes of a file, or a function that writes them to an open file."""
 
 _OWN_DESCRIPTORS = r"/proc/(\d+)(/task/\d+)?/fd|/dev/fd"
 _MOST_LINKS = 40
 """Linux's limit on symbolic links in a path (path_resolution(7))."""
 _DISK = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
-"""What the system says where a file can be opened and not be filled: the vendor's tool has another text for it."""
+"""System errors of a file that can be opened but not written: the vendor's tool has a separate text for them."""
 
 
 class Output:
@@ -68,7 +68,7 @@ class Output:
 
     @property
     def is_stream(self) -> bool:
-        """Whether what is written goes to a device, a pipe, a socket or a descriptor rather than into a file."""
+        """Whether the output is a device, a pipe, a socket or a descriptor rather than a regular file."""
         if self._is_descriptor:
             return True
         try:
@@ -168,7 +168,7 @@ class Output:
 
 
 class Outputs:
-    """What one run of a command reads and writes."""
+    """Inputs and outputs of one run of a command."""
 
     __slots__ = ("_inputs", "_outputs")
 
@@ -177,7 +177,7 @@ class Outputs:
         self._outputs: list[Output] = []
 
     def reads(self, path: str | os.PathLike, what: str) -> None:
-        """Declares an input; raises UsageError where it is an output.  A file that is not there is nobody's input."""
+        """Declare an input; raises UsageError if it is an output.  A file that does not exist is not an input."""
         path = os.fspath(path)
         try:
             keys = _inode(os.fstat(0)) if path == STANDARD else _keys_of(os.path.realpath(path), os.stat(path))
@@ -190,9 +190,9 @@ class Outputs:
             self._compare(output, self._inputs[-1])
 
     def writes(self, path: str | os.PathLike, what: str) -> Output:
-        """Declares an output; raises UsageError where that is an input or another output.
+        """Declare an output; raises UsageError if it is an input or another output.
 
-        A file that cannot be written is told of by `publish`, when everything else is in order.
+        A file that cannot be written is reported by `publish`, after all other errors.
         """
         output = Output(os.fspath(path), what)
         for given in self._inputs:
@@ -241,7 +241,7 @@ class Outputs:
 
 @contextlib.contextmanager
 def _told(output: Output):
-    """Turns what the system says of an output into a diagnostic; a pipe that nobody reads ends the command."""
+    """Turn a system error on an output into a diagnostic; a pipe whose reader is closed ends the command."""
     try:
         yield
     except BrokenPipeError:
@@ -262,9 +262,9 @@ def _inode(state: os.stat_result) -> frozenset[tuple]:
 
 
 def _keys_of(target: str, state: os.stat_result | None = None) -> frozenset[tuple]:
-    """What makes a file, or a name where one can be made, the same as another.  Links have been followed.
+    """The identity of a file, or of a name at which a file can be created, after following links.
 
-    A file that is replaced gets another inode: the name in its folder stays.
+    A replaced file gets a new inode, and keeps its name in its folder.
     """
     try:
         state = state or os.stat(target)

@@ -1,5 +1,5 @@
-"""What the commands have in common: `main` as a process, which ends quietly when somebody else ends it, input, and how
-mistakes on a command line are told."""
+"""Shared by all commands: running `main` as a process that ends quietly on an interrupt or a closed pipe, reading
+input, and reporting mistakes on a command line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, t
 from tileiras.files import DISK_FULL
 
 CLOSED = 2
-"""The exit code where nobody reads what the command prints."""
+"""The exit code when the reader of standard output has closed it."""
 
 KERNEL_FAILED = 6
 """The exit code of a kernel that was compiled and failed when it was executed or estimated."""
 
 
 class UsageError(Exception):
-    """A command line that does not say what to do, or a file that cannot be used.
+    """An incomplete or invalid command line, or a file that cannot be used.
 
     Each message is one mistake for the user; its further lines are hints.
     """
@@ -44,7 +44,7 @@ def tell(program: str, error: UsageError, json: bool = False) -> None:
 
 
 def simulating(program: str, command: Callable[[], int]) -> int:
-    """The exit status of a command that executes or estimates kernels; what it raises is told."""
+    """The exit status of a command that executes or estimates kernels; its exceptions are reported."""
     from tileiras.sim.errors import ArgumentMismatch, SimulationError
 
     try:
@@ -66,7 +66,7 @@ def simulating(program: str, command: Callable[[], int]) -> int:
 
 
 def complain(text: str) -> None:
-    """Writes to standard error; what a command line or an input has that is no text is shown as escapes."""
+    """Write to standard error; bytes of a command line or an input that are not text are printed as escapes."""
     print(text.encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
 
 
@@ -88,8 +88,8 @@ def read_input(name: str) -> bytes:
 
 
 def run(main: Callable[[], int]) -> int:
-    """What `main` returns.  Ctrl-C ends the process by its signal, so that whoever started it sees what ended it; a
-    closed standard output is no failure to tell of, a full one is told once."""
+    """The status that `main` returns.  Ctrl-C ends the process by its signal, so that the parent sees the cause; a
+    closed standard output is not reported as a failure, a full one is reported once."""
     code: int | None = None
     try:
         code = main()
@@ -115,5 +115,5 @@ def run(main: Callable[[], int]) -> int:
 
 
 def _drop_output() -> None:
-    """Sends what is left of standard output nowhere: the interpreter must not complain about it when it flushes."""
+    """Discard the rest of standard output: the Python interpreter must not report an error when it flushes it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The arguments of tileiras-run: scalars, arrays and what is in them, as `tileiras-run --help` describes them."""
+"""The arguments of tileiras-run: scalars, arrays and their contents, as `tileiras-run --help` describes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Argument(NamedTuple):
     parameters: list[Any]
 
     def names(self, number: int) -> list[str]:
-        """What messages call its parameters; `number` is that of the ARG, which `--print` takes as well."""
+        """The names of its parameters in messages; `number` is the position of the ARG, as in `--print`."""
         if self.array is None or len(self.parameters) == 1:
             return [f"argument {number}"]
         dimensions = range(self.array.ndim)
@@ -180,7 +180,7 @@ def _load_file(type_name: str, path: str) -> np.ndarray:
         raise UsageError(f"cannot read '{path}': {problem.strerror or problem}") from None
     except MemoryError:
         raise UsageError(f"not enough memory for '{path}'") from None
-    except Exception:  # noqa: BLE001  NumPy raises what the damage brings about
+    except Exception:  # noqa: BLE001  NumPy's exception depends on the damage
         array = None
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufV" or array.dtype.fields is not None:
         raise UsageError(f"cannot read '{path}': it is no array of numbers as NumPy saves it (.npy)")

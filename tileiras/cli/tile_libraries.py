@@ -1,11 +1,11 @@
-"""Tile libraries, `-l`: found, opened and looked into as the vendor's tool (13.5) does, which has no document on them.
+"""Tile libraries, `-l`: searched, opened and read as by the vendor's tool (13.5), which does not document them.
 
-A library is an object file.  The section `.nvtlifc` has Tile IR bytecode that declares functions; sections `.nvtl.0`,
-`.nvtl.1` have what implements them: bytecode with implementations, and the code that these name (LTOIR, a cubin, a
-fatbin).  An object file without such sections is a linkage provider, native code that the vendor's compiler loads.
+A library is an object file.  The section `.nvtlifc` contains Tile IR bytecode that declares functions; sections
+`.nvtl.0`, `.nvtl.1` contain the implementations: bytecode, and the code that it names (LTOIR, a cubin, a fatbin).  An
+object file without such sections is a linkage provider, native code that the vendor's compiler loads.
 
-What a kernel does not call stays out, so that a library without use changes nothing.  Calls are refused where they are
-lowered: nothing says how a tile becomes the fragments that such code takes.
+Functions that a kernel does not call are left out, so that an unused library changes nothing.  Calls are rejected by
+the lowering: the mapping of a tile to the fragments that such code expects is undocumented.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _NOBITS = 8
 def _sections(image: bytes) -> dict[str, bytes]:
     """The sections of a 64-bit ELF file (System V gABI, chapter 4); raises ValueError in the words of LLVM's `Object`.
 
-    Other object files have none of ours.
+    Other object files have no tile sections.
     """
     if not image.startswith(b"\x7fELF"):
         raise ValueError("The file was not recognized as a valid object file")

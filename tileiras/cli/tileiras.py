@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tileiras.units import Source
 
 DEFAULT_CUBIN = "elf.o"
-"""What the vendor's tool calls its output when nobody does."""
+"""The vendor's default name for the output."""
 
 
 def program() -> int:
@@ -140,7 +140,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         _check_previews(source, values)
         said = _hints(source, options, values)
         if (refused is not None or "l" in values) and source.kind not in units.ARTIFACTS:
-            # What is wrong with the input comes first.
+            # Errors of the input are reported first.
             library.compile_with(source, options, "cuda_tile")
         if refused is None and "l" in values:
             refused = _refused_libraries(values)
@@ -196,7 +196,7 @@ def _check_service() -> None:
 
 
 def _source(name: str) -> Source:
-    """The input: a file, or what is piped in."""
+    """The input: a file or standard input."""
     from tileiras import units
 
     if name != STANDARD:
@@ -224,7 +224,7 @@ def _compile(
     source: Source, options: CompileOptions, emit: str, values: Mapping[str, Any], records: instrumentation.Records,
     kept: Intermediates | None,
 ) -> Artifact:  # fmt: skip
-    """The product; what stages make is `kept` if somebody wants it, and passes are watched."""
+    """The product; intermediate artifacts go to `kept` if it is given, and passes run under the instrumentations."""
     from tileiras import api
     from tileiras.build import library
 
@@ -243,11 +243,11 @@ def _compile(
 
 
 WATCHED = (*instrumentation.FLAGS, *instrumentation.WORDS)
-"""Options with which passes are watched, and so have to run: nothing comes out of the store."""
+"""Options that instrument passes, which therefore have to run: no artifact comes from the store."""
 
 
 def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> TileIRPipelineOptions | None:
-    """The options of `--pass-pipeline=tileir{...}`, of which those of the compiler go below what is `given` by name.
+    """The options of `--pass-pipeline=tileir{...}`; `given`, the options given by name, override its compiler options.
 
     Raises CompileError (code 2) for another pipeline: those are for tileiras-opt.
     """
@@ -257,7 +257,7 @@ def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> TileI
     from tileiras.tileir_pipeline import TileIRPipelineOptions
 
     inner = re.fullmatch(r"\s*builtin\.module\((.*)\)\s*", text, re.DOTALL)
-    # The driver hands its own optimization level through, its default as well.
+    # The driver passes its own optimization level on, even if it is the default.
     parsed = TileIRPipelineOptions.parse(inner.group(1) if inner else text, {"opt-level": 3, **given})
     given.update({**parsed.given_compiler_options(), **given})
     return parsed
@@ -268,9 +268,10 @@ def _of_compiler(name: str, value: int | str) -> Any:
 
 
 def _hints(source: Source, options: CompileOptions, values: Mapping[str, Any]) -> list[Diagnostic]:
-    """What is wrong with optimization hints, for those who ask; raises CompileError (code 3) where that is an error.
+    """Diagnostics of optimization hints, if requested; raises CompileError (code 3) if they are errors.
 
-    They are those of cuda_tile: of a Python file in what it exports, of none in what a later stage made.
+    Hints are attributes of cuda_tile: a Python file is checked in its exported bytecode, an artifact of a later stage
+    is not checked.
     """
     from tileiras import units
 
@@ -290,7 +291,7 @@ def _hints(source: Source, options: CompileOptions, values: Mapping[str, Any]) -
 
 
 class Intermediates:
-    """What `--save-temps` keeps beside the output: what a stage made is written at once, so that it is there when a
+    """The artifacts that `--save-temps` keeps beside the output: each is written at once, so that it exists when a
     later stage fails."""
 
     def __init__(self, outputs: Outputs, product: Output, suffix: str) -> None:
@@ -301,7 +302,8 @@ class Intermediates:
         self._held: list[tuple[str, bytes]] = []
 
     def save(self, unit: str, suffix: str, data: bytes) -> str:
-        """Where it is.  What is the product besides is left to that; raises UsageError where another file is."""
+        """The path of the artifact.  One at the path of the product is not written, only compared with the product;
+        raises UsageError if the path is that of another file."""
         from tileiras.units import file_stem
 
         path = os.path.join(self._folder, file_stem(unit) + suffix)
@@ -335,7 +337,7 @@ def _check_previews(source: Source, values: Mapping[str, Any]) -> None:
 
 
 def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
-    """What is wrong with the tile libraries."""
+    """Diagnostics of the tile libraries."""
     from tileiras.cli import tile_libraries
 
     try:
@@ -345,7 +347,7 @@ def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
     return None
 
 
-# ---- what the program does alone -------------------------------------------------------------------------------------
+# ---- options executed alone ------------------------------------------------------------------------------------------
 
 
 def _version() -> str:
@@ -356,7 +358,7 @@ def _version() -> str:
 
 
 def _build() -> str:
-    """A digest of the compiler's own code: front ends keep cubins by what `--version` prints."""
+    """A digest of the compiler's own code: front ends cache cubins under the text of `--version`."""
     import xxhash
 
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

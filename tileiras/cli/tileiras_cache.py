@@ -142,7 +142,7 @@ def _keygen(path: str, comment: str, json: bool) -> int:
 
 
 def _why(kernel: str, build: str, json: bool) -> int:
-    """Prints, per stage of a kernel, what differed in its key when it last ran."""
+    """Print, per stage of a kernel, the parts of its key that differed when it last ran."""
     from tileiras.build.history import SAME_KEY, History
     from tileiras.pipeline import BY_NAME
 
@@ -153,7 +153,7 @@ def _why(kernel: str, build: str, json: bool) -> int:
     names = {wanted, wanted.removeprefix(prefix)}
     every = list(history.entries())
     found = [entry for entry in every if names & {entry.source, entry.stem, entry.stem.rpartition("/")[2]}]
-    # An entry's own stages are told together with those of its file.
+    # An entry's own stages are printed together with those of its file.
     stems = {entry.stem.rpartition("/")[0] for entry in found}
     found += [entry for entry in every if entry not in found and entry.stem in stems and entry.stage in order[:2]]
     if not found:

@@ -78,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def launch_of(path: str) -> tuple[tuple[int, ...], list[Any]]:
-    """Grid and arguments of a NumPy archive.  Raises UsageError for what is none."""
+    """Grid and arguments of a NumPy archive.  Raises UsageError if the file is not one."""
     import zipfile
 
     import numpy as np
@@ -92,7 +92,7 @@ def launch_of(path: str) -> tuple[tuple[int, ...], list[Any]]:
             arrays = [archive[name] for name in names]
     except (OSError, ValueError, zipfile.BadZipFile) as problem:
         raise UsageError(f"{path} is no archive of a launch: {problem}") from None
-    # Types that NumPy has none of its own for come back as bytes.
+    # Arrays of types that NumPy lacks are loaded as bytes.
     arrays = [each.view(f"u{each.dtype.itemsize}") if each.dtype.kind == "V" else each for each in arrays]
     return grid, [each if each.ndim else each[()] for each in arrays]
 
@@ -125,7 +125,7 @@ def _sources(verdict: Verdict, folder: str) -> dict[str, str]:
 
 
 def text_of(verdict: Verdict, folder: str) -> str:
-    """A verdict for a reader: its findings, what ran, what was covered."""
+    """A verdict as text: its findings, the launches that ran, the coverage."""
     sources = _sources(verdict, folder)
     lines = [rendered(each, sources) for each in verdict.findings]
     shown = {each.launch for each in verdict.findings if each.is_wrong or each.kind == "program"}
@@ -211,7 +211,7 @@ def _checked(
 
 
 def _compare_assemblers(given: argparse.Namespace, options: Mapping[str, Any]) -> int:
-    """Prints what two releases of ptxas make of each entry."""
+    """Print the resources and machine code that two releases of ptxas produce for each entry."""
     from tileiras.check import assemblers
     from tileiras.check.checker import image_of, target_of
 

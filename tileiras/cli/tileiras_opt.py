@@ -191,7 +191,7 @@ def _process(
     engine = DiagnosticEngine()
     engine.remarks = "remarks" in flags
     engine.trace = "mlir-print-stacktrace-on-diagnostic" in flags
-    while options.warnings:  # once, whatever the parts are
+    while options.warnings:  # once for all parts
         engine.emit(options.warnings.pop(0))
     if checked:
         verify(module, engine)
@@ -223,7 +223,7 @@ def anchored(module: gpu.GPUModuleOp | builtin.ModuleOp | cuda_tile.ModuleOp, pa
 def _text(module: builtin.ModuleOp | cuda_tile.ModuleOp, flags: set[str]) -> str:
     from tileiras.ir import print_op
 
-    # The custom form of an operation may leave out what only a valid one has no need to say.
+    # The custom form of an operation may omit information that is redundant only if the operation is valid.
     generic = "mlir-print-op-generic" in flags or "no-verify" in flags and not _verifies(module)
     aliases = "mlir-print-local-scope" not in flags
     return print_op(module, generic=generic, locations="mlir-print-debuginfo" in flags, aliases=aliases)
@@ -261,7 +261,7 @@ def _run_passes(
 
 
 def _verify_roundtrip(module: builtin.ModuleOp | cuda_tile.ModuleOp, flags: set[str]) -> None:
-    """Both forms must read back to what prints the same."""
+    """Both forms must read back to modules that print the same."""
     from tileiras.ir import parse_module, print_op
 
     reference = print_op(module, generic=True)
@@ -312,7 +312,7 @@ def _run(options: Options) -> int:
                 error.attach_trace()
             diagnostics = error.diagnostics
             part_code = error.code
-        except Exception as error:  # noqa: BLE001  a mistake of ours: whoever runs a pass gets an answer nevertheless
+        except Exception as error:  # noqa: BLE001  a bug of the compiler: reported as a diagnostic all the same
             if os.environ.get("TILEIRAS_TRACEBACK"):
                 raise
             where = "".join(f" {note}" for note in getattr(error, "__notes__", ()))

@@ -125,7 +125,7 @@ def _target_of(launch: Launch) -> str:
 
 
 def _check_extra(format: str) -> None:
-    """Raises CompileError where what makes HTML is not installed."""
+    """Raise CompileError if the packages that render HTML are not installed."""
     if format != "html":
         return
     import importlib.util

@@ -76,8 +76,8 @@ def parse_grid(text: str) -> tuple[int, ...]:
 
 
 class KernelRun(NamedTuple):
-    """What is run: the command line's options, the entry and its arguments.  `module` is None for PTX; `advice` is a
-    line to end the message with where arguments do not fit, or nothing."""
+    """A request to run a kernel: the command line's options, the entry and its arguments.  `module` is None for PTX;
+    `advice` is the last line of the message for arguments that do not fit, or empty."""
 
     options: Any
     module: Any
@@ -125,7 +125,7 @@ class Compiled(NamedTuple):
 
 
 def _choose(entries: list[str], entry: str | None) -> str:
-    """The entry to run; raises UsageError where that is not said, or is none."""
+    """The entry to run; raises UsageError if the choice is ambiguous or names no entry."""
     known = ", ".join(entries) or "none"
     if entry is None and len(entries) == 1:
         return entries[0]
@@ -137,7 +137,7 @@ def _choose(entries: list[str], entry: str | None) -> str:
 
 
 def _missing(count: int, arguments: list[Argument]) -> str:
-    """Where arguments are missing for `count` parameters: a line that says how arrays of cuTile Python are written."""
+    """If arguments are missing for `count` parameters: a line on the syntax of cuTile Python arrays."""
     given = sum(len(argument.parameters) for argument in arguments)
     if given >= count or all(each.array is None or len(each.parameters) > 1 for each in arguments):
         return ""
@@ -147,7 +147,7 @@ def _missing(count: int, arguments: list[Argument]) -> str:
 
 
 def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
-    """The input as PTX for `--gpu-name`, `gpu_name` when that is not given; PTX itself is taken as it is."""
+    """The input as PTX for `--gpu-name`, by default `gpu_name`; PTX is returned unchanged."""
     options = kernel.options
     if kernel.module is None:
         return Compiled(Source.read(options.input).text, kernel.entry, None)
@@ -158,7 +158,7 @@ def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
     artifact = tileiras.compile(
         options.input, gpu_name=options.gpu_name or gpu_name, opt_level=options.opt_level, entry=kernel.entry,
         tensor_maps=options.tensor_maps,
-        # Lines change no instruction, and tell where one that fails is from.
+        # Line information changes no instruction, and locates one that fails.
         lineinfo=options.backend in ("emulate", "estimate"),
     )  # fmt: skip
     (compiled,) = artifact.kernels
@@ -224,7 +224,7 @@ def _estimate(kernel: KernelRun) -> None:
 
 
 def _estimated(options: Any, found: Any) -> list[tuple[Output, Callable[[IO[bytes]], None]]]:
-    """The files that are asked for, with what writes them."""
+    """The requested files, each with the function that writes it."""
     import json
 
     wanted = [(options.trace, lambda: found.trace), (None if options.profile else options.json, found.to_json)]
@@ -238,7 +238,7 @@ def _estimated(options: Any, found: Any) -> list[tuple[Output, Callable[[IO[byte
 def _profiled(
     kernel: KernelRun, compiled: Compiled, found: Estimate | None
 ) -> list[tuple[Output, Callable[[IO[bytes]], None]]]:
-    """Prints the profile of the launch; the file that it is to be written to, with what writes it."""
+    """Print the profile of the launch; return the file to write it to, with the function that writes it."""
     import json
     import shutil
 
@@ -267,7 +267,7 @@ def _profiled(
 
 
 def _with_source(error: Any, ptx: str, folder: str) -> str:
-    """What the emulator says, at the line of the source that the PTX names, from `folder` if it is there."""
+    """The emulator's message at the source line that the PTX names; the file is read from `folder` if it exists."""
     from tileiras.diagnostics import Diagnostic, Severity
     from tileiras.ir import FileLineColLoc
     from tileiras.sim.emulator.source import source_positions
@@ -374,9 +374,9 @@ def _save(array: np.ndarray) -> Callable[[IO[bytes]], None]:
 
 
 def _kernel(options: Any, arguments: list[Argument]) -> KernelRun:
-    """The entry that is to be run, of a source that has been verified, and its arguments.
+    """The entry to run, from a verified source, and its arguments.
 
-    Raises UsageError where no entry is chosen, and CompileError.
+    Raises UsageError if no entry is chosen, and CompileError.
     """
     if options.input.endswith(PTX):
         text = Source.read(options.input).text
@@ -395,7 +395,7 @@ def _kernel(options: Any, arguments: list[Argument]) -> KernelRun:
 
 
 def _entries_of(path: str) -> list[str]:
-    """The entries of a cubin; raises CompileError for what is none."""
+    """The entries of a cubin; raises CompileError if the file is not a cubin."""
     from tileiras.codegen.object_file import Cubin
 
     with open(path, "rb") as file:
@@ -427,7 +427,7 @@ def _check_backend(options: Any) -> None:
 
 
 def run(argv: list[str]) -> None:
-    """Parse the command line, run the kernel, print and save; raises UsageError and what the back end raises."""
+    """Parse the command line, run the kernel, print and save; raises UsageError and the back end's exceptions."""
     import numpy as np
 
     options = build_parser().parse_intermixed_args(argv)

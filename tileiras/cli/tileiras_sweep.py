@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 PROGRAM = "tileiras-sweep"
 DEFAULT_GPU = "H200"
 SHORT = {"unspecialized-pipeline-num-stages": "--stages", "pipeline-strategy": "--strategy"}
-"""Further names of options that sweeps are mostly about."""
+"""Short names of the options that are swept most often."""
 _NOT_SWEPT = ("gpu-name", "opt-level")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
@@ -95,8 +95,7 @@ def _words(option: str, text: str, accepted: Sequence[str] | None = None) -> lis
 
 
 def values_of(name: str, text: str) -> list[Any]:
-    """`4,8` or `2..5` as values of an option, each once.  Raises UsageError and CompileError for what it does not
-    take."""
+    """`4,8` or `2..5` as values of an option, each once.  Raises UsageError and CompileError for invalid values."""
     found = [parse_value(OPTIONS[name], word) for word in _words(f"--{name}", text, OPTIONS[name].choices)]
     if not found:
         raise UsageError(f"--{name} {text}: no value that it accepts")
@@ -106,7 +105,7 @@ def values_of(name: str, text: str) -> list[Any]:
 
 
 def constants(given: Sequence[str]) -> list[dict[str, bool | int | float]]:
-    """All combinations of the values of `--const NAME=VALUES`; none without one.  Raises UsageError."""
+    """All combinations of the values of `--const NAME=VALUES`.  Raises UsageError."""
     axes: dict[str, list[bool | int | float]] = {}
     for text in given:
         name, equals, values = text.partition("=")
@@ -133,7 +132,7 @@ def _constant(name: str, word: str) -> bool | int | float:
 
 
 def parse_grid(option: str, text: str) -> tuple[int, ...] | Callable[[Mapping[str, Any]], tuple[int, ...]]:
-    """A grid, or what makes one of names.  Raises UsageError."""
+    """A grid, or a function from values of names to a grid.  Raises UsageError."""
     made = grid_expression.parse(option, text)
     return made.of if made.names else made.of({})
 
@@ -149,7 +148,7 @@ def candidates(given: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Sweeps; returns the exit status.  Raises UsageError, CompileError and what the simulators raise."""
+    """Sweep; returns the exit status.  Raises UsageError, CompileError and the simulators' exceptions."""
     from tileiras.cli.run_arguments import Argument, file_of, parse_argument
 
     given = build_parser().parse_intermixed_args(argv)
@@ -222,13 +221,13 @@ def _only_entry(path: str) -> str:
     if not names:
         import tileiras
 
-        tileiras.parse(path)  # says what is wrong with it
+        tileiras.parse(path)  # reports errors of the file
         raise UsageError(f"{path} has no kernels")
     return names[0]
 
 
 def _tune_file(path: str, found: Sweep, outputs: Outputs) -> tuple[Any, bytes]:
-    """KERNEL.tune.json with the winner, and what it was found by."""
+    """KERNEL.tune.json with the winner and the parameters of the search."""
     from tileiras.build import tuned
 
     file = tuned.path_of(path)

@@ -35,7 +35,7 @@ def lookup_pass(name: str) -> type[Pass]:
 
 
 def gpu_of(name: str, otherwise: str = "invalid or missing --compute-capability option") -> Target:
-    """The target that an option `compute-capability` names; raises CompileError (code 5) for one that there is not."""
+    """The target that an option `compute-capability` names; raises CompileError (code 5) for an unknown one."""
     from tileiras.targets import TARGETS
 
     found = TARGETS.get(name)
@@ -104,8 +104,8 @@ def check_num_warps(name: str, op: Operation, context: PassContext) -> None:
 
 
 def check_state(name: str, func: aa.FuncOp, required: str, gpu_name: str, context: PassContext) -> None:
-    """Says which pass a function lacks for pass `name`, which needs the state `required`; and what is wrong with its
-    operations once they have layouts."""
+    """Report the pass that must run on a function before pass `name`, which needs the state `required`; and errors of
+    its operations once they have layouts."""
     from tileiras.analysis.function_state import LEFT_BY, State, function_state
 
     needed, state = State[required], function_state(func)

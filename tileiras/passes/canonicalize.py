@@ -30,7 +30,7 @@ class Canonicalize(Pass):
 
 
 def dialect_patterns(dialects: Iterable[str]) -> list[type[RewritePattern]]:
-    """The canonicalisation patterns of the dialects of these names; a dialect may have none."""
+    """The canonicalization patterns of the dialects with these names; a dialect may have no patterns."""
     return [pattern for dialect in dialects for pattern in _patterns_of(dialect)]
 
 

@@ -4,16 +4,15 @@
                                           llvm.intr.dbg.value #x = %pin : i32
                                           llvm.intr.fake.use %pin : i32
 
-The pin is a copy that LLVM neither looks through nor, being used, drops: the record's register holds the variable and
-nothing else.  There are copies of integers and floats of 16 (as integers), 32 and 64 bits and of all pointers; narrower
-values are copied in 16 bits, wider integers in several words.  Vectors, arrays and structs go leaf by leaf, each the
-fragment of the variable that it fills.  Pins and what takes leaves out of their whole are all that is added to what is
-executed.
+The pin is a copy that LLVM neither propagates through nor, having a use, removes: the record's register holds only the
+variable.  Integers and floats of 16 (as integers), 32 and 64 bits and all pointers are copied as they are; narrower
+values in 16 bits, wider integers in several words.  Vectors, arrays and structs are copied leaf by leaf, each as the
+fragment of the variable that it fills.  The only added instructions are pins and the extraction of leaves.
 
-A variable without a type gets its value's (`dialects/debuginfo/value_types.py`).
+A variable without a type gets the type of its value (`dialects/debuginfo/value_types.py`).
 
-What has no type gets a placeholder and a warning, as does a variable of another function than the one that its value
-is in; without a scope in the function the operation goes, with a warning.
+A value without a type gets a placeholder and a warning, as does a variable of a function other than that of its value;
+if the function has no scope, the operation is removed with a warning.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def _convert(
     shown: dict[Any, Any],
     context: PassContext,
 ) -> None:
-    """`shown` has the variables of the function with their types: one has the type of its first value throughout."""
+    """`shown` maps the variables of the function to their types: a variable keeps the type of its first value."""
     variable = _resolved(op.variable, op, function, context)
     if variable is None:
         return
@@ -124,7 +123,7 @@ def _value(
 ) -> None:
     part = _fragment(op)
     start = part.elements[0] if part is not None else 0
-    # A debugger reads of a register what the variable's type has.
+    # A debugger reads as many bits of a register as the variable's type has.
     single = _in_one_register(op.value.type)
     whole = found.size if single else variable.type.size
     if not single and start + found.size > whole:
@@ -142,7 +141,7 @@ def _value(
 
 
 def _program(op: debuginfo.AddrOp | debuginfo.ValueOp) -> DIExpressionAttr | None:
-    """What an operation's expression does with the value, apart from naming a part of the variable."""
+    """An operation's expression without the part of the variable that it names."""
     program = op.expression.program if op.expression is not None else ()
     return DIExpressionAttr(program) if program else None
 
@@ -156,7 +155,7 @@ def _fragment(op: debuginfo.AddrOp | debuginfo.ValueOp) -> DenseArrayAttr | None
 def _leaves(
     value: Value, type: debuginfo.DebugTypeAttr, offset: int, op: Operation
 ) -> Iterator[tuple[int, int, Value]]:
-    """What a value of a debug type is made of, taken out of it: (offset in bits, size, a value for one register)."""
+    """The leaves of a value of a debug type, extracted from it: (offset in bits, size, a value for one register)."""
     kind: Any = value.type
     if isinstance(kind, VectorType):
         for number in range(kind.shape[0]):
@@ -182,7 +181,7 @@ def _leaves(
 
 
 WORD = 64
-"""Bits of the widest register that a copy has."""
+"""Bits of the widest register that a pin can copy."""
 
 
 def _in_one_register(type: Type) -> bool:
@@ -197,7 +196,7 @@ def _pin(value: Value, op: Operation) -> Value:
         value = _before(op, llvm.BitcastOp(value, res=IntegerType(type.width))).results[0]
         type = value.type
     if isinstance(type, IntegerType) and not nvvm.MoveOp.has(type):
-        # Predicates and bytes are shown by a register of 16 bits, other widths by the next one that there is.
+        # Predicates and bytes are shown in a register of 16 bits, other widths in the next wider register.
         wider = next(integer for integer in (i16, i32, i64) if integer.width > type.width)
         value = _before(op, llvm.ZExtOp(value, res=wider)).results[0]
     return _before(op, nvvm.MoveOp(value)).results[0]

@@ -1,10 +1,10 @@
-"""`convert-target-to-nvvm`: a single `#nvvm.target` for every gpu.module, in the place of what it had.
+"""`convert-target-to-nvvm`: a single `#nvvm.target` for every gpu.module, which replaces its previous targets.
 
 The chip is the option's, else `nv_tileaa.compute_capability` (90 for sm_90) or `nv_tileaa.target_spec` ("sm_90") of
 the gpu.module, of the builtin.module around it, else the `target_spec` of the functions inside.
-`nv_tileaa.libnvvm_use_nvgpucomp` of either module adds a flag, as the option does.  Functions and globals that stand in
-the builtin.module itself are moved into a gpu.module first, named after it.  Read by the translation to LLVM IR, by the
-verifier and by the stages behind them.
+`nv_tileaa.libnvvm_use_nvgpucomp` of either module adds a flag, as the option does.  Functions and globals directly in
+the builtin.module are first moved into a gpu.module that is named after it.  The target is read by the translation to
+LLVM IR, by the verifier and by the later stages.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ConvertTargetToNVVM(Pass):
         chip = self.compute_capability or module_chip(module) or module_chip(around) or _target_spec(module)
         if chip not in TARGETS:
             raise CompileError.at(module.location, "failed to get compute capability.", ExitCode.COMPILE_FAILURE)
-        # Both are read: a value that is none is an error, whatever the other says.
+        # Both are read: an invalid value is an error whatever the other one is.
         nvgpucomp = [_uses_nvgpucomp(module), _uses_nvgpucomp(around), self.use_nvgpucomp_libnvvm]
         made = NVVMTargetAttr.of(chip, self.opt_level, debug=self.device_debug, nvgpucomp=any(nvgpucomp))
         module.attributes["targets"] = ArrayAttr([made])
@@ -66,7 +66,8 @@ def _target_spec(module: Operation) -> str:
 
 
 def _lift(op: Operation) -> None:
-    """Moves kernels and what they use into a gpu.module; raises CompileError when one of its name has a target."""
+    """Move kernels and the symbols that they use into a gpu.module; raises CompileError if a gpu.module with the same
+    name already has a target."""
     loose = [inner for inner in op.regions[0].operations if isinstance(inner, (llvm.LLVMFuncOp, llvm.GlobalOp))]
     if not loose:
         return
@@ -81,6 +82,6 @@ def _lift(op: Operation) -> None:
     op.regions[0].block.insert_before(module, first)
     for inner in loose:
         block.append(inner.detach())
-    # What the translation reads of a module goes with its functions.
+    # Attributes of the module that the translation reads move with its functions.
     for key in [key for key in op.attributes if key.startswith(("nvvm.", "nv_tileaa.")) or key == "blobLinkedLib"]:
         module.attributes[key] = op.attributes.pop(key)

@@ -1,4 +1,4 @@
-"""`convert-tileas-to-llvm`: what each thread does, in the llvm and nvvm dialects."""
+"""`convert-tileas-to-llvm`: lowers tiles to the program of each thread, in the llvm and nvvm dialects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ConvertTileASToLLVM(Pass):
     ftz: bool = False
     approx: bool = False
     variables: bool = False
-    """Keep what says which variables of the source values are."""
+    """Keep the debug operations that map values to variables of the source."""
 
     def verify_input(self, op: Operation, context: PassContext) -> None:
         self._gpu()

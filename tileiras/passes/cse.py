@@ -1,11 +1,11 @@
-"""`cse`: one operation for all that compute the same.
+"""`cse`: replaces operations that compute the same value by the first of them.
 
     %0 = arith.addi %a, %b           %0 = arith.addi %a, %b
     %1 = arith.addi %a, %b     ->    (uses of %1 become %0)
 
 Only operations without effects and without regions are merged, and only into one that dominates them: a nested region
-sees what its enclosing blocks have computed before it, unless it is isolated.  Two loads are never one: tokens and
-other tile blocks decide what each of them sees.  What stays has the locations of both, its own first.
+can use values computed before it in its enclosing blocks, unless it is isolated.  Two loads are never merged: the value
+of each depends on tokens and on other tile blocks.  The remaining operation has the locations of both, its own first.
 """
 
 from __future__ import annotations

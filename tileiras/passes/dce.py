@@ -1,4 +1,4 @@
-"""`dce`: removes operations without effects whose results nobody uses."""
+"""`dce`: removes operations without effects whose results have no uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DeadCodeElimination(Pass):
 
 
 def remove_dead_operations(op: Operation) -> None:
-    # Last to first: a user goes before what it uses, so one walk finds whole dead chains.
+    # Last to first: a user is removed before its operands, so one walk removes whole dead chains.
     for inner in reversed([inner for inner in op.walk() if inner is not op]):
         if is_trivially_dead(inner):
             inner.erase()

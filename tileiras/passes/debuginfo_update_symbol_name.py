@@ -3,8 +3,8 @@
     symbol-to-rename=module::kernel new-name=mangled   ->   entry @mangled, linkageName = "mangled"
 
 `scope` names the operation in which the debug information is renamed, by default the whole module; it has to enclose
-the symbol.  With `update-uses`, references to the symbol follow.  Debuggers know a kernel by its linkage name, so
-what mangles names has to change both.
+the symbol.  With `update-uses`, references to the symbol follow.  Debuggers identify a kernel by its linkage name, so
+a pass that mangles names has to change both.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@
     %k = cmpi less_than %w, %n, unsigned : tile<i64> -> tile<i1>
     assert %k, "kernel.py:12:8: load_view_tko names no tile of the view along dimension 0"
 
-What is checked is what the Tile IR specification gives no meaning to: a tile number outside of the view's index space;
-an element outside of the tensor along a dimension that `inbounds` vouches for; a pointer outside of the memory that it
-was derived from, where that is a global or an `alloca`.  The bounds of memory that kernels are handed are not in the
-program: pointers into it are left to the sanitizer's own instrumentation, which ptxas adds.
+The assertions check for undefined behavior of the Tile IR specification: a tile index outside of the view's index
+space; an element outside of the tensor along a dimension that `inbounds` declares in bounds; a pointer outside of the
+memory that it was derived from, if that is a global or an `alloca`.  The bounds of memory that is passed to kernels are
+not in the program: pointers into it are left to the sanitizer's own instrumentation, which ptxas adds.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _check_pointers(access: LoadPtrTkoOp, pointers: Value, symbols: dict[str, Op
 
 
 def _memory_bytes(root: Operation | None, symbols: dict[str, Operation]) -> int | None:
-    """The size of what `root` makes a pointer to, None where it is not known."""
+    """The size of the memory that the pointer defined by `root` points to; None if it is unknown."""
     if isinstance(root, AllocaOp):
         return root.num_elem.value * _bytes(root.result.type.element_type.pointee_type)
     if isinstance(root, GetGlobalOp) and root.symbol.root in symbols:

@@ -1,4 +1,4 @@
-"""`loop-split`: a loop that asks in every iteration on which side of a bound its counter is becomes two loops.
+"""`loop-split`: splits a loop that compares its counter with a bound in every iteration into two loops.
 
     for %i in (%lb to %ub, step %s) {         for %i in (%lb to min(%m, %ub), step %s) { B }
       %c = cmpi greater_than_or_equal %i, %m   for %i in (max(%m, %lb) to %ub, step %s) { A }
@@ -6,9 +6,9 @@
     }
 
 Every `if` directly in the loop on the same comparison loses the branch that its loop does not take; other users of the
-comparison see a constant.  `split-threshold` says how many operations a branch has to have for that to be worth it; 1
-splits always, 0 never, and branches with memory accesses, dots, reductions or control flow are always worth it.  An
-integer attribute `cuda_tile.loop_split` of the `if`, of the loop or of the kernel, the nearest first, says it for them.
+comparison get a constant.  `split-threshold` is the number of operations from which a branch is profitable to split: 1
+splits always, 0 never; branches with memory accesses, dots, reductions or control flow are always profitable.  An
+integer attribute `cuda_tile.loop_split` of the `if`, the loop or the kernel, the nearest first, overrides the option.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 HINT = "cuda_tile.loop_split"
 
 HEAVY = (LoadPtrTkoOp, LoadViewTkoOp, StorePtrTkoOp, StoreViewTkoOp, MmaFOp, MmaIOp, ReduceOp, IfOp, ForOp)
-"""Operations of which one is enough for a branch to be worth a loop of its own."""
+"""Operations of a kind that makes a branch profitable to split, whatever its size."""
 
 MIRRORED = {
     "less_than": "greater_than",
@@ -111,7 +111,7 @@ def _post_order(op: Operation) -> Iterator[Operation]:
     yield op
 
 
-# ---- what to split -------------------------------------------------------------------------------------------------
+# ---- candidates ----------------------------------------------------------------------------------------------------
 
 
 def _find_split(loop: ForOp, loop_hint: int) -> Split | None:

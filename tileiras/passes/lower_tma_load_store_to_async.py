@@ -1,5 +1,5 @@
 """`lower-tma-load-store-to-async`: stores of tiles that a tensor map can serve go through shared memory, from where one
-thread copies them in boxes.  Loads that do are what `tileas-unspecialized-pipeline` makes of them."""
+thread copies them in boxes.  Loads through tensor maps are lowered by `tileas-unspecialized-pipeline`."""
 
 from __future__ import annotations
 

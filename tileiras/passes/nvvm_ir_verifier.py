@@ -37,7 +37,7 @@ from tileiras.targets.nvptx import LLVM_PTX_VERSIONS, triple_error
 from tileiras.targets.sm import MORE_PARAMETERS_PTX, parameter_bytes, parameter_overflow
 
 LAUNCH_FUNCTIONS = ("cudaLaunchDevice", "cudaLaunchDeviceV2")
-"""What a kernel calls to start another one; the first operand is the kernel, the second its parameters' buffer."""
+"""Functions with which a kernel launches another one; operands: the kernel, the buffer of its parameters."""
 
 PRINT_FUNCTION = "vprintf"
 """The driver's; the first operand is the format."""
@@ -89,7 +89,7 @@ _SYMBOLS = (llvm.LLVMFuncOp, llvm.GlobalOp)
 
 
 def _target_errors(target: NVVMTargetAttr) -> Iterator[str]:
-    """What of a target nobody can compile for; its chip is looked up elsewhere."""
+    """Invalid fields of a target; its chip is checked elsewhere."""
     wrong = triple_error(target.triple)
     if wrong:
         yield wrong
@@ -103,7 +103,7 @@ def _target_errors(target: NVVMTargetAttr) -> Iterator[str]:
 
 
 def _ceiling(version: str) -> int:
-    """Bytes of parameters in a version of PTX; raises CompileError (code 2) for text that is none."""
+    """Limit on bytes of parameters in a version of PTX; raises CompileError (code 2) for text that is not a version."""
     if not version:
         return parameter_bytes(MORE_PARAMETERS_PTX)
     major, _, minor = version.partition(".")
@@ -135,7 +135,7 @@ def _check_launch_attributes(function: llvm.LLVMFuncOp, sm: int, engine: Diagnos
 
 
 def _plain(value: Attribute) -> LaunchValue:
-    """The value of a launch attribute; None for one that is none."""
+    """The value of a launch attribute; None if it is invalid."""
     if isinstance(value, UnitAttr):
         return True
     if isinstance(value, DenseArrayAttr):
@@ -174,7 +174,7 @@ def _check_format(origin: Value, symbols: dict[str, Any], location: Locatable, e
 
 
 def _origin(value: Value) -> Value:
-    """What a pointer was made from, through casts and offsets."""
+    """The base of a pointer, through casts and offsets."""
     while isinstance(value.defining_op, (llvm.AddrSpaceCastOp, llvm.GEPOp)):
         value = value.defining_op.operands[0]
     return value
@@ -186,7 +186,7 @@ def _symbol(value: Value) -> str:
 
 
 def _is_local(value: Value) -> bool:
-    """Whether a value is a pointer to the launching thread's own memory, or one of which nothing is known."""
+    """Whether a value points to the launching thread's local memory, or is a generic pointer from a block argument."""
     if not isinstance(value.type, llvm.LLVMPointerType):
         return False
     origin = _origin(value)

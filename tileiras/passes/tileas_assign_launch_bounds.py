@@ -1,5 +1,5 @@
-"""`tileas-assign-launch-bounds`: the shape of a launch, and how many CTAs an SM is to hold at least, which bounds the
-registers of a thread."""
+"""`tileas-assign-launch-bounds`: the warps of a CTA, the CTAs of a cluster, and the least number of CTAs per SM, which
+limits the registers of a thread."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`tileas-assign-load-store-layouts`: an atom for every movement of a tile, and the layout in which it moves.
+"""`tileas-assign-load-store-layouts`: assigns an atom and a layout to every load, store and copy of a tile.
 
-`tensor-maps` says who makes the maps by which tiles can be copied in boxes: the `host`, the kernel (`device`), or
-nobody (`none`).
+`tensor-maps` names the creator of tensor maps, with which tiles can be copied in boxes: the `host`, the kernel
+(`device`), or `none` if there are no maps.
 """
 
 from __future__ import annotations

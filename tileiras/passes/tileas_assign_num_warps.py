@@ -1,5 +1,5 @@
-"""`tileas-assign-num-warps`: how many warps compute a tile block: what the option or the kernel says, else as its tiles
-and dots want.
+"""`tileas-assign-num-warps`: the number of warps of a tile block, from the option or the kernel, else from its tiles
+and dots.
 
 `by-rule`: where a rule gives kernels agents that load in boxes of tensor maps, loops over tiles may have two agents
 that compute (`tileas-ping-pong`), each with the warps of one.

@@ -1,23 +1,24 @@
 """`tileas-generate-schedule`: a schedule for every loop.
 
-Serial: what is written, in its order.  Plain: loads run ahead, through shared memory, of the dots that consume them,
-all warps alike.  Prefetch: one iteration ahead in registers, on targets without asynchronous copies.  Stream: loads of
-kernels without dots run ahead in places of each thread, where that pays (`schedule/streams.py`).  `num-stages` says how
-many iterations' tiles there are at a time, the one that is computed included; 0 chooses by the hints of the loads and
-by what fits.  `agents`, `light` or `heavy`, asks for warp specialization: loads that run ahead are left to an agent of
-their own where they can be.  The heavy variant also places what the agent that computes does, on the units and with the
-registers that it has then (`schedule/agent_stages.py`).  With `auto` loads are left to an agent where a rule says that
-it pays (`schedule/warp_specialize.py`), in the heavy variant, and with `auto-light` in the light one.  Where none loads
-with `auto`, as on GPUs whose agents have no registers of their own, iterations overlap by the rule of level 1, below.
-`serial` leaves all loops as they are.
+Serial: operations in program order.  Plain: loads run ahead, through shared memory, of the dots that consume them, in
+all warps alike.  Prefetch: loads run one iteration ahead in registers, on targets without asynchronous copies.  Stream:
+loads of kernels without dots run ahead in shared memory that is private to each thread, where that is profitable
+(`schedule/streams.py`).  `num-stages` is the number of iterations whose tiles are live at a time, including the current
+one; 0 chooses by the hints of the loads and the available memory.
 
-With `v2-opt-level` of 1 or more, loops whose loads run ahead are placed: where an SM has no other warps to compute
-under a product, iterations that overlap are shorter by the static model of costs, and their tiles fit into registers,
-operations get stages and places in a round of the loop (`nv_tile.aws.stage`, `nv_tile.aws.order`).
-`max-constraint-iterations` is how many placements are tried until one fits.  From level 2 on that is done whatever
-other warps there are, and small loops are searched for a shorter placement.
+`agents`, `light` or `heavy`, requests warp specialization: an agent of its own issues the loads that run ahead, where
+possible.  The heavy variant also schedules the operations of the computing agent, for the units and registers that it
+then has (`schedule/agent_stages.py`).  `auto` uses the heavy variant, and `auto-light` the light one, in loops where a
+rule predicts a gain (`schedule/warp_specialize.py`).  If `auto` chooses no loading agent, as on GPUs whose agents have
+no registers of their own, iterations overlap by the rule of level 1, below.  `serial` leaves all loops unchanged.
 
-Fails softly when loads could have run ahead and no loop has the room.
+With `v2-opt-level` of 1 or more, loops whose loads run ahead are software-pipelined if an SM has no other warps that
+compute during a dot, overlapped iterations are shorter by the static model, and their tiles fit into registers:
+operations get stages and an order in a round of the loop (`nv_tile.aws.stage`, `nv_tile.aws.order`).
+`max-constraint-iterations` limits the number of placements that are tried until one fits.  From level 2 on this is done
+regardless of other warps, and small loops are searched for a shorter placement.
+
+Fails softly if loads could have run ahead and no loop has the shared memory for it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`tileas-lower-occupancy`: fewer CTAs on an SM than a kernel asks for, where as many would leave it too little.
+"""`tileas-lower-occupancy`: lowers the number of CTAs per SM that a kernel requests, if it leaves too few resources.
 
-`resource` says of what: `registers` of a thread for its tiles, or `shared-memory` of a CTA for two stages of the loads
-that could run ahead.  Single stages do for some loops instead of one CTA on an SM, unless `num-stages` says how many
-there are, or `agents` that another agent loads.
+`resource` is the scarce one: `registers` of a thread for its tiles, or `shared-memory` of a CTA for two stages of the
+loads that could run ahead.  Some loops use a single stage rather than lower the occupancy to one CTA, unless
+`num-stages` sets the number of stages or `agents` leaves the loads to another agent.
 """
 
 from __future__ import annotations

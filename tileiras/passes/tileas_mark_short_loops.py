@@ -1,7 +1,7 @@
-"""`tileas-mark-short-loops`: which loops have too few registers to keep parts of addresses and conditions beside their
+"""`tileas-mark-short-loops`: marks loops with too few registers to keep parts of addresses and conditions beside their
 tiles.
 
-What is decided stands on the loop as `nv_tileas.short_of_registers`, until `tileas-rematerialize` says what follows.
+The attribute of the loop is `nv_tileas.short_of_registers`, which `tileas-rematerialize` consumes.
 """
 
 from __future__ import annotations

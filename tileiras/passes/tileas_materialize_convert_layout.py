@@ -1,6 +1,6 @@
-"""`tileas-materialize-convert-layout`: where conversions of layout stand.
+"""`tileas-materialize-convert-layout`: places conversions of layout.
 
-Those for the operands of one operation stand together, before it, and share a barrier.
+Those for the operands of one operation are placed together, before it, and share a barrier.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`tileas-pair-dots`: dots into tensor memory become dots of two CTAs of a cluster, each of which loads half of B.
+"""`tileas-pair-dots`: dots into tensor memory become dots of two CTAs of a cluster, where each CTA loads half of B.
 
-`tensor_maps` says who makes tensor maps: without, no dot is one of a pair.  `agents`: warps may run programs of their
-own, without which dots in loops over tiles stay those of one CTA.
+`tensor_maps` names the creator of tensor maps: without maps, no dot is paired.  `agents`: warp specialization is
+allowed; without it, dots in loops over tiles stay dots of one CTA.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`tileas-pair-tile-blocks`: a second kernel for launches whose tile blocks, neighbours along x, multiply in pairs.
+"""`tileas-pair-tile-blocks`: a second kernel, for launches in which neighboring tile blocks along x pair their dots.
 
-`tensor_maps` says who makes tensor maps: only a launcher that fills them reads which kernel it is to start.  What has
-no second kernel says why, for `tileas-pair-dots`, which knows what products become.
+`tensor_maps` names the creator of tensor maps: only a launcher that fills them selects the kernel to launch.  On a
+kernel without a second one the reason is recorded for `tileas-pair-dots`, which knows how its dots are executed.
 """
 
 from __future__ import annotations

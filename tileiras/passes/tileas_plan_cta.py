@@ -1,6 +1,6 @@
-"""`tileas-plan-cta`: how the tile block of a cluster is shared out to its CTAs.
+"""`tileas-plan-cta`: distributes the tile block of a cluster over its CTAs.
 
-Where what is stored cannot be cut into independent slices, the first CTA does all the work, and a remark says why.
+If the stored tiles cannot be cut into independent slices, the first CTA does all the work, and a remark states why.
 """
 
 from __future__ import annotations

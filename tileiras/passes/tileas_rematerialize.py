@@ -1,5 +1,5 @@
-"""`tileas-rematerialize`: which operations of a loop that is short of registers compute again, in every iteration, what
-does not change in it."""
+"""`tileas-rematerialize`: in loops short of registers, marks operations that recompute loop-invariant values in every
+iteration."""
 
 from __future__ import annotations
 

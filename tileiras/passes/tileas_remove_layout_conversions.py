@@ -1,7 +1,7 @@
-"""`tileas-remove-layout-conversions`: an encoding for every tile, and few conversions between layouts.
+"""`tileas-remove-layout-conversions`: assigns an encoding to every tile, with few conversions between layouts.
 
-Layouts flow from dots and accesses along uses.  What depends on neither (constants, ranges, broadcasts) is
-rematerialized in every layout that it is wanted in.
+Layouts are propagated from dots and accesses along uses.  Values that depend on neither (constants, ranges, broadcasts)
+are rematerialized in every layout in which they are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tileas-roll-mma-dot`: dots of many matrix instructions are loops over K, where both operands are in shared memory.
+"""`tileas-roll-mma-dot`: dots of many matrix instructions become loops over K if both operands are in shared memory.
 
 Each iteration reads the fragments of its slices of the operands.
 """

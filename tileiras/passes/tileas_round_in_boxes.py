@@ -1,6 +1,6 @@
-"""`tileas-round-in-boxes`: tensor maps round f32 to tf32 where they bring operands of dots.
+"""`tileas-round-in-boxes`: TMA rounds f32 to tf32 in loads of dot operands through tensor maps.
 
-`tensor_maps` says who makes tensor maps: without, threads round.
+`tensor_maps` names the creator of tensor maps: without maps, threads round.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tileas-slice-batches`: dots of batches are loops over matrices, where wgmma or tcgen05.mma multiplies these."""
+"""`tileas-slice-batches`: turns batched dots into loops over matrices if wgmma or tcgen05.mma multiplies these."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`tileas-smem-operands`: dot operands that are copied straight to shared memory and read from there step by step.
+"""`tileas-smem-operands`: copies dot operands directly to shared memory, from where they are read step by step.
 
-`where` says which: `loop-invariant` ones of loops that take more registers than a thread has; those `in-loops` whose
-loads found no room to run ahead; large ones `outside-loops` that a thread has no registers for.
+`where` selects the operands: `loop-invariant` ones of loops that need more registers than a thread has; those
+`in-loops` whose loads have no shared memory to run ahead; large ones `outside-loops` that do not fit into registers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SharedMemoryOperands(FunctionPass):
 
 
 def _may_have_operands(func: aa.FuncOp, where: str) -> bool:
-    """Whether it is worth to load what looks closer."""
+    """A cheap check that decides whether the module of the analysis is imported."""
     from tileiras.dialects import nv_tileas as tileas
     from tileiras.dialects import scf
 

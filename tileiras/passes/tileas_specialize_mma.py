@@ -1,5 +1,5 @@
-"""`tileas-specialize-mma`: products into tensor memory by an agent of their own, where kernels with agents have them in
-loops over tiles, or in loops in which threads compute between them."""
+"""`tileas-specialize-mma`: an agent of its own issues dots into tensor memory, in kernels with agents that have such
+dots in loops over tiles, or in loops in which threads compute between the dots."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`tileas-split-loop-steps`: loops of products take smaller steps along K where shared memory holds too few stages.
+"""`tileas-split-loop-steps`: loops over K with dots take smaller steps if shared memory holds too few stages.
 
-`num_stages` is the number of stages that were asked for, 0 for the default; `warpgroups` says whether dots may be
-asynchronous ones, as in `tileas-assign-dot-layouts`.
+`num_stages` is the requested number of stages, 0 for the default; `warpgroups` allows asynchronous dots, as in
+`tileas-assign-dot-layouts`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class UnspecializedPipeline(FunctionPass):
 
 
 def _is_to_change(op: Operation) -> bool:
-    """Whether an operation is a loop that is to be more than what is written, or a load that is to run ahead."""
+    """Whether an operation is a loop with a schedule other than serial, or a load that runs ahead."""
     from tileiras.dialects import nv_tileas as tileas
 
     schedule = op.attributes.get(tileas.LOOP_SCHEDULE)

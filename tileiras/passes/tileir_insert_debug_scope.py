@@ -57,7 +57,7 @@ def _in_block(location: Location, subprogram: DISubprogramAttr, block: DILexical
     if isinstance(location, DILoc):
         return DILoc(location.source, block) if location.scope is subprogram else location
     if isinstance(location, CallSiteLoc):
-        # What was inlined is in its own function; the call is in this one's block.
+        # The callee location of inlined code is in its own function; the caller location is in this function's block.
         return CallSiteLoc(location.callee, _in_block(location.caller, subprogram, block))
     if isinstance(location, FusedLoc):
         return FusedLoc([_in_block(part, subprogram, block) for part in location.locations], location.metadata)

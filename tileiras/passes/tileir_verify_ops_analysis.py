@@ -1,4 +1,4 @@
-"""`tileir-verify-ops-analysis`: what no operation can see of itself, before tiles become threads.
+"""`tileir-verify-ops-analysis`: rules that the verifier of a single operation cannot check, before tiles are lowered.
 
 `tileiras/analysis/ops.py` has the rules.
 """
@@ -33,7 +33,7 @@ class VerifyOpsAnalysis(Pass):
 
         functions = [func for func in op.regions[0].operations if isinstance(func, aa.FuncOp)]
         chip = module_chip(op)
-        # A function says it with a better place.
+        # A function reports it with a better location.
         if chip not in ("", gpu.name) and all(func.target_spec.value == gpu.name for func in functions):
             context.engine.error(op.location, f"module is for {chip}, the compilation for {gpu.name}")
         for func in functions:

@@ -1,6 +1,6 @@
-"""What the GPUs are and can do: limits per SM, features, and the instruction atoms, as data with sources.
+"""The GPUs: limits per SM, features, and the instruction atoms, as data with sources.
 
-LLVM's process has no use for the tables of atoms: they are loaded when one of their names is used.
+The process that runs LLVM does not need the tables of atoms: they are loaded when one of their names is used.
 """
 
 import importlib

@@ -1,7 +1,7 @@
-"""Launch attributes of kernels: how they are written, what they may say, what LLVM calls them.
+"""Launch attributes of kernels: their syntax, their valid values, their names in LLVM.
 
-The rules are PTX ISA's ("Performance-Tuning Directives", "Cluster Dimension Directives"); what ptxas 13.5 would pass
-over in silence is refused as well.  `check_launch_attributes` serves attributes of `llvm.func` and those of LLVM IR.
+The rules are PTX ISA's ("Performance-Tuning Directives", "Cluster Dimension Directives"); values that ptxas 13.5
+ignores silently are rejected as well.  `check_launch_attributes` checks attributes of `llvm.func` and of LLVM IR.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tileiras.targets.sm import MAX_THREADS_PER_CTA
 DIMENSIONS, NUMBER, FLAG = "dimensions", "number", "flag"
 
 LaunchValue = tuple[int, ...] | int | bool | None
-"""A tuple for dimensions, an integer for a number, True for a flag, None for what is none of these."""
+"""A tuple for dimensions, an integer for a number, True for a flag, None for an invalid value."""
 
 
 class LaunchAttribute(NamedTuple):
     name: str
     kind: str
     llvm: str = ""
-    """Its name in LLVM IR, where that is another one."""
+    """Its name in LLVM IR if that differs."""
 
     @property
     def llvm_name(self) -> str:
@@ -62,11 +62,11 @@ _ALONE = (
     ("nvvm.cluster_max_blocks", "nvvm.cluster_dim"),
     ("nvvm.cluster_max_blocks", "nvvm.maxclusterrank"),
 )
-"""Pairs of which a kernel may have one."""
+"""Pairs of mutually exclusive attributes."""
 
 
 def check_launch_attributes(values: Mapping[str, LaunchValue], sm: int) -> list[tuple[str, str]]:
-    """What is wrong with a kernel's launch attributes on `sm_<sm>`: pairs of a name and what is said of it."""
+    """Errors of a kernel's launch attributes on `sm_<sm>`: pairs of a name and a message."""
     wrong = [
         (name, said)
         for name, attribute in LAUNCH_ATTRIBUTES.items()
@@ -84,7 +84,7 @@ def check_launch_attributes(values: Mapping[str, LaunchValue], sm: int) -> list[
 
 
 def _wrong(attribute: LaunchAttribute, value: LaunchValue) -> str:
-    """What is wrong with a value by itself; empty if nothing is."""
+    """The error message for a value by itself; empty if it is valid."""
     form, text = _FORMS[attribute.kind]
     numbers = value if isinstance(value, tuple) else (value,)
     if type(value) is not form or not 1 <= len(numbers) <= 3:

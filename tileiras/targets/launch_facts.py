@@ -1,4 +1,4 @@
-"""Facts that a launch must have for a kernel to be right under it: the language of `where` in NAME.json.
+"""Preconditions on a launch under which a kernel is correct: the language of `where` in NAME.json.
 
     p1 128 ceildiv even                                          the number of tiles of 128 in parameter 1 is even
     p1 128 ceildiv grid below 512 div 8 mul sub 8 min positive   every tile block has a row of tiles in its group
@@ -23,16 +23,16 @@ PREDICATES = ("even", "positive")
 GRID = "grid"
 
 MOST_WORDS = 64
-"""In a fact, which each launch evaluates."""
+"""Limit on the words of a fact, since each launch evaluates it."""
 
 MOST_NUMBERS = 16
-"""On the stack of a launcher."""
+"""Limit on the depth of a launcher's stack."""
 
 _NUMBER, _PARAMETER = re.compile(r"-?\d{1,18}"), re.compile(r"p(\d{1,4})")
 
 
 def fact_error(fact: str, parameters: int) -> str:
-    """What is wrong with a fact about a launch of a kernel with that number of parameters; empty where nothing is."""
+    """The error in a fact about a launch of a kernel with that number of parameters; empty if it is valid."""
     *words, predicate = fact.split() or [""]
     if predicate not in PREDICATES:
         return f"ends in '{predicate}', and expects {' or '.join(PREDICATES)}"

@@ -1,4 +1,4 @@
-"""What every LLVM module for a GPU starts with (LLVM NVPTX usage guide; the layout is what LLVM 22 itself gives)."""
+"""The header of every LLVM module for a GPU (LLVM NVPTX usage guide; the data layout is LLVM 22's own)."""
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
@@ -7,10 +7,10 @@ _PARTS = ("nvidia", "cuda", "unknown", "")
 
 
 def triple_error(triple: str) -> str:
-    """What is wrong with a triple as a target's; nothing for that of 64-bit CUDA, vendor and system left out or not.
+    """The error message for the triple of a target; empty for 64-bit CUDA, with or without vendor and system.
 
-    ptxas has no addresses of 32 bits from sm_90 on, and what is lowered here has 64 everywhere.  `gpulibs` is in the
-    triple of libdevice, which is linked into modules and is none.
+    ptxas has no 32-bit addresses from sm_90 on, and the lowering uses 64 bits everywhere.  `gpulibs` is in the triple
+    of libdevice, which is linked into modules and is not a target.
     """
     machine, *rest = triple.split("-")
     why = ""
@@ -36,23 +36,23 @@ DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 MODULE_HEADER = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
 
 MIN_PTX_METADATA = "tileiras.min_ptx"
-"""Named metadata by which a module says which PTX version its inline assembly needs: `!{i32 major, i32 minor}`."""
+"""Named metadata with the PTX version that a module's inline assembly needs: `!{i32 major, i32 minor}`."""
 
 OPT_LEVEL_METADATA = "tileiras.opt_level"
 """Named metadata of a module that is to be compiled at this level at most: `!{i32 level}`."""
 
 REFLECTION_METADATA = "nvvm.reflection"
-"""Named metadata: what libraries that ask `__nvvm_reflect` are told, nodes of a key and its value."""
+"""Named metadata with the results of `__nvvm_reflect` in libraries: nodes of a key and its value."""
 
 REQUIREMENTS_METADATA = "tileiras.requires"
-"""Named metadata with what its inline assembly needs of the target besides a number: `!{!"=90a", !"=100f,120f"}`."""
+"""Named metadata with the requirements of inline assembly on the target's form: `!{!"=90a", !"=100f,120f"}`."""
 
 BLOBS_METADATA = "tileiras.blobs"
 """Named metadata with the bitcode that the module brings along (`codegen/blobs.py`)."""
 
 KERNELS_METADATA = "tileiras.kernels"
-"""Named metadata that carries what a launcher must know: per kernel `!{!"name", i64 shared bytes, parameters...}`, a
-parameter being `!"name", !"type", !"how it is filled"` with empty strings where there is nothing to say."""
+"""Named metadata with the launch description: per kernel `!{!"name", i64 shared bytes, parameters...}`, a parameter
+being `!"name", !"type", !"how it is filled"`, with empty strings for absent values."""
 
 PAIRS_METADATA = "tileiras.pairs"
 """Named metadata with the kernels that are launched in the place of others where tile blocks can be clusters: per

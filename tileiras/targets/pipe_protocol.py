@@ -1,4 +1,4 @@
-"""How agents hand stages of a pipe to each other: who arrives how often, by which instruction, behind which fence.
+"""Synchronization of the stages of a pipe between agents: the arrivals, their instructions, and the fences before them.
 
 A stage has two mbarriers.  The producer waits for `empty`, fills the stage and signals `full`; the consumers wait for
 `full`, read the stage and signal `empty`.  A phase of either completes once all arrivals, and all bytes of
@@ -56,7 +56,7 @@ class PipeProtocol(NamedTuple):
 
     @property
     def is_in_tensor_memory(self) -> bool:
-        """Whether stages lie in tensor memory, where fences of its own order what agents do."""
+        """Whether stages lie in tensor memory, which has its own fences to order the accesses of agents."""
         return self.fills_by_commit or self.is_stored
 
     @property
@@ -112,7 +112,8 @@ products of a pair of CTAs, which read it in both: one `full` mbarrier, of the C
 both stages, and a commit arrives at the `empty` mbarriers of both (PTX ISA, ".cta_group" of cp.async.bulk.tensor and
 "tcgen05.commit")."""
 BY_DOTS = TENSOR_MEMORY, PAIR
-"""Kinds of which all threads know by a wait for the dots, which one of them has issued, that stages have been read."""
+"""Kinds of consumers in which one thread issues the dots: the wait for the dots tells all threads that the stages have
+been read."""
 
 STORES, BOX_STORES = "st_shared", "bulk_store"
 """Producer and consumer of a pipe of tiles that threads write and one thread copies to global memory, in boxes."""
@@ -133,9 +134,9 @@ ARRIVE, NOINC, EXPECT = "mbarrier.arrive", "cp.async.mbarrier.arrive.noinc", "mb
 STORED = "cp.async.bulk.wait_group.read 0, then mbarrier.arrive"
 COMMIT = "tcgen05.commit"
 
-# Warpgroups release a stage behind `wgmma.wait_group.sync.aligned`, which a warp executes as a whole.  Of products into
-# tensor memory one thread alone waits for stages and issues them: its commit arrives once all of them are complete
-# (PTX ISA, "tcgen05.commit"), and nobody has to wait for them before.
+# Warpgroups release a stage after `wgmma.wait_group.sync.aligned`, which a warp executes as a whole.  For dots into
+# tensor memory a single thread waits for stages and issues the dots: its commit arrives once all are complete
+# (PTX ISA, "tcgen05.commit"), without an earlier wait.
 PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
     (row.producer, row.consumer): row
     for row in (
@@ -148,7 +149,7 @@ PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
         PipeProtocol("cp_async", "wgmma", "thread", NOINC, "converged warp", ARRIVE, "behind wait", "=90a"),
         PipeProtocol("cp_async", "tcgen05", "thread", NOINC, "agent", COMMIT, "behind wait", _TCGEN05),
         PipeProtocol("cp_async", "bulk_store", "thread", NOINC, "agent", STORED, "behind wait", "90"),
-        # The next copy overwrites what threads have read by the generic proxy.
+        # The next copy overwrites data that threads have read by the generic proxy.
         PipeProtocol("bulk_load", "ld_shared", "agent", EXPECT, "warp", ARRIVE, "before release", "90"),
         PipeProtocol("bulk_load", "wgmma", "agent", EXPECT, "converged warp", ARRIVE, "", "=90a"),
         PipeProtocol("bulk_load", "tcgen05", "agent", EXPECT, "agent", COMMIT, "", _TCGEN05),

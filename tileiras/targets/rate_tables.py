@@ -1,8 +1,8 @@
 """The numbers behind `targets.rates`: architectures by chip, products by name, and where each number is from.
 
-A number is certain when its source was read for this table; `derived`, `recalled` and `assumed` say what it is
-otherwise, and a measurement on the hardware should replace those first.  None was set to make an estimate agree with a
-published time, but for those that are `fitted`.
+A number is certain if its source was read for this table; the others are marked `derived`, `recalled` or `assumed`,
+and a measurement on the hardware should replace those first.  Only the `fitted` numbers were chosen to make an
+estimate agree with a published time.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Figure(NamedTuple):
     value: float
     source: str
     kind: str = "read"
-    """`read`: the source says so.  `derived`: arithmetic on what it says.  `recalled`: the source is known to say so
-    and was not read again.  `assumed`: nobody has said so; the source is the reason.  `fitted`: chosen to agree with
-    the published time that the source names."""
+    """`read`: the source states it.  `derived`: computed from numbers of the source.  `recalled`: the source is known
+    to state it and was not read again.  `assumed`: no publication states it; the source is the reason.  `fitted`:
+    chosen to agree with the published time that the source names."""
 
 
 KINDS = ("read", "derived", "recalled", "assumed", "fitted")
@@ -29,7 +29,7 @@ Figures = Mapping[str, Figure]
 
 
 class Architecture(NamedTuple):
-    """What one SM of a chip does in a cycle, and how many cycles things take: see `rates.Gpu` for the keys."""
+    """Throughput of one SM of a chip per cycle, and latencies in cycles: see `rates.Gpu` for the keys."""
 
     issue: Figure
     lanes: Figures
@@ -72,7 +72,7 @@ PAPERS = {
     "sm_103": "NVIDIA Blackwell Ultra data sheet",
     "sm_120": "NVIDIA RTX Blackwell and RTX PRO Blackwell architecture whitepapers",
 }
-"""By chip: peaks, multiprocessors, clocks, sizes of L2 and what DRAM gives."""
+"""Sources by chip for peaks, multiprocessors, clocks, sizes of L2 and DRAM bandwidth."""
 
 LEARN_CUDA = "gau-nernst/learn-cuda, README of 02e (B200)"
 TUNED = "cuTile Python, test/benchmark_tuning.json and the benchmarks' results"
@@ -87,7 +87,7 @@ def _peaks(chip: str, **values: float) -> dict[str, Figure]:
     return {key: Figure(value, PAPERS[chip], "derived") for key, value in values.items()}
 
 
-# ---- what architectures have in common ---------------------------------------------------------------------------
+# ---- shared by the architectures ---------------------------------------------------------------------------------
 
 _ISSUE = Figure(4, "NVIDIA architecture whitepapers: four sub-cores, one warp instruction a cycle each", "recalled")
 
@@ -320,5 +320,5 @@ PRODUCTS: dict[str, Product] = {
     "RTX 5090": _product("sm_120", 170, 2407, 96, _bus(512), 1.792),
     "RTX PRO 6000": _product("sm_120", 188, 2617, 128, _bus(512), 1.792, _professional("sm_120")),
 }
-"""H100 is the SXM module; its clock, as the H100 PCIe's, is what its peak of f16 follows from.  A10 stands for the
+"""H100 is the SXM module; its clock and the H100 PCIe's are those that their f16 peaks follow from.  A10 stands for the
 RTX A series of GA102, RTX 3090 for GeForce."""

@@ -1,8 +1,8 @@
-"""GPUs as products: how fast the units of an SM are, how long they take, and what the memories give.
+"""GPUs as products: throughput and latency of the units of an SM, and bandwidth of the memories.
 
-`gpu("H200")` joins a row of products (multiprocessors, clock, memory) with the architecture of its chip (what one SM
-does in a cycle), which `targets.rate_tables` has as data with a source a number.  Rates are peaks at the clock of the
-row; where somebody measured that a path does not reach the peak, the path has a rate of its own (`mma_sync`).
+`gpu("H200")` joins a row of products (multiprocessors, clock, memory) with the architecture of its chip (throughput of
+one SM per cycle), from `targets.rate_tables`, where each number has a source.  Rates are peaks at the clock of the
+row; a path that measurements show to stay below the peak has its own rate (`mma_sync`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SUB_CORES = 4
 """Of an SM, each with a scheduler that issues one warp instruction a cycle, on every architecture of the table."""
 
 SHARED_PIPES = frozenset({"lsu", "shuffle"})
-"""Pipes of which the SM has one; the others are in each sub-core, with a fourth of the lanes."""
+"""Pipes that the sub-cores of an SM share; each sub-core has its own of the others, with a fourth of the lanes."""
 
 
 class Gpu(NamedTuple):
@@ -39,7 +39,7 @@ class Gpu(NamedTuple):
     32 / lanes of the SM's for `SHARED_PIPES`."""
     tensor: dict[str, float]
     """Dense FLOP (or operations) an SM and cycle by operands, through the widest path that the chip has: `f16` (and
-    bf16, accumulated in f32), `f16_f16` (in f16), `tf32`, `f8`, `i8`, `f4`, `f64`.  What the chip lacks is absent."""
+    bf16, accumulated in f32), `f16_f16` (in f16), `tf32`, `f8`, `i8`, `f4`, `f64`.  Unsupported operands are absent."""
     mma_sync: dict[str, float]
     """The same by mma.sync, which does not reach the peak where there is a wider path."""
     bytes_per_cycle: dict[str, float]
@@ -52,15 +52,15 @@ class Gpu(NamedTuple):
     `fence_proxy`, `membar`, `dsmem`, `branch`."""
     l2_bytes: int
     l2_bytes_per_cycle: float
-    """What all SMs together read of L2 in a cycle."""
+    """Read bandwidth of L2 for all SMs together, per cycle."""
     dram_bytes_per_second: float
     """The peak."""
     dram_reach: float
-    """The share of the peak that kernels which do nothing but read and write it get."""
+    """The share of the peak that kernels reach that only read and write DRAM."""
     launch_microseconds: float
-    """From the start of a kernel on an idle GPU to its first instruction, with what ends it."""
+    """Time from the start of a kernel on an idle GPU to its first instruction, plus the time that its end takes."""
     tensor_reach: float
-    """The share of its tensor cores' peak that the whole chip keeps up: clocks go down when it takes more power."""
+    """The share of its tensor cores' peak that the whole chip sustains: clocks are reduced when it takes more power."""
     sources: dict[str, Figure]
     """Each number above with its source, by its place: `sms`, `lanes.fma`, `latency.l2`."""
 
@@ -71,7 +71,7 @@ class Gpu(NamedTuple):
 
     @property
     def dram_bytes_per_cycle(self) -> float:
-        """What all SMs together get, in cycles of theirs."""
+        """DRAM bandwidth for all SMs together, per cycle of the SMs."""
         return self.dram_bytes_per_second * self.dram_reach / (self.clock_mhz * 1e6)
 
     def runs(self, target: str) -> bool:
@@ -93,7 +93,7 @@ def names() -> list[str]:
 def gpu(name: str, location: Locatable | None = None) -> Gpu:
     """The GPU of a name, in any case, with or without blanks and dashes: `H200`, `rtx-pro-6000`.
 
-    Raises CompileError (code 2) with the names that there are.
+    Raises CompileError (code 2) that lists the known names.
     """
     row = _BY_KEY.get(_key(name))
     if row is None:
@@ -132,13 +132,13 @@ def gpu(name: str, location: Locatable | None = None) -> Gpu:
 
 
 def of_device(device: str) -> Gpu | None:
-    """The GPU that the driver names so (`NVIDIA H100 80GB HBM3`), None for one that the table does not have."""
+    """The GPU with this name in the driver (`NVIDIA H100 80GB HBM3`), None if it is not in the table."""
     found = [name for name in PRODUCTS if re.search(_DEVICE.format(re.escape(name)), device, re.IGNORECASE)]
     return gpu(max(found, key=len)) if found else None
 
 
 _DEVICE = r"\b{}\b(?! *(?:Ti|D|SUPER|Laptop)\b)"
-"""A name among others; behind it may stand what makes another product of it."""
+"""A name within a device name; the suffixes that denote another product are excluded."""
 
 
 def _key(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What an instruction asks of a GPU: the language of the instruction tables, and the form of the GPU's name it needs.
+"""Requirements of instructions on a GPU: their notation in the instruction tables, and the `.target` form they need.
 
 A requirement is the number of the lowest chip, `80`, or the architecture-specific and family-specific targets that have
 the instruction, `=90a` or `=100f,120a` (PTX ISA, "PTX Module Directives: .target"): `100a` is that chip alone, `100f`
@@ -41,7 +41,7 @@ def form(requirement: str, chip: str) -> str | None:
 
 
 def _letter(code: str, number: int) -> str | None:
-    """The letter under which a chip has what `100a` or `100f` names."""
+    """The letter of the chip's `.target` that meets `100a` or `100f`."""
     first, letter = split(code)
     if letter == "f":
         family = next((family for family in FAMILIES if first in family), ())

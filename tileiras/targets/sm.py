@@ -2,7 +2,7 @@
 
 Sources: CUDA C++ Programming Guide, "Compute Capabilities" (shared memory, threads, CTAs, registers, clusters); PTX
 ISA, "Release Notes" (lowest PTX version whose `.target` accepts the chip) and "Target ISA Notes" of the instruction
-behind each feature; ptxas 13.5, which refuses or ignores what is beyond a limit, for every number it checks and for
+behind each feature; ptxas 13.5, which rejects or ignores values beyond a limit, for every number it checks and for
 the chips that the guide has no column for (sm_88, sm_107).
 """
 
@@ -16,7 +16,7 @@ from tileiras.targets.requirements import admits, split
 if TYPE_CHECKING:
     from tileiras.ir import FloatType, Type
 
-# Feature -> what it needs (`requirements.py`); the comment names the instruction that it stands for.
+# Feature -> its requirement (`requirements.py`); the comment names the instruction that it stands for.
 FEATURES: dict[str, str] = {
     "bf16": "80",  # cvt.rn.bf16.f32, fma.rn.bf16
     "bf16_arithmetic": "90",  # add.bf16, mul.bf16, atom.add.bf16
@@ -48,8 +48,8 @@ FEATURES: dict[str, str] = {
 }
 
 
-# Element type -> what it needs, where that is more than any chip of the table: the chips for which the reference
-# compiler (13.5) takes values of the type.
+# Element type -> its requirement, if some chip of the table does not meet it: the chips for which the reference
+# compiler (13.5) accepts values of the type.
 TYPES: dict[str, str] = {
     "f8E4M3FN": "89",
     "f8E5M2": "89",
@@ -104,7 +104,7 @@ class Target(NamedTuple):
 
     def unsupported(self, type: Type) -> FloatType | None:
         """The first element type inside `type` that the target does not have, None when it has all."""
-        # By the name of the type: stages that see no IR want this table as well.
+        # Looked up by the name of the type: stages without IR use this table as well.
         for part in type.walk():
             if not self.meets(TYPES.get(getattr(part, "keyword", ""), "0")):
                 return part  # type: ignore[return-value]
@@ -112,7 +112,7 @@ class Target(NamedTuple):
 
 
 class Occupancy(NamedTuple):
-    """How many CTAs of a kernel an SM holds at once, and what keeps it from holding one more."""
+    """How many CTAs of a kernel an SM holds at once, and the resource that limits their number."""
 
     ctas: int
     limit: str
@@ -208,8 +208,8 @@ WARPGROUP = 4
 
 
 def entry_registers(threads: int, ctas: int = 1) -> int:
-    """Registers that each thread starts with in a kernel that uses `setmaxnreg` and has so many threads in a CTA: what
-    ptxas 13.5 gives for `.reqntid` and `.minnctapersm`, 255 where threads could have 256."""
+    """Registers that each thread starts with in a kernel that uses `setmaxnreg` and has so many threads in a CTA: the
+    number that ptxas 13.5 allocates for `.reqntid` and `.minnctapersm`, 255 where threads could have 256."""
     most = registers_per_thread(threads, ctas)
     return most if most == REGISTERS_PER_THREAD else most // SETMAXNREG_STEP * SETMAXNREG_STEP
 
@@ -225,7 +225,7 @@ def parameter_bytes(ptx: tuple[int, int]) -> int:
 
 
 def parameter_overflow(size: int, limit: int, function: str) -> str:
-    """The reference's words for a kernel whose parameters take more."""
+    """The reference compiler's message for a kernel whose parameters exceed the limit."""
     return (
         f"Formal parameter space overflowed ({size} bytes required, max {limit} bytes allowed) in function {function}"
     )

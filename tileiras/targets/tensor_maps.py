@@ -1,4 +1,4 @@
-"""How the hardware numbers what a tensor map says (PTX ISA, "tensormap.replace")."""
+"""The hardware's encoding of the fields of a tensor map (PTX ISA, "tensormap.replace")."""
 
 from __future__ import annotations
 

@@ -2,13 +2,13 @@
 
 | file | rows |
 |---|---|
-| `rows.py` | what a row says |
+| `rows.py` | the fields of a row |
 | `mma_sync.py` | dots of a warp, in registers |
 | `wgmma.py` | dots of a warpgroup (sm_90a) |
 | `tcgen05.py` | dots into tensor memory (sm_100 and its family) |
 | `copies.py` | loads, stores, cp.async, matrices |
 | `bulk_copies.py` | TMA, runs of bytes, tensor memory |
-| `choice.py` | which row a target has for a dot |
+| `choice.py` | the row of a target for a dot |
 
-Rows whose `chosen` is False are described, and no pass chooses them yet.
+Rows whose `chosen` is False are described, but no pass chooses them yet.
 """

@@ -40,14 +40,14 @@ UNIVERSAL_FMA = "universal_fma"
 
 
 def scaled_mma_atom(name: str) -> ScaledMmaAtom:
-    """The block-scaled atom of this name; KeyError when there is none."""
+    """The block-scaled atom of this name; KeyError if it is unknown."""
     return SCALED_MMA_ATOMS[name]
 
 
 def find_scaled_mma_atom(
     on: Target, a_type: str, b_type: str, scale_type: str, block: int, k: int
 ) -> ScaledMmaAtom | None:
-    """The target's atom for operands and scales of these types, in runs of `block`, None when it has none."""
+    """The target's atom for operands and scales of these types, in runs of `block`; None if the target lacks it."""
     for atom in SCALED_MMA_ATOMS.values():
         wanted = (atom.a_type, atom.b_type, atom.scale_type, atom.block)
         if wanted == (a_type, b_type, scale_type, block) and atom.shape[2] <= k and on.meets(atom.requires):
@@ -60,7 +60,7 @@ WARPGROUP, TENSOR = "wgmma_", "tcgen05_"
 
 
 def mma_atom(name: str) -> MmaAtom | ScaledMmaAtom:
-    """The atom of this name; KeyError when there is none."""
+    """The atom of this name; KeyError if it is unknown."""
     found = known_mma_atom(name)
     if found is None:
         raise KeyError(name)
@@ -68,7 +68,7 @@ def mma_atom(name: str) -> MmaAtom | ScaledMmaAtom:
 
 
 def known_mma_atom(name: str) -> MmaAtom | ScaledMmaAtom | None:
-    """The atom of this name that multiplies without scales, or that one thread issues; None when there is none."""
+    """The atom of this name that multiplies without scales, or that one thread issues; None if it is unknown."""
     # Hundreds of rows, for kernels with such dots only.
     if name.startswith(WARPGROUP):
         from .wgmma import WGMMA_ATOMS
@@ -85,7 +85,7 @@ def known_mma_atom(name: str) -> MmaAtom | ScaledMmaAtom | None:
 def find_warpgroup_atom(
     on: Target, a_type: str, b_type: str, c_type: str, n: int, a_in_registers: bool = False
 ) -> MmaAtom | None:
-    """The target's atom of a warpgroup for these element types and `n` columns, None when it has none."""
+    """The target's atom of a warpgroup for these element types and `n` columns; None if the target lacks it."""
     if not on.has("wgmma"):
         return None
     from .wgmma import WGMMA_ATOMS, warpgroup_atom_name
@@ -97,7 +97,7 @@ def find_tensor_atom(
     on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, a_in_tensor: bool = False
 ) -> MmaAtom | None:
     """The target's atom of `m` rows and `n` columns for these element types, whose accumulator lies in tensor memory,
-    None when it has none, or none that is chosen with A there as well."""
+    with `a_in_tensor` A as well; None if the target lacks it or it is not `chosen`."""
     if not on.has("tcgen05"):
         return None
     from .tcgen05 import TCGEN05_ATOMS, tensor_atom_name
@@ -107,8 +107,8 @@ def find_tensor_atom(
 
 
 def find_pair_atom(on: Target, a_type: str, b_type: str, c_type: str, rows: int, n: int) -> MmaAtom | None:
-    """The target's atom of a pair of CTAs, each with 64 or 128 `rows` of the result and half of its `n` columns of B,
-    None when it has none."""
+    """The target's atom of a pair of CTAs, each with 64 or 128 `rows` of the result and half of its `n` columns of B;
+    None if the target lacks it."""
     if not on.has("tcgen05"):
         return None
     from .tcgen05 import TCGEN05_ATOMS, tensor_atom_name
@@ -121,7 +121,7 @@ def find_scaled_tensor_atom(
     on: Target, a_type: str, b_type: str, scale_type: str, block: int, m: int, n: int, pair: bool = False
 ) -> ScaledMmaAtom | None:
     """The target's block-scaled atom of `m` rows, of a CTA or of a `pair`, and `n` columns whose accumulator lies in
-    tensor memory, None when it has none that is chosen."""
+    tensor memory; None if the target lacks it or it is not `chosen`."""
     if not on.has("tcgen05"):
         return None
     from .tcgen05 import SCALED_TCGEN05_ATOMS, scaled_tensor_atom_name

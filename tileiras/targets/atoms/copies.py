@@ -60,7 +60,7 @@ def find_copy_atom(
     matrices: bool = False,
     combines: bool = False,
 ) -> CopyAtom | None:
-    """The target's atom for a movement of this kind, None when it has none."""
+    """The target's atom for a movement of this kind; None if the target lacks it."""
     wanted = (origin, destination, asynchronous, matrices, combines)
     for atom in COPY_ATOMS.values():
         kind = (atom.origin, atom.destination, atom.asynchronous, atom.matrices, atom.combines)
@@ -70,7 +70,7 @@ def find_copy_atom(
 
 
 def has_copy_atom(name: str, on: Target) -> bool:
-    """Whether the target has the atom of this name; KeyError when there is none."""
+    """Whether the target has the atom of this name; KeyError if the name is unknown."""
     return on.meets(COPY_ATOMS[name].requires)
 
 

@@ -34,7 +34,7 @@ _HALF2 = "<2 x half>"
 
 
 def _section(shape: str, c_type: str) -> str:
-    """The ISA has two sections of m16n8k16, and several of m8n8k4, of which this table has the one on f64."""
+    """The ISA has two sections on m16n8k16, and several on m8n8k4; this table contains the one on f64."""
     kind = ""
     if shape == "m8n8k4":
         kind = " with .f64 floating point type"

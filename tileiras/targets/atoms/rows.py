@@ -1,7 +1,7 @@
-"""What a row of the atom tables says of an instruction: its operands, who executes it, and what it is ordered by.
+"""The rows of the atom tables, which describe instructions: operands, executing threads, and ordering.
 
-A row is data.  Passes choose among rows, the lowering writes what a chosen row names, and neither names an instruction
-itself.
+A row is data.  Passes choose among rows, the lowering emits the instruction of the chosen row, and neither names an
+instruction itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Major = Literal["k", "mn"]
 
 
 class Ordering(NamedTuple):
-    """An instruction that must stand before or behind an atom, and what asks for it."""
+    """An instruction that must stand before or after an atom, and the condition that requires it."""
 
     instruction: str
     when: str
@@ -78,7 +78,7 @@ class SharedTile(NamedTuple):
     """An operand that the instruction reads from shared memory through a matrix descriptor.
 
     `swizzles`: spans in bytes that the descriptor can name, 0 for none; `atomicity`: bytes that a swizzle keeps
-    together, by major-ness.  `spread`: the instruction has twice the rows, of which every second 16 are left empty.
+    together, by major-ness.  `spread`: the instruction has twice the rows, and every second group of 16 is left empty.
     """
 
     shape: tuple[int, int]
@@ -211,12 +211,12 @@ class ScaledMmaAtom(NamedTuple):
 
 
 class CopyAtom(NamedTuple):
-    """One kind of movement.
+    """One kind of copy.
 
-    `widths`: bytes of one access of a thread (of the rows whose addresses it gives, for matrices), whose address is a
-    multiple of them; of a box, multiples of which its innermost row has.  `op` is the operation that does it,
-    `instruction` PTX's name.  Of an asynchronous one `queue` says what observes its completion, `commit` closes a group
-    and `wait` waits for groups.
+    `widths`: bytes of one access of a thread (for matrices, of the rows whose addresses it provides), to which its
+    address is aligned; for a box, the innermost row has a multiple of them.  `op` is the operation that performs the
+    copy, `instruction` its name in PTX.  For an asynchronous copy `queue` names the mechanism that observes its
+    completion, `commit` closes a group and `wait` waits for groups.
     """
 
     name: str
@@ -235,7 +235,7 @@ class CopyAtom(NamedTuple):
     matrices: bool = False
     """Moves 8x8 matrices of 16-bit elements."""
     combines: bool = False
-    """What lies at the destination takes part in the result."""
+    """The result is combined with the value at the destination."""
     box: "Box | None" = None
     before: tuple[Ordering, ...] = ()
     after: tuple[Ordering, ...] = ()
@@ -249,7 +249,7 @@ class CopyAtom(NamedTuple):
 
 
 class Box(NamedTuple):
-    """What one instruction moves for all threads: a box of a tensor that a map describes, or a run of bytes.
+    """The unit that one instruction moves for all threads: a box of a tensor that a map describes, or a run of bytes.
 
     `ranks`: of the tensor, empty for a run of bytes; `extent`: most elements along a dimension; `swizzles`: spans in
     bytes that shared memory can have, 0 for none.  Where completion is a transaction, its bytes are those of the whole

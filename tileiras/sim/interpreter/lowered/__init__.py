@@ -1,11 +1,12 @@
-"""The levels below cuda_tile, executed: what a function of nv_tileaa or nv_tileas does to memory.
+"""Interpreter of the levels below cuda_tile: executes functions of nv_tileaa and nv_tileas on memory.
 
-Values are whole tiles, as for cuda_tile.  Layouts, atoms and barriers mean nothing here; the verifiers check them.
-Rings do: a copy that is in flight arrives at the wait for it, and until then its stage has no contents; so has memory
-of a buffer that another one overwrites.  Agents are tasks that take turns at their waits (`tasks`).  Arithmetic is the
-interpreter's own (`borrowed`).  Dots are complete when they are issued: a wait for one that is missing has no effect.
+Values are whole tiles, as for cuda_tile.  Layouts, atoms and barriers are ignored here; the verifiers check them.
+Rings are modeled: a copy in flight arrives at the wait for it, and until then the contents of its stage are undefined,
+as are those of a buffer whose memory another one overwrites.  Agents are tasks that take turns at their waits
+(`tasks`).  Arithmetic is the interpreter's own (`borrowed`).  Dots are complete when they are issued: a missing wait
+for a dot has no effect, and is not detected.
 
-An operation without a rule ends the run (`NoRule`), never in a result that may be wrong.
+An operation without a rule ends the run (`NoRule`), so that no result may be wrong for lack of one.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def execute(
 
     Tile blocks are executed one after the other, each as a cluster of its own.
 
-    Raises NoRule for an operation that has no rule here, InterpreterError for what has no meaning: an access outside of
-    memory, a wait that nothing ends.
+    Raises NoRule for an operation that has no rule here, InterpreterError for undefined behavior: an access outside of
+    memory, a wait that never ends.
     """
     (function,) = functions(module)
     memory = memory if memory is not None else Memory.scratch()

@@ -1,4 +1,4 @@
-"""Operations that mean what one of cuda_tile means, and in which words of its attributes."""
+"""Operations with the semantics of a cuda_tile operation, and the translation of their attributes."""
 
 from __future__ import annotations
 

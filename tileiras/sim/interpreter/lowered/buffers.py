@@ -13,7 +13,7 @@ from .memory import combine_tile, read_through, read_tile, write_tile
 
 
 class Buffer:
-    """Stages of a tile; None for one that holds nothing that may be read."""
+    """Stages of a tile; None for a stage with undefined contents."""
 
     def __init__(self, type: Any, offset: int | None) -> None:
         self.type = type
@@ -28,7 +28,7 @@ class Buffer:
         return range(first, first + self.type.stage_bytes)
 
     def read(self, stage: int) -> np.ndarray:
-        """What a stage holds.  Raises Undefined where the buffer has no such stage."""
+        """The contents of a stage.  Raises Undefined if the buffer has no such stage."""
         self.check(stage)
         held = self.stages[stage]
         if held is None:
@@ -41,7 +41,7 @@ class Buffer:
 
 
 def clear(machine: LoweredMachine, buffer: Buffer, stage: int) -> None:
-    """A stage is about to be filled: until then neither it nor what shares its memory can be read."""
+    """Begin to fill a stage: until it is filled, it and the buffers that share its memory have undefined contents."""
     buffer.check(stage)
     buffer.stages[stage] = None
     place = buffer.place(stage)

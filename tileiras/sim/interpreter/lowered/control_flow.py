@@ -1,4 +1,4 @@
-"""Structured control flow, agents, and where a tile block is."""
+"""Structured control flow, agents, and coordinates of tile blocks."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def is_same_tile(machine: LoweredMachine, op: Any) -> np.ndarray:
 
 
 def meet(machine: LoweredMachine, key: Any, given: Any = None) -> list[Any]:
-    """What each CTA of the tile block gives at the same execution of an operation; waits for all."""
+    """The values that the CTAs of the tile block pass to the same execution of an operation; waits for all."""
     count = machine.shared.get((key, "count"), 0)
     machine.shared[key, "count"] = count + 1
     machine.shared[key, count] = (given,)

@@ -1,7 +1,7 @@
 """Descriptors of tensor maps: each is the view whose tiles it copies.
 
-`make_tma_desc` and `map_memory.build` are given the view.  A descriptor that is an argument of the kernel is filled by
-the host, as `nv_tileas.tensor_maps` says; the view is made of the other arguments by the same text.
+`make_tma_desc` and `map_memory.build` have the view as an operand.  A descriptor that is an argument of the kernel is
+filled by the host, as `nv_tileas.tensor_maps` specifies; the view is built from the other arguments by the same text.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ RULES: dict[str, Rule] = {}
 
 LEVELS = ("nv_tileaa", "nv_tileas")
 STEPS = 400_000
-"""Operations of one tile block; one that waits for another would go on for ever."""
+"""Limit on operations of one tile block; a block that waits for another would not terminate."""
 
 
 class NoRule(InterpreterError):
@@ -54,7 +54,7 @@ def rules() -> frozenset[str]:
 
 
 class LoweredMachine(Machine):
-    """One CTA of a tile block: `peers` are all of them, of which this is number `rank`."""
+    """One CTA of a tile block, number `rank` of `peers`, all its CTAs."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -66,7 +66,7 @@ class LoweredMachine(Machine):
         self.buffers: list[Any] = []
         """Buffers that are live."""
         self.shared: dict[Any, Any] = {}
-        """What CTAs hand to each other."""
+        """Values that CTAs exchange."""
 
     def beside(self) -> LoweredMachine:
         """The machine of another CTA of the tile block."""

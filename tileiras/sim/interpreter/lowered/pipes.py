@@ -19,11 +19,11 @@ from .memory import read_tile, write_tile
 
 PIPELINE = "async.pipeline."
 WHOLE = -1
-"""In the place of a warpgroup: all of them."""
+"""Stands for all warpgroups, in place of the number of one."""
 
 
 class Pipe:
-    """A ring, and what has been signalled of each of its stages."""
+    """A ring, and the signals of each of its stages."""
 
     def __init__(self, op: Any, buffers: list[Any]) -> None:
         self.stages = op.num_stages.value
@@ -41,7 +41,7 @@ class Pipe:
         return self._signalled(self.full[number], group)
 
     def is_empty(self, number: int, group: int) -> bool:
-        """Whether every consumer has released what the stage held a pass ago."""
+        """Whether every consumer has released the tile that the stage held one pass of the ring ago."""
         before = number - self.stages
         if before < 0:
             return True
@@ -180,7 +180,7 @@ def bulk_load(machine: LoweredMachine, op: Any) -> None:
 
 @as_only("async.tma_load")
 def tma_load(machine: LoweredMachine, op: Any) -> None:
-    """Each CTA copies for itself; what several copy for each other is the same tile."""
+    """Each CTA copies for itself; with multicast, the copies of several CTAs contain the same tile."""
     pipe, number, buffer, stage = _place(machine, op)
     tile = read_tile(machine, machine[op.desc], op.coords, buffer.type.tile.element_type, zeros=True)
     pipe.copies[number].append(Copy(machine, buffer, stage, tile))

@@ -1,7 +1,7 @@
 """Tasks that take turns: the agents of a tile block, and its CTAs.
 
-One task runs at a time, until it waits for something that does not hold yet; then the next one does.  The order is that
-in which tasks were begun, so that a run is the same each time.
+One task runs at a time, until it waits for a condition that does not hold yet; then the next one runs.  Tasks run in
+the order in which they were begun, so that runs are deterministic.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 
 class Stuck(Exception):
-    """Every task waits for something that no other one will bring about."""
+    """Deadlock: every task waits for a condition that no other task will establish."""
 
 
 class Task:
-    """One program, and for what it waits."""
+    """One program, and the condition that it waits for."""
 
     def __init__(self, program: Callable[[], Any]) -> None:
         self.program = program
@@ -43,7 +43,7 @@ class Crew:
         self._takes_turns = False
 
     def alone(self, program: Callable[[], Any]) -> None:
-        """Runs the only program that there is."""
+        """Run a single program."""
         program()
 
     def begin(self, program: Callable[[], Any]) -> Task:
@@ -52,14 +52,14 @@ class Crew:
         return task
 
     def run(self, programs: list[Callable[[], Any]]) -> None:
-        """Runs programs, and those that they begin, to their ends.  Raises what one of them raises."""
+        """Run programs, and those that they begin, to their ends.  Raises the exception of one of them."""
         self._takes_turns = True
         for program in programs:
             self.begin(program)
         try:
             while waiting := [task for task in self.tasks if not task.is_done]:
                 ready = [task for task in waiting if task.ready()]
-                # Where none can go on, the youngest is told: the others wait for those that they have begun.
+                # If no task is ready, the youngest raises Stuck: the others wait for those that they have begun.
                 for task in ready or waiting[-1:]:
                     if task.ready() or not ready:
                         self._give_turn(task)
@@ -90,7 +90,7 @@ class Crew:
         self._back.release()
 
     def wait(self, holds: Callable[[], bool]) -> None:
-        """Lets other tasks run until something holds.  Raises Stuck where it never will."""
+        """Let other tasks run until the condition holds.  Raises Stuck if no task can make progress."""
         if holds():
             return
         if not self._takes_turns:

@@ -38,7 +38,7 @@ def alloc(machine: LoweredMachine, op: Any) -> np.ndarray:
 
 @as_only(MEMORY + "slice")
 def slice_(machine: LoweredMachine, op: Any) -> np.ndarray:
-    """A view: what is written to the part is in the whole."""
+    """A view of a part: stores to it are visible in the whole."""
     shape = op.result.type.tile.shape
     starts = [int(machine[coordinate]) * size for coordinate, size in zip(op.coords, shape)]
     part = machine[op.buffer][tuple(slice(start, start + size) for start, size in zip(starts, shape))]

@@ -1,4 +1,4 @@
-"""Operations on tiles that are not those of cuda_tile word for word."""
+"""Operations on tiles that differ from those of cuda_tile."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class _Held:
 
 
 class _Values:
-    """What a meaning asks of a machine, of operands at hand."""
+    """The machine interface of a rule of `MEANINGS`, for operands whose values are known."""
 
     def __getitem__(self, operand: _Held) -> Any:
         return operand.at_hand
