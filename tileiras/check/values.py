@@ -1,5 +1,5 @@
-"""The numbers in the arrays of a launch, by type: whole ones whose sums are exact, ordinary and special ones, extremes,
-and sums that cancel."""
+"""The values in the arrays of a launch, by type: integers whose sums are exact, ordinary and special numbers, extremes,
+and numbers whose sums cancel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tileiras.sim.interpreter.values import dtype_of, width_of
 KINDS = ("whole", "normal", "special", "cancelling", "extreme")
 
 DISTINCT = -1
-"""As a limit: integers count up, so that rows which they number are all different."""
+"""Value of `limit` for which integers count up, so that the rows that they index are all different."""
 _PERIOD = 1 << 16
 """Elements after which values repeat: those of a longer array begin with those of a shorter one."""
 
