@@ -39,7 +39,7 @@ def array(
 ) -> np.ndarray:
     """`count` elements as they lie in memory.
 
-    Integers are below `limit` where there is one, or DISTINCT; floats have no sign where they are to be `positive`.
+    Integers are below `limit` if it is given, or all different if it is DISTINCT; with `positive` floats have no sign.
     """
     generator = np.random.default_rng(seed)
     length = min(count, _PERIOD)
@@ -93,7 +93,7 @@ def _floats(keyword: str, kind: str, generator: np.random.Generator) -> np.ndarr
         else:
             chosen += [np.inf, -np.inf] if semantics.has_infinity else []
             chosen += [np.nan] if semantics.has_nan else []
-        # One in sixteen: whole rows are not drowned in NaN, and many are.
+        # One element in sixteen: some rows contain special values, but NaN does not spread to all of them.
         where = generator.random(_PERIOD) < 1 / 16
         values[where] = np.array(generator.choice(chosen, int(where.sum()))).astype(dtype)
     return values
