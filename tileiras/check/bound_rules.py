@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .tracking import TrackingMachine
 
 Values = Sequence[Any]
-"""Of the operands."""
+"""Values of the operands."""
 Intervals = Sequence[Bounds | None]
 Rule = Callable[["TrackingMachine", Operation, Values, Intervals, Any], Any]
 
@@ -40,7 +40,7 @@ FUNCTION_ULPS = {
 """Largest errors in f32 and in f64: CUDA C++ Programming Guide, appendix on mathematical functions.  Functions of
 narrower formats go through f32 and are rounded once more."""
 APPROXIMATE_ULPS = 2
-"""Of div.full, div.approx and sqrt.approx in f32 (PTX ISA, floating-point instructions)."""
+"""Largest error of div.full, div.approx and sqrt.approx in f32 (PTX ISA, floating-point instructions)."""
 _MONOTONE = {"exp", "exp2", "log", "log2", "rsqrt", "tanh", "sinh"}
 
 
@@ -71,7 +71,7 @@ def _element(op: Operation) -> Any:
 
 
 def _flushed(machine: TrackingMachine, op: Operation, bounds: Bounds) -> Bounds:
-    """With `ftz` code may take a subnormal f32 as it is or as zero."""
+    """With `ftz` code may use a subnormal f32 unchanged or flush it to zero."""
     if not machine.ftz or getattr(_element(op), "keyword", "") != "f32":
         return bounds
     small = (bounds.low < TINY) & (bounds.high > -TINY)
@@ -159,7 +159,7 @@ def function(
     low, high = widen(low, units, keyword)[0], widen(high, units, keyword)[1]
     if machine.ftz and keyword == "f32":
         low, high = np.where(np.abs(low) < TINY, -TINY, low), np.where(np.abs(high) < TINY, TINY, high)
-    # Results that are no numbers, and infinities of infinite operands, are those of the specification.
+    # NaN results, and infinite results of infinite operands, are fixed by the specification.
     wide = np.asarray(result).astype(np.float64)
     operand = np.asarray(values[0]).astype(np.float64)
     return settle(low, high, result, _fixed(ends) & (np.isnan(wide) | (np.isinf(wide) & ~np.isfinite(operand))))
@@ -251,7 +251,7 @@ _WHOLE = {"addi": np.add, "subi": np.subtract, "muli": np.multiply, "maxi": np.m
 def whole(
     machine: TrackingMachine, op: Operation, values: Values, bounds: Intervals, result: np.ndarray
 ) -> Bounds | None:
-    """Integers, as long as they neither wrap nor are read as unsigned."""
+    """The interval of an integer result; any value if it may wrap, or be negative and read as unsigned."""
     name, ends = op.name.partition(".")[2], _ends(values, bounds)
     if name in _WHOLE:
         low, high = _corners(_WHOLE[name], ends)

@@ -91,7 +91,7 @@ def hull(corners: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 def round_ends(
     low: np.ndarray, high: np.ndarray, keyword: str, mode: str = "nearest_even"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ends that were computed in f64, rounded as the operation rounds; those of f64 one unit further out."""
+    """Ends that were computed in f64, rounded as the operation rounds; for f64 results, one unit further out."""
     if keyword == "f64":
         return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
     return rounded(low, keyword, mode), rounded(high, keyword, mode)
@@ -140,5 +140,5 @@ def sum_bounds(
 
 
 def dtype_keyword(element: object) -> str | None:
-    """The keyword of a float type that numbers can be kept in."""
+    """The keyword of a float type that NumPy arrays can hold; None for other types."""
     return element.keyword if isinstance(element, FloatType) and element.keyword in FLOAT_DTYPES else None

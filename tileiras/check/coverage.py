@@ -21,7 +21,7 @@ _NOT_COUNTED = {"cuda_tile.yield", "cuda_tile.continue", "cuda_tile.return", "cu
 
 
 class Uncovered(NamedTuple):
-    """An operation, and which of its cases no launch reached."""
+    """An operation and one of its cases that no launch reached."""
 
     operation: str
     location: str
@@ -35,7 +35,7 @@ def place(op: Operation) -> str:
 
 
 class Coverage:
-    """Cases that were reached, of all that the operations of an entry have."""
+    """The reached cases among all cases of the operations of an entry."""
 
     def __init__(self, entry: Operation) -> None:
         self._cases: dict[Operation, tuple[str, ...]] = {}
@@ -64,7 +64,7 @@ class Coverage:
             reached.add(TRIPS[min(count, 2)])
 
     def leave(self, machine: TrackingMachine, op: Operation, outcome: Any) -> None:
-        """After an access: which part of its tile was inside."""
+        """Record, after an access, which part of its tile was inside the tensor."""
         reached = self._reached.get(op)
         if reached is None or len(self._cases[op]) == 1 or op.name in ("cuda_tile.if", "cuda_tile.for"):
             return
@@ -72,7 +72,7 @@ class Coverage:
             reached.add(case)
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """Kind of case -> how many were reached, of how many."""
+        """Kind of case -> the number of reached cases, and of all cases."""
         totals: dict[str, list[int]] = {}
         for op, cases in self._cases.items():
             for case in cases:

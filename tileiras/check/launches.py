@@ -38,9 +38,9 @@ def plans(facts: Facts) -> Iterator[Plan]:
 
 
 def edge_plans(facts: Facts) -> Iterator[Plan]:
-    """Further sizes, for the bounds of masks: each lane and register compares a place of its own, and only the size
-    that ends there tells a wrong bound.  Places follow from bits of the size (layouts are linear), so that sizes drawn
-    from all meet each combination of the few bits that are a register's."""
+    """Further sizes, for the bounds of masks: each lane and register compares its own element position, and only a size
+    that ends there exposes a wrong bound.  Layouts are linear, so positions follow from bits of the size, and random
+    sizes cover each combination of the few bits that select a register."""
     if not facts.groups:
         return
     draw = random.Random(len(facts.parameters))
@@ -70,7 +70,7 @@ def edge_plans(facts: Facts) -> Iterator[Plan]:
 
 
 def _parts(group: int, size: int, tile: int) -> list[tuple[int, str, int]]:
-    """Low bits and high bits of the place where the last tile ends."""
+    """Low bits and high bits of the position at which the last tile ends."""
     return [(group, "low", size % 16), (group, "high", (size - 1) % tile * 8 // tile)]
 
 
@@ -78,8 +78,8 @@ def _plan(facts: Facts, number: int, all_zero: bool) -> Plan:
     numbers: dict[int, int] = {}
     for order, group in enumerate(facts.groups):
         members = [facts.parameters[position] for position in group]
-        # Groups take different cases in one launch, but for the first, where all have whole tiles, and the last, where
-        # all are empty.
+        # Groups take different cases in one launch, except for the first launch, where all have whole tiles, and the
+        # last, where all are empty.
         turn = number if number == 0 or all_zero else 1 + (number - 1 + order * 3) % (len(TRIPS) - 2)
         size = _size(members, turn)
         for position in group:

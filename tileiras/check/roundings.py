@@ -25,7 +25,7 @@ EXPANSIONS = {
 and the steps of a remainder towards zero."""
 
 def allowed(entry: Operation) -> set[tuple[str, str]]:
-    """Opcodes and modes other than to nearest that an entry asks for."""
+    """Opcodes and modes other than to nearest that an entry specifies."""
     modes: set[tuple[str, str]] = set()
     for op in entry.walk():
         name = op.name.partition(".")[2]
@@ -52,7 +52,7 @@ def _directed(ptx: str) -> Iterator[tuple[int, str, str, str]]:
 
 
 def unasked(entry: Operation, ptx: str) -> tuple[int, str] | None:
-    """The first operation of PTX, by line and text, with a rounding that the entry does not ask for."""
+    """The first operation of PTX, by line and text, with a rounding that the entry does not specify."""
     others = directed(ptx)
     modes = allowed(entry) if others else set()
     return next(((line, text) for line, opcode, mode, text in others if (opcode, mode) not in modes), None)

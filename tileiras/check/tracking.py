@@ -36,7 +36,7 @@ TRANSPARENT = {
         "get_tensor_shape", "get_global", "alloca",
     )
 }  # fmt: skip
-"""Operations that only hand arrays on, or have no results of numbers that could be inexact."""
+"""Operations that only pass arrays on, or whose results cannot be inexact numbers."""
 
 
 class Shadow:
@@ -48,7 +48,7 @@ class Shadow:
         self.low, self.high = np.zeros(count), np.zeros(count)
         self.active = np.zeros(count, bool)
         self.magnitude, self.radius, self.count = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
-        """Of atomic additions: the sums of the terms' magnitudes and of how far these may be off, and their number."""
+        """For atomic additions: sums of the magnitudes and of the radii of the terms, and their number."""
         self.lowest = np.full(count, 1 << 20)
         self.flushed = np.zeros(count, bool)
 
@@ -173,7 +173,7 @@ class TrackingMachine(Machine):
         self.unruled: set[str] = set()
         """Operations that had inexact operands and no rule."""
         self.unsteady: Operation | None = None
-        """The first operation that goes one way or another by an inexact value: nothing behind it has bounds."""
+        """The first operation whose control flow depends on an inexact value: later values have no bounds."""
         self.ordered_atomics = False
         """Whether the kernel uses values that atomic operations of several tile blocks read."""
         self._bounds: dict[int, tuple[Any, Bounds]] = {}

@@ -1,5 +1,5 @@
-"""The numbers in the arrays of a launch, by type: whole ones whose sums are exact, ordinary and special ones, extremes,
-and sums that cancel."""
+"""The values in the arrays of a launch, by type: integers whose sums are exact, ordinary and special numbers, extremes,
+and numbers whose sums cancel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tileiras.sim.interpreter.values import dtype_of, width_of
 KINDS = ("whole", "normal", "special", "cancelling", "extreme")
 
 DISTINCT = -1
-"""As a limit: integers count up, so that rows which they number are all different."""
+"""Value of `limit` for which integers count up, so that the rows that they index are all different."""
 _PERIOD = 1 << 16
 """Elements after which values repeat: those of a longer array begin with those of a shorter one."""
 
@@ -39,7 +39,7 @@ def array(
 ) -> np.ndarray:
     """`count` elements as they lie in memory.
 
-    Integers are below `limit` where there is one, or DISTINCT; floats have no sign where they are to be `positive`.
+    Integers are below `limit` if it is given, or all different if it is DISTINCT; with `positive` floats have no sign.
     """
     generator = np.random.default_rng(seed)
     length = min(count, _PERIOD)
@@ -93,7 +93,7 @@ def _floats(keyword: str, kind: str, generator: np.random.Generator) -> np.ndarr
         else:
             chosen += [np.inf, -np.inf] if semantics.has_infinity else []
             chosen += [np.nan] if semantics.has_nan else []
-        # One in sixteen: whole rows are not drowned in NaN, and many are.
+        # One element in sixteen: some rows contain special values, but NaN does not spread to all of them.
         where = generator.random(_PERIOD) < 1 / 16
         values[where] = np.array(generator.choice(chosen, int(where.sum()))).astype(dtype)
     return values

@@ -9,12 +9,12 @@ from typing import Any
 from .coverage import Uncovered
 
 FORMAT = 1
-"""Of a verdict's JSON."""
+"""Version of the JSON format of verdicts."""
 
 RIGHT, WRONG, FAULT, INCONCLUSIVE = STATUSES = ("right", "wrong", "fault-of-program", "inconclusive")
 
 NO_LAUNCH = "no-launch"
-"""Kind of the finding that gives the reason where no launch fits."""
+"""Kind of the finding with the reason why no launch fits."""
 
 
 TIME_IS_UP = "the time is up"
@@ -23,7 +23,7 @@ TIME_IS_UP = "the time is up"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a launch showed.
+    """One finding of a launch.
 
     `kind`: `value`, `emulation`, `program`, `undefined`, `excluded`, `no-rule`, `unjudged`, `no-launch`, `blame`;
     `location` is that of the operation in the source, where it is known, and `ptx_line` the line of the PTX.
@@ -59,7 +59,7 @@ class LaunchReport:
     worst_ulps: float = 0.0
     undefined: int = 0
     unbounded: int = 0
-    """Elements of floats for which the bound of error admits any value: nothing is known of them."""
+    """Floating-point elements whose error bound admits any value, so that they were not compared."""
 
     def __str__(self) -> str:
         return (
@@ -70,7 +70,7 @@ class LaunchReport:
 
 @dataclass(frozen=True)
 class Blame:
-    """Who is at fault for wrong code.
+    """The cause of wrong code.
 
     `kind`: `pass`, the first whose output is wrong; `decision`, the first optional one that has to be left out; then
     `lowering`, where all that passes leave is right, and `unknown`.  `number` counts passes, or optional decisions,
@@ -97,7 +97,7 @@ class Dependence:
 
 @dataclass(frozen=True)
 class Verdict:
-    """About one entry of one artifact."""
+    """The verdict on one entry of one artifact."""
 
     status: str
     entry: str

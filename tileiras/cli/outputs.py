@@ -86,7 +86,7 @@ class Output:
         return bool(self._keys & other._keys) and not (self._is_descriptor and other._is_descriptor)
 
     def holds(self, data: bytes) -> bool:
-        """Whether this is a regular file with just these bytes, which need not be written again."""
+        """Whether this is a regular file with exactly these bytes, which need not be written again."""
         try:
             if self.is_stream or os.stat(self._target).st_size != len(data):
                 return False
@@ -96,7 +96,7 @@ class Output:
             return False
 
     def problem(self) -> OSError | None:
-        """Why the file cannot be written, as far as can be seen without an attempt."""
+        """Why the file cannot be written, as far as it can be determined without an attempt."""
         try:
             self._check()
         except OSError as error:
@@ -142,7 +142,7 @@ class Output:
                 _fill(file, content)
 
     def _stage(self, content: Content) -> str:
-        """Writes a file beside the one to replace; its name."""
+        """Write a file beside the one to replace; returns its name."""
         folder, name = os.path.split(self._target)
         try:
             before = os.stat(self._target)

@@ -15,7 +15,7 @@ CLOSED = 2
 """The exit code when the reader of standard output has closed it."""
 
 KERNEL_FAILED = 6
-"""The exit code of a kernel that was compiled and failed when it was executed or estimated."""
+"""The exit code for a kernel that compiles and fails when it is executed or estimated."""
 
 
 class UsageError(Exception):
@@ -49,7 +49,7 @@ def simulating(program: str, command: Callable[[], int]) -> int:
 
     try:
         return command()
-    except SystemExit as stopped:  # of --help
+    except SystemExit as stopped:  # raised for --help
         return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
     except UsageError as problem:
         tell(f"{program}: error", problem)

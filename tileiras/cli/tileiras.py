@@ -34,9 +34,9 @@ DEFAULT_CUBIN = "elf.o"
 
 
 def program() -> int:
-    """`main` as a process of its own: it is over soon, need not look for garbage, and leaves its memory to the system.
+    """`main` as a short-lived process, without garbage collection and without teardown at its end.
 
-    Collections while modules load, and taking all of them apart in the end, took a third of its own time.
+    Garbage collection while modules load, and the teardown of all modules, took a third of its own time.
     """
     import atexit
     import gc
@@ -49,7 +49,7 @@ def program() -> int:
             if stream is not None:
                 stream.flush()
     except OSError:
-        return code  # the interpreter meets it again, and says so as it does of every program
+        return code  # the Python interpreter meets the error again and reports it, as for every program
     os._exit(code)
 
 
@@ -94,7 +94,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     """Checks in the order of the vendor's tool: outputs that are inputs or each other, file, magic and version, GPU,
     level, debug, controls, then the rest of the input, remarks, libraries, the compilation, the output.
 
-    `files` are those that the command line is from.
+    `files` are those that the command line was read from.
     """
     if not inputs or not inputs[0]:
         print(driver_options.help_text(), end="")
@@ -128,7 +128,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
     if not isolation.llvm_is_loaded:
-        # Before the compiler: loading LLVM takes as long as loading that and lowering a small kernel.
+        # Before the compiler is loaded: loading LLVM takes as long as loading it and lowering a small kernel.
         pipeline.start_ahead(last)
     from tileiras.build import library
 
@@ -215,7 +215,7 @@ def _declare_inputs(
         outputs.reads(path, "the tile library")
     for option in OPTIONS.values():
         value = given.get(option.name)
-        if option.local and isinstance(value, (str, tuple)):  # these name files
+        if option.local and isinstance(value, (str, tuple)):  # local options name files
             for path in (value,) if isinstance(value, str) else value:
                 outputs.reads(path, f"--{option.name}")
 
@@ -315,7 +315,7 @@ class Intermediates:
         return path
 
     def check(self, product: bytes) -> None:
-        """Raises UsageError where the product would replace an artifact that differs from it."""
+        """Raise UsageError if the product would replace an artifact that differs from it."""
         for what, data in self._held:
             if data != product:
                 raise UsageError(f"{what} and {self._product.what} are one file: {self._product.path}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def lookup_pass(name: str) -> type[Pass]:
-    """Raises CompileError (code 2) when there is no such pass."""
+    """The class of a pass; raises CompileError (code 2) for an unknown name."""
     module = f"tileiras.passes.{name.replace('-', '_')}"
     try:
         found = vars(importlib.import_module(module)) if name.replace("-", "_").isidentifier() else {}
@@ -49,11 +49,11 @@ class FunctionPass(Pass):
 
     anchor = "builtin.module"
     requires: ClassVar[str] = ""
-    """The name of the state (`tileiras.analysis.function_state`) that functions have to be in, none for nv_tileaa."""
+    """The state (`tileiras.analysis.function_state`) that functions have to be in; empty for nv_tileaa."""
     leaves: ClassVar[str] = ""
-    """The name of the state that they are in afterwards, where that is another one."""
+    """The state that they are in afterwards; empty if it does not change."""
     of_nv_tileaa: ClassVar[bool] = False
-    """Whether the pass leaves functions alone that have been converted to nv_tileas."""
+    """Whether the pass skips functions that have been converted to nv_tileas."""
 
     compute_capability: str = "sm_90"
 
@@ -96,7 +96,7 @@ def functions_of(op: Operation) -> Iterator[aa.FuncOp]:
 
 
 def check_num_warps(name: str, op: Operation, context: PassContext) -> None:
-    """Says which functions have no number of warps, which pass `name` needs."""
+    """Report functions without a number of warps, which pass `name` needs."""
     for func in functions_of(op):
         if func.kernel_spec.num_warps is None:
             text = f"has no number of warps, which pass '{name}' needs: run 'tileas-assign-num-warps' first"

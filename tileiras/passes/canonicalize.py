@@ -1,9 +1,9 @@
-"""`canonicalize`: folds, the dialects' own canonicalisation patterns, and removal of dead operations.
+"""`canonicalize`: folds, the dialects' own canonicalization patterns, and removal of dead operations.
 
     %0 = arith.addi %a, %zero        ->   (uses of %0 become %a)
 
 A dialect's patterns are the tuple `PATTERNS` of RewritePattern classes in its `canonicalization.py`.  Equal constants
-become one at the start of the function, unless `unique-constants` is false.
+are merged at the start of the function, unless `unique-constants` is false.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def dialect_patterns(dialects: Iterable[str]) -> list[type[RewritePattern]]:
     return [pattern for dialect in dialects for pattern in _patterns_of(dialect)]
 
 
-@functools.cache  # looking for a module asks the file system
+@functools.cache  # the search for a module accesses the file system
 def _patterns_of(dialect: str) -> tuple[type[RewritePattern], ...]:
     package = f"tileiras.dialects.{dialect}"
     if importlib.util.find_spec(package) is None:

@@ -25,7 +25,7 @@ class ConvertCudaTileToTileAA(Pass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         block = op.regions[0].block
-        # The names of the modules go with them.
+        # The names of the modules are dropped.
         kept = [inner for inner in block.operations if inner.name != "cuda_tile.module"]
         names = {symbol.attributes.get("sym_name"): symbol for symbol in kept if symbol.has_trait(Symbol)}
         for inner in block.operations:
@@ -34,10 +34,10 @@ class ConvertCudaTileToTileAA(Pass):
                 op.attributes.update(converted.attributes)
                 for symbol in list(converted.regions[0].block.operations):
                     if not symbol.has_trait(Symbol):
-                        continue  # outside of functions nothing runs
+                        continue  # operations outside of functions are not executed
                     first = names.setdefault(symbol.sym_name, symbol)
                     if first is not symbol:
-                        # Each of the modules was a name space of its own.
+                        # Each module was a separate symbol table.
                         name = symbol.sym_name.value
                         note = Diagnostic.note(first.location, "see existing symbol definition here")
                         raise CompileError.at(symbol.location, f"redefinition of symbol named '{name}'", notes=[note])

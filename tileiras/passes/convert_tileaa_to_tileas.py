@@ -1,4 +1,4 @@
-"""`convert-tileaa-to-tileas`: one operation for another; nothing is chosen here.  Tiles have no encoding yet."""
+"""`convert-tileaa-to-tileas`: converts operations one to one, without decisions.  Tiles have no encoding yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`debuginfo-describe-parameters`: makes the parameters of kernels with a debug scope variables of it.
+"""`debuginfo-describe-parameters`: declares the parameters of kernels with a debug scope as variables of the scope.
 
     nv_tileaa.func @k(%arg0: i32) {   ->   nv_tileaa.func @k(%arg0: i32) {
                                              debuginfo.value %arg0, #debuginfo.di_local_variable<"arg0" in #k, ...>

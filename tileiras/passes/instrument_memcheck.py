@@ -1,4 +1,4 @@
-"""`instrument-memcheck`: assertions in front of accesses whose bounds are known.
+"""`instrument-memcheck`: inserts assertions before accesses whose bounds are known.
 
     %t, %r = load_view_tko weak %v[%i] : partition_view<...>, tile<i32> -> ...
       ->
@@ -70,10 +70,10 @@ _VIEW_ACCESSES = (
 _POINTERS = {
     LoadPtrTkoOp: "source", StorePtrTkoOp: "destination", AtomicRMWTkoOp: "pointers", AtomicCASTkoOp: "pointers",
 }  # fmt: skip
-"""Access through pointers -> its operand with them."""
+"""Access through pointers -> the name of its pointer operand."""
 
 _SAME_MEMORY = {OffsetOp: "ptr", ReshapeOp: "source", BroadcastOp: "source", PermuteOp: "source", PtrToPtrOp: "source"}
-"""Operations whose pointers lead to the memory that an operand's lead to -> that operand."""
+"""Operations whose result points into the same memory as an operand -> that operand."""
 
 
 class InstrumentMemcheck(Pass):
@@ -93,7 +93,7 @@ class InstrumentMemcheck(Pass):
 
 
 class _Checks:
-    """Operations in front of one access."""
+    """Inserts operations before one access."""
 
     def __init__(self, access: Operation) -> None:
         self.builder = Builder.before(access)
@@ -170,7 +170,7 @@ def _check_view(access: LoadViewTkoOp, checks: _Checks) -> None:
         if at == sparse:
             checks.insist(checks.below(indices[at], checks.spread(size, indices[at].type.shape)), problem)
             continue
-        # Its number is one of the index space here, so that nothing overflows.
+        # The tile index is within the index space here, so that the product does not overflow.
         end = checks.scaled(indices[at], _step(view, at), view.tile_shape[at])
         checks.insist(checks.below(end, size, "less_than_or_equal"), problem)
 

@@ -1,7 +1,7 @@
-"""`nvvm-ir-verifier`: rules about kernels that LLVM leaves to ptxas, or to chance, with the operation's place.
+"""`nvvm-ir-verifier`: checks rules for kernels that LLVM leaves to ptxas or does not check, with located diagnostics.
 
-The size of the parameter space, the forms of launch attributes, clusters from sm_90 on (PTX ISA, "Cluster Dimension
-Directives"), formats that are printed, and launches from the device.
+It checks the size of the parameter space, launch attributes, clusters from sm_90 on (PTX ISA, "Cluster Dimension
+Directives"), format strings of printf, and launches from the device.
 
 A module in a gpu.module is checked for its own target when it has one, otherwise for the option's.
 """
@@ -40,7 +40,7 @@ LAUNCH_FUNCTIONS = ("cudaLaunchDevice", "cudaLaunchDeviceV2")
 """Functions with which a kernel launches another one; operands: the kernel, the buffer of its parameters."""
 
 PRINT_FUNCTION = "vprintf"
-"""The driver's; the first operand is the format."""
+"""The driver's print function; the first operand is the format."""
 
 LOCAL = 5
 """Address space of a thread's own memory."""
@@ -55,7 +55,7 @@ class NVVMIRVerifier(Pass):
 
     compute_capability: str = "sm_90"
     ptx_version: str = ""
-    """Version of the PTX that will be written; empty for as new a one as the parameters need."""
+    """Version of the PTX that will be written; empty for the version that the parameters need."""
 
     def run(self, op: Operation, context: PassContext) -> None:
         for inner in op.regions[0].operations:

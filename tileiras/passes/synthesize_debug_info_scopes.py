@@ -1,4 +1,4 @@
-"""`synthesize-debug-info-scopes`: debug scopes for front ends that only say in which line things are.
+"""`synthesize-debug-info-scopes`: debug scopes for modules of front ends that record only file positions.
 
     entry @k() { ... loc("a.py":3:1) }   ->   every location becomes #cuda_tile.di_loc<... in #di_subprogram>,
                                               a subprogram "k" in the file and line of the kernel
@@ -33,7 +33,7 @@ class SynthesizeDebugInfoScopes(Pass):
     establishes = "a scope for every kernel and its operations"
     keeps = "operations"
     located_only: bool = False
-    """Leave kernels alone that have no position in a file, as those read from bytecode without debug information."""
+    """Skip kernels without a file position, such as those read from bytecode without debug information."""
 
     def run(self, op: ModuleOp, context: object) -> None:  # type: ignore[override]
         position = file_position(op.location)

@@ -1,4 +1,4 @@
-"""`tileaa-agent-verifier`: whether the agents of kernels whose warps are specialized fit together.
+"""`tileaa-agent-verifier`: checks the consistency of the agents of warp-specialized kernels.
 
 `tileiras/analysis/agents.py` has the rules.
 """
@@ -31,7 +31,7 @@ class AgentVerifier(Pass):
         functions = [func for func in op.regions[0].operations if isinstance(func, aa.FuncOp)]
         if not any(inner.name.startswith(names.PIPELINE) for func in functions for inner in func.walk()):
             return
-        # A kernel without agents does without their dialect.
+        # For kernels without agents their dialect is not loaded.
         from tileiras.analysis.agents import agent_errors
 
         for func in functions:

@@ -1,7 +1,7 @@
-"""`tileas-assign-dot-layouts`: an atom for every dot, and the layouts in which it takes its operands.
+"""`tileas-assign-dot-layouts`: assigns an atom to every dot, and the layouts that it requires to its operands.
 
-`warpgroups` says whether dots may be asynchronous ones of warpgroups (wgmma).  Their accumulators must not move between
-registers, as they do where LLVM does not optimise.
+`warpgroups` allows asynchronous dots of warpgroups (wgmma).  Their accumulators must not move between registers, as
+they do in code that LLVM does not optimize.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`tileas-assign-num-warps`: the number of warps of a tile block, from the option or the kernel, else from its tiles
 and dots.
 
-`by-rule`: where a rule gives kernels agents that load in boxes of tensor maps, loops over tiles may have two agents
-that compute (`tileas-ping-pong`), each with the warps of one.
+`by-rule`: in kernels to which a rule gives agents that load boxes through tensor maps, loops over tiles may have two
+computing agents (`tileas-ping-pong`), each with as many warps as a single one would have.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`tileas-attach-tma-desc-args`: descriptors of tensors become arguments of the kernel, which the host fills; with
-`tensor-maps=device` the kernel makes them itself where it starts."""
+"""`tileas-attach-tma-desc-args`: tensor-map descriptors become arguments of the kernel, which the host fills; with
+`tensor-maps=device` the kernel creates them itself at its start."""
 
 from __future__ import annotations
 

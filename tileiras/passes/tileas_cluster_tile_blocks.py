@@ -1,7 +1,7 @@
-"""`tileas-cluster-tile-blocks`: which tile blocks copy for each other where a launch puts them in one cluster.
+"""`tileas-cluster-tile-blocks`: marks kernels whose tile blocks share copies if a launch puts them in one cluster.
 
-`tensor_maps` says who makes tensor maps, and `agents` whether kernels may have agents: tiles come to several CTAs in
-boxes only, for which agents wait.
+`tensor_maps` names the creator of tensor maps, and `agents` allows warp specialization: only TMA boxes can be copied to
+several CTAs, and only agents wait for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ClusterTileBlocks(FunctionPass):
     agents: bool = False
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        # The launcher that fills tensor maps reads NAME.json, which asks for clusters.
+        # The launcher that fills tensor maps reads NAME.json, which requests clusters.
         if not self.agents or self.tensor_maps != "host" or not gpu.has("wgmma"):
             return
         if any(op.name == "nv_tileaa.dot" for op in func.walk()):

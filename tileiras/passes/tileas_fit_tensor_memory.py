@@ -1,7 +1,7 @@
-"""`tileas-fit-tensor-memory`: fewer CTAs on an SM than a kernel asks for, where tensor memory holds the accumulators of
+"""`tileas-fit-tensor-memory`: lowers the requested number of CTAs per SM if tensor memory holds the accumulators of
 fewer.
 
-`warpgroups` says whether dots may be asynchronous ones, as in `tileas-assign-dot-layouts`.
+`warpgroups` allows asynchronous dots, as in `tileas-assign-dot-layouts`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`tileas-fold-unit-batches`: dots of batches of one become dots of matrices, which every instruction multiplies."""
+"""`tileas-fold-unit-batches`: batched dots with a batch size of one become dots of matrices, which every matrix
+instruction supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tileas-generate-schedule`: a schedule for every loop.
+"""`tileas-generate-schedule`: chooses a schedule for every loop.
 
 Serial: operations in program order.  Plain: loads run ahead, through shared memory, of the dots that consume them, in
 all warps alike.  Prefetch: loads run one iteration ahead in registers, on targets without asynchronous copies.  Stream:
@@ -38,7 +38,7 @@ _BY_AGENT = {"": (False,), "auto": (False, True), "auto-light": (False, True), "
 """Value of `agents` -> whether an agent will load."""
 
 _LEVEL_BY_RULE = 1
-"""Of `v2-opt-level`, by whose rule iterations overlap with `auto` where no agent loads."""
+"""The `v2-opt-level` whose rule decides whether iterations overlap, with `auto` and no loading agent."""
 
 
 class GenerateSchedule(FunctionPass):
@@ -65,7 +65,7 @@ class GenerateSchedule(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.dialects import scf
 
-        # By the rule of `auto` only loops whose loads run ahead leave them to another agent.
+        # The rule of `auto` moves loads to another agent only in loops whose loads run ahead.
         specializes = self.agents in ("light", "heavy")
         if any(isinstance(inner, scf.ForOp) for inner in func.walk()):
             # A dozen modules, for kernels with loops only.

@@ -1,7 +1,7 @@
-"""`tileas-insert-barriers`: where threads wait for each other.
+"""`tileas-insert-barriers`: inserts barriers between threads.
 
-Between accesses that a token orders, between uses of a place in shared memory, and at each scratch area the barrier
-between its stores and its loads.
+Barriers separate accesses that a token orders, uses of the same shared memory, and the stores and loads of each scratch
+area.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`tileas-insert-delays`: pseudo-random delays where warps and agents wait for each other, so that a GPU runs them in
-orders that it does not take by itself."""
+"""`tileas-insert-delays`: pseudo-random delays at the waits of warps and agents, so that a GPU executes them in orders
+that do not otherwise occur."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tileas-join-mask-bounds`: comparisons of one number with two bounds become one, with the nearer bound."""
+"""`tileas-join-mask-bounds`: merges comparisons of one number with two bounds into one, with the tighter bound."""
 
 from __future__ import annotations
 

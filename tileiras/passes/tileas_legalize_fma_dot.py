@@ -1,7 +1,7 @@
 """`tileas-legalize-fma-dot`: large dots without a matrix instruction become loops over K.
 
 Each iteration reads slices of the operands from shared memory.  Operands that are in registers are stored there first,
-and a dot whose operands find no room stays as it is, with a remark.
+and a dot whose operands do not fit into shared memory is left unchanged, with a remark.
 """
 
 from __future__ import annotations

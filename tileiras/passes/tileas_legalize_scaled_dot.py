@@ -1,5 +1,5 @@
-"""`tileas-legalize-scaled-dot`: block-scaled dots that the target has no instruction for get operands of types that are
-multiplied run by run."""
+"""`tileas-legalize-scaled-dot`: converts the operands of block-scaled dots that the target has no instruction for to
+types that are multiplied one scale block at a time."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class MarkShortLoops(FunctionPass):
         from tileiras.targets import find_copy_atom
 
         loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
-        # Elsewhere loads go through registers, which are counted only when they run ahead.
+        # Without asynchronous copies, loads take registers, which are counted only if the loads run ahead.
         if not loops or find_copy_atom(gpu, "global", "shared", asynchronous=True) is None:
             return
         from tileiras.resources.registers import short_loops

@@ -1,4 +1,4 @@
-"""`tileas-materialize-schedule`: agents and pipes, where the schedules of loops say that another agent loads."""
+"""`tileas-materialize-schedule`: creates agents and pipes for loops whose schedule leaves loads to another agent."""
 
 from __future__ import annotations
 

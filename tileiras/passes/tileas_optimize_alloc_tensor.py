@@ -1,6 +1,6 @@
-"""`tileas-optimize-alloc-tensor`: which allocations are in shared memory, and where in its arena each buffer lies, and
-each scratch area through which an operation hands elements from thread to thread; which columns of tensor memory each
-accumulator has."""
+"""`tileas-optimize-alloc-tensor`: chooses the allocations in shared memory, the offsets in its arena of buffers and of
+scratch areas, through which operations exchange elements between threads, and the columns of tensor memory of each
+accumulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tileas-order-tile-blocks`: tile blocks start from the end of an axis of the grid along which loops run longer."""
+"""`tileas-order-tile-blocks`: tile blocks with the longest loops start first, if trip counts grow along a grid axis."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OrderTileBlocks(FunctionPass):
 
 
 def _depends_on_block(value: Value) -> bool:
-    """Whether a number is computed of the tile block's."""
+    """Whether a number is computed from the number of the tile block."""
     seen, waiting = {value}, [value]
     while waiting:
         op = waiting.pop().defining_op

@@ -1,4 +1,4 @@
-"""`tileas-order-warpgroups`: which loops have the warpgroups of an agent take turns at the tensor cores."""
+"""`tileas-order-warpgroups`: chooses loops in which the warpgroups of an agent alternate on the tensor cores."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`tileas-ping-pong`: two groups of warps that compute take the tiles of a loop by turns, one with its epilogue under
-the products of the other, where kernels with agents have loops over tiles.
+"""`tileas-ping-pong`: in kernels with agents, two computing agents process the tiles of a loop alternately, so that the
+epilogue of one overlaps the dots of the other.
 
-`nv_tile.aws.ping_pong` on such a loop asks for it; `by-rule` leaves products of warpgroups to the rule of `auto`.
+`nv_tile.aws.ping_pong` on such a loop requests it; with `by-rule` the rule of `auto` decides for dots of warpgroups.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tileas-resolve-agent-boundary`: how many warps and registers each agent has, and layouts for that many."""
+"""`tileas-resolve-agent-boundary`: assigns warps and registers to each agent, and layouts for its number of warps."""
 
 from __future__ import annotations
 

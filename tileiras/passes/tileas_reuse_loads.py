@@ -1,4 +1,4 @@
-"""`tileas-reuse-loads`: elements that a thread has loaded already are not loaded again."""
+"""`tileas-reuse-loads`: replaces loads of elements that the same thread has already loaded."""
 
 from __future__ import annotations
 

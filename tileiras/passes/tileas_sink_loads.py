@@ -1,5 +1,5 @@
-"""`tileas-sink-loads`: loads outside of loops move down to the first use of their tiles, when these take more registers
-until then than a thread has."""
+"""`tileas-sink-loads`: sinks loads outside of loops to the first use of their tiles if, until then, the tiles need more
+registers than a thread has."""
 
 from __future__ import annotations
 

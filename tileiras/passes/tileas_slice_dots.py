@@ -1,5 +1,5 @@
-"""`tileas-slice-dots`: dots whose operands take more registers than a thread has become loops over K, with a slice of
-each operand in an iteration."""
+"""`tileas-slice-dots`: dots whose operands need more registers than a thread has become loops over K; each iteration
+multiplies a slice of each operand."""
 
 from __future__ import annotations
 

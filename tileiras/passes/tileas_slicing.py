@@ -1,4 +1,4 @@
-"""`tileas-slicing`: tiles that the registers of a block cannot hold are worked on slice by slice, in loops."""
+"""`tileas-slicing`: tiles that do not fit into the registers of a block are processed slice by slice, in loops."""
 
 from __future__ import annotations
 

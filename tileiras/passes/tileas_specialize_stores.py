@@ -1,8 +1,7 @@
-"""`tileas-specialize-stores`: stores of tiles in boxes of tensor maps by an agent of their own, where kernels with
-agents have them in loops over tiles.
+"""`tileas-specialize-stores`: an agent of its own stores tiles through tensor maps, in kernels with agents that have
+such stores in loops over tiles.
 
-Maps that the kernel builds itself (`tensor-maps=device`) are not of use to it: their memory is given back by the warps
-that compute.
+Maps that the kernel builds itself (`tensor-maps=device`) are excluded: the computing warps release their memory.
 """
 
 from __future__ import annotations

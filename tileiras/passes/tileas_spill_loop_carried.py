@@ -1,5 +1,5 @@
-"""`tileas-spill-loop-carried`: small loop-carried tiles wait in shared memory while a loop multiplies, where its tiles
-take more registers than a thread has."""
+"""`tileas-spill-loop-carried`: spills small loop-carried tiles to shared memory during the dots of a loop whose tiles
+need more registers than a thread has."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`tileas-split-addresses`: which accesses through pointers compute addresses and conditions for some elements at a
-time."""
+"""`tileas-split-addresses`: marks accesses through pointers that compute addresses and conditions for a few elements at
+a time."""
 
 from __future__ import annotations
 

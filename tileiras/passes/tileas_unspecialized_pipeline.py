@@ -1,5 +1,5 @@
-"""`tileas-unspecialized-pipeline`: loops whose loads run ahead of the dots that consume them, all warps alike, as the
-schedules of the loops say."""
+"""`tileas-unspecialized-pipeline`: software-pipelines loops according to their schedules: loads run ahead of the dots
+that consume them, in all warps alike."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ TYPES: dict[str, str] = {
 
 
 _PARAMETER_BANKS = ((100, 0x380), (90, 0x210), (75, 0x160))
-"""From which chip on -> the offset that ptxas records in cubins (EIATTR_PARAM_CBANK)."""
+"""Lowest chip -> the offset that ptxas records in cubins (EIATTR_PARAM_CBANK)."""
 
 
 class Target(NamedTuple):
@@ -70,10 +70,10 @@ class Target(NamedTuple):
     ptx: tuple[int, int]
     """Lowest PTX version whose `.target` accepts the chip."""
     shared_per_cta: int
-    """Most shared memory of one CTA, with opt-in above `STATIC_SHARED_LIMIT`."""
+    """Maximum shared memory of one CTA, with opt-in above `STATIC_SHARED_LIMIT`."""
     shared_per_sm: int
     shared_reserved: int
-    """Taken by the system from each CTA's share."""
+    """Shared memory that the system reserves per CTA."""
     threads: int
     ctas: int
     max_cluster: int
@@ -86,7 +86,7 @@ class Target(NamedTuple):
 
     @property
     def parameter_bank(self) -> int:
-        """Where kernels' parameters begin in the constant bank, from whose start their alignment counts."""
+        """Offset of kernel parameters in the constant bank; their alignment is relative to the start of the bank."""
         return next(start for code, start in _PARAMETER_BANKS if self.number >= code)
 
     @property
@@ -99,11 +99,11 @@ class Target(NamedTuple):
         return admits(requirement, self.name)
 
     def has(self, feature: str) -> bool:
-        """Whether the target has a feature of `FEATURES`; KeyError for a name that is not there."""
+        """Whether the target has a feature of `FEATURES`; KeyError for an unknown name."""
         return self.meets(FEATURES[feature])
 
     def unsupported(self, type: Type) -> FloatType | None:
-        """The first element type inside `type` that the target does not have, None when it has all."""
+        """The first element type inside `type` that the target does not support; None if it supports all."""
         # Looked up by the name of the type: stages without IR use this table as well.
         for part in type.walk():
             if not self.meets(TYPES.get(getattr(part, "keyword", ""), "0")):
@@ -143,7 +143,7 @@ def occupancy(on: Target, threads: int, registers: int, shared: int) -> Occupanc
 WARP_SIZE = 32
 REGISTERS_PER_SM = 64 * 1024
 PARTITIONS = 4
-"""Of an SM: schedulers, each with a quarter of its registers."""
+"""Partitions of an SM, each with a scheduler and a quarter of the registers."""
 REGISTERS_PER_THREAD = 255
 REGISTER_UNIT = 256
 WARP_UNIT = 4
@@ -190,7 +190,7 @@ def registers_per_thread(threads: int, ctas: int = 1) -> int:
 
     Warps are spread over the four partitions of an SM, each with its own register file, and get registers in units of
     `REGISTER_UNIT`: ten CTAs of five warps put 13 warps into one partition, which leaves a thread 32 registers, where
-    the sum would leave 40.  Where `.minnctapersm` asks for so many CTAs, ptxas 13.5 keeps to this number from 1 to 12
+    the sum would leave 40.  If `.minnctapersm` requests so many CTAs, ptxas 13.5 keeps to this number from 1 to 12
     warps and 2 to 10 CTAs.
     """
     warps = -(-threads * max(1, ctas) // (WARP_SIZE * PARTITIONS))
@@ -204,7 +204,7 @@ SETMAXNREG = range(24, 257, 8)
 SETMAXNREG_STEP = 8
 
 WARPGROUP = 4
-"""Warps of a warpgroup, which `setmaxnreg` is for as a whole: the first is at a multiple of it."""
+"""Warps of a warpgroup, the unit of `setmaxnreg`; the number of its first warp is a multiple of it."""
 
 
 def entry_registers(threads: int, ctas: int = 1) -> int:
@@ -215,12 +215,12 @@ def entry_registers(threads: int, ctas: int = 1) -> int:
 
 
 def register_pool(threads: int, ctas: int = 1) -> int:
-    """Registers of a CTA that its warpgroups share out by `setmaxnreg`: they are handed out eight a thread."""
+    """Registers of a CTA that its warpgroups redistribute by `setmaxnreg`, in units of eight per thread."""
     return -(-entry_registers(threads, ctas) // SETMAXNREG_STEP) * SETMAXNREG_STEP * threads
 
 
 def parameter_bytes(ptx: tuple[int, int]) -> int:
-    """Bytes that the parameters of a kernel can take in PTX of a version."""
+    """Limit on the bytes of kernel parameters in a version of PTX."""
     return PARAMETER_BYTES_PTX81 if ptx >= MORE_PARAMETERS_PTX else PARAMETER_BYTES
 
 

@@ -16,8 +16,8 @@ Basis = tuple[int, int]
 PAIR: Literal["elected thread of a CTA pair"] = "elected thread of a CTA pair"
 
 Executor = Literal["thread", "warp", "warpgroup", "elected thread", "elected thread of a CTA pair"]
-"""Who executes an instruction together.  An elected thread issues it for its agent; of a CTA pair, one thread of the
-CTA of even rank issues it for both."""
+"""The threads that execute an instruction together.  An elected thread issues it for its agent; for a CTA pair, one
+thread of the CTA of even rank issues it for both."""
 
 ELECTED: tuple[Executor, ...] = ("elected thread", PAIR)
 
@@ -114,12 +114,12 @@ Operand = Fragment | SharedTile | TensorTile
 
 
 def _ctas(atom: MmaAtom | ScaledMmaAtom) -> int:
-    """How many CTAs execute it together."""
+    """The number of CTAs that execute the instruction together."""
     return 2 if atom.executor == PAIR else 1
 
 
 def _cta_rows(atom: MmaAtom | ScaledMmaAtom) -> int:
-    """Rows of A and of the result that a CTA has."""
+    """Rows of A and of the result in one CTA."""
     return atom.shape[0] // _ctas(atom)
 
 
@@ -131,9 +131,9 @@ def _is_spread(atom: MmaAtom | ScaledMmaAtom) -> bool:
 class MmaAtom(NamedTuple):
     """`d = a @ b + c`.
 
-    `op` is the operation that does it, `instruction` PTX's name, `intrinsic` the name after `llvm.nvvm.`; element types
-    are the compiler's (`f16`, `bf16`, `tf32`, `f8E4M3FN`, `i8` ...; an integer type carries its signedness as `s8` or
-    `u8`).  C and D are one operand: where the accumulator lies.
+    `op` is the operation that executes it, `instruction` its name in PTX, `intrinsic` the name after `llvm.nvvm.`;
+    element types are the compiler's (`f16`, `bf16`, `tf32`, `f8E4M3FN`, `i8` ...; an integer type carries its
+    signedness as `s8` or `u8`).  C and D are one operand: the location of the accumulator.
     """
 
     name: str
@@ -147,7 +147,7 @@ class MmaAtom(NamedTuple):
     requires: str
     intrinsic: str
     source: str
-    """The section of the PTX ISA that says where each element is."""
+    """The section of the PTX ISA that specifies the position of each element."""
     op: str = ""
     instruction: str = ""
     halves: str = ""
@@ -165,7 +165,7 @@ class MmaAtom(NamedTuple):
     """Operands of `instruction` as inline assembly, for those without an intrinsic: `{d}`, `{a}`, `{b}` and
     `{scale_d}` are registers or descriptors, `{trans_a}` and `{trans_b}` 1 for an operand whose major is not K."""
     chosen: bool = True
-    """False for an instruction that is described and that no pass chooses yet."""
+    """False for an instruction that is described but that no pass chooses yet."""
 
     ctas = property(_ctas)
     cta_rows = property(_cta_rows)
