@@ -1,4 +1,4 @@
-"""What a helper process and its owner talk over: pipes with messages, and descriptors out of the way of others."""
+"""Pipes with messages between a helper process and its owner, on descriptors above the standard streams."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def wait(descriptor: int, timeout: float) -> None:
 
 
 def send(descriptor: int, message: bytes) -> None:
-    """Writes a message; raises BrokenPipeError when nobody reads any more."""
+    """Writes a message; raises BrokenPipeError if the reader has closed it."""
     view = memoryview(len(message).to_bytes(_LENGTH, "little") + message)
     with _no_sigpipe():
         while view:
