@@ -1,4 +1,4 @@
-"""What an operation of nv_tileas takes of a thread's registers while it runs, beside its operands and results."""
+"""Registers of a thread that an operation of nv_tileas needs while it runs, beside its operands and results."""
 
 from __future__ import annotations
 
