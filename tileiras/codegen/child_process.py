@@ -100,12 +100,12 @@ def _started(path: str, arguments: Sequence[str], folder: str, stdin: int = subp
 
 
 class WaitingProgram:
-    """A program that was started before there is anything for it to do.
+    """A program that was started ahead of its work.
 
-    It loads meanwhile, and then reads its arguments as a file of options, which is its standard input.  Where this
-    process ends, it reads none and ends as well.
+    It loads meanwhile, and then reads its arguments as a file of options from standard input.  If this process exits
+    first, the program reads no arguments and exits as well.
 
-    `option` is the program's own for such a file.  Raises OSError.
+    `option` is the program's option for such a file.  Raises OSError.
     """
 
     def __init__(self, path: str, option: str) -> None:

@@ -1,10 +1,10 @@
 """LLVM IR text to PTX: parse, verify, link, internalise, optimise, emit.
 
 The IR optimisations are LLVM's own pipeline of level 1, or of level 0 on request; for a module with a single function,
-its function pipeline.  Loop unrolling, interleaving and vectorisation are off: loops that this compiler has
+LLVM's function pipeline.  Loop unrolling, interleaving and vectorisation are off: loops that this compiler has
 scheduled must not be rotated or unrolled again, and fragments are vectors already.
 
-Everything that touches LLVM runs in a helper process (`isolation`).  An error or an abort of LLVM becomes a
+All calls of LLVM run in a helper process (`isolation`).  An error or an abort of LLVM becomes a
 diagnostic with LLVM's own text.
 """
 
@@ -247,7 +247,7 @@ def _compile(
 
 
 def _calls_from_zero(ptx: str) -> str:
-    """The text with its calls numbered from 0: LLVM counts all that the process has ever made, in comments."""
+    """The text with its calls numbered from 0: LLVM numbers them in comments, over the whole life of the process."""
     if "// callseq " not in ptx:
         return ptx
     numbers: dict[str, int] = {}

@@ -77,7 +77,7 @@ def _name_for_another(path: str, state: _State) -> str:
 
 
 def version(library: str) -> tuple[int, int]:
-    """The release of a library; raises RuntimeError where it cannot be told."""
+    """The release of a library; raises RuntimeError if it cannot be determined."""
     try:
         return _opened(library).version
     except (OSError, AttributeError) as error:

@@ -118,7 +118,7 @@ class Cubin(ObjectFile):
 
     @property
     def has_ptx_lines(self) -> bool:
-        """Whether a table says of each machine instruction which line of the PTX it was made of."""
+        """Whether a table maps machine instructions to lines of the PTX."""
         return ".nv_debug_line_sass" in self.names
 
     def registers(self, entry: str) -> int:

@@ -38,7 +38,7 @@ class DebugMerge:
         self._numbers: dict[int, int] = {}
 
     def take(self, pieces: Sequence[str]) -> list[str]:
-        """A module's pieces of text and bodies as they are in the one module, less what `text` has."""
+        """A module's pieces of text and bodies for the merged module, without the parts that go to `text`."""
         self._module += 1
         self._numbers = {}
         for piece in pieces:

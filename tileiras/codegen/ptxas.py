@@ -166,9 +166,9 @@ def prepare() -> None:
 
 
 def start() -> child_process.WaitingProgram | None:
-    """ptxas, which loads while there is no PTX yet; None where it has to be started with its arguments.
+    """Start ptxas ahead of its work, to load while PTX is generated; None if it needs its arguments at the start.
 
-    That is every one but a wheel's: another may be a program around it, which expects them.
+    Only the ptxas of a wheel is started ahead: any other may be a wrapper, which expects arguments.
     """
     import os
 

@@ -10,7 +10,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import SETMAXNREG, WARP_SIZE, WARPGROUP, entry_registers, register_pool
 
 TILED_COPIES, POINTER_COPIES = 40, 56
-"""Registers of a thread that starts copies.  40 is what CUTLASS and FlashAttention-3 leave to producers
+"""Registers of a thread that starts copies.  CUTLASS and FlashAttention-3 leave 40 to producers
 that copy by `cp.async`; each address from a tile of pointers takes two more.  With several of them, the mere
 estimate of a computing thread does not reduce the number: for 128x64 gathered f32, a copying warpgroup spills 600 bytes
 with 56 registers and 80 with 168 (ptxas 13.5)."""

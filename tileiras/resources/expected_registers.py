@@ -56,7 +56,7 @@ WEIGHTS: dict[str, float] = {
     "packed": 1.0,
     "unpacked": 1.0,
     "narrow_loads": 0.75,  # packing begins while the last are under way
-    "pointers": 0.5,  # 64-bit numbers of which LLVM keeps the offsets, of 32 bits
+    "pointers": 0.5,  # 64-bit numbers; LLVM keeps 32-bit offsets
     "rematerialized": 0.45,
     "broadcast_results": 0.65,
     "scalars": 0.1,

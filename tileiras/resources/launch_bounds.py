@@ -125,7 +125,7 @@ def _takes_all_registers(func: aa.FuncOp) -> bool:
     from .registers import LiveRegisters
     from .shared_memory import takes_rounds
 
-    # Accumulators of dots stay in registers, whereas ptxas rematerializes some of what goes into other tiles.
+    # Accumulators of dots stay in registers, whereas ptxas rematerializes some operands of other tiles.
     loops = (
         op
         for op in func.walk()

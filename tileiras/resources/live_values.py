@@ -187,8 +187,8 @@ def is_made_at_use(value: Value, depth: int = _DEPTH) -> bool:
 
 
 def goes_by_element(value: Value) -> bool:
-    """Whether a reduction takes a tile element by element as it is computed, of tiles that are there behind it as well:
-    then no more than a few of its elements are there at a time."""
+    """Whether a reduction consumes a tile element by element while it is computed, from tiles that are still live after
+    it: then only a few elements of the tile are live at a time."""
     user = _reduction_of(value)
     return user is not None and not is_made_at_use(value) and _stays_computable(value, user, _DEPTH)
 

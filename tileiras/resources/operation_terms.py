@@ -22,7 +22,7 @@ from .live_values import LiveValues, depends_on_broadcast, fragment_words, is_el
 Terms = dict[str, float]
 
 MOST_ADDRESSES = 8
-"""Registers for the addresses of one access at most: each is made of the one before it, and done with its access."""
+"""Maximum registers for the addresses of an access: each is computed from the one before and dead after its access."""
 
 MOST_STEPS_AHEAD = 3
 """Steps along K whose fragments ptxas reads from shared memory before those of an earlier one are multiplied."""

@@ -92,7 +92,7 @@ def least_of_fragments(ops: Iterable[Operation]) -> int:
 
 
 def least_of_reads(ops: Iterable[Operation]) -> int:
-    """The same for agents, where an accumulator that stays in tensor memory is read behind its loop."""
+    """The same for agents, where an accumulator that stays in tensor memory is read after its loop."""
     ops = list(ops)
     types = [op.results[0].type for op in ops if is_of_tensor_memory(op)]
     reads = (-(-layout_of(type).registers * width_of(type) // 32) for type in types)
@@ -106,5 +106,5 @@ def _is_wide_f64(op: Operation) -> bool:
 
 
 def _takes_whole_fragment(op: Operation) -> bool:
-    """Whether one instruction takes a fragment of an accumulator, before or behind `tileas-materialize-async`."""
+    """Whether one instruction takes a fragment of an accumulator, before or after `tileas-materialize-async`."""
     return is_asynchronous(op) or op.name in (names.ASYNC_DOT, names.TENSOR_LOAD)

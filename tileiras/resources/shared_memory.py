@@ -41,8 +41,8 @@ def shared_budget(func: aa.FuncOp, target: Target, ctas: int | None = None) -> i
 
 
 def pipe_mbarrier_bytes(func: aa.FuncOp) -> int:
-    """Bytes beside `shared_budget` that the mbarriers of pipes take: nothing where they lie behind those of dots into
-    tensor memory."""
+    """Bytes beside `shared_budget` for the mbarriers of pipes; 0 if they share the bytes reserved for those of dots
+    into tensor memory."""
     return 0 if _commits(func) else MBARRIER_BYTES
 
 
@@ -52,7 +52,7 @@ def _commits(func: aa.FuncOp) -> bool:
 
 
 def buffer_bytes(op: Operation) -> int:
-    """By how much the buffers that live take more behind an operation than before."""
+    """Growth of the live buffers, in bytes, over an operation."""
     if isinstance(op, tileas.AllocTensorOp):
         return op.result.type.bytes
     if isinstance(op, tileas.DeallocTensorOp):

@@ -51,9 +51,9 @@ class BasicBlock(NamedTuple):
     start: int
     """Address of its first instruction."""
     end: int
-    """Address behind its last one."""
+    """Address after its last one."""
     successors: tuple[int, ...]
-    """Where control goes next, by the blocks' starts: the branch's target, then the block behind it.  Empty after
+    """Start addresses of the successors: the branch's target, then the block after it.  Empty after
     `EXIT`, and after an indirect branch, whose targets are not known."""
 
 
@@ -66,7 +66,7 @@ class MachineCode(NamedTuple):
     instructions: tuple[Instruction, ...]
     blocks: tuple[BasicBlock, ...]
     by_ptx_line: dict[int, tuple[Instruction, ...]]
-    """Instructions in order of address by the PTX line that they were made of; those without one under 0."""
+    """Instructions in order of address by the PTX line that they were generated from; those without one under 0."""
     registers: int
     """Of a thread, at entry (before any `setmaxnreg`)."""
     shared: int
