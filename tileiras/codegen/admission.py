@@ -18,14 +18,14 @@ _DECLARATION = re.compile(r"^declare [^\n@]*@llvm\.([-a-zA-Z$._0-9]+)\(", re.MUL
 
 
 class Needs(NamedTuple):
-    """What a module's instructions ask of the target: a form of its name, PTX versions with an instruction for each."""
+    """Requirements of a module on the target: a form of its name, and PTX versions with an instruction for each."""
 
     letter: str
     ptx: tuple[PTXRequirement, ...]
 
 
 def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
-    """What the module's intrinsics and inline assembly need.
+    """The requirements of the module's intrinsics and inline assembly.
 
     Raises CompileError, one error per offending intrinsic, when one is unknown or the processor does not have it, or
     when the module is for another machine (`foreign_ir`).
@@ -62,6 +62,6 @@ def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
 
 
 def assembly_requirements(ir: str) -> list[str]:
-    """What the module says of its inline assembly in `!tileiras.requires`."""
+    """The requirements of the module's inline assembly, in `!tileiras.requires`."""
     named = named_metadata(ir, REQUIREMENTS_METADATA)
     return re.findall(r'!"([^"]*)"', node(ir, named[0]) or "") if len(named) == 1 else []

@@ -1,6 +1,6 @@
-"""Which assembler makes cubins: part of the key of what it makes.
+"""Identity of the assembler: part of the key of cubins.
 
-A build asks for it even when nothing is to be done, so that nothing is loaded here that telling it does not need.
+A build computes it even when all targets are up to date, so this module imports as little as possible.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ NVJITLINK = "nvjitlink"
 
 
 def tool_identity(options: StageOptions) -> str:
-    """The assembler that the options of the cubin stage name, with its release.  A missing one is told as such, not as
-    an error: the stage itself reports it."""
+    """The assembler that the options of the cubin stage name, with its release.  A missing one is part of the
+    identity, not an error: the stage itself reports it."""
     from tileiras.codegen import ptxas
 
     if options.assembler != NVJITLINK:

@@ -1,9 +1,9 @@
-"""Libraries of LLVM bitcode, taken apart once so that a kernel is linked with the few functions it calls.
+"""Libraries of LLVM bitcode, split once so that a kernel is linked only with the few functions that it calls.
 
-Parsing a library as large as libdevice costs 30-60 ms, linking and pruning it 18 ms more, and optimising what survives
-most of all.  So it is disassembled once per (digest, LLVM version) and split into its top-level definitions; the split
-form is kept in an artifact store.  A kernel that calls `__nv_expf` gets the text of that function, of what it reaches,
-and nothing else: about 8 KB and 0.3 ms.  For processes without a store, `tileiras-cache prepare` puts
+Parsing a library as large as libdevice costs 30-60 ms, linking and pruning it 18 ms more, and optimising the
+remaining functions most of all.  So it is disassembled once per (digest, LLVM version) and split into its top-level
+definitions; the split form is kept in an artifact store.  A kernel that calls `__nv_expf` gets only the text of that
+function and of its callees: about 8 KB and 0.3 ms.  For processes without a store, `tileiras-cache prepare` puts
 the split form beside the package's data (`BitcodeLibrary.prepare`).
 
 A library's functions may ask `__nvvm_reflect` for their variants (LLVM NVPTX usage, "NVVMReflect").  LLVM answers
@@ -34,7 +34,7 @@ REFLECT_VALUES = {"__CUDA_PREC_SQRT": 1, "__CUDA_PREC_DIV": 1}
 
 
 class ArtifactStore(Protocol):
-    """What this module needs of a store: bytes by name.  A miss is None, never an error."""
+    """Interface of a store: bytes by name.  A miss is None, never an error."""
 
     def get(self, key: str) -> bytes | None: ...
 
@@ -79,20 +79,20 @@ _ANSWER = r"<(__CUDA_\w+)>"
 
 
 def reflection(ir: str) -> dict[str, int]:
-    """What a module answers to the keys of `REFLECT_VALUES`."""
+    """The values of the keys of `REFLECT_VALUES` for a module."""
     found = {key: int(value) for key, value in _REFLECTION.findall(ir)} if f"!{REFLECTION_METADATA} = " in ir else {}
     return {**REFLECT_VALUES, **found}
 
 
 class BitcodeLibrary:
-    """One bitcode file or buffer, opened when the first function of it is wanted."""
+    """One bitcode file or buffer, opened at the first request for a function."""
 
     __slots__ = ("_data", "_digest", "_entries", "_store", "name", "path")
 
     def __init__(
         self, name: str, path: str | None, data: bytes | None = None, store: ArtifactStore | None = None
     ) -> None:
-        """`name` is what messages call it; `path` is read when something is wanted of it, unless `data` is given."""
+        """`name` appears in messages; `path` is read at the first use, unless `data` is given."""
         self.name = name
         self.path = path
         self._data = data
@@ -143,7 +143,7 @@ class BitcodeLibrary:
         return os.path.join(prepared_folder, f"{self.name}-{xxhash.xxh3_64_hexdigest(self._key.encode())}")
 
     def _prepared(self) -> bytes | None:
-        """The split form that the installation has; None where it has none, or a damaged one."""
+        """The split form beside the package's data; None if missing or damaged."""
         import xxhash
 
         data = read_if_there(self._prepared_path()) or b""
@@ -151,8 +151,8 @@ class BitcodeLibrary:
         return stored if stored and xxhash.xxh3_128_digest(stored) == digest else None
 
     def prepare(self) -> str:
-        """Takes the library apart for all users of this installation, and removes what was made of another release of
-        it; the file's path.  Raises OSError where that cannot be written, RuntimeError for what is no bitcode."""
+        """Split the library for all users of this installation, remove the files of its other releases, and return
+        the file's path.  Raises OSError if the file cannot be written, RuntimeError for invalid bitcode."""
         import xxhash
 
         data = pack(self._load())

@@ -1,8 +1,8 @@
-"""Bitcode that a module brings along: the reference's `blobLinkedLib`, and files named on the command line.
+"""Bitcode attached to a module: the reference's `blobLinkedLib`, and files named on the command line.
 
 The attribute stands on the module and holds bytes (an array of i8) or the path of a file; in LLVM IR it is
-`!tileiras.blobs = !{!1, ...}` with nodes `!{!"path", !"FILE"}` and `!{!"inline", !"BYTES"}`.  Of every blob only what
-the kernel reaches is linked.
+`!tileiras.blobs = !{!1, ...}` with nodes `!{!"path", !"FILE"}` and `!{!"inline", !"BYTES"}`.  Only the
+functions of a blob that the kernel reaches are linked.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def closures(
     location: Locatable | None = None,
     reflection: Mapping[str, int] = REFLECT_VALUES,
 ) -> tuple[list[str], list[str]]:
-    """Texts with the functions of `wanted` that the blobs define, and those that none of them does.
+    """Texts with the functions of `wanted` that the blobs define, and the names that no blob defines.
 
-    What a blob calls and does not define comes from another one.  A function that several define is the first one's.
-    Raises CompileError for a blob that is no bitcode.
+    A function that a blob calls and does not define comes from another one.  Of several definitions the first is used.
+    Raises CompileError for a blob that is not bitcode.
     """
     own: list[list[str]] = [[] for _ in blobs]
     texts = [""] * len(blobs)

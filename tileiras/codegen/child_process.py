@@ -1,12 +1,12 @@
-"""Programs of the toolkit as child processes: run in a folder of their own, watched, and blamed by name.
+"""Programs of the toolkit as child processes, each in its own folder; diagnostics of their failures.
 
-Standard input is closed; both outputs are one text, which is passed on as it is.  Whatever ends a program otherwise
-than with exit status 0 is a CompileError (code 5) that says how, and how to do the same by hand.
+Standard input is closed; standard output and error are one text, which is passed on unchanged.  Any end of a program
+but exit status 0 is a CompileError (code 5) that states the cause and a command that reproduces it.
 
 | how it ends | message |
 |---|---|
 | it cannot be started | `Program could not be executed`, `Couldn't fork` when the system has no process left |
-| exit status 126, 127 | `Program could not be executed`: what a shell says of a program that is none or not there |
+| exit status 126, 127 | `Program could not be executed`: a shell's status for a missing or invalid program |
 | another exit status | the program's own words |
 | a signal | its name, with ` (core dumped)` |
 | in any way, where the folder's disk is full | `unable to write`, code 1, with all of the above in a note |
@@ -29,16 +29,16 @@ from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
 from tileiras.files import DISK_FULL
 
 ALLOCATOR = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216:glibc.malloc.mmap_threshold=33554432"
-"""What programs have as GLIBC_TUNABLES where the user has said nothing there: memory in huge pages, and asked for in
-larger pieces.  ptxas takes a quarter less processor time so on a small kernel, a seventh less on a product of tiles.
-Other libraries than glibc, and releases of it without these, do not look."""
+"""GLIBC_TUNABLES of the programs unless the user has set it: huge pages, and larger requests for memory.  With it,
+ptxas takes a quarter less processor time for a small kernel, a seventh less for a matrix product.
+Libraries other than glibc, and its releases without these tunables, ignore it."""
 
 GRACE = 5.0
-"""Seconds that a killed program has to be gone."""
+"""Seconds to wait for the exit of a killed program."""
 
 
 class _Child(subprocess.Popen):
-    """Keeps the status as the system reports it, which also says whether memory was dumped."""
+    """Keeps the system's wait status, which includes the core dump flag."""
 
     status = 0
 
@@ -55,7 +55,7 @@ def working_folder() -> Iterator[str]:
     """
     import shutil
 
-    # Told of before it is made: it must be nobody else's, so its name is one that is never drawn twice.
+    # Announced before it is created, so it must not be another process's: the random name is unique.
     name = f"tileiras-{os.urandom(16).hex()}"
     full: OSError | None = None
     folders = _folders_for_temporary_files()
@@ -100,12 +100,12 @@ def _started(path: str, arguments: Sequence[str], folder: str, stdin: int = subp
 
 
 class WaitingProgram:
-    """A program that was started before there is anything for it to do.
+    """A program that was started ahead of its work.
 
-    It loads meanwhile, and then reads its arguments as a file of options, which is its standard input.  Where this
-    process ends, it reads none and ends as well.
+    It loads meanwhile, and then reads its arguments as a file of options from standard input.  If this process exits
+    first, the program reads no arguments and exits as well.
 
-    `option` is the program's own for such a file.  Raises OSError.
+    `option` is the program's option for such a file.  Raises OSError.
     """
 
     def __init__(self, path: str, option: str) -> None:
@@ -144,7 +144,7 @@ class WaitingProgram:
         return child
 
     def close(self) -> None:
-        """Ends the process, unless it works for somebody, and removes the folder."""
+        """End the process, unless it was given work, and remove the folder."""
         if self._child is not None:
             self._child.kill()
             self._child.communicate()
@@ -172,11 +172,11 @@ def run(
     keep: str = "",
     meanwhile: Callable[[], None] | None = None,
 ) -> str:
-    """What the program at `path`, called `name` in messages, says; its working directory is `folder`.
+    """Run the program at `path`, called `name` in messages, in `folder`; return its output.
 
-    `waiting` is the program where it was started before; `timeout` in seconds; `complaint` picks out of the output of
-    a failure what the user should read; `keep` says how the file that it reads can be had, `shown` are the arguments
-    with which a user reproduces it; `meanwhile` is called while it runs.  Raises CompileError.
+    `waiting` is the program if it was started before; `timeout` is in seconds; `complaint` extracts the text for the
+    user from the output of a failure; `keep` states how to obtain the input file, `shown` are the arguments that
+    reproduce the failure; `meanwhile` is called while it runs.  Raises CompileError.
     """
 
     def failed(reason: str, output: str = "") -> CompileError:
@@ -202,7 +202,7 @@ def run(
     except subprocess.TimeoutExpired:
         child.kill()
         try:
-            # The program's own children may hold its output open: what matters is that it is gone itself.
+            # The program's own children may hold its output open: wait only for the program itself.
             child.wait(GRACE)
         except subprocess.TimeoutExpired:
             raise failed(f"Child timed out but wouldn't die: {name} after {timeout:g} s") from None

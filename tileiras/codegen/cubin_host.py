@@ -1,9 +1,9 @@
-"""What the reference compiler's cubins have the host do before a launch: fill hidden parameters, which are tensor maps.
+"""The host code in the reference compiler's cubins, which fills hidden parameters (tensor maps) before a launch.
 
 The section `.nv.host` of such a cubin is an object file of the machine that launches.  For each kernel it has a
-function that the driver calls with the parameters as they lie in the constant bank, and that writes the hidden ones
-behind the others.  Here it is called, on x86-64 Linux, where the code needs no relocation.  What is known of it was
-read off the compiler's objects (13.5); no document describes it.
+function that the driver calls with the parameters in the layout of the constant bank, and that writes the hidden ones
+after the others.  This module calls it, on x86-64 Linux, where the code needs no relocation.  Its interface was read
+off the compiler's objects (13.5); no document describes it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def hidden_parameters(data: bytes, entry: str) -> Callable[[Sequence[bytes], Seq
             places.append(end)
             end += size
         whole = bytes(bank).ljust(end, b"\0")
-        # Of the second argument, words of which it copies pointers that are not used here.
+        # The second argument: the code copies pointers from it that are not used here.
         unused = ctypes.create_string_buffer(256)
         buffer = ctypes.create_string_buffer(len(whole) + 64)
         # The code stores 16 bytes at once where they are aligned in the constant bank.

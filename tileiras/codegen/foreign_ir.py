@@ -1,7 +1,7 @@
-"""LLVM IR that somebody else wrote: what it may not say, since it is for another machine or no launch could have it.
+"""Checks of LLVM IR from other producers: constructs for another machine, or that no launch can satisfy.
 
-Text that this compiler makes passes.  What LLVM would read in silence, or end its process on, is told with its place:
-the triple and the data layout, launch attributes in their strings and in `!nvvm.annotations`, scalable parameters.
+Text that this compiler generates passes.  Errors that LLVM would ignore, or abort on, are reported with their location:
+in the triple and the data layout, launch attributes in their strings and in `!nvvm.annotations`, scalable parameters.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Finding(NamedTuple):
 
 
 def check(ir: str, sm: int, location: Locatable | None = None) -> None:
-    """Raises CompileError (code 5) with all that is wrong with a module for `sm_<sm>`.
+    """Raises CompileError (code 5) with all errors of a module for `sm_<sm>`.
 
-    `location` is the kernel's; in a file of LLVM IR, each error has the line that it is about.
+    `location` is the kernel's; in a file of LLVM IR, each error has its own line.
     """
     found = [*_targets(ir), *_processors(ir), *_scalable(ir), *_launch_attributes(ir, sm), *_annotations(ir)]
     if found:
@@ -48,8 +48,8 @@ def _place(ir: str, offset: int, location: Locatable | None) -> Locatable | None
 
 # ---- the machine -----------------------------------------------------------------------------------------------------
 
-# Patterns that are strings are compiled when somebody else's text needs them.
-# Patterns that begin with a letter of their own are looked for ten times as fast as those that begin with `^`.
+# Patterns kept as strings are compiled on demand: generated text does not need them.
+# The search for a pattern that begins with a literal letter is ten times as fast as for one that begins with `^`.
 _TARGET = re.compile(r'target (triple|datalayout) = "([^"]*)"')
 
 
@@ -58,7 +58,7 @@ def _starts_line(ir: str, offset: int) -> bool:
 
 
 def _targets(ir: str) -> Iterator[Finding]:
-    # They stand before everything that they are about; of several, LLVM takes the last.
+    # They precede the definitions that they apply to; of several, LLVM uses the last.
     for match in _TARGET.finditer(ir):
         kind, value = match.groups()
         if not _starts_line(ir, match.start()):
@@ -94,7 +94,7 @@ TENSOR_MEMORY = 6
 
 
 def _layout_error(layout: str) -> str:
-    """What of a data layout differs from NVPTX's; nothing of an empty one, and of those that older LLVMs wrote."""
+    """The first part of a data layout that differs from NVPTX's; "" for an empty one and for those of older LLVMs."""
     words = [word for word in layout.split("-") if word] if layout != DATA_LAYOUT else []
     for word in words:
         pointer = re.fullmatch(r"p(\d*):(\d+)(:\d+)*", word)
@@ -104,7 +104,7 @@ def _layout_error(layout: str) -> str:
         elif scalar is not None:
             same = _ALIGNMENTS.get(scalar[1]) == int(scalar[2])
         else:
-            same = re.fullmatch(r"e|n\d+(:\d+)*", word) is not None  # what the machine computes with is advice
+            same = re.fullmatch(r"e|n\d+(:\d+)*", word) is not None  # native widths are hints
         if not same:
             return f"'{word}'"
     if words and not any(word.startswith("i64:") for word in words):
@@ -161,7 +161,7 @@ def _value(kind: str, text: str) -> LaunchValue:
 _ANNOTATION = (
     r'!"((?:maxntid|reqntid)[xyz]|cluster_dim_[xyz]|minctasm|maxnreg|maxclusterrank|cluster_max_blocks)",\s*([^,}]*)'
 )
-"""A launch attribute as LLVM IR had it before it had attributes for it; LLVM makes one of it."""
+"""A launch attribute in the older form of an annotation; LLVM converts it to an attribute."""
 
 
 def _annotations(ir: str) -> Iterator[Finding]:

@@ -1,12 +1,12 @@
-"""One process that does for many what a helper's lifeline does for its owner (`lifeline`): when one of them is gone,
-however that came about, it ends the programs that this one has started and removes its folders.
+"""A process that cleans up after many others, as a helper's lifeline does for its owner (`lifeline`): when a guarded
+process exits for any reason, the guard ends the programs that it has started and removes its folders.
 
-    whoever forks them ── control ── the guard      a process number, with the guard's end of its connection beside
-    each of them ──── connection ─── the guard      when it has to end; the end of this is its end
-    each of them ─── file in memory ─── the guard   what it has started and made
+    parent of the processes ── control ── the guard   a process number, with the guard's end of its connection
+    each process ──── connection ──── the guard       requests to end it; closing this socket means it has exited
+    each process ──── file in memory ──── the guard   the programs and folders that it has announced
 
-Children of the compile service have one: forking a helper for each would take longer than what most of them do.  The
-files outlive the guard: whoever forks starts another one, which has all that the one before had.
+Children of the compile service have a guard: forking a helper for each would take longer than the work of most.  The
+files outlive the guard: if it dies, the parent starts another one with the same files.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from tileiras.codegen import lifeline
 from tileiras.codegen.lifeline import Owned
 
 _MOST_BYTES = 64
-"""Of one message."""
+"""Maximum size of a message."""
 
 _NUMBERS = struct.Struct("2i")
-"""Of the most descriptors beside a message."""
+"""Room for the most descriptors that accompany a message."""
 
 _LENGTH = struct.Struct("<Q")
-"""What a file of announcements begins with: the length of what follows, a marshalled list."""
+"""Header of a file of announcements: the length of the marshalled list that follows."""
 
 _FOLLOW, _LET_BE = b"+", b"-"
-"""What a guarded process says: end this one when the descriptor beside can be read, and do not."""
+"""Messages of a guarded process: end it when the accompanying descriptor is readable; cancel that."""
 
 
 def announcements() -> int:
-    """The descriptor of a file for what a process has started and made; raises OSError."""
+    """The descriptor of a file in memory for the announcements of a process; raises OSError."""
     return os.memfd_create("announcements")
 
 
 def connected() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a connection that keeps messages apart."""
+    """A socket pair that preserves message boundaries."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
@@ -57,13 +57,13 @@ class Guard:
         self._connection = connection
         self._file = file
         self.announced: dict[Owned, None] = {}
-        """What is there, as this process has said."""
+        """The announced programs and folders that still exist."""
 
     def fileno(self) -> int:
         return self._connection.fileno()
 
     def is_there(self) -> bool:
-        """Whether there is a guard, or somebody who starts another one."""
+        """Whether a guard runs, or a process that would start another one."""
         try:
             return self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
         except BlockingIOError:
@@ -82,18 +82,18 @@ class Guard:
         os.pwrite(self._file, _LENGTH.pack(len(data)) + data, 0)
 
     def end_with(self, sentinel: int) -> None:
-        """Has this process end when a descriptor can be read."""
+        """Let the guard end this process when a descriptor is readable."""
         with contextlib.suppress(OSError):
             socket.send_fds(self._connection, [_FOLLOW], [sentinel])
 
     def let_be(self) -> None:
-        """Has it go on whatever descriptor can be read."""
+        """Cancel `end_with`."""
         with contextlib.suppress(OSError):
             self._connection.send(_LET_BE)
 
 
 def entrust(control: socket.socket, number: int, connection: socket.socket, file: int) -> None:
-    """Has the guard at the other end of `control` know a process; raises OSError where there is none."""
+    """Register a process with the guard at the other end of `control`; raises OSError if no guard is there."""
     socket.send_fds(control, [marshal.dumps(number)], [connection.fileno(), file])
 
 
@@ -101,9 +101,9 @@ def entrust(control: socket.socket, number: int, connection: socket.socket, file
 
 
 def _received(connection: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
-    """A message, and the descriptors beside it; empty where the connection has ended.  Raises OSError.
+    """A message and its descriptors; empty if the connection is closed.  Raises OSError.
 
-    `socket.recv_fds` leaves its flags out before Python 3.12.
+    Before Python 3.12, `socket.recv_fds` ignores its flags.
     """
     data, beside, _, _ = connection.recvmsg(
         _MOST_BYTES, socket.CMSG_SPACE(_NUMBERS.size), flags | socket.MSG_CMSG_CLOEXEC
@@ -112,7 +112,7 @@ def _received(connection: socket.socket, flags: int = 0) -> tuple[bytes, list[in
 
 
 class _Guarded:
-    """A process, as the guard knows it."""
+    """The guard's record of a process."""
 
     def __init__(self, number: int, connection: socket.socket, file: int) -> None:
         self._number = number
@@ -124,7 +124,7 @@ class _Guarded:
         return [self._connection.fileno(), *([] if self._sentinel is None else [self._sentinel])]
 
     def hear(self) -> bool:
-        """Takes what it has said; False where it is gone."""
+        """Process its pending messages; False if it has exited."""
         while True:
             try:
                 data, passed = _received(self._connection, socket.MSG_DONTWAIT)
@@ -142,7 +142,7 @@ class _Guarded:
         self._sentinel = sentinel
 
     def heed(self) -> None:
-        """Ends it when its sentinel can be read.  It is there: all that it has said was heard, and no end of that."""
+        """Kill it if its sentinel is readable.  Call only after `hear` returned True: the process then still runs."""
         if self._sentinel is not None:
             poll = select.poll()
             poll.register(self._sentinel, select.POLLIN | select.POLLRDHUP)
@@ -152,7 +152,7 @@ class _Guarded:
                 self._follow(None)
 
     def clear(self) -> threading.Thread | None:
-        """Once it is gone: has what it left end."""
+        """After it has exited: end its programs and remove its folders, in the thread that is returned."""
         self._connection.close()
         self._follow(None)
         with open(self._file, "rb") as file:
@@ -167,7 +167,7 @@ class _Guarded:
 
 
 def serve(control: socket.socket) -> NoReturn:
-    """Guards the processes that come over `control`, until that ends and they are gone."""
+    """Guard the processes registered over `control`, until it is closed and all of them have exited."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     guarded: list[_Guarded] = []
@@ -182,8 +182,8 @@ def serve(control: socket.socket) -> NoReturn:
                 poll.register(descriptor, select.POLLIN | select.POLLRDHUP)
         ready = {descriptor for descriptor, _ in poll.poll()}
         for one in [one for one in guarded if not ready.isdisjoint(one.descriptors())]:
-            # What it has said comes before what others have done: it takes back that it is to end before its client
-            # goes, which it has answered.
+            # Read its messages before its sentinel: a process that has answered its client cancels its end before
+            # the client disconnects.
             if one.hear():
                 one.heed()
                 continue

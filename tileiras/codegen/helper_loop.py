@@ -1,4 +1,4 @@
-"""What a helper process does: answers requests until its owner is gone."""
+"""The main loop of a helper process: answer requests until the owner exits."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ def serve(
     requests: int, replies: int, lifeline: int, owner: int, sentinel: int | None,
     functions: Callable[[], Mapping[str, Callable[..., Any]]], warm: bool, ahead: bool,
 ) -> None:  # fmt: skip
-    """Answers what comes over `requests`, with what `functions` loads; ends with the owner, in the middle of a request
-    as well.
+    """Answer the requests that arrive over `requests` with the functions that `functions()` loads; exit with the owner,
+    even in the middle of a request.
 
-    `warm` says that LLVM is loaded, `ahead` that it is to be before the first request.  `sentinel` as for
+    `warm`: LLVM is loaded already; `ahead`: load it before the first request.  `sentinel` as for
     `lifeline.follow`.
     """
     import signal
 
     from tileiras.codegen.lifeline import follow
 
-    # LLVM runs without the interpreter's lock, so this thread is awake meanwhile.
+    # LLVM runs without the GIL, so this thread runs meanwhile.
     follower = threading.Thread(target=follow, args=(lambda: read_message(lifeline), owner, sentinel), daemon=True)
     follower.start()
 
     faulthandler = sys.modules.get("faulthandler")
     if faulthandler is not None:
-        # An abort of LLVM is expected; it is the parent that reports it.
+        # An abort of LLVM is expected; the parent reports it.
         faulthandler.disable()
-    # Ctrl-C and its like reach the whole foreground group; the parent decides what happens then.
+    # Ctrl-C and similar signals reach the whole foreground group; the parent handles them.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     import gc
 
-    # What came with the fork is the parent's: looking through it for garbage would copy all of its pages.
+    # Objects from before the fork belong to the parent: a collection that visits them would copy all of its pages.
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
-    # The parent forks during a compilation, when it collects nothing.
+    # The parent forks during a compilation, for which it disables the collector.
     gc.enable()
     first = None if ahead else read_message(requests)
     if first is None and not ahead:
@@ -61,17 +61,17 @@ def serve(
         function, arguments = marshal.loads(message)
         try:
             ok, value = True, known[function](**arguments)
-        except Exception as error:  # noqa: BLE001  Whatever it is, the parent must get an answer; it raises it again.
+        except Exception as error:  # noqa: BLE001  The parent must get an answer in any case; it raises it again.
             ok, value = False, str(error) or type(error).__name__
         try:
             send(replies, marshal.dumps((ok, value, _resident_bytes() - ready)))
-        except BrokenPipeError:  # the parent has gone, and this process ends when what it has left is cleared away
+        except BrokenPipeError:  # the parent has exited; this process ends after it has cleaned up
             break
     follower.join()
 
 
 def _resident_bytes() -> int:
-    """Resident memory of this process; the most that it has had where the system does not tell what it has now."""
+    """Resident memory of this process; its peak if the system does not report the current value."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""What a helper process and its owner talk over: pipes with messages, and descriptors out of the way of others."""
+"""Pipes with messages between a helper process and its owner, on descriptors above the standard streams."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _LENGTH = 8
 
 
 class TimedOut(Exception):
-    """The helper was ended since a request took too long."""
+    """A request took too long, and the helper was killed."""
 
 
 # ---- descriptors -----------------------------------------------------------------------------------------------------
 
 
 def beyond_streams(ends: tuple[int, int]) -> tuple[int, int]:
-    """The same under numbers that no standard stream has: where those are closed, theirs are the next free ones, and
-    the helper's streams would take the place of its pipes."""
+    """Move the ends of a pipe to descriptors above 2: if standard streams are closed, a pipe gets their numbers, and
+    the helper's streams would replace it."""
     return _beyond_streams(ends[0]), _beyond_streams(ends[1])
 
 
@@ -46,7 +46,7 @@ def nameless_file() -> Any:
 
 
 def wait(descriptor: int, timeout: float) -> None:
-    """Returns when something can be read; raises TimedOut when `timeout` seconds have passed."""
+    """Return when data can be read; raise TimedOut after `timeout` seconds."""
     import select
 
     poll = select.poll()
@@ -56,7 +56,7 @@ def wait(descriptor: int, timeout: float) -> None:
 
 
 def send(descriptor: int, message: bytes) -> None:
-    """Writes a message; raises BrokenPipeError when nobody reads any more."""
+    """Writes a message; raises BrokenPipeError if the reader has closed it."""
     view = memoryview(len(message).to_bytes(_LENGTH, "little") + message)
     with _no_sigpipe():
         while view:
@@ -65,8 +65,7 @@ def send(descriptor: int, message: bytes) -> None:
 
 @contextlib.contextmanager
 def _no_sigpipe() -> Iterator[None]:
-    """Keeps the signal of a pipe without reader from this thread: Python ignores it, a program that embeds Python need
-    not, and would end."""
+    """Block SIGPIPE in this thread: Python ignores it, but a program that embeds Python may not."""
     import signal
 
     if signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN:

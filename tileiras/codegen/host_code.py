@@ -1,14 +1,13 @@
 """The host's part of a cubin for tile launches: the object file in section `.nv.host`, which ptxas puts there.
 
-The vendor's cubins (13.5) have one, with a table of callbacks by which the CUDA driver is to find what it must do for
-each kernel before a launch: fill the tensor maps of hidden parameters.  That a driver needs the table of kernels
-without them is not proven; that ours is read as the vendor's is not, either.  What is known of the form was read off
-its objects:
+The vendor's cubins (13.5) have one, with a table of callbacks that tell the CUDA driver what to do
+before a launch of each kernel: fill the tensor maps of hidden parameters.  It is not proven that a driver needs the
+table for kernels without tensor maps, nor that it accepts ours.  The format was read off the vendor's objects:
 
     __CUDA_TILEIR_CALLBACKS                 2, 0, 0, 0, 64, table of kernels, their number, 2, on_pre_load
     an entry of the table, of 64 bytes      name, 0, 0, 0, 0, on_arguments_change, 0, 0
     on_pre_load(.., .., version, &result)   0, and *result is a copy of the callbacks; 1 where the version is 0
-    on_arguments_change(.., .., .., parameters)   0, and what is hidden of the parameters is filled (`host_tensor_maps`)
+    on_arguments_change(.., .., .., parameters)   0, and the hidden parameters are filled (`host_tensor_maps`)
 
 All numbers have 8 bytes.  The machine code is in `host_machine_code`.
 """
@@ -35,7 +34,7 @@ _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def platform_of(architecture: str | None, system: str | None) -> tuple[str, str] | None:
-    """The platform that is asked for, this machine's where nothing is said; None for one that has no code here."""
+    """The requested platform, by default that of this machine; None for a platform without code."""
     if architecture is None:
         machine = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
         architecture = _ALIASES.get(machine.lower(), machine.lower())
@@ -72,7 +71,7 @@ class _Part(NamedTuple):
 
 
 class _Symbol(NamedTuple):
-    """`at` and `size` are in bytes of a section, by its number; 0 is none.  That of a section has no name in files."""
+    """`section` is a number, 0 for an undefined symbol; `at` and `size` are in bytes.  Section symbols have no name."""
 
     name: str
     kind: int
@@ -114,7 +113,7 @@ def host_object(kernels: Sequence[HostKernel], architecture: str, system: str) -
     addresses += [(table + 40, "data", 0), (table + 64, PRE_LOAD, 0)]
 
     number = {symbol.name: index for index, symbol in enumerate((*locals_, *globals_))}
-    # LLVM relocates by the symbol of a section what is local.
+    # LLVM relocates local symbols by the symbol of their section.
     number[COPY] = number["bss"]
 
     def relocations(rows: Sequence[tuple[int, int, str, int]]) -> bytes:

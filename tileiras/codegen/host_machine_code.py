@@ -24,10 +24,10 @@ class HostCode(NamedTuple):
     """The code of one platform.
 
     `pre_load` is on_pre_load, whose `relocations` are (offset, type, symbol, addend); `nothing` is on_arguments_change
-    of a kernel without tensor maps, and `fill` that of one with them behind what `table` makes of the distance to the
-    kernel's table: an instruction that has its address for the first argument, which is not used.  `prefix` and `flags`
-    are what names and flags of sections have more than usual; `address` is the type of a relocation of eight bytes by a
-    symbol.
+    of a kernel without tensor maps, and `fill` that of one with them.  `table`, given the distance to the kernel's
+    table, makes the instruction before `fill`, which loads the table's address as the otherwise unused first argument.
+    `prefix` and `flags` are added to the usual names and flags of sections; `address` is the type of a
+    relocation of eight bytes by a symbol.
     """
 
     machine: int

@@ -1,15 +1,15 @@
 """The table by which the host's code fills a kernel's tensor maps: hidden parameters of a tile launch.
 
 The driver calls a kernel's function in `.nv.host` with a copy of its parameters as they lie in the constant bank, and
-it writes the maps behind the declared ones.  Ours (`tests/codegen/host_code.ll`) does so by a table behind its code:
+it writes the maps after the declared ones.  Ours (`tests/codegen/host_code.ll`) reads a table that follows its code:
 
     the number of maps; of each:
         where it is among the parameters
         address, four strides in elements, five sizes: operands, see `_operand`; innermost first
         bytes of an element, flags, box
 
-All numbers have 8 bytes.  What a map's 128 bytes are, and their flags, was read off the maps that the vendor's code
-(13.5) makes: `tileiras/sim/emulator/tensor_map.py` has them.
+All numbers have 8 bytes.  The format of a map's 128 bytes, and its flags, were read off the maps of the vendor's code
+(13.5): `tileiras/sim/emulator/tensor_map.py` has them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROW = struct.Struct("<14Q")
 _DIMS = 5
 
 _VALID, _HINTS = 2, 1 << 18
-"""In every map of the vendor's; what the second one says is not known."""
+"""Set in every map of the vendor's; the meaning of the second one is unknown."""
 _RANK, _ELEMENT, _SWIZZLE, _NAN, _TF32, _WIDE_ATOMS = 4, 7, 13, 15, 16, 19
 """First bits of flags."""
 _WIDE = 4

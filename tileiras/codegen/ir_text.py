@@ -12,7 +12,7 @@ def named_metadata(ir: str, name: str) -> list[str]:
 
 
 def node(ir: str, name: str) -> str | None:
-    """What stands between the braces of the line `NAME = !{...}`."""
+    """The text between the braces of the line `NAME = !{...}`."""
     head = f"{name} = !{{"
     start = 0 if ir.startswith(head) else ir.find("\n" + head) + 1
     if not start and not ir.startswith(head):

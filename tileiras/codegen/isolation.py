@@ -1,18 +1,18 @@
-"""Run LLVM where its death is survivable.
+"""Run LLVM in a process whose death is survivable.
 
 This LLVM has assertions on, and many of its errors end the process: an instruction that cannot be selected, an
 intrinsic above the target, an unknown assembly constraint.  So a forked helper process does the work.  It is started
-once per thread of the parent, answers requests over a pipe until the parent goes away, and when it dies the parent
-turns what it wrote to stderr into a diagnostic and starts another for the next request.  When the parent dies, it ends
-itself and what the parent had running (`lifeline`).
+once per thread of the parent and answers requests over a pipe until the parent exits.  When it dies, the parent turns
+its stderr into a diagnostic and starts another helper for the next request.  When the parent dies, the helper ends the
+programs that the parent had running, and itself (`lifeline`).
 
-A helper does not get back all of the memory that LLVM takes: llvmlite has no function that deletes the
+A helper leaks some of LLVM's memory: llvmlite has no function that deletes the
 PassInstrumentationCallbacks of a pass builder (53 KB for each compilation, LLVM 22).  So it is replaced after
 `MAX_REQUESTS` requests, or when it has grown by `MAX_GROWTH`; the next compilation starts its successor, which loads
 LLVM while that compilation reads and lowers.
 
-A process whose end is survivable itself needs no helper: what waits for it does the work again (`server.request`).  It
-says so with `work_here`, and another process looks after what it runs (`guard_with`).
+A process whose own death is survivable needs no helper: the process that waits for it repeats the work
+(`server.request`).  It calls `work_here`, and a guard cleans up its child programs and folders (`guard_with`).
 
 One helper per thread and process: a helper is never shared, so requests cannot interleave, and a process forked from
 the parent (a worker of a build) starts its own.
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from tileiras.codegen.guard import Guard
 
 MAX_REQUESTS = 64
-"""Requests that one helper answers: 3.4 MB that cannot be freed, against 70 ms of processor time for its successor."""
+"""Requests that one helper answers: 3.4 MB leaked, against 70 ms of processor time to start its successor."""
 
 MAX_GROWTH = 128 << 20
-"""Bytes of resident memory above what a helper had when it was ready: what large modules leave in the allocator."""
+"""Growth of a helper's resident memory since it was ready, in bytes: the allocator keeps memory of large modules."""
 
 
 class HelperDied(Exception):
-    """The helper ended while it worked on a request; `text` is what LLVM wrote, `reason` how the process ended.
+    """The helper ended while it worked on a request; `text` is LLVM's output, `reason` how the process ended.
 
-    `unread` says that it was gone before it had the request.
+    `unread`: it had exited before it received the request.
     """
 
     def __init__(self, reason: str, text: str, unread: bool = False) -> None:
@@ -66,20 +66,20 @@ class Helper:
     )  # fmt: skip
 
     def __init__(self, ahead: bool = True) -> None:
-        """`ahead` of its first request it loads LLVM."""
+        """With `ahead`, the helper loads LLVM before its first request."""
         _prepare_fork()
         # A file, not a pipe: it never fills up, and its content outlives the helper.
         self._stderr = nameless_file()
         self._read_to = 0
         self._answered = 0
         self._growth = 0
-        # Programs that the helper would end and folders that it would remove, should this process be killed.
+        # Programs that the helper ends and folders that it removes if this process is killed.
         self._announced: set[str | int] = set()
         self._owner = os.getpid()
         lock = _llvm_lock()
         with _creation:
             if lock is not None:
-                # No other thread may be inside LLVM at the fork: its locks would stay taken in the child for ever.
+                # No other thread may be inside LLVM at the fork: its locks would stay locked in the child.
                 lock.acquire()
             try:
                 request_read, self._requests = beyond_streams(os.pipe())
@@ -106,7 +106,7 @@ class Helper:
     def _become_helper(self, inner: tuple[int, int, int], ahead: bool) -> NoReturn:
         code = 1
         try:
-            # Not the parent's: whoever reads a pipe of the parent waits until all its writers are gone.
+            # Not the parent's streams: the reader of a pipe of the parent waits until all writers have closed it.
             os.dup2(self._stderr.fileno(), 1)
             os.dup2(self._stderr.fileno(), 2)
             helper_loop.serve(*inner, self._owner, _sentinel, _functions, llvm_is_loaded, ahead)
@@ -118,8 +118,8 @@ class Helper:
         self, function: str, arguments: dict[str, Any], meanwhile: Callable[[], None] | None = None,
         timeout: float | None = None,
     ) -> tuple[Any, str]:  # fmt: skip
-        """The function's result and what was written to stderr meanwhile; raises HelperDied, TimedOut when `timeout`
-        seconds have passed, or RuntimeError."""
+        """Return the function's result and its output on stderr; raise HelperDied, TimedOut after `timeout` seconds, or
+        RuntimeError."""
         payload = marshal.dumps((function, arguments))
         unread = False
         try:
@@ -134,7 +134,7 @@ class Helper:
                     wait(self._replies, timeout)
                 reply = read_message(self._replies)
         except BaseException:
-            # Interrupted half-way: the next reply would answer this request, so this helper is of no more use.
+            # Interrupted half-way: the next reply would answer this request, so this helper must not be used again.
             self.close()
             raise
         text = self._drain()
@@ -147,12 +147,12 @@ class Helper:
         return value, text
 
     def worn_out(self) -> bool:
-        """Whether another helper is to take the next request; never while this one watches over a program."""
+        """Whether another helper must take the next request; never while this one watches a program or a folder."""
         return (self._answered >= MAX_REQUESTS or self._growth > MAX_GROWTH) and not self._announced
 
     def announce(self, owned: str | int, *, is_there: bool) -> None:
-        """Has a folder, which this process is about to make, removed or a program, which it has started, ended should
-        this process be killed; until it says that it is not there any more."""
+        """Register (`is_there`) or unregister a folder that this process is about to create or a program that it has
+        started.  If this process is killed, the helper removes the registered folders and ends the programs."""
         if os.getpid() == self._owner and not self._stderr.closed:
             from tileiras.codegen import lifeline
 
@@ -160,7 +160,7 @@ class Helper:
                 self._announced.add(owned)
             else:
                 self._announced.discard(owned)
-            with contextlib.suppress(BrokenPipeError):  # the helper has died: nobody is there to do it
+            with contextlib.suppress(BrokenPipeError):  # the helper has died and cannot do it
                 send(self._lifeline, lifeline.announcement(owned, is_there=is_there))
 
     def _drain(self) -> str:
@@ -190,13 +190,13 @@ class Helper:
         self._stderr.close()
 
     def kill(self) -> bool:
-        """Has the helper end, without waiting for it; False where that is not this process's business."""
-        # A process forked from the owner has a copy of this object, and no say over the helper.
+        """Kill the helper without waiting for it; False if it is closed or belongs to another process."""
+        # A process forked from the owner has a copy of this object but does not own the helper.
         if self._stderr.closed or os.getpid() != self._owner:
             return False
         import signal
 
-        # It keeps nothing between requests, so there is nothing to lose.
+        # It keeps no state between requests, so no state is lost.
         os.kill(self._pid, signal.SIGKILL)
         return True
 
@@ -218,10 +218,10 @@ class Helper:
 
 _local = threading.local()
 _creation = threading.Lock()
-# The ends of all pipes to helpers that this process has open. A process forked later, by whichever thread, closes them:
-# a helper would outlive its parent, and a dead helper would not be noticed, while somebody else holds its pipe open.
+# The ends of all pipes to helpers that this process has open. A process forked later, by any thread, closes them: while
+# another process holds a pipe open, the helper outlives its parent, and the death of a helper goes unnoticed.
 _pipe_ends: set[int] = set()
-# What a thread that is starting a helper leaves open in it.
+# Thread -> pipe ends that stay open in the helper that it is starting.
 _kept: dict[int, tuple[int, ...]] = {}
 
 
@@ -229,8 +229,8 @@ _sentinel: int | None = None
 
 
 def end_with(sentinel: int) -> None:
-    """Has this process end, and what it runs, once the descriptor can be read; its guard sees to it, and helpers that
-    start later."""
+    """End this process and the programs that it runs once the descriptor is readable; its guard does so, or helpers
+    that start later."""
     global _sentinel
     _sentinel = sentinel
     if _guard is not None:
@@ -241,8 +241,8 @@ _may_die: Callable[[], bool] | None = None
 
 
 def work_here(may_die: Callable[[], bool]) -> None:
-    """Has LLVM work in this process while `may_die` says that its end is survivable, as it is for whoever waits for a
-    child of the service: LLVM's abort ends this process then.  What takes a bounded time still has a helper."""
+    """Run LLVM in this process while `may_die()` returns True, as in children of the service: an abort of LLVM then
+    ends this process, which the server survives.  Requests with a timeout still go to a helper."""
     global _may_die
     _may_die = may_die
 
@@ -255,14 +255,14 @@ _guard: Guard | None = None
 
 
 def guard_with(guard: Guard) -> None:
-    """Has another process do for this one what `watching` asks a helper for."""
+    """Use a guard instead of a helper for `watching`."""
     global _guard
     _guard = guard
     keep_alone(guard.fileno())
 
 
 def let_go() -> None:
-    """Undoes `end_with`, `work_here` and `guard_with`, for a process that goes on with other work."""
+    """Undo `end_with`, `work_here` and `guard_with`, for a process that continues with other work."""
     global _guard, _may_die, _sentinel
     if _guard is not None:
         _pipe_ends.discard(_guard.fileno())
@@ -287,19 +287,18 @@ if hasattr(os, "register_at_fork"):
 
 
 def keep_alone(descriptor: int) -> None:
-    """Has no process that is forked later hold the end of a pipe open: whoever reads it waits until all have closed it.
-    """
+    """Close the end of a pipe in all processes that are forked later: its reader waits until all writers close it."""
     _pipe_ends.add(descriptor)
 
 
 def close_alone(descriptor: int) -> None:
-    """Closes what `keep_alone` was told of."""
+    """Close a descriptor that was passed to `keep_alone`."""
     _pipe_ends.discard(descriptor)
     os.close(descriptor)
 
 
 def available() -> bool:
-    """Whether this platform can fork; without it LLVM runs in this process and its death is everybody's."""
+    """Whether this platform can fork; without fork, LLVM runs in this process, and its abort ends it."""
     return hasattr(os, "fork")
 
 
@@ -323,18 +322,18 @@ def _started() -> Helper:
 
 
 llvm_is_loaded = False
-"""Whether LLVM was loaded and initialised in this process, for all helpers that it starts: see `load_llvm`."""
+"""Whether LLVM is loaded and initialised in this process, and so in all helpers forked from it: see `load_llvm`."""
 
 
 def load_llvm() -> None:
-    """Loads and initialises LLVM in this process, one that works through helpers and forked children alone."""
+    """Load and initialise LLVM in this process, which compiles only through helpers and forked children."""
     global llvm_is_loaded
     _functions()["warm_up"]()
     llvm_is_loaded = True
 
 
 def helper_pid() -> int | None:
-    """The process that this thread's requests go to, None before the first."""
+    """Process number of this thread's helper; None before the first request."""
     helper = getattr(_local, "helper", None)
     return None if helper is None else helper._pid
 
@@ -345,8 +344,8 @@ def call(
 ) -> tuple[Any, str]:  # fmt: skip
     """Run a registered function in this thread's helper: its result and LLVM's stderr.
 
-    `meanwhile` is called while the helper works, which has `timeout` seconds; then the call raises TimedOut.
-    Arguments and result are what marshal knows: None, numbers, str, bytes, tuples, lists, dicts.  Raises HelperDied
+    `meanwhile` is called while the helper works.  After `timeout` seconds the call raises TimedOut.
+    Arguments and result are of marshal's types: None, numbers, str, bytes, tuples, lists, dicts.  Raises HelperDied
     when the process ended and RuntimeError, with the message of the original, when the function raised.
     """
     if meanwhile is not None and (not available() or _works_here()):
@@ -363,7 +362,7 @@ def call(
             return helper.call(function, arguments, meanwhile, timeout)
         except HelperDied as death:
             _local.helper = None
-            # One that never had the request was ended by somebody between two: the system, short of memory, or a user.
+            # A helper that never received the request was killed between two requests: by the OOM killer or a user.
             if not (death.unread and again):
                 raise
             again = False
@@ -387,7 +386,7 @@ def _call_here(function: str, arguments: dict[str, Any]) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _streams_to(descriptor: int) -> Iterator[None]:
-    """Has what a library writes to its process's output and error go to a file."""
+    """Redirect the process's standard output and error, to which libraries write, to a file."""
     import fcntl
 
     kept: dict[int, int | None] = {}
@@ -410,11 +409,11 @@ def _streams_to(descriptor: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watching(owned: str | int) -> Iterator[None]:
-    """Until the end of the block, should this process be killed: the folder `owned` goes, with what works in it, which
-    need not be there yet; or the program of that number ends.
+    """If this process is killed inside the block, remove the folder `owned`, which need not exist yet, and end the
+    programs that work in it; or end the program with the process number `owned`.
 
-    That is left to the guard, where this process has one, or to this thread's helper, which is started where there is
-    none: without LLVM, until it is asked for it.
+    The guard of this process does so or, without a guard, this thread's helper.  A helper that is started for this does
+    not load LLVM before its first request.
     """
     watcher = _watcher()
     if watcher is None:
@@ -432,7 +431,7 @@ def _watcher() -> Guard | Helper | None:
     if _guard is not None:
         if _guard.is_there():
             return _guard
-        # Somebody has ended it.
+        # The guard was killed.
         left, _guard = _guard.announced, None
         for owned in left:
             _watching_helper().announce(owned, is_there=True)
@@ -447,8 +446,7 @@ def _watching_helper() -> Helper:
 
 
 def kill() -> None:
-    """Has this thread's helper end, if it has one, for `stop` to wait for: from now on no `sentinel` ends this process.
-    """
+    """Kill this thread's helper, if any; `stop` waits for it.  From now on no sentinel ends this process."""
     if _guard is not None:
         _guard.let_be()
     helper = getattr(_local, "helper", None)
@@ -471,13 +469,13 @@ def _functions() -> dict[str, Any]:
 
 
 def _alone() -> bool:
-    """Whether no other thread runs Python.  Those that a C program made are unknown to `threading`."""
+    """Whether no other thread runs Python.  `threading` does not know threads that C code created."""
     return len(sys._current_frames()) == 1
 
 
 def _prepare_fork() -> None:
     if not _alone():
-        # Another thread may hold an import lock at the fork: what the helper needs must be loaded before it.
+        # Another thread may hold an import lock at the fork: load the helper's modules before it.
         import llvmlite.binding  # noqa: F401
 
         import tileiras.codegen.llvm_pipeline  # noqa: F401

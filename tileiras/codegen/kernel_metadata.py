@@ -1,4 +1,4 @@
-"""NAME.json: what a launcher has to know about the kernels of a module.
+"""NAME.json: the facts about the kernels of a module that a launcher needs.
 
 The document is deterministic: keys in a fixed order, two-space indent, one trailing newline.  Sizes and offsets are in
 bytes, shapes in (x, y, z) order.
@@ -17,7 +17,7 @@ from tileiras.targets.nvptx import KERNELS_METADATA, PAIRS_METADATA
 from tileiras.targets.sm import parameter_bytes, parameter_overflow
 
 try:
-    from _json import encode_basestring  # what `json` takes, without the rest of it
+    from _json import encode_basestring  # the encoder of `json`, without importing the rest of it
 except ImportError:
     from json.encoder import encode_basestring
 
@@ -28,7 +28,7 @@ FORMAT = 1
 
 
 class ParameterInfo(NamedTuple):
-    """What the source says about a parameter; empty where it says nothing."""
+    """Name and type of a parameter in the source; empty if the source does not state them."""
 
     name: str = ""
     type: str = ""
@@ -37,20 +37,20 @@ class ParameterInfo(NamedTuple):
 
 
 class KernelInfo(NamedTuple):
-    """What the earlier stages know about one entry and PTX cannot say."""
+    """Facts about an entry that earlier stages know and PTX cannot express."""
 
     shared_memory: int = 0
     """Bytes of dynamic shared memory the launch must provide."""
     parameters: tuple[ParameterInfo, ...] = ()
     block_group: int = 0
-    """Tile blocks of a group of the grid's rows, of which those with more work start first; 0 where each tile block
-    does the work of its own number."""
+    """Tile blocks in a group of the grid's rows; within a group, tile blocks with more work start first.  0: each tile
+    block does the work of its own number."""
     cluster_blocks: int = 1
-    """Tile blocks along x that copy for each other where a launch puts them in one cluster."""
+    """Tile blocks along x that copy for each other if a launch puts them in one cluster."""
     pairs_of: str = ""
-    """The kernel in the place of which it is launched where the grid is a multiple of its clusters."""
+    """The kernel that this one replaces at launches whose grid is a multiple of its clusters."""
     pairs_where: tuple[str, ...] = ()
-    """And where these facts hold of the launch (`targets/launch_facts.py`)."""
+    """Further conditions on such a launch (`targets/launch_facts.py`)."""
 
 
 STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
@@ -58,7 +58,7 @@ STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
 
 
 def from_ir(ir: str) -> dict[str, KernelInfo]:
-    """What a module of LLVM IR says about its kernels in `!tileiras.kernels`."""
+    """Read `!tileiras.kernels` and the metadata of pairs of a module of LLVM IR."""
     kernels: dict[str, KernelInfo] = {}
     pairs: dict[str, list[str]] = {}
     for number in named_metadata(ir, PAIRS_METADATA):
@@ -85,7 +85,7 @@ def _strings(ir: str, number: int) -> list[str]:
 
 
 def unescaped_bytes(text: str) -> bytes:
-    """What a string of LLVM IR stands for."""
+    """Decode the escapes of a string of LLVM IR."""
     return re.sub(rb"\\([0-9A-Fa-f]{2})", lambda m: bytes([int(m.group(1), 16)]), text.encode())
 
 
@@ -121,11 +121,11 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
 
 
 _OF_PAIRS = ("name", "hidden_parameters", "block", "shared_memory", "block_group", "cluster_blocks")
-"""What is said of a kernel for pairs of tile blocks; all else is as of the one in the place of which it is launched."""
+"""Fields of a kernel for pairs of tile blocks; the others are those of the kernel that it replaces."""
 
 
 def _row(entry: PtxEntry, info: KernelInfo) -> dict[str, Any]:
-    """What the document says of an entry."""
+    """The document's row for an entry."""
     parameters: list[dict[str, Any]] = []
     hidden: list[dict[str, Any]] = []
     for index, parameter in enumerate(entry.parameters):
@@ -168,8 +168,8 @@ def to_json(document: Mapping[str, Any]) -> str:
 
 
 def _indented(value: Any, line: str) -> str:
-    """What `json.dumps(value, indent=2, ensure_ascii=False)` gives, which makes its way through four generators for
-    each value where it indents; `line` is a line break with the indentation around the value."""
+    """A faster `json.dumps(value, indent=2, ensure_ascii=False)`, which runs four nested generators for each value when
+    it indents; `line` is a line break with the indentation around the value."""
     if isinstance(value, str):
         return encode_basestring(value)
     inner = line + "  "
@@ -195,7 +195,7 @@ def merge(texts: Sequence[bytes]) -> bytes:
 
 
 def kernels_of(text: bytes | None) -> list[dict[str, Any]]:
-    """The kernels that a document describes; none of what is no such document."""
+    """The kernels that a document describes; empty for text of another form."""
     import json
 
     try:
@@ -206,7 +206,7 @@ def kernels_of(text: bytes | None) -> list[dict[str, Any]]:
 
 
 def launch_memory(text: bytes | None) -> dict[str, int]:
-    """Bytes of shared memory that launches provide, by entry; nothing for what is no such document."""
+    """Bytes of shared memory that launches provide, by entry; empty for text of another form."""
     try:
         rows = [row for kernel in kernels_of(text) for row in (kernel, kernel.get("pairs")) if row is not None]
         return {row["name"]: int(row["shared_memory"]) for row in rows}

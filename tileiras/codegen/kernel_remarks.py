@@ -1,4 +1,4 @@
-"""Remarks on whole kernels, from what they take: registers, spills, shared memory, occupancy."""
+"""Remarks on the resources of whole kernels: registers, spills, shared memory, occupancy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def remark_on_kernels(
     locations: Mapping[str, Locatable],
     location: Locatable | None = None,
 ) -> None:
-    """One remark for what each entry takes, one for spills if it has any, one for its occupancy where it is known.
+    """One remark for the resources of each entry, one for its spills, if any, one for its occupancy, if known.
 
-    `locations`: where entries stand, `location` for the others.
+    `locations` has the locations of entries; `location` is for the others.
     """
     for kernel in kernels:
         used = kernel.used

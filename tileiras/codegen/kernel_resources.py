@@ -1,5 +1,5 @@
-"""What kernels take of an SM: ptxas's report together with what their launches add.  NAME.resources.json has it, and
-remarks on kernels say it."""
+"""Resources of an SM that kernels use: ptxas's report and the shared memory that launches add; printed in
+NAME.resources.json and in remarks on kernels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tileiras.targets.sm import TARGETS, WARP_SIZE, Occupancy, occupancy
 FORMAT = 2
 
 DYNAMIC_SHARED = re.compile(r"\.extern\s+\.shared\b")
-"""In the text of a module that has an array whose size the launch decides."""
+"""Matches the PTX of modules with an array whose size the launch decides."""
 
 
 class KernelResources(NamedTuple):
-    """What one entry takes: `used` is ptxas's report, counts are of one CTA unless they say otherwise."""
+    """Resources of one entry: `used` is ptxas's report; counts are per CTA unless stated otherwise."""
 
     name: str
     used: Resources
@@ -27,11 +27,11 @@ class KernelResources(NamedTuple):
     ctas: int
     """CTAs of a cluster."""
     dynamic_shared: int | None
-    """Bytes of shared memory that the launch adds; None where nobody has said how many."""
+    """Bytes of shared memory that the launch adds; None if unknown."""
     occupancy: Occupancy | None
-    """None where shared memory or the target is not known."""
+    """None if shared memory or the target is unknown."""
     most_warps: int
-    """Warps that an SM holds; 0 for a target that is not known."""
+    """Warps that an SM holds; 0 for an unknown target."""
 
     @property
     def shared(self) -> int | None:
@@ -53,8 +53,8 @@ def kernel_resources(
 ) -> list[KernelResources]:
     """The entries of a module in its order, as far as ptxas has reported on them.
 
-    `text` is the module's PTX; `launches` has the bytes of shared memory that launches add to what the module declares,
-    by entry.  A module without an array that the launch sizes gets none, whatever `launches` says.
+    `text` is the module's PTX; `launches` maps entries to the bytes of shared memory that launches add to those that
+    the module declares; it is ignored for a module without an array that the launch sizes.
     """
     static = DYNAMIC_SHARED.search(text) is None
     found = []
@@ -76,7 +76,7 @@ def kernel_resources(
 
 
 def resources_json(kernels: Sequence[KernelResources]) -> str:
-    """The text of NAME.resources.json: bytes where not said otherwise, null for what is not known."""
+    """The text of NAME.resources.json: bytes unless stated otherwise, null for unknown values."""
     import json
 
     document: dict[str, Any] = {}

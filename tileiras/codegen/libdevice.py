@@ -1,7 +1,7 @@
-"""NVIDIA's libdevice: where it is, and what is said where it is not.
+"""NVIDIA's libdevice: its location, and the diagnostic if it is missing.
 
-It is attached when a kernel calls one of its functions, never otherwise; it has no fixed data layout, so that what is
-linked takes the kernel's (libdevice user's guide).
+It is attached when a kernel calls one of its functions, never otherwise; it has no fixed data layout, so the linked
+functions take the kernel's (libdevice user's guide).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What a process that is killed leaves is ended and removed by its helper.
+"""Cleanup after a killed process: its helper ends its programs and removes its folders.
 
 No signal handler runs at SIGKILL, and `PR_SET_PDEATHSIG` would have to be set between fork and exec, for which Python
-copies the whole process.  So the helper (`isolation`) reads a pipe that closes when its owner is gone, however that
-came about: over it, it is told which folders the owner is about to make, and which programs run.  A folder is told of
-before it is made: its owner may be killed at once after that.  A program can only be told of when it runs; where the
-system says in which folder a process works, one in such a folder is found without.
+copies the whole process.  So the helper (`isolation`) reads a pipe that closes when its owner exits for any reason.
+Over the pipe, the owner announces the folders that it is about to create and the programs that run.  A folder is
+announced before its creation, since its owner may be killed right after that.  A program can be announced only once it
+runs; where the system reports the working directories of processes, programs in such a folder are found anyway.
 
-A worker of a build is to end with the build as well, in the middle of its work: its helper looks at the pipe that says
-so, too.
+A worker of a build must end with the build, even in the middle of its work: its helper also watches the pipe that
+closes then.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Owned = str | int
 """A folder by its absolute path, or a program by its process number."""
 
 SECONDS = 10.0
-"""What programs that were sent SIGKILL have to be gone: until then they may make files in a folder that is removed."""
+"""Time to wait for the exit of killed programs: until then they may create files in a folder that is being removed."""
 
 
 def announcement(owned: Owned, *, is_there: bool) -> bytes:
-    """Says that the owner is about to make a folder, or has started a program; or that it is not there any more."""
+    """The message that announces a folder to be created or a running program, or that withdraws it."""
     return marshal.dumps((owned, is_there))
 
 
@@ -64,7 +64,7 @@ def _end_owner(owner: int, sentinel: int) -> None:
 
 
 def end(owned: list[Owned]) -> None:
-    """Ends programs, and removes folders with whatever works in them."""
+    """End programs, and remove folders after ending the programs that work in them."""
     import shutil
     import time
 

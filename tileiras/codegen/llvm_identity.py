@@ -17,8 +17,8 @@ LIBDEVICE = "nvvm/libdevice/libdevice.10.bc"
 """Its place below the root of a toolkit."""
 
 EXPLICIT = "explicit"
-"""The value of the option `libdevice` with which nothing is linked but what a module brings along (`blobLinkedLib`,
-`--blob-linked-lib`), as the documented compiler has it."""
+"""The value of the option `libdevice` with which only the module's own bitcode is linked (`blobLinkedLib`,
+`--blob-linked-lib`), as in the documented compiler."""
 
 
 def llvm_identity() -> str:
@@ -32,7 +32,7 @@ def llvm_identity() -> str:
 
 
 def tool_identity(options: StageOptions) -> str:
-    """LLVM and the libraries, given the options of the ptx stage.  A missing one is told as such, not as an error."""
+    """LLVM and the libraries, for the options of the ptx stage.  A missing one is named, not an error."""
     blobs = "".join(f" blob-{file_identity(path)}" for path in options.blob_linked_lib)
     return f"{llvm_identity()} libdevice-{_libdevice(options.libdevice)}{blobs}"
 

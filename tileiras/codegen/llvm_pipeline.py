@@ -1,11 +1,11 @@
 """LLVM IR text to PTX: parse, verify, link, internalise, optimise, emit.
 
-The IR optimisations are LLVM's own pipeline of level 1, or of level 0 where that is asked for; the one for functions
-where the module has just one.  Loop unrolling, interleaving and vectorisation are off: loops that this compiler has
+The IR optimisations are LLVM's own pipeline of level 1, or of level 0 on request; for a module with a single function,
+LLVM's function pipeline.  Loop unrolling, interleaving and vectorisation are off: loops that this compiler has
 scheduled must not be rotated or unrolled again, and fragments are vectors already.
 
-Everything that touches LLVM runs in a helper process (`isolation`).  What LLVM refuses becomes a diagnostic with its
-own words, whether it refused with an error or by ending the process.
+All calls of LLVM run in a helper process (`isolation`).  An error or an abort of LLVM becomes a
+diagnostic with LLVM's own text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OPTIMIZATION_LEVEL = 1
 
 
 class Ptx(NamedTuple):
-    """What the pipeline gives: PTX text with LLVM's own header, and how long each phase took."""
+    """The result of the pipeline: PTX text with LLVM's own header, and the time of each phase."""
 
     text: str
     version: tuple[int, int]
@@ -56,7 +56,7 @@ def opt_level_of(ir: str, asked: int) -> int:
 
 
 def inline_assembly_ptx(ir: str) -> list[PTXRequirement]:
-    """What the module itself asks for through `!tileiras.min_ptx`: a PTX version, and an instruction that needs it."""
+    """The requirements of a module in `!tileiras.min_ptx`: a PTX version, and an instruction that needs it."""
     needs = []
     for name in named_metadata(ir, MIN_PTX_METADATA):
         match = re.fullmatch(r'i32 (\d+), i32 (\d+)(?:, !"([^"]*)")?', node(ir, name) or "")
@@ -129,11 +129,11 @@ def verify_module(ir: str, location: Locatable | None = None) -> None:
 
 
 def _refusal(location: Locatable | None) -> ExitCode:
-    """What a module is that LLVM refuses: an input that is not well formed where it is one, else our failure."""
+    """Exit code for a module that LLVM rejects: invalid input for a file of LLVM IR, else a compile failure."""
     return ExitCode.COMPILE_FAILURE if line_of_file(location, 1, 1) is None else ExitCode.INVALID_INPUT
 
 
-# LLVM's assertion failures come with a stack dump; the line that says what happened starts with one of these.
+# LLVM's assertion failures come with a stack dump; the line with the error starts with one of these.
 _TELLING = r"^(LLVM ERROR:|error:|fatal error:|.*Assertion .* failed|PTX version)"
 _PARSE_ERROR = r"<string>:(\d+):(\d+): error: (.*)"
 _NOISE = ("LLVM IR parsing error", "PLEASE submit a bug report", "Stack dump:")
@@ -144,7 +144,7 @@ _BUILD_FOLDER = r"/\S*?/(?=llvm/(?:lib|include)/)"
 
 
 def first_line(text: str) -> str:
-    """The line of LLVM's output that says what is wrong."""
+    """The line of LLVM's output that states the error."""
     lines = [line.strip() for line in re.sub(_BUILD_FOLDER, "", text).split("\n") if line.strip()]
     for line in lines:
         parse_error = re.match(_PARSE_ERROR, line)
@@ -160,7 +160,7 @@ def first_line(text: str) -> str:
 
 
 def _place(said: str, location: Locatable | None) -> tuple[Locatable | None, str]:
-    """Where LLVM cannot read a text, and what it says there: in a file of LLVM IR its own line, else the kernel's."""
+    """Location and text of a parse error: LLVM's own line in a file of LLVM IR, else the kernel's location."""
     found = re.fullmatch(r"line (\d+), column (\d+): (.*)", said)
     place = line_of_file(location, int(found[1]), int(found[2])) if found is not None else None
     return (place, found[3]) if found is not None and place is not None else (location, said)
@@ -176,7 +176,7 @@ def _quoted(text: str) -> list[Diagnostic]:
     return [Diagnostic.note(None, "LLVM said:\n" + "\n".join(kept))]
 
 
-# What follows runs in the helper process.
+# The functions below run in the helper process.
 
 
 def _compile(
@@ -200,7 +200,7 @@ def _compile(
         start = now
 
     machine = target_machine(processor(chip), features, min(opt_level, CODE_GENERATION_LEVEL))
-    # A context of its own: type names in a shared one would get suffixes that depend on what was compiled before.
+    # A fresh context: type names in a shared one would get suffixes that depend on earlier compilations.
     context = llvm.create_context()
     module = llvm.parse_assembly(ir, context=context)
     lap("parse")
@@ -247,7 +247,7 @@ def _compile(
 
 
 def _calls_from_zero(ptx: str) -> str:
-    """The text with its calls numbered from 0: LLVM counts all that the process has ever made, in comments."""
+    """The text with its calls numbered from 0: LLVM numbers them in comments, over the whole life of the process."""
     if "// callseq " not in ptx:
         return ptx
     numbers: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""llvmlite's binding, imported without what only others need of it.
+"""A faster import of llvmlite's binding, without modules that this compiler does not use.
 
 It takes more time to import than LLVM's library takes to load: it asks `importlib.resources` for the library's path,
 which brings `tempfile`, `zipfile` and `urllib` along, and loads llvmlite's builder of IR, which one method of the
-binding uses and a table names.  So both have a stand-in meanwhile.
+binding uses and a table names.  So both are replaced by stubs during the import.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _BINDING = "llvmlite.binding"
 
 
 def load() -> None:
-    """Imports `llvmlite.binding`, for a process of its own: it changes `sys.modules` meanwhile.
+    """Import `llvmlite.binding`; for single-threaded processes, since `sys.modules` is changed meanwhile.
 
-    Raises what importing it raises.
+    Raises the exceptions of the import.
     """
     if _BINDING in sys.modules:
         return

@@ -56,7 +56,7 @@ def disassemble(
     timeout: float | None = None,
     location: Locatable | None = None,
 ) -> str:
-    """What the command, which gets a file with the cubin as its last argument, says of it.  Raises CompileError."""
+    """The output of the command, whose last argument is a file with the cubin.  Raises CompileError."""
     words = words_of(command, location)
     path = find(words[0], location)
     with child_process.working_folder() as folder:

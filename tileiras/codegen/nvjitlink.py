@@ -1,12 +1,12 @@
-"""The assembler as a library: PTX text to a cubin through nvJitLink (package `nvidia-nvjitlink`), without a program to
-start.
+"""The assembler as a library: PTX text to a cubin through nvJitLink (package `nvidia-nvjitlink`), without a child
+process.
 
 nvJitLink assembles PTX for a link and then links it, as `ptxas --compile-only` and nvlink would: shared memory and
 division are reached through the link, and allocation of registers differs from that of a whole program.  Over the
-examples its kernels take up to 1.8 times the registers of ptxas', and none spills that does not there.  It runs in
-LLVM's helper process (`isolation`), so that what ends it ends no compilation.
+examples its kernels take up to 1.8 times the registers of ptxas', and only kernels spill that spill with ptxas too.  It
+runs in LLVM's helper process (`isolation`), so that its crash does not end the compilation.
 
-What only the program does is refused by `check`: nothing changes the tool silently.
+`check` rejects options that only ptxas supports: no option changes the tool silently.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ LIBRARIES = ("lib/libnvJitLink.so.13", "lib64/libnvJitLink.so.13", "lib/libnvJit
 """Its places below the root of a toolkit, in a wheel and elsewhere."""
 
 HOST_SECTION = (".nv.host", 0x70000087, 8)
-"""What ptxas makes of `--nv-host`, which nvJitLink does not take: name, type and alignment, read off its cubins."""
+"""The section that ptxas creates for `--nv-host`, an option that nvJitLink lacks: name, type and alignment, read off
+cubins of ptxas."""
 
 _ONLY_PTXAS = (
     ("device_debug", "--device-debug"), ("sanitize", "--sanitize"), ("apply_controls", "--apply-controls"),
     ("ptxas", "--ptxas"),
 )  # fmt: skip
-"""Options of the cubin stage that are for the program."""
+"""Options of the cubin stage that only ptxas supports."""
 
 
 def find(location: Locatable | None = None) -> str:
-    """The path of the library; raises CompileError (code 2) saying what to install where there is none."""
+    """The path of the library; raises CompileError (code 2), with the package to install, if it is missing."""
     for place in LIBRARIES:
         path = toolkit.find_library(place)
         if path is not None:
@@ -73,7 +74,7 @@ def _ask_version(path: str) -> str:
     try:
         found, _ = isolation.call("nvjitlink_version", library=path)
     except (RuntimeError, isolation.HelperDied):
-        return "unknown"  # what is wrong with it is said when it is to assemble
+        return "unknown"  # the error is reported when it has to assemble
     return ".".join(map(str, found))
 
 
@@ -123,12 +124,12 @@ def assemble(
     return Assembled(cubin, ptxas.parse_resources(said), messages)
 
 
-# Lines of the link, which follow the assembler's, and what says that assembling was what failed.
+# Lines of the link, which follow the assembler's, and the line that reports the failure of the assembler.
 _OF_THE_LINK = r"info    : |ERROR |ptxas +\. +\d+ bytes stack frame|\s*$"
 
 
 def _messages(text: str) -> str:
-    """The assembler's warnings and errors, as ptxas words them of a file."""
+    """The assembler's warnings and errors, in the wording of ptxas for a file."""
     lines = ptxas.messages(text).split("\n")
     kept = [line for line in lines if re.match(_OF_THE_LINK, line) is None]
     return "\n".join(kept).replace("ptxas application ptx input, ", f"ptxas {ptxas.INPUT_NAME}, ")

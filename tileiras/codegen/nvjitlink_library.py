@@ -18,7 +18,7 @@ PTX = 2
 
 
 class _Library:
-    """An opened library.  Raises OSError for what is none, AttributeError for one without these functions."""
+    """An opened library.  Raises OSError if it cannot be loaded, AttributeError if it lacks a function."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
@@ -39,7 +39,7 @@ class _Library:
 
 
 class _State(NamedTuple):
-    """Which file a library was opened from, and what was in it."""
+    """Identity of the file that a library was opened from, and of its content."""
 
     device: int
     inode: int
@@ -77,7 +77,7 @@ def _name_for_another(path: str, state: _State) -> str:
 
 
 def version(library: str) -> tuple[int, int]:
-    """The release of a library; raises RuntimeError where it cannot be told."""
+    """The release of a library; raises RuntimeError if it cannot be determined."""
     try:
         return _opened(library).version
     except (OSError, AttributeError) as error:
@@ -85,9 +85,9 @@ def version(library: str) -> tuple[int, int]:
 
 
 def link(library: str, ptx: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str, str]:
-    """A cubin, or nothing, and what the library says: information and errors.
+    """A cubin, or an empty one, and the library's logs of information and errors.
 
-    Raises RuntimeError where the file is no such library.
+    Raises RuntimeError if the file is not an nvJitLink library.
     """
     try:
         opened = _opened(library)

@@ -1,7 +1,7 @@
-"""ELF files read back: the object files inside cubins, and cubins themselves with what they say of their entries.
+"""Readers of ELF files: the object files inside cubins, and cubins with the properties of their entries.
 
-What `.nv.info` holds is not documented; the numbers of its attributes were read off cubins of ptxas 13.5, whose names
-for them cuobjdump prints.
+The content of `.nv.info` is not documented; the numbers of its attributes were read off cubins of ptxas 13.5; cuobjdump
+prints their names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8  # System V gABI, chapter 4: sh_
 
 class ObjectFile:
     """A 64-bit little-endian ELF file (System V gABI, chapter 4): sections by name, symbols as (section's number,
-    offset, size) by name.  Raises ValueError for what is none."""
+    offset, size) by name.  Raises ValueError for another file."""
 
     def __init__(self, data: bytes) -> None:
         if data[:6] != b"\x7fELF\2\1":
@@ -38,12 +38,12 @@ class ObjectFile:
         return self.headers[self.names.index(name)]
 
     def section(self, name: str) -> bytes:
-        """The content of a section.  Raises KeyError when the file has none of this name."""
+        """The content of a section.  Raises KeyError if the file has no such section."""
         header = self._header(name)
         return b"" if header[1] == _NO_BITS else self.data[header[4] : header[4] + header[5]]
 
     def size(self, name: str) -> int:
-        """Bytes of a section in memory, which may be none of the file's; 0 for a section that there is not."""
+        """Bytes of a section in memory, which may take no space in the file (NOBITS); 0 for a missing section."""
         return self._header(name)[5] if name in self.names else 0
 
     def symbols(self) -> dict[str, tuple[int, int, int]]:
@@ -68,9 +68,9 @@ class ObjectFile:
 
 
 def with_section(data: bytes, name: str, kind: int, content: bytes, alignment: int) -> bytes:
-    """A file with one more section behind all others, and a longer table of names; nothing else moves.
+    """A file with one more section after all others, and a longer table of names; no other content moves.
 
-    `kind` is its sh_type.  Raises ValueError for what is no ELF file of 64 bits.
+    `kind` is its sh_type.  Raises ValueError for anything but a 64-bit ELF file.
     """
     file = ObjectFile(data)
     names = struct.unpack_from("<H", data, 62)[0]
@@ -100,7 +100,7 @@ _REGCOUNT = 0x2F
 
 _PTX = ".nv_debug_ptx_txt"
 _BEHIND_PTX = ".nv_intermediate_source_section"
-"""What the reference compiler has behind the PTX in the same section: the kernel as Tile IR."""
+"""A section whose content the reference compiler appends to the PTX in the same section: the kernel as Tile IR."""
 
 
 class Cubin(ObjectFile):
@@ -118,7 +118,7 @@ class Cubin(ObjectFile):
 
     @property
     def has_ptx_lines(self) -> bool:
-        """Whether a table says of each machine instruction which line of the PTX it was made of."""
+        """Whether a table maps machine instructions to lines of the PTX."""
         return ".nv_debug_line_sass" in self.names
 
     def registers(self, entry: str) -> int:
@@ -144,7 +144,7 @@ class Cubin(ObjectFile):
         return 0
 
     def parameter_base(self, entry: str) -> int | None:
-        """Where the parameters of an entry start in the constant bank; None where it has none."""
+        """Where the parameters of an entry start in the constant bank; None if it has no parameters."""
         for attribute, value in _attributes(self.section(f".nv.info.{entry}")):
             if attribute == _PARAM_CBANK:
                 return struct.unpack_from("<H", value, 4)[0]

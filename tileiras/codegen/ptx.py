@@ -106,7 +106,7 @@ class PtxModule:
         self.version = version
         self.target = target
         self.target_options = target_options
-        """What follows the chip in `.target`, such as `debug`."""
+        """Options after the chip in `.target`, such as `debug`."""
         self.address_size = address_size
         self.pieces = pieces
 
@@ -145,7 +145,7 @@ _HEADER = re.compile(
     r"(?:(?:[ \t]*(?://[^\n]*)?\n)*\.address_size[ \t]+(\d+)[ \t]*\n)?"
 )
 _ENTRY = re.compile(r"^((?:\.visible|\.weak|\.extern)?)[ \t]*\.entry[ \t]+([A-Za-z_$%][\w$]*)[ \t]*", re.MULTILINE)
-# Alternatives that begin with a letter of their own each: `re` skips what begins with none of them.
+# Each alternative begins with a literal character: `re` skips text that begins with none of these.
 _SKIP = re.compile(r'\{|\}|//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"', re.DOTALL)
 _PARAMETER = re.compile(
     r"(\.hidden\s+)?\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr(?:\s+\.(\w+))?(?:\s+\.align\s+(\d+))?\s+)?"
@@ -162,7 +162,7 @@ SIZES = {
 
 
 def parse(text: str, location: Locatable | None = None) -> PtxModule:
-    """Take a PTX module apart; `str()` of the result is the module again.
+    """Split a PTX module into its parts; `str()` of the result is the module again.
 
     Raises CompileError for text without a module header or with an entry whose braces do not match.
     """

@@ -1,4 +1,4 @@
-"""Debug directives of a PTX module: what LLVM leaves out, and what it writes in a way that ptxas does not read.
+"""Debug directives of a PTX module: add those that LLVM omits, and rewrite those that ptxas cannot parse.
 
 LLVM 22 prints `.loc` for inlined code without saying where it was inlined; `add_inlining` does, from metadata of the
 module.  It changes no other line of a body.
@@ -25,9 +25,9 @@ _POSITION = r"(?m)^([ \t]*\.loc[ \t]+)(\d+)[ \t]+(\d+)[ \t]+(\d+)"
 
 
 def finish(module: PtxModule, ir: str, *, inlining: bool) -> None:
-    """What LLVM leaves out of the debug directives of a module that it made of `ir`, or writes as ptxas cannot read.
+    """Complete the debug directives of a module that LLVM generated from `ir`; rewrite those that ptxas cannot parse.
 
-    Without `inlining`, for PTX that cannot say it, positions get their columns back and no more.
+    Without `inlining`, for PTX versions that cannot express it, only the columns of positions are restored.
     """
     positions = inlined_positions(ir)
     if positions:
@@ -40,12 +40,12 @@ def finish(module: PtxModule, ir: str, *, inlining: bool) -> None:
 
 
 def spell_file_names(module: PtxModule) -> None:
-    """Writes names of files as ptxas (13.5) reads them: it knows no escapes, and ASCII only.
+    """Write names of files in the form that ptxas (13.5) parses: no escapes, and ASCII only.
 
-    Other bytes become `%C3`, as in a URL.  A backslash stays: ptxas takes it for what separates folders.
+    Other bytes become `%C3`, as in a URL.  A backslash stays: ptxas treats it as a separator of folders.
     """
     for index, piece in enumerate(module.pieces):
-        # LLVM escapes what is not printable ASCII.
+        # LLVM escapes bytes that are not printable ASCII.
         if isinstance(piece, str) and "\\" in piece:
             module.pieces[index] = re.sub(FILE, lambda m: f'\t.file\t{m[1]} "{spelled(unescape(m[2]))}"\n', piece)
 
@@ -68,7 +68,7 @@ class Inlined(NamedTuple):
 
 
 def inlined_positions(ir: str) -> dict[Position, Inlined]:
-    """What a module of LLVM IR says in `!tileiras.inlined`."""
+    """Read `!tileiras.inlined` of a module of LLVM IR."""
     found: dict[Position, Inlined] = {}
     start = ir.rfind(f"\n!{INLINED_METADATA} = ")
     if start < 0:

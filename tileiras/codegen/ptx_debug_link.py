@@ -19,14 +19,14 @@ _DATUM = re.compile(r"^\.b(8|16|32|64)[ \t]+(.+?)[ \t]*(?://[^\n]*)?$")
 
 _DECL_FILE, _CALL_FILE = 0x3A, 0x58
 _FORMS = {0x01: 8, 0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x0C: 1, 0x11: 1, 0x12: 2, 0x13: 4, 0x14: 8, 0x0E: 4, 0x10: 8}
-"""Sizes in bytes of DWARF 2's forms of fixed size (DWARF 2, 7.5.4): what LLVM writes for NVPTX, addresses 8 bytes."""
+"""Sizes in bytes of DWARF 2's forms of fixed size (DWARF 2, 7.5.4) that LLVM emits for NVPTX; addresses have 8."""
 _STRING, _BLOCK1 = 0x08, 0x0A
 _LEB128 = (0x0D, 0x0F, 0x15)
 _UNIT_HEADER = 11
 
 
 class DebugMerge:
-    """Takes the debug directives of one module after the other; `text` is all that stands at module scope for them."""
+    """Merges the debug directives of modules, one at a time; `text` is the merged text at module scope."""
 
     __slots__ = ("_files", "_sections", "_sizes", "_module", "_numbers")
 
@@ -38,7 +38,7 @@ class DebugMerge:
         self._numbers: dict[int, int] = {}
 
     def take(self, pieces: Sequence[str]) -> list[str]:
-        """A module's pieces of text and bodies as they are in the one module, less what `text` has."""
+        """A module's pieces of text and bodies for the merged module, without the parts that go to `text`."""
         self._module += 1
         self._numbers = {}
         for piece in pieces:
@@ -79,7 +79,7 @@ class DebugMerge:
 
         def moved(match: re.Match[str]) -> str:
             start = before.get(match[0], 0)
-            # ptxas 13.5 leaves out what is added to `.debug_info`; sections of a cubin are not moved any more.
+            # ptxas 13.5 omits offsets added to `.debug_info`; the sections of a cubin do not move later.
             return str(start) if start else match[0]
 
         for name, lines in bodies.items():
@@ -111,7 +111,7 @@ class DebugMerge:
 
 
 def _bytes(lines: list[str]) -> bytes:
-    """A section's content, with zeros for what only the assembler knows."""
+    """A section's content, with zeros for values that only the assembler knows."""
     out = bytearray()
     for line in lines:
         datum = _DATUM.match(line.strip())

@@ -10,12 +10,12 @@ from tileiras.targets.requirements import FORMS, split
 
 
 def link(texts: Sequence[str]) -> str:
-    """One module with the pieces of all.
+    """One module with the pieces of all modules.
 
     Declarations outside the entries that are equal (the shared memory array, a libdevice table) are kept once.  Of
-    forms of one target (`sm_90` and `sm_90a`) the module gets the least portable one, which has all that the others
-    have.  Functions that only their module sees get another name where an earlier module has the name for another one:
-    LLVM leaves of a library's function what the kernel needs.  Raises CompileError when the modules are for different
+    forms of one target (`sm_90` and `sm_90a`) the module gets the least portable one, which includes the features of
+    the others.  Local functions are renamed if an earlier module has a different function of that name: LLVM
+    specializes a library's function for the kernel.  Raises CompileError when the modules are for different
     targets, or when two define one name differently.
     """
     modules = [ptx.parse(text) for text in texts]
@@ -45,7 +45,7 @@ def link(texts: Sequence[str]) -> str:
 
 
 def _take_debug(modules: Sequence[ptx.PtxModule]) -> str:
-    """Makes the modules' files and labels those of one module; what is left to say at its end."""
+    """Renumber files and labels for one module; return the text that belongs at its end."""
     if not any(isinstance(piece, str) and ".file" in piece for module in modules for piece in module.pieces):
         return ""
     from tileiras.codegen.ptx_debug_link import DebugMerge

@@ -33,7 +33,7 @@ IN_AND_OUT = (INPUT_NAME, "-o", "kernel.cubin")
 
 
 class Resources(NamedTuple):
-    """What `ptxas -v` reports for one entry, in bytes where not said otherwise."""
+    """The report of `ptxas -v` for one entry; bytes unless stated otherwise."""
 
     registers: int
     stack: int
@@ -53,7 +53,7 @@ class Assembled(NamedTuple):
 
 
 def find(override: str | None = None, location: Locatable | None = None) -> str:
-    """The path of ptxas; raises CompileError saying what to install when there is none."""
+    """The path of ptxas; raises CompileError, with the package to install, if it is missing."""
     path = toolkit.find_program("ptxas", override)
     if path is not None:
         return path
@@ -73,9 +73,9 @@ _versions: dict[str | None, str] = {}
 
 
 def version(path: str, seconds: float | None = None) -> str:
-    """The release that a ptxas says it is, `13.5.37`: part of the cubin stage's key.
+    """The release that a ptxas reports, `13.5.37`: part of the cubin stage's key.
 
-    `seconds` is what the program may take where it is to be run, so that a question takes no longer.
+    `seconds` limits the run time of the program, if it has to be run.
     """
     state = toolkit.state_of(path)
     known = _versions.get(state)
@@ -93,7 +93,7 @@ def version(path: str, seconds: float | None = None) -> str:
 
 
 VERSION_SECONDS = 10
-"""What a program may take to say which it is."""
+"""Time limit for `ptxas --version`."""
 
 
 UNKNOWN = "unknown"
@@ -109,16 +109,16 @@ def _ask_version(path: str, seconds: float) -> str:
     except subprocess.TimeoutExpired:
         raise TimeoutError from None
     except OSError:
-        text = ""  # what is wrong with the program is said when it is to assemble
+        text = ""  # the error is reported when the program has to assemble
     match = re.search(r"\bV([\d.]+)", text)
     return match.group(1) if match is not None else UNKNOWN
 
 
 def tool_identity(options: StageOptions) -> str:
-    """Which ptxas, given the options of the cubin stage: part of its key.
+    """Identity of the ptxas that the cubin stage runs with these options: part of its key.
 
-    A missing one is told as such; the stage itself reports it.  The content of a file of controls counts, and for tile
-    launches the platform of the host.
+    A missing ptxas has an identity too; the stage itself reports the error.  The identity includes the content of a
+    file of controls and, for tile launches, the platform of the host.
     """
     more = ""
     if options.apply_controls is not None:
@@ -156,7 +156,7 @@ def form_of(ptx: str, chip: str) -> str:
 
 
 def prepare() -> None:
-    """Loads what running ptxas and reading its words takes, which is half as long as it runs for a small kernel."""
+    """Load the modules and patterns for running ptxas: this takes half as long as ptxas does for a small kernel."""
     import shutil  # noqa: F401
 
     from tileiras.codegen import child_process  # noqa: F401
@@ -166,9 +166,9 @@ def prepare() -> None:
 
 
 def start() -> child_process.WaitingProgram | None:
-    """ptxas, which loads while there is no PTX yet; None where it has to be started with its arguments.
+    """Start ptxas ahead of its work, to load while PTX is generated; None if it needs its arguments at the start.
 
-    That is every one but a wheel's: another may be a program around it, which expects them.
+    Only the ptxas of a wheel is started ahead: any other may be a wrapper, which expects arguments.
     """
     import os
 
@@ -181,7 +181,7 @@ def start() -> child_process.WaitingProgram | None:
     try:
         return child_process.WaitingProgram(path, "--options-file")
     except OSError:
-        return None  # whoever starts it says why it cannot be
+        return None  # `assemble` reports why it cannot be started
 
 
 def assemble(
@@ -203,9 +203,9 @@ def assemble(
     """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
 
     `options` are further ptxas arguments, `controls` names a file for its `--apply-controls`, `host` is the host's
-    object file, `kept` a file with the PTX for whoever reproduces a failure, `ptxas` the program to run instead of the
-    one found, which has `timeout` seconds, and `waiting` what `start` has started.  ptxas's warnings go to `engine`;
-    `meanwhile` is called while it runs.
+    object file, `kept` names a file with the PTX for reproducing a failure, `ptxas` is the program to run instead of
+    the one found, `timeout` its time limit in seconds, and `waiting` the program that `start` has started.  Warnings of
+    ptxas go to `engine`; `meanwhile` is called while it runs.
     Raises CompileError with ptxas's own text and a command to reproduce when it fails.
     """
     import contextlib
@@ -222,7 +222,7 @@ def assemble(
         arguments += ["--apply-controls", CONTROLS_NAME]
         shown += ["--apply-controls", controls]
     if host is not None:
-        # An option that ptxas's help leaves out. Whatever ptxas complains of, it does so without this file as well.
+        # An option that ptxas's help omits. It is left out of `shown`: errors of ptxas do not depend on this file.
         files[HOST_NAME] = host
         arguments += ["--nv-host", HOST_NAME]
     if waiting is not None and waiting.path != path:
@@ -283,7 +283,7 @@ _REPORT = r"ptxas info +: (?!\(C\d+\))|^ +\d+ bytes stack frame|^\s*$"
 
 
 def messages(output: str) -> str:
-    """What ptxas says besides the lines of `-v`: warnings and errors."""
+    """The output of ptxas without the lines of `-v`: warnings and errors."""
     return "\n".join(line for line in output.split("\n") if not _is_report(line))
 
 

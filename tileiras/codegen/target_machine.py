@@ -1,10 +1,10 @@
 """LLVM target machines for NVPTX: which processors LLVM knows, which PTX version to ask for, and a cache of machines.
 
-LLVM falls back to a default processor, with one line on stderr, when it does not know the one asked for, and ends the
-process when the PTX version is below what the processor needs.  Both are decided here, from a table, before LLVM is
-asked.
+LLVM falls back to a default processor, with one line on stderr, if it does not know the requested one, and aborts the
+process when the PTX version is below the minimum of the processor.  Both are checked here, against a table, before LLVM
+is called.
 
-llvmlite is imported and initialised on first use: importing it costs about 50 ms, which `--help` should not pay.
+llvmlite is imported and initialised on first use: importing it costs about 50 ms, too long for `--help`.
 """
 
 from __future__ import annotations
@@ -81,15 +81,15 @@ def ptx_version(
     requested: tuple[int, int] | None = None,
     location: Locatable | None = None,
 ) -> tuple[int, int]:
-    """The PTX version to print: the lowest that the target and the instructions allow, or the one asked for.
+    """The PTX version to print: the lowest that the target and the instructions allow, or the requested one.
 
     Never taken from the installed ptxas: the same input gives the same PTX on every machine.  Raises CompileError
-    (code 2) when the version asked for is too low: about what needs the newest, with notes about all else.
+    (code 2) if the requested version is too low: for the requirement of the newest version, with notes for the others.
     """
     needs = [PTXRequirement(row.ptx, row.chip), *required]
     if requested is None:
         return max(need.version for need in needs)
-    # Of equals the first stays first: the target.
+    # The sort is stable: among equals the target stays first.
     unmet = sorted((need for need in needs if need.version > requested), key=lambda need: need.version, reverse=True)
     if not unmet:
         return requested
@@ -113,18 +113,18 @@ def llvm_ptx_feature(version: tuple[int, int]) -> str:
 
 
 DISABLED_PASSES = (
-    # Of sums of integers that share an addend it asks ScalarEvolution about pairs: a scan of 256 elements in a thread
-    # took it 25 seconds.  What it finds in kernels changes a line or two.  N-ary reassociation asks as much.
+    # It queries ScalarEvolution for pairs of integer sums with a common addend: a scan of 256 elements in a thread took
+    # it 25 seconds.  In kernels it changes a line or two.  N-ary reassociation makes as many queries.
     "slsr",
     "nary-reassociate",
-    # It reads elements of a vector one by one where they are used: from shared memory that is several accesses, with
-    # bank conflicts, for one without.
+    # It splits the load of a vector into loads of elements at their uses: from shared memory, several accesses with
+    # bank conflicts instead of one without.
     "vector-combine",
-    # They look for copies and fills of memory, which kernels do not have.
+    # They search for copies and fills of memory, which kernels do not contain.
     "loop-idiom",
     "memcpyopt",
-    # The lowering computes nothing twice in blocks that dominate each other; what these find besides ptxas finds too.
-    # They run four times, three of them during code generation, which takes a sixth less without them.
+    # The lowering does not repeat a computation in blocks that dominate each other, and ptxas finds the other
+    # cases.  They run four times, three of them during code generation, which takes a sixth less time without them.
     "early-cse",
     "sccp",
     "bdce",
@@ -143,7 +143,7 @@ def initialize() -> None:
     import llvmlite.binding as llvm
 
     # Loop strength reduction keeps a pointer for every access of a loop that steps through memory: in the kernels'
-    # loops, whose registers are full of fragments, that is what spills.  ptxas sees what is left to share.
+    # loops, whose registers are full of fragments, these pointers spill.  ptxas shares the remaining addresses.
     llvm.set_option("tileiras", "-disable-lsr")
     llvm.set_option("tileiras", f"-opt-disable={','.join(DISABLED_PASSES)}")
     llvm.initialize_all_targets()
@@ -170,7 +170,7 @@ def target_machine(row: Processor, features: str, opt_level: int, triple: str = 
 
 
 def _target(triple: str) -> Any:
-    """LLVM's target; raises CompileError for a triple that is none of NVPTX's."""
+    """LLVM's target; raises CompileError for a triple of another backend than NVPTX."""
     import llvmlite.binding as llvm
 
     try:

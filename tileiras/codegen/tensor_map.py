@@ -1,13 +1,14 @@
-"""Hidden parameters: tensor maps, which the host makes of a kernel's other arguments.
+"""Hidden parameters: tensor maps, which the host encodes from the other arguments of a kernel.
 
-A kernel that moves tiles with the tensor memory accelerator takes, besides what its source names, a descriptor of each
+A kernel that moves tiles with the tensor memory accelerator takes, besides its own parameters, a descriptor of each
 tensor: 128 opaque bytes that only the driver can write (CUDA driver API, cuTensorMapEncodeTiled).  `fill` of a hidden
-parameter in NAME.json says what to hand it:
+parameter in NAME.json states the arguments of that function:
 
     tensor_map element=f16 address=p0 dims=p3,p2 strides=p4 box=64,32 swizzle=128
 
-`pN` is the value of the kernel's parameter N, counted without the hidden ones, a number itself.  As the driver has it,
-dimensions are innermost first, the innermost has no stride, and a box is what one copy moves; strides are in elements.
+`pN` is the value of the kernel's parameter N, counted without the hidden ones, a number itself.  As for the driver,
+dimensions are innermost first, the innermost has no stride, and a box is the part that one copy moves; strides are in
+elements.
 Without `element_strides`, `interleave`, `swizzle`, `l2` and `oob` these are ones, none, none, none and zeros; swizzles
 keep 16 bytes together, `128_atom_32` keeps 32.
 """
@@ -47,7 +48,7 @@ class Operand(NamedTuple):
 
 
 class TensorMap(NamedTuple):
-    """What the driver is handed; the last four are its own numbers."""
+    """The arguments of the driver's function; the last four are values of its enumerations."""
 
     element: str
     address: Operand
@@ -70,7 +71,7 @@ class TensorMap(NamedTuple):
 
 
 def parse(fill: str) -> TensorMap:
-    """Raises ValueError, with what is wrong, for a text that says nothing of a tensor map."""
+    """Raises ValueError, with the error, for a text that does not describe a tensor map."""
     kind, *words = fill.split()
     fields = dict(word.partition("=")[::2] for word in words)
     known = {"element", "address", "dims", "strides", "box", "element_strides", *_CHOICES}

@@ -1,10 +1,10 @@
-"""What the CUDA driver's tile launch asks of a kernel.
+"""Requirements of the CUDA driver's tile launch on a kernel.
 
-A tile launch names a grid of tile blocks, each as one block of one thread; the driver starts the threads that
-`.reqntid` says.  It knows such a kernel by `.language 7`, which ptxas records in `.nv.info` (EIATTR_LANGUAGE, TILEIR),
-and passes nothing but the grid and the declared parameters: shared memory is static, and parameters that the source
-does not have are `.hidden`, for code in the cubin to fill (`host_code`).  Observed in what the vendor's compiler makes
-(13.5).
+A tile launch names a grid of tile blocks, each as one block of one thread; the driver starts as many threads as
+`.reqntid` states.  It recognizes such a kernel by `.language 7`, which ptxas records in `.nv.info` (EIATTR_LANGUAGE,
+TILEIR), and passes nothing but the grid and the declared parameters: shared memory is static, and parameters that the
+source does not declare are `.hidden`, filled by code in the cubin (`host_code`).  Observed in cubins of the vendor's
+compiler (13.5).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
 
 CLUSTERS_SINCE = 90
 
-# A pattern that begins with a letter of its own is looked for ten times as fast as one that begins with `^` or `\b`.
-# Compiled when they are used: launches are of blocks unless somebody asks for tiles.
+# The search for a pattern that begins with a literal is ten times as fast as for one that begins with `^` or `\b`.
+# Compiled on first use: launches are of blocks unless tiles are requested.
 _DYNAMIC_SHARED = r"@([\w$]+) = external addrspace\(3\) global \[0 x i8\]"
 _BLOCK_ID = r"@llvm\.nvvm\.read\.ptx\.sreg\.(n?)ctaid\."
 _CLUSTER_ID_DECLARATION = r"declare i32 @llvm\.nvvm\.read\.ptx\.sreg\.(n?clusterid\.[xyz])\(\).*\n?"

@@ -34,7 +34,7 @@ def toolkit_root() -> str | None:
 
 
 def to_install(package: str, name: str, program: bool = False) -> str:
-    """What to do where a file of the toolkit, or a program, is not found; `package` is the wheel that has it."""
+    """Advice for a missing file or program of the toolkit; `package` is the wheel that contains it."""
     variables = f"{', '.join(ROOT_VARIABLES[:-1])} or {ROOT_VARIABLES[-1]}"
     on_path = ", or put it on PATH" if program else ""
     return f"{extras.install(package)}, or set {variables} to a CUDA toolkit that has {name}{on_path}"
@@ -107,7 +107,7 @@ _STATE_FIELDS = 4
 
 
 def state_of(path: str) -> str | None:
-    """A file's place, and what is another once it was replaced or written; None where there is no file."""
+    """A file's path and the metadata that change when it is replaced or written; None for a missing file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -116,14 +116,15 @@ def state_of(path: str) -> str | None:
 
 
 silent: dict[str | None, float] = {}
-"""Programs, by `state_of`, that have not said in so many seconds what they are: running one takes them no more."""
+"""`state_of` a program -> time limit, in seconds, within which it did not report its version: it is not run again
+within that limit."""
 
 
 def remembered(path: str, ask: Callable[[str], str]) -> str:
-    """What a program or a library says of itself, asked once for each state of its file: starting a program takes as
-    long as a kernel.
+    """The version that a program or a library reports, requested once for each state of its file: starting a program
+    takes as long as a kernel.
 
-    Kept in `TILEIRAS_CACHE_DIR` or the user's cache directory; whatever is wrong with the memo, the program is asked.
+    Kept in `TILEIRAS_CACHE_DIR` or the user's cache directory; if the memo cannot be read, the program is asked.
     """
     import json
 
@@ -141,7 +142,7 @@ def remembered(path: str, ask: Callable[[str], str]) -> str:
     if key not in known:
         known = {name: value for name, value in known.items() if os.path.exists(name.rsplit(":", _STATE_FIELDS)[0])}
         known[key] = ask(path)
-        # What has come meanwhile is another file, and this its answer.
+        # If the file was replaced meanwhile, the answer may belong to the new one: do not keep it.
         if memo is not None and state_of(path) == key:
             try:
                 write_atomically(memo, json.dumps(known, indent=1, sort_keys=True).encode())

@@ -1,1 +1,1 @@
-"""What a plan takes and a target gives: registers of a thread, shared memory."""
+"""Resources that a plan needs and a target provides: registers of a thread, shared memory."""

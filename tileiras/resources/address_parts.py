@@ -1,8 +1,8 @@
-"""What a thread computes for one access through pointers alone, and how many registers an element of it takes.
+"""Operations that serve only one access through pointers, and the registers that each element takes.
 
-LLVM computes all elements of one operation before those of the next one, and ptxas keeps that order by and large: of
-64 elements that are scattered there are 64 addresses and 64 conditions before the first store.  Computed for a few
-elements at a time, with the access of these, they take the registers of a few.
+LLVM computes all elements of one operation before those of the next one, and ptxas mostly keeps that order: a scatter
+of 64 elements has 64 addresses and 64 conditions live before the first store.  If a few elements are computed at a
+time, together with their access, only their registers are live.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def can_be_in_parts(access: Operation) -> bool:
 
 
 def source_registers(op: Operation) -> tuple[int, ...] | None:
-    """For each register of what a view, permutation or broadcast gives, the one of its operand with that element; None
-    where threads exchange elements."""
+    """For each register of the result of a view, permutation or broadcast, the operand's register with that element;
+    None if threads exchange elements."""
     operand, result = op.operands[0].type, op.results[0].type
     if is_in_shared(operand) or is_in_shared(result):
         return None
@@ -50,11 +50,11 @@ def source_registers(op: Operation) -> tuple[int, ...] | None:
 
 
 def made_for(access: Operation) -> Mapping[Operation, tuple[int, ...] | None]:
-    """The operations that compute what one access alone takes, from tiles made elsewhere, each behind those that it
-    takes; with each that renames elements its `source_registers`.
+    """The operations that compute the operands of one access only, in order of definition; those that rename elements
+    map to their `source_registers`.
 
-    Ranges, and cheap arithmetic on them, are rematerialized wherever they stand and whatever else uses them: held
-    through a loop they are a register for each row or column.
+    Ranges, and cheap arithmetic on them, are rematerialized regardless of position and other users: kept live through a
+    loop, they take a register for each row or column.
     """
     whole = layout_of(access.operands[0].type).registers
     found: dict[Operation, tuple[int, ...] | None] = {}
@@ -68,7 +68,7 @@ def made_for(access: Operation) -> Mapping[Operation, tuple[int, ...] | None]:
             if registers is not None:
                 found[op] = registers
         elif (is_elementwise(op) or isinstance(op, tileas.AddPtrOp)) and op.has_trait(Pure):
-            # What is computed once for many elements, and takes long, is not computed again for each part of them.
+            # An expensive value shared by many elements is not recomputed for each part of them.
             if layout_of(op.results[0].type).registers == whole or not is_function(op):
                 found[op] = None
     ranges, pending = _Ranges(), [value for op in found for value in op.operands]
@@ -89,15 +89,15 @@ def _before(op: Operation) -> Iterator[Operation]:
 
 
 class _Ranges:
-    """Which tiles are made of ranges; what is found of a tile is kept."""
+    """Which tiles are computed from ranges; results are cached per tile."""
 
     def __init__(self) -> None:
         self._cheap: dict[Value, bool] = {}
         self._ranging: dict[Value, bool] = {}
 
     def make(self, value: Value) -> bool:
-        """Whether a tile is made of ranges, one at least, of constants and of what all threads agree on, by arithmetic
-        that takes a few instructions."""
+        """Whether a tile is computed from at least one range, from constants and from uniform values, in a few
+        instructions."""
         return self._is_cheap(value) and self._has_range(value)
 
     def _is_cheap(self, value: Value) -> bool:
@@ -128,7 +128,7 @@ class _Ranges:
 
 
 def made_only_for(access: Operation, made: Mapping[Operation, tuple[int, ...] | None]) -> list[Operation]:
-    """Those of the operations that compute what an access takes whose results nothing else takes."""
+    """The operations of `made` whose results only the access uses, directly or through other such operations."""
     alone: dict[Operation, bool] = {access: True}
 
     def is_alone(op: Operation) -> bool:
@@ -140,8 +140,8 @@ def made_only_for(access: Operation, made: Mapping[Operation, tuple[int, ...] | 
 
 
 def words_of_element(access: Operation, made: Mapping[Operation, tuple[int, ...] | None]) -> int:
-    """Most 32-bit registers of one element of what is computed for an access, at a time; a condition is one, since all
-    elements share seven predicates."""
+    """Maximum of live 32-bit registers per element of the values computed for an access; a condition counts as one,
+    since all elements share seven predicates."""
     whole = layout_of(access.operands[0].type).registers
     order = {op: place for place, op in enumerate([*made, access])}
 

@@ -10,21 +10,22 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import SETMAXNREG, WARP_SIZE, WARPGROUP, entry_registers, register_pool
 
 TILED_COPIES, POINTER_COPIES = 40, 56
-"""Registers of a thread that starts copies.  40 is what CUTLASS and FlashAttention-3 leave to producers
-that copy by `cp.async`; each address that comes from a tile of pointers takes two more, and several of them are not
-left with less for the sake of what a thread that computes is only expected to take: of 128x64 gathered f32 a warpgroup
-that copies spills 600 bytes with 56 registers and 80 with 168 (ptxas 13.5)."""
+"""Registers of a thread that starts copies.  CUTLASS and FlashAttention-3 leave 40 to producers
+that copy by `cp.async`; each address from a tile of pointers takes two more.  With several of them, the mere
+estimate of a computing thread does not reduce the number: for 128x64 gathered f32, a copying warpgroup spills 600 bytes
+with 56 registers and 80 with 168 (ptxas 13.5)."""
 
 BESIDE_TILES = 56
 """Registers of a thread that computes beside its tiles, where others can spare them: with 128 accumulators, a product
 in a loop over tiles takes 186 in all, and spills 72 bytes at 168 (ptxas 13.5)."""
 
 MOST = 240
-"""Of a thread that computes, with `setmaxnreg`: 240 beside 24 is the most that FlashAttention-3 and TileLang give."""
+"""Maximum of a computing thread, with `setmaxnreg`: 240 beside 24 is the most that FlashAttention-3 and TileLang
+give."""
 
 FEWER_REGISTERS, MORE_REGISTERS = 7 / 8, 9 / 8
-"""Shares of the registers that are expected of a kernel, which ptxas may take instead: of most it takes as many,
-give or take 15 % (docs/resources.md)."""
+"""Factors of the expected registers of a kernel that ptxas may take instead: for most kernels the estimate is within
+15 % (docs/resources.md)."""
 
 BESIDE_ACCUMULATORS = 26
 """Registers without which ptxas 13.5 does not compile a `wgmma`, beside those of the one instruction's accumulators:
@@ -53,7 +54,7 @@ class RegisterShares(NamedTuple):
 
     @property
     def most(self) -> int:
-        """What a thread that computes can have."""
+        """Maximum registers of a thread that computes."""
         return max(self.entry, self.compute)
 
 
@@ -61,9 +62,8 @@ def register_shares(
     tiles: int, expected: int, compute: int, others: int, service: int, ctas: int = 1
 ) -> RegisterShares:
     """The shares where an agent of `compute` warps has tiles of `tiles` registers a thread and is expected to take
-    `expected` in all, and `others` further warps need `service`: they set none where equal shares suffice, or where
-    what can be given up does not help.  Only whole warpgroups set registers: there are then warps that have nothing to
-    do.
+    `expected` in all, and `others` further warps need `service`: no `setmaxnreg` if equal shares suffice, or if the
+    registers that others can give up do not help.  Only whole warpgroups set registers, so some warps may be idle.
     """
     # ptxas 13.5 shares the registers of an SM out to whole warpgroups: a thread of 288 has no more than one of 384.
     entry = entry_registers(WARP_SIZE * _whole(ctas * (compute + others)))

@@ -1,4 +1,4 @@
-"""The arena of shared memory: which allocations it has, and where buffers and scratch areas lie in it."""
+"""The arena of shared memory: its allocations, and the offsets of buffers and scratch areas."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 
 SHARED_BYTES = 16 * 1024
-"""What a function's allocations take together at most: shared memory limits how many blocks run at once."""
+"""Maximum of all `alloca`s of a function: shared memory limits the CTAs of an SM."""
 
-# Operations whose result leads where their operand does.
+# Operations whose result points to the same memory as their operand.
 _MOVES = (
     tileas.AddPtrOp,
     tileas.AssumeOp,
@@ -50,11 +50,11 @@ _TILED = (tileas.TiledLoadOp, tileas.TiledStoreOp)
 
 
 def _pointers(value: Value, found: dict[Value, None]) -> bool:
-    """Collects the pointers made of `value`; False when one of them is used for more than accesses."""
+    """Collect the pointers derived from `value`; False if one of them has other uses than accesses."""
     if value in found:
         return True
     if _points_to_half_bytes(value.type):
-        return False  # whose addresses are numbers
+        return False  # their addresses are numbers
     found[value] = None
     for user in value.users:
         if isinstance(user, _MOVES) and user.operands[0] is value:
@@ -63,7 +63,7 @@ def _pointers(value: Value, found: dict[Value, None]) -> bool:
             views = [view for cut in user.result.users for view in cut.results]
             fine = all(isinstance(access, _TILED) for view in views for access in view.users)
         else:
-            # The pointer comes first; one that is stored is known to others.
+            # The pointer is the first operand; a pointer that is stored escapes.
             is_address = user.operands[0] is value and value not in user.operands[1:]
             fine = isinstance(user, tileas.DeallocOp) or isinstance(user, _ACCESSES) and is_address
         if not fine:
@@ -72,8 +72,8 @@ def _pointers(value: Value, found: dict[Value, None]) -> bool:
 
 
 def place_in_shared(func: aa.FuncOp) -> None:
-    """Moves the allocations of a function of nv_tileas that can be there to shared memory: what their pointers' types
-    say."""
+    """Move the `alloca`s of a function of nv_tileas to shared memory where possible, by changing the types of their
+    pointers."""
     left = SHARED_BYTES
     for op in [op for op in func.walk() if isinstance(op, tileas.AllocaOp)]:
         pointers: dict[Value, None] = {}
@@ -95,17 +95,17 @@ def _points_to_half_bytes(type: PtrType | TensorType) -> bool:
 
 
 def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
-    """Gives every buffer of a function of nv_tileas, and the mbarriers of every pipe, their `offset`, every exchange
-    between threads its areas of scratch memory, and the function the bytes of them all.
+    """Assign `offset` to every buffer of a function of nv_tileas and to the mbarriers of every pipe, scratch areas to
+    every exchange between threads, and the total bytes to the function.
 
-    A buffer lies behind all that live where it begins; mbarriers, and where maps are put together, live to the end of
-    the function, and what an agent has until all agents have ended.  Behind `consumer_tail` an agent's buffers lie
-    where those of the pipe did, as far as these reach.  An area of scratch memory lies behind the buffers,
-    and behind the areas before it while these take little together, so that the barrier of one exchange also separates
-    the uses of another; after that the memory is used over again.
+    A buffer is placed after all that are live at its allocation; mbarriers, and the areas where maps are assembled, are
+    live to the end of the function, and an agent's buffers until all agents have ended.  After `consumer_tail`, an
+    agent's buffers reuse the memory of the pipe, as far as it reaches.  A scratch area is placed after the buffers, and
+    after earlier areas while these are small together, so that the barrier of one exchange also separates the uses of
+    another; beyond that, the memory is reused.
 
-    What exchanges take depends on what is left, in which they go in rounds.  Where an agent finds nothing left by those
-    before it, the agents with the smallest exchanges get their areas first.
+    The size of exchanges depends on the memory left, in which they go in rounds.  If the agents before an agent leave
+    it no memory, the agents with the smallest exchanges get their areas first.
     """
     failed: _Exhausted | None = None
     for small_agents_first in (False, True):
@@ -126,7 +126,7 @@ def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
 
 
 class _Exhausted(Exception):
-    """An operation needs more shared memory than there is."""
+    """An operation needs more shared memory than the target has."""
 
     def __init__(self, op: Operation, size: int) -> None:
         self.op = op
@@ -134,15 +134,15 @@ class _Exhausted(Exception):
 
 
 class _GivenBack:
-    """A range of shared memory below all that lives, in which an agent's buffers lie one behind the other."""
+    """A released range of shared memory, in which an agent's buffers are placed one after the other."""
 
     def __init__(self, start: int, end: int) -> None:
         self._start, self._end = start, end
         self.ends: dict[Value, int] = {}
-        """Where each buffer in it ends that lives."""
+        """The end of each live buffer in the range."""
 
     def take(self, op: Any, size: int) -> int | None:
-        """Where a buffer lies; None where there is no room left for it."""
+        """The offset of a buffer; None if it does not fit."""
         start = aligned_to(max((self._start, *self.ends.values())), _alignment(op))
         if start + size > self._end:
             return None
@@ -151,32 +151,32 @@ class _GivenBack:
 
 
 class _Arena:
-    """The arena on the way through a function: what lives in it, and how far scratch areas have come."""
+    """The state of the arena during the walk of a function: live buffers, and the end of the scratch areas."""
 
     def __init__(self, target: Target, warps: Warps, inherited: int, small_agents_first: bool) -> None:
         self._limit = target.shared_per_cta
         self.remarks: list[tuple[Operation, str]] = []
         self._warps = warps
         self._inherited = inherited
-        """The warps of an agent that does not say how many it has."""
+        """The warps of an agent without a number of its own."""
         self._small_agents_first = small_agents_first
         self._ends: dict[Value, int] = {}
-        """Where each buffer that lives ends."""
+        """The end of each live buffer."""
         self._floor = 0
-        """Where what other agents have ends, which run at the same time."""
+        """The end of the memory of other agents, which run at the same time."""
         self._reserved = 0
         self._top = 0
-        """Where the buffers end, and the last scratch area."""
+        """The end of the last scratch area; `_reserved` is that of the buffers."""
         self._given_back: list[_GivenBack] = []
-        """What pipes have left to the agent."""
+        """Ranges that pipes have released to the agent."""
         self._joined: set[Operation] = set()
-        """Conversions that have their area from one before them."""
+        """Conversions whose area was assigned with an earlier one."""
         self.bytes = 0
 
     def to_the_end(self, func: aa.FuncOp) -> None:
-        """Mbarriers, those that agents have for their dots as well, and where maps are put together, come first: behind
-        buffers they would keep what follows from their place.  One warp makes the maps of a program, one after the
-        other."""
+        """Place allocations that live to the end of the function first, so that they do not block memory after buffers:
+        mbarriers, also those of agents for their dots, and areas where maps are assembled.  One warp assembles the maps
+        of a program one after the other, so these share an area."""
         together: dict[Block | None, Attribute] = {}
         for op in func.walk():
             program = program_around(op) if op.name == names.MAP_BUILD else None
@@ -196,7 +196,7 @@ class _Arena:
             if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) and (size := shared_bytes(op)):
                 self._allocate(op, size)
             elif op.name in (names.CREATE_PIPELINE, names.MAP_RESERVE, names.MAP_BUILD, names.TENSOR_RESERVE):
-                pass  # has its place already
+                pass  # placed already
             elif isinstance(op, (tileas.DeallocTensorOp, tileas.DeallocOp)):
                 self._release(op.operands[0])
             elif type(op) in EXCHANGING:
@@ -211,14 +211,14 @@ class _Arena:
                         self.block(inner)
 
     def _agents(self, switch: Any) -> None:
-        """The agents, which run at the same time: none uses what another one does."""
+        """Place the allocations of agents, which run at the same time and share no memory."""
         warps, floor = self._warps, self._floor
         agents = list(zip(switch.agents, switch.warps(self._inherited)))
         if self._small_agents_first:
             agents.sort(key=lambda agent: _largest_exchange(agent[0], warps._replace(count=agent[1])))
         for region, count in agents:
             self._warps, outside, self.bytes = warps._replace(count=count), self.bytes, 0
-            # What the agent itself gives back, behind the last use of others, may be its own again.
+            # The agent may reuse buffers that it deallocates itself, after the last use of others.
             given_back = {op.buffer for outer in region.operations for op in outer.walk()
                           if isinstance(op, tileas.DeallocTensorOp)}  # fmt: skip
             kept = [end for buffer, end in self._ends.items() if buffer not in given_back]
@@ -234,11 +234,11 @@ class _Arena:
     # -- buffers -------------------------------------------------------------------------------------------------------
 
     def _behind_buffers(self) -> int:
-        """Where all that lives now ends."""
+        """The end of all that is live."""
         return max((self._floor, *self._ends.values()))
 
     def _give_back(self, pipe: CreatePipelineOp) -> None:
-        """Leaves the places of a pipe's buffers to the agent, if they follow each other."""
+        """Release the memory of a pipe's buffers to the agent, if they are adjacent."""
         places = sorted((b.defining_op.offset.value, self._ends[b]) for b in pipe.buffers if b in self._ends)
         if all(a[1] + ARENA_ALIGNMENT > b[0] for a, b in zip(places, places[1:])):
             self._given_back.append(_GivenBack(places[0][0], places[-1][1]))
@@ -268,20 +268,20 @@ class _Arena:
 
     @property
     def _left(self) -> int:
-        """Bytes of shared memory beside the buffers that live now."""
+        """Bytes of shared memory beside the live buffers."""
         return self._limit - aligned(self._reserved)
 
     @property
     def _scratch_limit(self) -> int:
-        """What scratch areas should take together at most."""
+        """Limit for all scratch areas together."""
         return min(SCRATCH_LIMIT, self._left)
 
     def _fits(self, size: int) -> bool:
-        """Whether there is room for `size` bytes behind the last area."""
+        """Whether `size` bytes fit after the last area."""
         return aligned(self._top) + size <= aligned(self._reserved) + self._scratch_limit
 
     def _area(self, op: Operation, size: int, apart: bool = True) -> int:
-        """Where an area begins; one that is not to lie `apart` from those before it begins where they do."""
+        """Allocate an area and return its start: after earlier areas if `apart` and it fits, else at their start."""
         start = aligned(self._top if apart and self._fits(size) else self._reserved)
         self._top = start + size
         self._take(op, start + size)
@@ -303,7 +303,7 @@ class _Arena:
         for number, exchange in enumerate(found):
             size, rounds = exchange.within(self._scratch_limit, self._left)
             if exchange.joins:
-                # Its elements are there at the same time as those of the one before.
+                # Its elements are live together with those of the exchange before.
                 start = aligned(areas[-1].offset + areas[-1].bytes)
                 self._top = start + size
                 self._take(op, self._top)
@@ -316,8 +316,7 @@ class _Arena:
         _set_areas(op, areas)
 
     def _conversions(self, op: Operation, size: int) -> None:
-        """A conversion, and those that follow it immediately and find an area beside its own: one barrier serves them
-        all."""
+        """Assign areas to a conversion and those that follow it immediately and fit beside it: they share a barrier."""
         group: list[Operation] = []
         following: Operation | None = op
         while isinstance(following, tileas.ConvertLayoutOp) and following.operand.defining_op not in group:
@@ -358,14 +357,14 @@ def _set_areas(op: Operation, areas: list[ScratchAttr]) -> None:
 
 
 def _alignment(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:
-    """Of a buffer: matrix descriptors and copies of boxes find the rows of a swizzle by bits of the address, threads
-    from the start of the buffer.  Each further stage is aligned as the buffer's type says."""
+    """Alignment of a buffer: matrix descriptors and copies of boxes derive the row of a swizzle from address bits,
+    threads from the offset in the buffer.  The buffer's type aligns each further stage."""
     by_address = isinstance(op, tileas.AllocTensorOp) and any(map(_goes_by_address, op.result.users))
     return ARENA_ALIGNMENT if by_address else AREA_ALIGNMENT
 
 
 def _goes_by_address(user: Any) -> bool:
-    """Whether an operation on a buffer has the hardware find elements by their address."""
+    """Whether the hardware locates elements by address bits in an operation on a buffer."""
     if isinstance(user, tileas.CopyOp):
         return is_in_shared(user.result.type)
     if user.name == names.CREATE_PIPELINE:
@@ -374,7 +373,7 @@ def _goes_by_address(user: Any) -> bool:
 
 
 def shared_bytes(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:
-    """Bytes of shared memory that an operation takes from where it stands on; 0 for an `alloca` on the heap."""
+    """Bytes of shared memory that an operation allocates; 0 for an `alloca` on the heap."""
     if isinstance(op, tileas.AllocTensorOp):
         return op.result.type.bytes
     return op.bytes if element_type_of(op.result.type).address_space == SHARED else 0

@@ -1,12 +1,12 @@
-"""How many registers of a thread ptxas is likely to take for a kernel.
+"""Estimate of the registers of a thread that ptxas allocates for a kernel.
 
 The estimate is the largest sum of terms over the places of a function of nv_tileas.  The terms of a place are the
-values that are live there (`live_values.py`), the operation that runs there (`operation_terms.py`), accesses that ptxas
-has under way beside it, and what the loops around it keep: addresses of copies and loads, and iterations that ptxas
-unrolls.  `WEIGHTS` says how many registers a unit of each term is.
+values that are live there (`live_values.py`), the operation that runs there (`operation_terms.py`), accesses in flight
+beside it, and the registers that the loops around it keep: addresses of copies and loads, and iterations that ptxas
+unrolls.  `WEIGHTS` has the registers for a unit of each term.
 
-It is neither an upper nor a lower bound, and no pass rejects a plan by it (docs/resources.md says why).  What a plan
-takes at least is `registers.tile_registers`.
+It is neither an upper nor a lower bound, and no pass rejects a plan by it (docs/resources.md explains why).  The lower
+bound is `registers.tile_registers`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from .live_values import LiveValues, unfolded
 from .operation_terms import MOST_ADDRESSES, Terms, own_terms
 
 CALL_REGISTERS = 24
-"""Registers of a kernel that calls a function of the driver (`vprintf`, `malloc`): what the ABI sets aside."""
+"""Registers of a kernel that calls a function of the driver (`vprintf`, `malloc`): the reserve of the ABI."""
 
 FEWEST = 8
-"""What ptxas gives the smallest kernels, and the unit in which an SM hands registers out."""
+"""Registers of the smallest kernels, and the allocation unit of an SM."""
 
 UNROLLED_TRIPS = 8
 """The largest known trip count, about, of a loop that ptxas unrolls."""
 
 UNROLLED_BODY = 10
-"""Operations of a loop that ptxas runs four times in a row though it does not know how often it is run."""
+"""Maximum operations of a loop that ptxas unrolls four times without a known trip count."""
 
 UNROLLED_WORDS = 2
-"""Registers for what an iteration of such a loop loads, at most."""
+"""Maximum registers for the loads of an iteration of such a loop."""
 
 REMATERIALIZED_TOGETHER = 16
 """Registers of all rematerializable tiles together, at most."""
@@ -49,14 +49,14 @@ COUNTERS_TOGETHER = 2
 """Registers of loop-carried scalars, at most: the others are in uniform registers."""
 
 WEIGHTS: dict[str, float] = {
-    # What every kernel has: the thread's number, ptxas's stack pointer, an address and a condition under construction.
+    # In every kernel: the thread's number, ptxas's stack pointer, an address and a condition under construction.
     "base": 6.75,
     # Live values, in registers.
     "words": 1.0,
     "packed": 1.0,
     "unpacked": 1.0,
     "narrow_loads": 0.75,  # packing begins while the last are under way
-    "pointers": 0.5,  # 64-bit numbers of which LLVM keeps the offsets, of 32 bits
+    "pointers": 0.5,  # 64-bit numbers; LLVM keeps 32-bit offsets
     "rematerialized": 0.45,
     "broadcast_results": 0.65,
     "scalars": 0.1,
@@ -79,7 +79,7 @@ WEIGHTS: dict[str, float] = {
     "atomic": 1.9,
     "atomic_pointers": 1.3,
     "atomic_run": 2.85,
-    # What loops keep: addresses that move from iteration to iteration, ring positions, iterations that ptxas unrolls.
+    # Kept by loops: addresses that move from iteration to iteration, ring positions, iterations that ptxas unrolls.
     "loop_load": 3.05,
     "loop_load_pointers": 1.05,
     "loop_load_gathered": 4.5,
@@ -104,9 +104,9 @@ WEIGHTS: dict[str, float] = {
     "shuffle": 3.3,
     "shuffle_words": 0.85,
 }
-"""Registers for a unit of each term, fitted to what ptxas 13.0 took for the kernels of the examples and of the tests of
-the front end on sm_80, sm_90, sm_100 and sm_120, and 13.5 for those of the front end's samples (`python -m bench
-registers`)."""
+"""Registers for a unit of each term, fitted to the registers of ptxas 13.0 for the kernels of the examples and of the
+tests of the front end on sm_80, sm_90, sm_100 and sm_120, and of 13.5 for those of the front end's samples (`python -m
+bench registers`)."""
 
 LOOPS = (scf.ForOp, scf.WhileOp)
 _COMBINERS = (tileas.ReduceOp, tileas.ScanOp)
@@ -114,20 +114,20 @@ _IN_A_RUN = {"load": "load_run", "store": "store_run", "atomic_view": "atomic_ru
 
 
 class Place(NamedTuple):
-    """An operation and the terms of the place before or behind it."""
+    """An operation and the terms of the place before or after it."""
 
     op: Operation
     terms: Terms
 
     @property
     def registers(self) -> float:
-        # Exact, so that the order of a set of values does not show.
+        # An exact sum, independent of the order of a set of values.
         return fsum(WEIGHTS.get(name, 0) * amount for name, amount in self.terms.items())
 
 
 def expected_registers(func: Any, ctas: int | None = None) -> int:
-    """Registers of a thread that ptxas is likely to take for a function of nv_tileas, with layouts or later, where an
-    SM is to hold as many CTAs as the kernel asks for, or `ctas`."""
+    """Expected registers of a thread for a function of nv_tileas, with layouts or later, if an SM must hold as many
+    CTAs as the kernel requests, or `ctas`."""
     found = round(max((place.registers for place in places(func)), default=0))
     if any(map(_calls, func.walk())):
         found = max(found, CALL_REGISTERS)
@@ -151,7 +151,8 @@ class _Places:
         self._values = LiveValues()
 
     def of_block(self, block: Block, through: set[Value], around: Terms) -> Iterator[Place]:
-        """The places of a block and of the blocks in it; `through` lives behind it, `around` is what loops keep."""
+        """The places of a block and of the blocks in it; `through` is live after it, `around` has the terms of outer
+        loops."""
         operations = list(block.operations)
         last: dict[Value, Operation] = {}
         for op in operations:
@@ -174,8 +175,8 @@ class _Places:
                 yield self._place(op, through | live | set(op.results), terms)
 
     def _operands(self, op: Operation, around: Operation) -> Iterable[Value]:
-        """What an operation of a block uses, or one in it, `around` itself included.  Inside of a loop tiles are made
-        again in every iteration: what they are made of is there through all of them."""
+        """The operands of `op`, which is `around` or inside it.  In a loop, tiles are recomputed in every iteration, so
+        the values that they are computed from stay live through all iterations."""
         if op is around or not isinstance(around, LOOPS):
             return op.operands
         return [part for value in op.operands for part in self._values.made_of(value)]
@@ -199,7 +200,7 @@ class _Places:
         return Place(op, found)
 
     def _of_run(self, run: list[Any]) -> Terms:
-        """Accesses of a run of operations without control flow: ptxas has them under way together."""
+        """Accesses of a run of operations without control flow: ptxas has them in flight together."""
         found: Terms = {}
         addressed: set[tuple[Value, ...]] = set()
         for op in run:
@@ -213,7 +214,7 @@ class _Places:
         return found
 
     def _of_loop(self, loop: Operation) -> Terms:
-        """What a loop keeps in registers for its own accesses, and for iterations that ptxas unrolls."""
+        """Terms of a loop for its own accesses, and for iterations that ptxas unrolls."""
         body = list(_own_operations(loop))
         found: Terms = {}
         for op in body:

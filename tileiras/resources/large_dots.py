@@ -19,11 +19,11 @@ MATRIX_INSTRUCTIONS = 128
 """The same of matrix instructions of a warp.  ptxas takes half a millisecond for each."""
 
 OPERAND_MAKERS = (*tileas.VIEW_LIKE, tileas.BroadcastOp, tileas.ConvertLayoutOp)
-"""What may stand between a tile and an operand that is made of it slice by slice."""
+"""Operations allowed between a tile and an operand that is computed from it slice by slice."""
 
 
 def is_large(op: tileas.Dot, target: Target) -> bool:
-    """Whether an operation is a dot of which a loop is made if it can be cut."""
+    """Whether an operation is a dot that becomes a loop if it can be sliced."""
     return isinstance(op, tileas.DotOp) and _exceeds(op, not target.has("fp8_products"))
 
 

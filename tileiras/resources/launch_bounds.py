@@ -32,7 +32,7 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
     if not any(op.ctas is not None for op in func.walk() if isinstance(op, CreatePipelineOp)):
         func.attributes.pop(tileas.CLUSTER_BLOCKS, None)  # no copies are for other tile blocks
     if ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
-        # What nobody has shared out is to happen once.
+        # Work that is not distributed over the CTAs must happen once.
         func.attributes[tileas.FIRST_CTA] = UnitAttr()
     least = least_ctas(func, target, engine)
     if least is not None:
@@ -42,10 +42,10 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
 def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int | None:
     """minBlocksPerSM, which bounds the registers that ptxas gives a thread; None to leave these to ptxas.
 
-    Left alone, ptxas weighs registers against CTAs, and keeps a kernel to few where it takes few.  Given a number, it
-    takes all registers that so many CTAs leave a thread, so that an SM holds no more of them.  Hence the number of
-    CTAs for which there is shared memory, of which ptxas does not see what the launch adds; and what the kernel asks
-    for only where ptxas may come to fewer by itself.
+    Without a bound, ptxas weighs registers against CTAs, and gives few registers to a kernel that needs few.  With a
+    bound, it uses all registers that so many CTAs leave a thread, so that an SM holds no more CTAs.  Hence the bound is
+    the number of CTAs that fit in shared memory, since ptxas does not see the bytes that the launch adds; the occupancy
+    that the kernel requests is passed only if ptxas might reach fewer CTAs by itself.
     """
     threads = WARP_SIZE * tileas.block_warps(func)
     room = min(_rooms(func, target, threads))
@@ -93,7 +93,7 @@ def _held(registers: int, threads: int, most: int) -> int:
 
 
 def _rooms(func: aa.FuncOp, target: Target, threads: int) -> Iterator[Occupancy]:
-    """How many CTAs an SM has room for, whatever registers they take."""
+    """CTAs that an SM has room for, regardless of registers."""
     yield occupancy(target, threads, 0, func.attributes[tileas.SHARED_MEMORY].value)
     for op in func.walk():
         if op.name == names.TENSOR_RESERVE:
@@ -112,20 +112,20 @@ def _sets_registers(func: aa.FuncOp) -> bool:
 def _takes_all_registers(func: aa.FuncOp) -> bool:
     """Whether tiles take all registers that a thread can have, or more than two CTAs have room for.
 
-    Told nothing, ptxas 13.5 gives some kernels that no number of registers holds 32 or 40 of them, and spills all the
-    rest: twelve tiles of 64x128 f32 made 2304 bytes of local memory, a block-scaled dot of 128x256 for sm_120 3248.
-    Others it keeps to what two CTAs leave, and spills what is above.  Most would get more registers for this word than
-    they need, so that fewer CTAs fit on an SM.
+    Without a bound, ptxas 13.5 gives 32 or 40 registers to some kernels that fit in no number of registers, and spills
+    all else: twelve tiles of 64x128 f32 took 2304 bytes of local memory, a block-scaled dot of 128x256 for sm_120 3248.
+    Others it limits to the registers that two CTAs leave, and spills the excess.  With this bound, most kernels would
+    get more registers than they need, so that fewer CTAs fit on an SM.
     """
     threads = threads_of(func)
     most, of_two = registers_per_thread(threads), registers_per_thread(threads, 2)
     if _elements(func) <= of_two * threads:
         return False
-    # Several modules, for kernels with large tiles only.
+    # Imported here: several modules, needed only for kernels with large tiles.
     from .registers import LiveRegisters
     from .shared_memory import takes_rounds
 
-    # Accumulators of dots stay in registers, whereas ptxas rematerializes some of what goes into other tiles.
+    # Accumulators of dots stay in registers, whereas ptxas rematerializes some operands of other tiles.
     loops = (
         op
         for op in func.walk()

@@ -1,7 +1,7 @@
-"""Registers of a thread that no estimate counts, and how many tiles may take: found by what ptxas spills.
+"""Registers of a thread that no estimate counts, and limits for tiles; determined from spills of ptxas.
 
-The estimates differ in what they see.  Before layouts a tile's share is its elements over all threads; with layouts it
-is what each thread holds, copies included, while addresses and masks are still to come.
+The estimates differ in their inputs.  Before layouts, a tile's share is its elements over all threads; with layouts, it
+is the elements that each thread holds, copies included, while addresses and masks do not exist yet.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ LEAST_RESERVE = 20
 """The same once everything rematerializable is rematerialized: then ptxas spills a few at most."""
 
 WHOLE_LIMIT = 128
-"""Most registers for tiles of a group, or for a dot, that are left whole: with half of what a thread can have, ptxas
-spills none and an SM still holds two CTAs of 256 threads.  A dot above it, as a loop, has a half to a third of the
+"""Most registers for tiles of a group, or for a dot, that are not sliced: with half of a thread's maximum, ptxas
+does not spill and an SM still holds two CTAs of 256 threads.  A dot above it, as a loop, has a half to a third of the
 instructions and of the registers, and loads while it multiplies."""
 
 
 MOST_ELEMENTS = 8192
-"""Of a tile that is not cut, in each thread: 32 times as many as it can have registers.  Code grows with them, by an
-instruction for each element and operation, and ptxas, which has to spill nearly all, takes minutes for a quarter."""
+"""Maximum elements per thread of a tile that is not sliced: 32 times the registers of a thread.  Code grows with them,
+by an instruction for each element and operation, and ptxas, which has to spill nearly all, takes minutes for a
+quarter."""
 
 
 def threads_of(func: aa.FuncOp) -> int:

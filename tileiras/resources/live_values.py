@@ -1,8 +1,8 @@
-"""What a live value of nv_tileas takes of a thread's registers once LLVM and ptxas have seen the kernel.
+"""Registers of a thread for a live value of nv_tileas after LLVM and ptxas.
 
-Not every value has registers of its own: what depends only on the thread's number and on uniform values is computed
-where it is used, operands of dots are read from shared memory a step at a time, scalars that all threads agree on are
-in uniform registers or in the constant bank, and comparisons are predicates.
+Not every value has registers of its own: values that depend only on the thread's number and on uniform values are
+computed at their use, operands of dots are read from shared memory a step at a time, uniform scalars are in uniform
+registers or in the constant bank, and comparisons are predicates.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def width_of(type: Any) -> int:
 
 
 def register_tile(value: Value) -> TensorType | None:
-    """The tile of which each thread holds a fragment in registers; None for scalars, and for tiles that lie in shared
+    """The tile, if each thread holds a fragment of it in registers; None for scalars, and for tiles that are in shared
     memory, stay in tensor memory, or have no layout yet.  Accumulators in flight are in their registers."""
     type = value.type
     if getattr(type, "name", "") == names.IN_FLIGHT:
@@ -104,13 +104,13 @@ class LiveValues:
         self._made_of: dict[Value, tuple[Value, ...]] = {}
 
     def term(self, value: Value) -> tuple[str, int] | None:
-        """The term of the model that a live value counts for, and how much; None for what takes no register."""
+        """The term of the model for a live value, and its amount; None for a value without registers."""
         if value not in self._terms:
             self._terms[value] = None if is_read_in_steps(value) or goes_by_element(value) else self._found(value)
         return self._terms[value]
 
     def made_of(self, value: Value) -> tuple[Value, ...]:
-        """A value, and the tiles of floats that it is made of where it is used: they have their registers up to there.
+        """A value, and the tiles of floats that it is computed from at its use: they are live up to that use.
         Integers are parts of addresses, whose terms are those of accesses."""
         known = self._made_of.get(value)
         if known is None:
@@ -147,19 +147,19 @@ class LiveValues:
             return "words", fragment_words(value)
         source = loaded_from(value)
         if source is not None and source.atom.vector_size * width < 32:
-            # Each access has a register of its own until elements are packed for what takes them.
+            # Each access has a register of its own until elements are packed for their user.
             return "narrow_loads", registers // source.atom.vector_size
         if is_elementwise(value.defining_op) and not makes_pairs(value.defining_op):
             return "unpacked", registers
         return "packed", fragment_words(value)
 
     def _made_at_use(self, value: Value) -> tuple[str, int] | None:
-        """Of a tile that LLVM and ptxas make where it is used: what they hold beside what it is made of."""
+        """The term of a tile computed at its use: registers beside those of the values that it is computed from."""
         type = value.type
         if isinstance(type.element_type, aa.PtrType):
             return None
         if is_elementwise(value.defining_op) and depends_on_broadcast(value, self):
-            # Sums take all elements at once, and of arithmetic on floats LLVM keeps the order.
+            # Sums use all elements at once, and LLVM keeps the order of arithmetic on floats.
             reduced = any(isinstance(user, tileas.ReduceOp) for user in value.users)
             if reduced or isinstance(type.element_type, FloatType) or width_of(type) < 32:
                 return "broadcast_results", fragment_words(value)
@@ -187,8 +187,8 @@ def is_made_at_use(value: Value, depth: int = _DEPTH) -> bool:
 
 
 def goes_by_element(value: Value) -> bool:
-    """Whether a reduction takes a tile element by element as it is computed, of tiles that are there behind it as well:
-    then no more than a few of its elements are there at a time."""
+    """Whether a reduction consumes a tile element by element while it is computed, from tiles that are still live after
+    it: then only a few elements of the tile are live at a time."""
     user = _reduction_of(value)
     return user is not None and not is_made_at_use(value) and _stays_computable(value, user, _DEPTH)
 
@@ -203,7 +203,7 @@ def _reduction_of(value: Value) -> Operation | None:
 
 
 def _stays_computable(value: Value, end: Operation, depth: int) -> bool:
-    """Whether what an elementwise result is computed of is there behind an operation `end`."""
+    """Whether the operands of an elementwise result are still available after an operation `end`."""
     op = value.defining_op
     assert op is not None
     tiles = (operand for operand in op.operands if isinstance(operand.type, TensorType))
@@ -228,7 +228,7 @@ def _is_used_behind(value: Value, end: Operation) -> bool:
 
 def unfolded(value: Value) -> Value:
     """The value in whose registers a value is: LLVM folds multiplications by one, as by the stride of a row's elements,
-    and what only renames elements."""
+    and operations that only rename elements."""
     op = value.defining_op
     while isinstance(op, (tileas.ViewOp, tileas.AssumeOp)) or isinstance(op, arith.MulIOp) and _is_one(op.operands[1]):
         value = op.operands[0]
@@ -256,7 +256,7 @@ def loaded_from(value: Value) -> Any:
 
 
 def depends_on_thread(value: Value, depth: int = _DEPTH) -> bool:
-    """Whether a tile is made of numbers of elements, which differ between threads."""
+    """Whether a tile is computed from ranges, which differ between threads."""
     op = value.defining_op
     if isinstance(op, tileas.MakeRangeOp):
         return True
@@ -266,7 +266,7 @@ def depends_on_thread(value: Value, depth: int = _DEPTH) -> bool:
 
 
 def depends_on_broadcast(value: Value, values: LiveValues, depth: int = _DEPTH) -> bool:
-    """Whether a tile is made of broadcast ones that themselves have registers."""
+    """Whether a tile is computed from broadcasts of tiles that have registers."""
     op = value.defining_op
     if isinstance(op, tileas.BroadcastOp):
         return not values.is_made_at_use(op.operand)
@@ -299,8 +299,8 @@ def _feeds_dots(value: Value) -> bool:
 
 
 def scalar_kind(value: Value, depth: int = 8) -> str | None:
-    """`scalars` for what memory or other threads gave, `counters` for what a loop carries, None for what all threads
-    compute of parameters and of the CTA's number."""
+    """`scalars` for values from memory or other threads, `counters` for loop-carried values, None for values computed
+    from parameters and the CTA's number."""
     op = value.defining_op
     if op is None:
         return "counters" if isinstance(value.owner.parent_op, (scf.ForOp, scf.WhileOp)) else None

@@ -1,4 +1,4 @@
-"""How much a kernel loads outside of loops: what decides whether its registers are looked at more closely."""
+"""Amount that a kernel loads outside of loops, which decides whether its registers are analyzed more closely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operation of nv_tileas takes of a thread's registers while it runs, beside its operands and results."""
+"""Registers of a thread that an operation of nv_tileas needs while it runs, beside its operands and results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .live_values import LiveValues, depends_on_broadcast, fragment_words, is_el
 Terms = dict[str, float]
 
 MOST_ADDRESSES = 8
-"""Registers for the addresses of one access at most: each is made of the one before it, and done with its access."""
+"""Maximum registers for the addresses of an access: each is computed from the one before and dead after its access."""
 
 MOST_STEPS_AHEAD = 3
 """Steps along K whose fragments ptxas reads from shared memory before those of an earlier one are multiplied."""

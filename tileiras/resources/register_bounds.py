@@ -1,8 +1,8 @@
-"""Registers of a thread by which the CTAs of an SM are bounded: those that ptxas takes where there are more, those
-that it gets by without local memory, and what a pass may count on before anything is scheduled.
+"""Register bounds per thread, which limit the CTAs of an SM: the registers that ptxas takes if available, the minimum
+without spills, and the number that a pass may assume before scheduling.
 
-ptxas takes what it likes up to a bound, and spills below a number of its own; only the estimate and the tiles are known
-here.  The factors are of its registers for the examples and the kernels that the tests write with the front end
+ptxas takes any number up to a bound, and spills below a number of its own; only the estimate and the tiles are known
+here.  The factors were fitted to its registers for the examples and the kernels that the tests write with the front end
 (`python -m bench registers --bounds`; docs/resources.md).
 """
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
 ENOUGH = 1.04
-"""Of the expected registers: a bound above it makes ptxas spill nothing that it does not spill without."""
+"""Factor of the expected registers: a bound above it adds no spills."""
 
 ALONE = 1.25
-"""Of the expected registers: ptxas, told no bound, takes fewer."""
+"""Factor of the expected registers: without a bound, ptxas takes fewer."""
 
 TIGHT = 0.8
-"""Of the expected registers, without those that it can do without: with fewer ptxas spills."""
+"""Factor of the expected registers, less the dispensable ones: with fewer ptxas spills."""
 
 DISPENSABLE = ("unary_words", "combined_words", "unrolled_loops", "unrolled_loads")
 """Terms of registers that ptxas does without where it is short: it unrolls no loop then, and computes results in the
@@ -46,16 +46,16 @@ BESIDE_TILES = 12
 each access.  Beside dots these are `LEAST_RESERVE`, with the fragments that are read a step at a time."""
 
 BESIDE_ONE_FRAGMENT = 28
-"""Registers beside the fragment of an accumulator that one instruction takes, of which nothing can be spilled: ptxas
+"""Registers beside the fragment of an accumulator of one instruction, which cannot be spilled: ptxas
 13.5 refuses (C7602) fewer than 26 for wgmma, and than 18 for tcgen05.ld."""
 
 
 LEAST_OF_WIDE_F64 = 64
-"""The bound below which ptxas 13.5 refuses `mma.sync.m16n8k4`, `k8` and `k16` of f64, whatever registers they take."""
+"""The bound below which ptxas 13.5 refuses `mma.sync.m16n8k4`, `k8` and `k16` of f64, regardless of their registers."""
 
 
 def enough_registers(func: aa.FuncOp) -> int:
-    """Registers of a thread with which ptxas is sure to spill nothing for their sake."""
+    """Registers of a thread with which the bound causes no spills."""
     return max(least_beside_tiles(func), math.ceil(ENOUGH * expected_registers(func, 1)))
 
 
@@ -75,7 +75,7 @@ def _dispensable(place: Place) -> float:
 
 
 def least_beside_tiles(func: aa.FuncOp, count: Callable[[Value], int] = words) -> int:
-    """The same by tiles alone, which are known before loops have schedules; `count(value)` is what one takes."""
+    """The same from tiles alone, which are known before scheduling; `count(value)` is the registers of one."""
     live = LiveRegisters(lambda value: 0 if goes_by_element(value) else count(value))
     ops = list(func.walk())
     beside = LEAST_RESERVE if any(isinstance(op, tileas.DOTS) for op in ops) else BESIDE_TILES
@@ -92,7 +92,7 @@ def least_of_fragments(ops: Iterable[Operation]) -> int:
 
 
 def least_of_reads(ops: Iterable[Operation]) -> int:
-    """The same for agents, where an accumulator that stays in tensor memory is read behind its loop."""
+    """The same for agents, where an accumulator that stays in tensor memory is read after its loop."""
     ops = list(ops)
     types = [op.results[0].type for op in ops if is_of_tensor_memory(op)]
     reads = (-(-layout_of(type).registers * width_of(type) // 32) for type in types)
@@ -106,5 +106,5 @@ def _is_wide_f64(op: Operation) -> bool:
 
 
 def _takes_whole_fragment(op: Operation) -> bool:
-    """Whether one instruction takes a fragment of an accumulator, before or behind `tileas-materialize-async`."""
+    """Whether one instruction takes a fragment of an accumulator, before or after `tileas-materialize-async`."""
     return is_asynchronous(op) or op.name in (names.ASYNC_DOT, names.TENSOR_LOAD)

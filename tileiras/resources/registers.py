@@ -1,6 +1,6 @@
-"""How many registers of a thread the tiles of a kernel or of a loop take at least: what a plan is rejected by.
+"""Lower bound of the registers of a thread that the tiles of a kernel or of a loop take; plans are rejected by it.
 
-What ptxas is likely to take altogether, to choose by, is `expected_registers`.  Both go by `live_values`.
+`expected_registers` estimates the total that ptxas allocates, for choices.  Both are based on `live_values`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def words(value: Value) -> int:
-    """32-bit registers of a thread's fragment of a tensor; 0 for scalars, truth values and what is made at its use."""
+    """32-bit registers of a thread's fragment of a tensor; 0 for scalars, truth values and tiles made at their use."""
     type = register_tile(value)
     if type is None:
         return 0
@@ -45,27 +45,27 @@ def _is_scaled_in_parts(value: Value) -> bool:
 
 
 class LiveRegisters:
-    """Registers that the tiles of blocks take at a time; what is found of a value or an operation is kept, for as long
-    as nobody changes the function."""
+    """Registers that the live tiles of blocks take at a time; results are cached per value and operation, so the
+    function must not change."""
 
     __slots__ = ("_count", "_words", "_held", "_inside")
 
     def __init__(self, count: Callable[[Value], int] = words) -> None:
-        """`count(value)` is what one value takes."""
+        """`count(value)` is the number of registers of one value."""
         self._count = count
         self._words: dict[Value, int] = {}
         self._held: dict[Value, int] = {}
         self._inside: dict[Operation, dict[Value, None]] = {}
 
     def words(self, value: Value) -> int:
-        """What a value takes where all of it is there at once."""
+        """Registers of a value that is live as a whole."""
         found = self._words.get(value)
         if found is None:
             found = self._words[value] = self._count(value)
         return found
 
     def held(self, value: Value) -> int:
-        """What a value takes from its operation to its last use."""
+        """Registers of a value from its definition to its last use."""
         found = self._held.get(value)
         if found is None:
             found = self.words(value)
@@ -121,7 +121,7 @@ class LiveRegisters:
 
 
 def registers_behind(op: Operation, loop: scf.ForOp, apart: Collection[Operation] = ()) -> int:
-    """Registers that tiles take right behind an operation of a loop's body, without what operations `apart` give."""
+    """Registers of tiles live right after an operation of a loop's body, without the results of operations `apart`."""
     operations = list(loop.body.block.operations)
     later = operations[operations.index(op) + 1 :]
     live = LiveRegisters()
@@ -143,7 +143,7 @@ def tile_registers(func: aa.FuncOp) -> int:
 
 
 def block_registers(block: Block, apart: Collection[Operation] = ()) -> int:
-    """The same of the tiles of a block that begins with none, without what operations `apart` give."""
+    """The same for the tiles of a block without live-in tiles, except the results of operations `apart`."""
     return LiveRegisters(lambda value: 0 if value.defining_op in apart else words(value)).of_block(block)
 
 
@@ -180,13 +180,14 @@ def _apart(value: Value) -> int:
 
 
 def exceeds(loop: scf.ForOp, func: aa.FuncOp, live: LiveRegisters | None = None) -> int:
-    """By how many registers a loop is above what a thread has; negative when some are left."""
+    """Registers of a loop beyond those of a thread; negative if some are left."""
     return (live or LiveRegisters()).of_loop(loop) - _available(func)
 
 
 def short_loops(func: aa.FuncOp) -> list[scf.ForOp]:
-    """The loops with too few registers for what could be kept through them beside their tiles: parts of addresses and
-    conditions of their loads.  Where an inner loop has too few, there are none for what an outer one could keep."""
+    """The loops with too few registers for their tiles and their loop-invariant values: parts of addresses and
+    conditions of their loads.  If an inner loop has too few, no registers are left for the invariants of an outer
+    one."""
     live, available = LiveRegisters(), _available(func)
     short: set[Operation | None] = set()
     loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
@@ -204,8 +205,7 @@ def short_loops(func: aa.FuncOp) -> list[scf.ForOp]:
 
 
 def _unchanging(op: Operation) -> int:
-    """Registers for what a load computes of values from outside of the loop: the distance of a row and a condition for
-    each access."""
+    """Registers for the loop-invariant values of a load: the distance of a row and a condition for each access."""
     if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType):
         return 0
     return 3 * (layout_of(op.data.type).registers // op.atom.vector_size)

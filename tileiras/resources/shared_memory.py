@@ -1,4 +1,4 @@
-"""How much shared memory a schedule may use, and what the rest of a kernel needs of it."""
+"""Shared memory available to a schedule, and the shared memory that the rest of a kernel needs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from tileiras.dialects import scf
 
 SCRATCH_BYTES = 16 * 1024, SCRATCH_LIMIT
-"""Of what goes through shared memory in rounds when there is little: so much is left to all exchanges of a loop, if
-they take it, so that each has an area of its own; and so much at most to one conversion, to go at once."""
+"""Bytes for exchanges that go in rounds if shared memory is short: reserved at most for all exchanges of a loop, so
+that each has an area of its own; and reserved at most for one conversion, so that it goes at once."""
 
 MBARRIER_BYTES = 1024
-"""Of shared memory that the mbarriers of a kernel take at most, with what aligns the buffers behind them."""
+"""Maximum of shared memory for the mbarriers of a kernel, with the padding before the buffers."""
 
 assert MBARRIER_BYTES % ARENA_ALIGNMENT == 0, "buffers behind mbarriers are aligned"
 
@@ -41,8 +41,8 @@ def shared_budget(func: aa.FuncOp, target: Target, ctas: int | None = None) -> i
 
 
 def pipe_mbarrier_bytes(func: aa.FuncOp) -> int:
-    """Bytes beside `shared_budget` that the mbarriers of pipes take: nothing where they lie behind those of dots into
-    tensor memory."""
+    """Bytes beside `shared_budget` for the mbarriers of pipes; 0 if they share the bytes reserved for those of dots
+    into tensor memory."""
     return 0 if _commits(func) else MBARRIER_BYTES
 
 
@@ -52,7 +52,7 @@ def _commits(func: aa.FuncOp) -> bool:
 
 
 def buffer_bytes(op: Operation) -> int:
-    """By how much the buffers that live take more behind an operation than before."""
+    """Growth of the live buffers, in bytes, over an operation."""
     if isinstance(op, tileas.AllocTensorOp):
         return op.result.type.bytes
     if isinstance(op, tileas.DeallocTensorOp):
@@ -72,7 +72,7 @@ def bytes_in_use(block: Block, budget: int) -> int:
 
 
 def ring_bytes(place: Operation) -> int:
-    """What the buffers take that live where an operation is: those of pipes between agents are allocated outside of the
+    """Bytes of the buffers that are live at an operation: those of pipes between agents are allocated outside of the
     agent that ends them."""
     total = 0
     current: Operation | None = place
@@ -92,7 +92,7 @@ def _lives(buffer: tileas.AllocTensorOp, op: Operation) -> bool:
 
 
 def _precedes(first: Operation, op: Operation) -> bool:
-    """Whether an operation, or what it is in, comes before another one in the block that both are in."""
+    """Whether an operation, or an ancestor, precedes another one in their common block."""
     around: Operation | None = first
     while around is not None and around.parent is not None:
         place = around.parent.find_ancestor_op(op)
@@ -130,15 +130,15 @@ def _is_for(op: Operation, loop: scf.ForOp) -> bool:
 
 
 class _Need(NamedTuple):
-    """What an operation takes of scratch memory: `bytes` where that is there, `at_once` in any case."""
+    """Scratch memory of an operation: `bytes` if available, `at_once` as a minimum."""
 
     bytes: int
     at_once: int
 
 
 def _scratch_need(op: Operation, warps: Warps) -> _Need:
-    """What one operation takes at a time.  A slice and a printed tile go in rounds of little memory, which cost next to
-    nothing; of a conversion each round has barriers."""
+    """Scratch memory of one operation.  A slice and a printed tile go in cheap rounds through little memory; each round
+    of a conversion has barriers."""
     least, _ = SCRATCH_BYTES
     bytes = at_once = together = 0
     for exchange in exchanges(op, warps):
@@ -179,14 +179,14 @@ def _lives_at(op: Operation, loop: scf.ForOp) -> bool:
 
 
 def conversion_bytes(op: tileas.ConvertLayoutOp) -> int:
-    """What a conversion of layout takes of shared memory when it is made at once."""
+    """Shared memory of a layout conversion in a single round."""
     if _is_put_there(op):
         return resident_size(op)
     return sum(exchange.bytes for exchange in exchanges(op, _warps_around(op)))
 
 
 def _warps_around(op: Operation) -> Warps:
-    """Those of the function around an operation, on the GPU that it is for."""
+    """The warps of the function around an operation, for its target."""
     func = _function_around(op)
     gpu = func.target_spec
     return Warps.of(func, "" if gpu is None else gpu.value)
@@ -204,8 +204,8 @@ def takes_rounds(op: tileas.ConvertLayoutOp) -> bool:
 
 
 def scratch_bytes(op: Operation, budget: int, in_rounds: bool = False) -> int:
-    """What is left for an operation while it runs, of a kernel that has so much in all; `in_rounds`: little, where it
-    can do with that."""
+    """Scratch memory reserved for an operation of a kernel with a total of `budget` bytes; `in_rounds`: the smaller
+    limit of `SCRATCH_BYTES`, if the operation can go in rounds."""
     most = min(SCRATCH_BYTES[0 if in_rounds else 1], budget // 4)
     if isinstance(op, tileas.ConvertLayoutOp):
         return min(conversion_bytes(op), most)

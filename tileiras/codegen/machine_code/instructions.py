@@ -1,5 +1,5 @@
-"""What a cubin's machine code is read into: instructions with their control fields, basic blocks, and the lines of PTX
-and of the source that its line tables give."""
+"""Decoded machine code of a cubin: instructions with their control fields, basic blocks, and the lines of PTX
+and of the source from its line tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tileiras.named_tuple import NamedTuple
 
 
 class Instruction(NamedTuple):
-    """One machine instruction (SASS) of an entry, with what its control word says."""
+    """One machine instruction (SASS) of an entry, with the fields of its control word."""
 
     address: int
     """Bytes from the start of the entry's code; instructions take 16 each."""
@@ -16,7 +16,7 @@ class Instruction(NamedTuple):
     opcode: str
     """`IMAD` of `IMAD.WIDE.U32`."""
     modifiers: tuple[str, ...]
-    """What stands behind the opcode: `("WIDE", "U32")`."""
+    """The suffixes of the opcode: `("WIDE", "U32")`."""
     operands: tuple[str, ...]
     """As nvdisasm writes them, destinations first; labels are in `target`."""
     stall: int
@@ -32,8 +32,8 @@ class Instruction(NamedTuple):
     reuse: int
     """Bit n: source operand n stays in the operand cache for the next instruction."""
     ptx_line: int
-    """Line of the PTX, counted from 1, on which the statement begins that the instruction was made of; 0 where the line
-    table has none.  Where ptxas unrolled a loop, several instructions stand for one line."""
+    """Line of the PTX, counted from 1, on which the statement begins that the instruction was generated from; 0 if
+    absent from the line table.  If ptxas unrolled a loop, one line has several instructions."""
     source: tuple[str, int] | None
     """File and line of the user's source; None without `.loc` directives in the PTX."""
     target: int | None = None
@@ -51,14 +51,14 @@ class BasicBlock(NamedTuple):
     start: int
     """Address of its first instruction."""
     end: int
-    """Address behind its last one."""
+    """Address after its last one."""
     successors: tuple[int, ...]
-    """Where control goes next, by the blocks' starts: the branch's target, then the block behind it.  Empty after
+    """Start addresses of the successors: the branch's target, then the block after it.  Empty after
     `EXIT`, and after an indirect branch, whose targets are not known."""
 
 
 class MachineCode(NamedTuple):
-    """The machine code of one entry of a cubin, and what it takes of an SM."""
+    """The machine code of one entry of a cubin, and its resources."""
 
     entry: str
     target: str
@@ -66,16 +66,16 @@ class MachineCode(NamedTuple):
     instructions: tuple[Instruction, ...]
     blocks: tuple[BasicBlock, ...]
     by_ptx_line: dict[int, tuple[Instruction, ...]]
-    """Instructions in order of address by the PTX line that they were made of; those without one under 0."""
+    """Instructions in order of address by the PTX line that they were generated from; those without one under 0."""
     registers: int
     """Of a thread, at entry (before any `setmaxnreg`)."""
     shared: int
-    """Bytes of shared memory that the code declares; what launches add is not known here."""
+    """Bytes of shared memory that the code declares; the bytes that launches add are not included."""
     local: int
     """Bytes of a thread's stack: spilled registers, and arrays that are indexed by a variable."""
 
     def at(self, address: int) -> Instruction:
-        """The instruction at an address.  Raises KeyError when there is none."""
+        """The instruction at an address.  Raises KeyError if there is no instruction."""
         index, rest = divmod(address, INSTRUCTION_BYTES)
         if rest or not 0 <= index < len(self.instructions):
             raise KeyError(address)

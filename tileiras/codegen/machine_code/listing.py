@@ -35,19 +35,19 @@ _LABEL_OPERAND = re.compile(r"`\(([^)]+)\)")
 _BRANCH_TARGETS = re.compile(r'"BRANCH_TARGETS\s+([^"]*)"')
 
 SYSTEM_FIRST = 90
-"""From this chip on, what the system takes of each CTA's shared memory lies before the entry's own, and ptxas counts it
-in the section of the entry (read off cubins of ptxas 13.5)."""
+"""From this chip on, the shared memory that the system reserves in each CTA precedes the entry's own, and ptxas counts
+it in the section of the entry (read off cubins of ptxas 13.5)."""
 
 JUMPS = frozenset({"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"})
 CALLS = frozenset({"CALL"})
 ENDS = frozenset({"EXIT", "RET", "KILL"})
-"""What ends a block, by where control goes: to a target, to a function that returns behind the call, away."""
+"""Opcodes that end a block: jumps to a target, calls that return, exits."""
 
 
 def read(cubin: bytes, entry: str, location: Locatable | None = None) -> MachineCode:
-    """The machine code of an entry, with the functions that ptxas put behind it.
+    """The machine code of an entry, with the functions that ptxas placed after it.
 
-    Raises CompileError without nvdisasm, for what is no cubin, and for an entry that the cubin does not have.
+    Raises CompileError without nvdisasm, for an invalid cubin, and for an entry that the cubin lacks.
     """
     try:
         image = Cubin(cubin)
