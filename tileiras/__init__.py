@@ -3,7 +3,7 @@
     artifact = tileiras.compile("kernel.mlir", gpu_name="sm_90")
     print(artifact.text)
 
-Names are loaded when first used; `import tileiras` alone costs next to nothing.
+Names are loaded at first use; `import tileiras` alone loads no submodule.
 """
 
 __version__ = "0.1.0"
@@ -19,7 +19,7 @@ _LAZY = {
 }
 
 _SUBMODULES = ("api", "check", "runtime", "sim")
-"""Modules that are reached as attributes without being imported by name first."""
+"""Submodules that are available as attributes without an import of their own."""
 
 __all__ = ["__version__", *_LAZY]
 

@@ -1,9 +1,9 @@
-"""The compiler as a library: source in, artifact out, in this process.
+"""The compiler as a library, in this process.
 
     artifact = tileiras.compile("kernel.mlir", gpu_name="sm_90")
 
-Modules go from stage to stage alive; a build with one node per stage (`tileiras.build`) writes and reads them, and
-makes the same bytes.
+Modules are passed from stage to stage in memory.  A build with one node per stage (`tileiras.build`) writes and reads
+them, and produces the same bytes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class Kernel:
-    """One entry of an artifact: its name, and by suffix (`.ptx`, `.json`) the outputs of the product's stage.
+    """One entry of an artifact: its name, and the outputs of the product's stage by suffix (`.ptx`, `.json`).
 
-    For a cubin, the outputs of the last two stages.
+    For a cubin, the outputs of the last two stages are included.
     """
 
     __slots__ = ("name", "artifacts")
@@ -41,7 +41,7 @@ class Kernel:
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """The launch description of this entry from `NAME.json`, None when compilation ended before PTX."""
+        """The launch description of this entry from `NAME.json`; None if compilation ended before PTX."""
         text = self.artifacts.get(".json")
         if text is None:
             return None
@@ -72,7 +72,7 @@ class Artifact:
         self.diagnostics = diagnostics
         """Warnings and remarks; errors are raised."""
         self.dependencies = list(dependencies)
-        """Files and folders that were read besides the source, by modules of cuTile Python."""
+        """Files and folders besides the source that a cuTile Python module read."""
 
     @property
     def text(self) -> str:
@@ -109,18 +109,18 @@ def compile(
     signature: object = None,
     **options: object,
 ) -> Artifact:
-    """Compiles one source for one GPU.
+    """Compile one source for one GPU.
 
     source: a path (`.mlir`, `.tileirbc`, cuTile Python `.py`), Tile IR text, bytecode, a cuda_tile module, which is
-        left as it is, or a cuTile Python function.  A str with a line break is text, and so is one with a brace, unless
-        it ends in the suffix of a source; any other is a path.
-    signature: the signature of a function: its parameters in order, as behind the kernel in TILEIRAS_EXPORT
-        (`("f32[?]", "f32[?]", 1024)`), the front end's KernelSignature, or a dictionary of such by kernels' names.
+        not modified, or a cuTile Python function.  A str is text if it has a line break, or a brace and not the suffix
+        of a source; otherwise it is a path.
+    signature: the signature of a function: its parameters in order, as after the kernel in TILEIRAS_EXPORT
+        (`("f32[?]", "f32[?]", 1024)`), the front end's KernelSignature, or a dictionary of these by kernels' names.
     emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`.
     entry: compile only this entry.
     source_name: the name of the source in messages, instead of its path.
-    handlers: are given every diagnostic, in their order; one that returns True keeps it to itself.
-    options: those of `tileiras.options`, with underscores.
+    handlers: called in order with each diagnostic; one that returns True accepts it: it is not passed on or collected.
+    options: further options of `tileiras.options`, with underscores.
 
     Raises CompileError with located diagnostics and the driver's exit code.
     """
@@ -134,9 +134,9 @@ def compile_any(
     compile_with: Callable[..., Artifact], source: Any, signature: object, options: CompileOptions, emit: str,
     entry: str | None, source_name: str | None,
 ) -> Artifact:  # fmt: skip
-    """`compile_with` for any source that `compile` takes.  A function is exported each time: it may have changed.
+    """`compile_with` for any source that `compile` accepts.  A function is exported each time, as it may have changed.
 
-    Raises TypeError for a function without a signature, and for a signature with anything else.
+    Raises TypeError for a function without a signature, and for a signature with any other source.
     """
     if signature is None and not callable(source):
         return compile_with(source, options, emit, entry=entry, source_name=source_name)
@@ -160,7 +160,7 @@ def compile_any(
 
 @contextlib.contextmanager
 def handled(handlers: Sequence[Handler]) -> Iterator[list[Artifact]]:
-    """Offer the diagnostics of the block, of artifacts added to the list or of a CompileError, to handlers."""
+    """Pass the diagnostics of the block to handlers: those of artifacts added to the list, or of a CompileError."""
     made: list[Artifact] = []
     try:
         yield made
@@ -173,7 +173,7 @@ def handled(handlers: Sequence[Handler]) -> Iterator[list[Artifact]]:
 
 
 def checked_options(gpu_name: str, opt_level: int, options: dict[str, Any]) -> CompileOptions:
-    """The options of `compile`; raises CompileError (code 2)."""
+    """Check the options of `compile`; raises CompileError (code 2)."""
     named = {lookup(name).name: value for name, value in options.items()}
     values = CompileOptions({"gpu-name": gpu_name, "opt-level": opt_level, **named})
     if values["gpu-name"] is None:
@@ -234,11 +234,11 @@ def compile_with(
     times: list[tuple[str, float]] | None = None,
     meanwhile: Callable[[], None] | None = None,
 ) -> Artifact:
-    """`compile` with checked options; `store` keeps data that stages derive from their tools.
+    """`compile` with checked options; `store` caches data that stages derive from their tools.
 
-    `keep` receives each output of a stage immediately: (the source's stem or the entry's name, suffix, bytes); it may
+    `keep` is called with each output of a stage at once: (the source's stem or the entry's name, suffix, bytes); it may
     return the path of its copy.  `instrumentation` observes the passes of all stages; `times` receives the seconds of
-    stages without passes.  `meanwhile` is called once while another process works, if one does.
+    stages without passes.  `meanwhile` is called once while a stage waits for another process, if one does.
     """
     last, suffix = pipeline.emit_stage(emit)
     given: Operation | bytes
@@ -270,7 +270,7 @@ def compile_with(
 
 
 def _kernels_and_product(steps: Steps, inputs: KernelInputs) -> tuple[list[Kernel], bytes]:
-    """Runs the steps on each kernel, and those on all of them together."""
+    """Run the per-kernel steps on each kernel, then the steps on their linked product."""
     plan, opened = steps.plan, steps.source
     kernels, products = [], []
     for unit in inputs.units():
@@ -298,7 +298,7 @@ def _bytecode(module: Operation, version: str | None) -> bytes:
 
 
 def join(products: list[bytes], suffix: str) -> bytes:
-    """The products of several entries as one: one PTX module, else the texts one after the other."""
+    """Join the products of several entries: PTX is linked to one module, other texts are concatenated."""
     if len(products) == 1:
         return products[0]
     if suffix == ".ptx":

@@ -1,12 +1,12 @@
-"""Located diagnostics: the one way in which tileiras speaks to a user about their program.
+"""Located diagnostics: all messages to users about their programs.
 
-A diagnostic is a severity, a location, a message and notes.  It is rendered once, by `render`, as
+A diagnostic is a severity, a location, a message and notes.  Only `render` renders it, as
 
     kernel.mlir:4:8: error: use of undeclared SSA value name
       %2 = addf %a, %b : tile<4xf32>
            ^
 
-This module sits below everything else and imports nothing of the package: a location is any object with
+This module is at the bottom of the package and imports only `named_tuple` from it: a location is any object with
 `resolve() -> FilePosition | None` and a readable `str()`.
 """
 
@@ -34,8 +34,8 @@ class ExitCode(enum.IntEnum):
     def word(self) -> int:
         """The severity word with which the driver reports a failure of this code; 0 for success.
 
-        The documentation has 0x503 for rejections on one page and 2563, 0xA03, on another; the first has the bits that
-        it describes.
+        The documentation gives 0x503 for rejections on one page and 2563 (0xA03) on another; only the former agrees
+        with its description of the bits.
         """
         return _WORDS.get(self, 0)
 
@@ -58,7 +58,7 @@ OPERATION_PREFIX = 0x100
 """Bit of a severity word: the message starts with the operation's name, `'cuda_tile.addf' op `."""
 
 CHILD = 0x200
-"""Bit of a severity word: the diagnostic hangs off another one."""
+"""Bit of a severity word: the diagnostic is a child of another one."""
 
 REJECTION = 0x400
 """Bit of a severity word: the request is rejected before a program exists, or without one."""
@@ -66,13 +66,13 @@ REJECTION = 0x400
 _WORDS = {
     ExitCode.USAGE: 0x103,
     ExitCode.CONFIGURATION: REJECTION | 0x103,
-    ExitCode.INVALID_INPUT: 0x104,  # the class of a remark, as documented: the error itself was said before
+    ExitCode.INVALID_INPUT: 0x104,  # the class of a remark, as documented: the error itself was reported before
     ExitCode.HANDLE: REJECTION | 0x103,
     ExitCode.COMPILE_FAILURE: 0x103,
 }
 
 TRACE = "diagnostic emitted with trace:\n"
-"""How the child starts that says where in the compiler a diagnostic was made."""
+"""Prefix of the child that gives the place in the compiler where a diagnostic was created."""
 
 
 class FilePosition(NamedTuple):
@@ -89,7 +89,7 @@ class Locatable(Protocol):
 
 
 class KnownPlace:
-    """A place that was found before: its position, or None, and its text."""
+    """A location that is already resolved: its position, or None, and its text."""
 
     __slots__ = ("_position", "_text")
 
@@ -105,7 +105,7 @@ class KnownPlace:
 
 
 class Diagnostic:
-    """One message to the user about one place."""
+    """One message to the user about one location."""
 
     __slots__ = ("severity", "location", "message", "notes")
 
@@ -135,8 +135,8 @@ class Diagnostic:
         return (self._headline(),)
 
     def word(self, child: bool = False) -> int:
-        """Severity and flags in 16 bits: the class in the low byte, bit 8 for an operation's name in front, bit 9 for
-        a child of another diagnostic."""
+        """The severity word of 16 bits: the class in the low byte, bit 8 if the message starts with an operation's
+        name, bit 9 for a child of another diagnostic."""
         name, quote, _ = self.message[1:].partition("' op ") if self.message.startswith("'") else ("", "", "")
         prefixed = bool(quote) and "'" not in name
         return self.severity.number | (OPERATION_PREFIX if prefixed else 0) | (CHILD if child else 0)
@@ -146,7 +146,7 @@ class Diagnostic:
         return Diagnostic(self.severity, location, self.message, notes)
 
     def fields(self) -> dict[str, Any]:
-        """Plain values for structured output: file, line and column only where they are known."""
+        """Plain values for structured output; file, line and column only if known."""
         found: dict[str, Any] = {"severity": self.severity.value, "message": self.message}
         position = self.position
         if position is not None:
@@ -158,7 +158,7 @@ class Diagnostic:
         return found
 
     def render(self, sources: Mapping[str, str] | None = None) -> str:
-        """The text for a terminal; `sources` gives file contents that need not be read from disk again."""
+        """The text for a terminal; `sources` maps file names to contents, which are then not read from disk."""
         return render([self], sources)
 
     def _headline(self) -> str:
@@ -179,7 +179,7 @@ class Diagnostic:
 
 
 def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str] | None = None) -> str:
-    """Several diagnostics for a terminal.
+    """The text of several diagnostics for a terminal.
 
     Repeated diagnostics are shown once.  The source excerpt is omitted if the previous diagnostic points at the
     same place.
@@ -199,9 +199,9 @@ def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str] | None 
 
 
 def unique(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """The diagnostics without repetitions of the same words about the same place, notes included.
+    """The diagnostics without repetitions: equal messages and notes at equal locations.
 
-    A loop that was copied gives the diagnostics of its body twice.
+    A loop that was copied emits the diagnostics of its body twice.
     """
 
     def key(diagnostic: Diagnostic) -> tuple:
@@ -212,7 +212,7 @@ def unique(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def with_lines(diagnostics: Iterable[Diagnostic], name: str, text: str) -> list[Diagnostic]:
-    """The same diagnostics, with the line of `text` where they point at a place in the source called `name`."""
+    """The same diagnostics; locations in the source `name` carry their line of `text`."""
     lines = text.split("\n")
 
     def quote(diagnostic: Diagnostic) -> Diagnostic:
@@ -226,14 +226,14 @@ def with_lines(diagnostics: Iterable[Diagnostic], name: str, text: str) -> list[
 
 
 def to_json(diagnostics: Iterable[Diagnostic]) -> str:
-    """One JSON object a line for each diagnostic, in order; nothing for none."""
+    """One line with a JSON object for each diagnostic, in order."""
     import json
 
     return "".join(json.dumps(d.fields(), ensure_ascii=False) + "\n" for d in unique(diagnostics))
 
 
 def excerpt(position: FilePosition, sources: Mapping[str, str] | None = None) -> list[str]:
-    """The source line and a caret under the column, when the line can be had."""
+    """The source line and a caret under the column; empty if the line is not available."""
     line = position.source_line
     if line is None:
         text = sources.get(position.filename) if sources else None
@@ -245,17 +245,17 @@ def excerpt(position: FilePosition, sources: Mapping[str, str] | None = None) ->
 
             try:
                 line = linecache.getline(position.filename, position.line).rstrip("\n") or None
-            except ValueError:  # a name from a damaged file that no file can have, with a null character in it
+            except ValueError:  # an invalid name with a null character, from a damaged file
                 line = None
     if line is None or not line.strip():
         return []
-    # Tabs are kept in the padding so that the caret stands under the same column in any terminal.
+    # The padding keeps tabs, so that the caret is under its column in any terminal.
     padding = "".join(c if c == "\t" else " " for c in line[: max(position.column - 1, 0)])
     return [line, padding + "^"]
 
 
 class CompileError(Exception):
-    """A compilation that did not succeed: its diagnostics and the exit code they stand for."""
+    """A failed compilation: its diagnostics and exit code."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic], code: int = ExitCode.COMPILE_FAILURE) -> None:
         self.diagnostics = list(diagnostics)
@@ -263,7 +263,7 @@ class CompileError(Exception):
         super().__init__(self.diagnostics, self.code)
 
     def __str__(self) -> str:
-        """Each diagnostic with the line that it is about, as notebooks and tracebacks show an exception."""
+        """The rendered diagnostics with source lines, for notebooks and tracebacks."""
         return self.render() or "failed to compile Tile IR program"
 
     @classmethod
@@ -278,7 +278,7 @@ class CompileError(Exception):
 
     @property
     def word(self) -> int:
-        """The severity word of the failure as a whole, by its code; `Diagnostic.word` has those of its parts."""
+        """The severity word of the whole failure, from its code; `Diagnostic.word` is that of one diagnostic."""
         return ExitCode(self.code).word
 
     def render(self, sources: Mapping[str, str] | None = None) -> str:
@@ -295,11 +295,11 @@ class CompileError(Exception):
 
 
 Handler = Callable[[Diagnostic], Any]
-"""Receives a diagnostic; returns True if it is handled and must not be passed on."""
+"""Receives a diagnostic; returns True to accept it, so that it is not passed on."""
 
 
 def offered(diagnostics: Iterable[Diagnostic], handlers: Iterable[Handler]) -> list[Diagnostic]:
-    """The diagnostics that none of the handlers accepts, asked in their order."""
+    """The diagnostics that no handler accepts; handlers are called in order."""
     engine = DiagnosticEngine(handlers)
     for diagnostic in diagnostics:
         engine.emit(diagnostic)
@@ -307,7 +307,7 @@ def offered(diagnostics: Iterable[Diagnostic], handlers: Iterable[Handler]) -> l
 
 
 class InFlightDiagnostic:
-    """A diagnostic that is still being put together.  It is emitted once, by `report` or at the end of a `with`:
+    """A diagnostic under construction.  It is emitted once, by `report` or at the end of a `with`:
 
         with engine.emit_error(op.location, "no layout") as diagnostic:
             diagnostic.attach_note(use.location, "needed here")
@@ -350,12 +350,12 @@ class InFlightDiagnostic:
 
 
 class DiagnosticEngine:
-    """Collects diagnostics in order; nothing is printed here.
+    """Collects diagnostics in order and prints nothing.
 
-    Handlers are asked first, in the order in which they were registered; a diagnostic that one of them accepts is not
-    collected, though an error still fails the compilation.  A handler must neither emit nor raise.
+    Handlers are called first, in the order of registration; a diagnostic that a handler accepts is not collected, but
+    an accepted error still fails the compilation.  A handler must neither emit nor raise.
 
-    Threads may share an engine: one diagnostic is handled at a time, and handlers change between two of them.
+    Threads may share an engine: it handles one diagnostic at a time.  Changes of the handlers apply to the next one.
     """
 
     __slots__ = ("diagnostics", "remarks", "trace", "_handlers", "_lock", "_handling", "_accepted_errors")
@@ -365,9 +365,9 @@ class DiagnosticEngine:
         self.remarks = False
         """Whether remarks on choices are requested (`tileiras.remarks`)."""
         self.trace = False
-        """Whether each diagnostic gets a child that says where in the compiler it was made."""
+        """Whether each diagnostic gets a child with the place in the compiler where it was created."""
         self._handlers = tuple(handlers)
-        # A thread that has it already is a handler's: it may register others, which are asked from the next one on.
+        # Reentrant: a handler may register others, which receive diagnostics from the next one on.
         self._lock = _thread.RLock()
         self._handling: int | None = None
         """The thread whose diagnostic is being handled."""
@@ -379,7 +379,7 @@ class DiagnosticEngine:
         return handler
 
     def erase_handler(self, handler: Handler) -> None:
-        """Forgets a handler; no thread is in it afterwards.  Raises ValueError for one that is not registered."""
+        """Remove a handler; no other thread runs it on return.  Raises ValueError if it is not registered."""
         with self._lock:
             left = list(self._handlers)
             left.remove(handler)

@@ -10,11 +10,11 @@ EXTRAS = {
     "report": ("jinja2", "pygments"),
     "signing": ("cryptography",),
 }
-"""As in pyproject.toml: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client; the assembler as
-a library; templates and highlighting of HTML reports; signatures of rows on a team's server."""
+"""Extra of pyproject.toml -> packages: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client;
+the assembler as a library; templates and highlighting of HTML reports; signatures of rows on a team's server."""
 
 
 def install(package: str) -> str:
-    """The remedy for a missing package, as the end of a sentence."""
+    """The advice for a missing package, to be appended to a message."""
     extra = next(extra for extra, packages in EXTRAS.items() if package in packages)
     return f"install the package '{package}' (the '{extra}' extra brings it)"

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and what says that a file is another one."""
+"""Atomic writes of files, and identities that detect changed files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from tileiras.of_a_command import remembered
 
 RACY_NS = 2_000_000_000
-"""Two seconds, the coarsest time stamps in use (FAT's): a file that is younger may change and keep its time."""
+"""Two seconds, the coarsest granularity of time stamps in use (FAT): a younger file may change without a new time."""
 
 
 FileState = tuple[int, int, int]
@@ -50,7 +50,7 @@ def write_atomically(path: str, data: bytes, temporary: str | None = None, check
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
-"""Of fcntl.h and linux/fs.h."""
+"""From fcntl.h and linux/fs.h."""
 
 
 def _exchange(name: str, path: str) -> bool:
@@ -86,8 +86,10 @@ def _renameat2() -> Any:
 
 
 def store_directory() -> str | None:
-    """Where the user's store is, whatever checkout one works in: `TILEIRAS_CACHE_DIR`, else in the user's folder for
-    caches; None where there shall be none."""
+    """The folder of the user's store, shared by all checkouts; None if `TILEIRAS_CACHE_DIR` is `off`.
+
+    It is `TILEIRAS_CACHE_DIR`, or `tileiras` in `XDG_CACHE_HOME` or `~/.cache`.
+    """
     named = os.environ.get("TILEIRAS_CACHE_DIR")
     if named:
         return None if named == "off" else named
@@ -101,7 +103,7 @@ def stem(path: str) -> str:
 
 
 def read_if_there(path: str) -> bytes | None:
-    """A file's content; None when it cannot be read."""
+    """A file's content; None if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -110,7 +112,7 @@ def read_if_there(path: str) -> bytes | None:
 
 
 def file_identity(path: str) -> str:
-    """What a file holds, for keys; `missing` when it cannot be read.  Asked again, it is read again if it changed."""
+    """Digest of a file's content for keys, cached until its state changes; `missing` if it cannot be read."""
     try:
         state = os.stat(path)
         return _digest(path, state.st_ino, state.st_size, state.st_mtime_ns)
@@ -119,7 +121,7 @@ def file_identity(path: str) -> str:
 
 
 def content_digest(path: str) -> str:
-    """What keys have of a file's content; raises OSError."""
+    """Digest of a file's content for keys; raises OSError."""
     import xxhash
 
     with open(path, "rb") as file:
@@ -127,7 +129,7 @@ def content_digest(path: str) -> str:
 
 
 def digest_if_there(path: str) -> str | None:
-    """The same; None when the file cannot be read."""
+    """As `content_digest`; None if the file cannot be read."""
     try:
         return content_digest(path)
     except OSError:
@@ -137,12 +139,12 @@ def digest_if_there(path: str) -> str | None:
 @remembered
 @functools.lru_cache(64)
 def _digest(path: str, *state: int) -> str:
-    """The same, known as long as the file stays as it is."""
+    """As `content_digest`, cached by the file's state."""
     return content_digest(path)
 
 
 def read_json_object(path: str) -> dict[str, Any]:
-    """The object in a JSON file; an empty one when the file is missing, damaged or something else."""
+    """The object in a JSON file; an empty one if the file is missing, damaged or holds another type."""
     import json
 
     try:
@@ -153,7 +155,7 @@ def read_json_object(path: str) -> dict[str, Any]:
 
 
 def remove_left_over(folder: str) -> None:
-    """Removes temporaries of processes that were killed: what has not been written to for an hour."""
+    """Remove temporary files of killed processes: those not written to for an hour."""
     import time
 
     try:
@@ -162,11 +164,11 @@ def remove_left_over(folder: str) -> None:
                 if entry.name.endswith(".tmp") and entry.stat().st_mtime < time.time() - 3600:
                     os.unlink(entry.path)
     except OSError:
-        pass  # another process does the same, or there is no such folder
+        pass  # removed by another process, or the folder does not exist
 
 
 def file_state(path: str) -> FileState | None:
-    """None where there is no file."""
+    """The state of a file; None if it cannot be read."""
     try:
         found = os.stat(path)
     except OSError:

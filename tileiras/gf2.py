@@ -1,8 +1,7 @@
 """Linear algebra over GF(2) on vectors packed into Python integers.
 
-A vector is an int, bit i being coordinate i; addition is XOR.  A linear map is the list of the images of its unit
-vectors (its columns).  Everything a layout needs is application, rank, and solving with a preference among the
-unknowns.
+A vector is an int whose bit i is coordinate i; addition is XOR.  A linear map is the list of the images of the unit
+vectors (its columns).  Layouts use application, rank, and solving with a preference among the unknowns.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ def apply(columns: Sequence[int], x: int) -> int:
 
 
 class Echelon:
-    """An echelon basis of the vectors added so far, each remembered as a combination of them.
+    """An echelon basis of the added vectors; each row is stored with the combination of added vectors that gives it.
 
-    Vectors are considered in the order in which they are added: one that depends on earlier ones is never used in a
-    combination, so adding registers before lanes before warps makes every solution prefer registers.
+    A vector that depends on earlier ones is never used in a combination.  If registers are added before lanes, and
+    lanes before warps, every solution prefers registers.
     """
 
     __slots__ = ("_rows", "count")
@@ -50,7 +49,7 @@ class Echelon:
         return rest, combination
 
     def add(self, vector: int) -> bool:
-        """Adds a vector; returns whether it was independent of the earlier ones."""
+        """Add a vector; returns whether it is independent of the earlier ones."""
         rest, combination = self.reduce(vector)
         index = self.count
         self.count += 1
@@ -60,13 +59,13 @@ class Echelon:
         return True
 
     def solve(self, vector: int) -> int | None:
-        """The combination of added vectors that gives `vector` (free unknowns 0), None outside the span."""
+        """The combination of added vectors that gives `vector` (free unknowns 0); None if it is outside the span."""
         rest, combination = self.reduce(vector)
         return None if rest else combination
 
 
 def support(vectors: Iterable[int]) -> int:
-    """The coordinates that some vector has, as a mask: a vector without them can be added to any image by `+`."""
+    """Mask of the coordinates that occur in some vector; a disjoint vector can be added to any image with `+`."""
     mask = 0
     for vector in vectors:
         mask |= vector
@@ -74,7 +73,7 @@ def support(vectors: Iterable[int]) -> int:
 
 
 def _leading(vectors: Iterable[int]) -> dict[int, int]:
-    """An echelon basis of the vectors by leading bit, without the combinations that give it."""
+    """An echelon basis of the vectors by leading bit, without the combinations."""
     rows: dict[int, int] = {}
     for vector in vectors:
         while vector:
@@ -103,7 +102,10 @@ def complement(vectors: Iterable[int], bits: int) -> list[int]:
 
 
 def right_inverse(columns: Sequence[int], bits: int) -> list[int] | None:
-    """Columns X with columns(X(y)) == y for all y of `bits` bits, earlier columns preferred; None if not surjective."""
+    """Columns of a map X with columns(X(y)) == y for all y of `bits` bits; earlier columns are preferred.
+
+    None if the map is not surjective.
+    """
     echelon = Echelon(columns)
     result = [echelon.solve(1 << i) for i in range(bits)]
     return None if any(x is None for x in result) else result  # type: ignore[return-value]
@@ -112,8 +114,8 @@ def right_inverse(columns: Sequence[int], bits: int) -> list[int] | None:
 def shifted_masks(columns: Sequence[int]) -> list[tuple[int, int]]:
     """The map as the XOR of `(x & mask) << shift` terms (negative shift: to the right), ordered by shift.
 
-    Every (input bit i, output bit o) entry of the matrix goes to the term of shift o - i, so index expressions cost
-    one AND and one shift for each diagonal of the matrix instead of one select for each bit.
+    The matrix entry of input bit i and output bit o belongs to the term of shift o - i, so an index expression costs
+    one AND and one shift per nonzero diagonal of the matrix instead of one select per bit.
     """
     terms: dict[int, int] = {}
     for i, column in enumerate(columns):

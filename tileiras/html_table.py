@@ -1,4 +1,4 @@
-"""A table as HTML, for notebooks: the `_repr_html_` of results."""
+"""HTML tables for notebooks, used by `_repr_html_` of results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(caption: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
-    """All text is escaped; the first column of a table without a head names its rows."""
+    """An HTML table with all text escaped; without a head, the first column holds row headers."""
     parts = [f"<table><caption>{html.escape(caption)}</caption>"]
     if head:
         parts.append("<tr>" + "".join(f"<th>{html.escape(each)}</th>" for each in head) + "</tr>")

@@ -1,4 +1,4 @@
-"""Inputs of stages that compile one kernel: the entries of a module, or the modules of an earlier artifact."""
+"""Inputs of per-kernel stages: the entries of a module, or the modules of an artifact that is the source."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 class KernelInput(NamedTuple):
-    """The input of the first step for one kernel."""
+    """The input of the first per-kernel step."""
 
     kernel: str
     """Its name; empty for an input with several kernels or without names."""
     kept_as: str
-    """The stem of the artifacts made of it, empty for the source's."""
+    """The stem of its artifacts; empty for the stem of the source."""
     given: Operation | bytes
     location: Locatable
-    """Where the kernel stands in the source."""
+    """The kernel's location in the source."""
 
 
 class KernelInputs(ABC):
     """The kernels of a source."""
 
     names: Sequence[str] = ()
-    """Of all entries, in source order."""
+    """Names of all entries, in source order."""
 
     @abstractmethod
     def units(self) -> list[KernelInput]:
-        """One for each kernel that is compiled; a module that has one entry may be given away."""
+        """One input for each kernel to compile.  A module with one entry may be returned itself, not copied."""
 
     @property
     @abstractmethod
@@ -43,12 +43,12 @@ class KernelInputs(ABC):
 
     @property
     def entry_locations(self) -> dict[str, Locatable]:
-        """Where kernels stand, as far as that is known by name."""
+        """Name of a kernel -> its location, for kernels with known names."""
         return {}
 
 
 class ModuleEntries(KernelInputs):
-    """The entries of a cuda_tile module, or the one called `only`.
+    """The entries of a cuda_tile module, or only the one called `only`.
 
     Raises CompileError (code 2) if no entry has that name.
     """
@@ -79,8 +79,8 @@ class ModuleEntries(KernelInputs):
 class ArtifactModules(KernelInputs):
     """The modules of an artifact.
 
-    Raises CompileError for MLIR that does not verify (code 3), for PTX of another GPU and for an `only` that is no
-    module's only kernel (code 2).
+    Raises CompileError for MLIR that does not verify (code 3), for PTX of another GPU, and if `only` is not the single
+    kernel of a module (code 2).
     """
 
     def __init__(self, source: units.Source, gpu_name: str, only: str | None) -> None:
@@ -106,14 +106,14 @@ class ArtifactModules(KernelInputs):
 
 
 def kernel_inputs(source: units.Source, given: Operation | bytes, gpu_name: str, only: str | None) -> KernelInputs:
-    """The kernels of a source, or the one called `only`; `given` is the module that was read of it, if it was."""
+    """The kernels of a source, or the one called `only`; `given` is the module read from it, or its bytes."""
     if source.kind in units.ARTIFACTS:
         return ArtifactModules(source, gpu_name, only)
     return ModuleEntries(given, source.name, only)
 
 
 def _kernel_names(kind: str, module: Operation | bytes) -> list[str]:
-    """The kernels of an artifact's module, as far as it says which functions are kernels."""
+    """The names of the kernels of an artifact's module; empty for kinds without a parser for them (PTX, cubin)."""
     if kind.endswith(".mlir"):
         functions = [op for op in module.walk() if op.name in ("nv_tileaa.func", "llvm.func")]
         marks = ("kernel_spec", "nvvm.kernel")

@@ -1,9 +1,9 @@
-"""Names of a package whose files are loaded when one of them is first used (PEP 562).
+"""Lazy names of a package: the file of a name is loaded at its first use (PEP 562).
 
     _LAZY = {"parse_module": "parser", "print_op": "printer"}
     __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
-Fingerprints and `load_dialect` read the tables, which are written out and called `_LAZY` for that.
+Fingerprints and `load_dialect` read the tables, so each is a literal called `_LAZY`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def lazy_names(package: str, namespace: dict[str, Any], table: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package; `table` has the file in it for each name."""
+    """The `__getattr__` of a package; `table` maps each name to its file in the package."""
 
     def load(name: str) -> Any:
         if name not in table:

@@ -1,4 +1,4 @@
-"""The lock of a process that is there once for a user, beside its socket."""
+"""The lock, beside its socket, of a process that runs once per user."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import os
 
 
 def locked(directory: int, name: str) -> int | None:
-    """The lock of a process `name` in an open directory, held until it and its children end.
+    """Take the lock of the process `name` in an open directory; it is held until the process and its children end.
 
-    None where another process has it.  Raises OSError.
+    Returns None if another process holds it.  Raises OSError.
     """
     while True:
         lock = os.open(f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=directory)
@@ -22,11 +22,11 @@ def locked(directory: int, name: str) -> int | None:
         with contextlib.suppress(FileNotFoundError):
             if os.stat(f"{name}.lock", dir_fd=directory).st_ino == os.fstat(lock).st_ino:
                 return lock
-        os.close(lock)  # that of a service which has ended since
+        os.close(lock)  # the file was removed: the service that held it has ended
 
 
 def unlock(directory: int, name: str, lock: int) -> None:
-    """Removes a lock, unless another service has made one since."""
+    """Remove the file of a lock, unless another service has created a new one."""
     with contextlib.suppress(OSError):
         if os.stat(f"{name}.lock", dir_fd=directory).st_ino == os.fstat(lock).st_ino:
             os.unlink(f"{name}.lock", dir_fd=directory)

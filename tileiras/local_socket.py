@@ -1,9 +1,9 @@
-"""Sockets between processes of one user: where they are, who may use them, and how messages are framed.
+"""Sockets between processes of one user: their folder, its permissions, and the framing of messages.
 
-A message is `TILE`, one byte for its kind, the length of the rest as four bytes, and fields: each four bytes
-of length and its bytes, integers little-endian.  Nothing is unpickled or evaluated.
+A message is `TILE`, a byte for its kind, four bytes for the length of the rest, and fields: each has four bytes for
+its length, and its bytes.  Integers are little-endian.  Nothing is unpickled or evaluated.
 
-This module is loaded by every command: it imports nothing but `os` and `sys`.
+Every command loads this module: it imports only `os`, `stat` and `sys`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAGIC = b"TILE"
 HEADER = len(MAGIC) + 1 + 4
 
 MOST_BYTES = 4 << 20
-"""Of one message: an environment and a command line may have 2 MB together on Linux (execve(2))."""
+"""Limit of one message: on Linux an environment and a command line have up to 2 MB together (execve(2))."""
 
 
 class ProtocolError(Exception):
@@ -28,7 +28,7 @@ class ProtocolError(Exception):
 
 
 def runtime_directory() -> str:
-    """Where the sockets of this user are: in `XDG_RUNTIME_DIR`, else in the folder for temporary files."""
+    """The folder of this user's sockets: in `XDG_RUNTIME_DIR`, else in the folder for temporary files."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     if base and os.path.isabs(base):
         return os.path.join(base, "tileiras")
@@ -47,7 +47,7 @@ def open_directory(create: bool = False) -> int:
 
 
 def open_private_folder(path: str) -> int:
-    """A descriptor of a directory that only this user can use; raises OSError for any other."""
+    """A descriptor of a directory that only this user can access; raises OSError for any other."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     state = os.fstat(descriptor)
     if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
@@ -57,13 +57,15 @@ def open_private_folder(path: str) -> int:
 
 
 def address(directory: int, name: str) -> str:
-    """A socket in an open directory, however long that directory's path is (unix(7) has 108 bytes for it)."""
+    """Address of a socket in an open directory; short for any directory (unix(7) limits addresses to 108 bytes)."""
     return f"/proc/self/fd/{directory}/{name}"
 
 
 def name_of(identity: bytes) -> str:
-    """The file name of a socket for an identity.  Not a cryptographic digest, which takes a library to load: a service
-    compares the identity itself."""
+    """The file name of a socket for an identity.
+
+    It is not a cryptographic digest, which would load a library: a service compares the identity itself.
+    """
     return f"{int.from_bytes(identity, 'little') % (2**61 - 1):016x}"
 
 
@@ -73,7 +75,7 @@ def user_of(credentials: bytes) -> int:
 
 
 def process_of(credentials: bytes) -> int:
-    """The process, likewise."""
+    """The process in the credentials of SO_PEERCRED (unix(7))."""
     return int.from_bytes(credentials[:4], sys.byteorder)
 
 
@@ -100,7 +102,7 @@ def supported() -> bool:
 
 
 def pack(kind: bytes, *fields: bytes) -> bytes:
-    """One message; raises ProtocolError where it is too long."""
+    """One message; raises ProtocolError if it is too long."""
     body = b"".join(len(field).to_bytes(4, "little") + field for field in fields)
     if len(body) > MOST_BYTES:
         raise ProtocolError(f"a message of {len(body)} bytes")
@@ -108,7 +110,7 @@ def pack(kind: bytes, *fields: bytes) -> bytes:
 
 
 def unpack_header(header: bytes) -> tuple[bytes, int]:
-    """The kind of a message, and the bytes that follow its header; raises ProtocolError."""
+    """The kind of a message, and the number of bytes that follow its header; raises ProtocolError."""
     size = int.from_bytes(header[5:HEADER], "little")
     if len(header) != HEADER or not header.startswith(MAGIC) or size > MOST_BYTES:
         raise ProtocolError(f"no message starts with {header[:HEADER]!r}")
@@ -129,7 +131,7 @@ def unpack(body: bytes) -> list[bytes]:
 
 
 def pack_words(words: list[bytes]) -> bytes:
-    """Words of a command line or an environment as one field: none of them can have a null character."""
+    """Words of a command line or an environment as one field; they cannot contain null characters."""
     return b"".join(word + b"\0" for word in words)
 
 

@@ -1,13 +1,13 @@
-"""Locations beside the artifacts: `NAME.STAGE.loc` says, for every operation of an artifact, where it came from.
+"""Location tables beside artifacts: `NAME.STAGE.loc` has the origin of every operation of an artifact.
 
-Operations are numbered in the order of `Operation.walk` (the order of printing), the module being 0.  The file made by
-`read` holds positions in the user's source; every later one holds numbers of operations in the artifact before it.  So
-when lines move in the source only the first file changes, and all the others still lead to the right line.
+Operations are numbered in the order of `Operation.walk` (the order of printing); the module is 0.  The table of the
+stage `read` holds positions in the user's source; each later one holds numbers of operations of the previous artifact.
+If lines of the source move, only the first table changes, and the others still lead to the right lines.
 
     tileiras-loc 2 1              format version, number of the unit's own operation (the entry)
     file kernels/other.mlir       named by `f1` below; `f0` is the user's source itself
-    scope #cuda_tile.di_sub...    named by `/0` below: a function of the source or a block in it
-    -                             one line per operation: `-` unknown, `17` operation 17 of the artifact before,
+    scope #cuda_tile.di_sub...    named by `/0` below: a function of the source, or a block in one
+    -                             one line per operation: `-` unknown, `17` operation 17 of the previous artifact,
     f0:12:3                       file:line:column, `bFunc:184` section and byte offset of bytecode,
     f0:12:3/0                     a position in a scope,
     4,9                           fused, `4@9` callee at caller; a call site in a fusion is `(4@9),7`
@@ -69,7 +69,7 @@ class OpLoc(Location):
 
 
 class LocationTable:
-    """The content of one `.loc` file, with the table of the artifact before it."""
+    """The content of one `.loc` file, linked to the table of the previous artifact (`parent`)."""
 
     __slots__ = ("rows", "files", "scopes", "unit", "parent", "source_name")
 
@@ -111,7 +111,7 @@ class LocationTable:
         return cls(lines[first:-1], names["file"], int(head[2]), parent, source_name, names["scope"])
 
     def location(self, number: int) -> Location:
-        """The user's location of operation `number`; unknown where the row is none, which a damaged file may have."""
+        """The location of operation `number` in the user's source; unknown if the row is invalid (a damaged file)."""
         if not 0 <= number < len(self.rows):
             return UNKNOWN_LOC
         try:
@@ -120,7 +120,7 @@ class LocationTable:
             return UNKNOWN_LOC
 
     def attach(self, module: Operation) -> None:
-        """Gives every operation of a freshly read artifact its place in this table."""
+        """Set the location of each operation of a newly read artifact to its row of this table."""
         for number, op in enumerate(module.walk()):
             op.location = OpLoc(self, number)
 
@@ -130,10 +130,10 @@ class LocationTable:
 
 
 class LocationEncoder:
-    """Writes locations as text; collects the names of the files and the scopes that occur.
+    """Encodes locations as text; collects the files and scopes that occur.
 
-    `flatten` writes source positions instead of operation numbers; without `scoped`, places within scopes become what a
-    user is shown of them.
+    With `flatten`, source positions replace operation numbers.  Without `scoped`, a position in a scope is encoded as
+    the position shown to users.
     """
 
     __slots__ = ("files", "scopes", "_indices", "_scopes", "flatten", "scoped")
@@ -166,7 +166,7 @@ class LocationEncoder:
             return f"b{location.section}:{location.offset}"
         scope = getattr(location, "scope", None)
         if scope is not None and self.scoped:
-            # As it was written: what is shown to a user may count columns in another way.
+            # The position as written: the one shown to users may count columns differently.
             return f"{self.encode(location.source)}/{self._scope(scope)}"  # type: ignore[attr-defined]
         position = location.resolve() if isinstance(location, Location) else None
         if position is None:
@@ -195,14 +195,14 @@ def decode(
     parent: LocationTable | None = None,
     scopes: Sequence[str] = (),
 ) -> Location:
-    """The location that a row stands for; operation numbers are looked up in `parent`."""
+    """The location that a row encodes; operation numbers are looked up in `parent`."""
     if text == "-":
         return UNKNOWN_LOC
     for mark in "@,":
         parts = _split(text, mark) if mark in text else (text,)
         if len(parts) > 1:
             found = [decode(part, files, source_name, parent, scopes) for part in parts]
-            # A call site's caller may be one itself: `a@b@c` is a, called from b, called from c.
+            # A caller may be a call site itself: `a@b@c` is a, called from b, called from c.
             return FusedLoc.of(*found) if mark == "," else functools.reduce(_called, reversed(found))
     if text[0] == "(":
         return decode(text[1:-1], files, source_name, parent, scopes)
@@ -243,7 +243,7 @@ def _called(caller: Location, callee: Location) -> Location:
 
 
 def _split(text: str, mark: str) -> list[str]:
-    """The parts of `text` between marks outside of parentheses."""
+    """Split `text` at marks outside of parentheses."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
@@ -254,9 +254,9 @@ def _split(text: str, mark: str) -> list[str]:
 
 
 def settle(module: Operation, source_name: str) -> None:
-    """Gives every operation its location in the user's source, in the form that reading a table gives.
+    """Replace each operation's location by the one in the user's source, in the form in which a table is read.
 
-    What follows does not depend on whether the module is alive from the start or was read with a table.
+    Later stages then give the same results for a module in memory and for one read from an artifact and its table.
     """
     encoder = LocationEncoder(source_name, flatten=True)
     settled: dict[str, Location] = {}
@@ -271,7 +271,7 @@ def settle(module: Operation, source_name: str) -> None:
 def table_of(
     module: Operation, source_name: str, parent: LocationTable | None = None, unit_name: str | None = None
 ) -> LocationTable:
-    """The table of a module that a stage made; `unit_name` is the symbol of the operation that the unit is."""
+    """The table of a module that a stage produced; `unit_name` is the symbol of the unit's operation."""
     encoder = LocationEncoder(source_name)
     rows: list[str] = []
     unit = 0
@@ -285,8 +285,8 @@ def table_of(
 
 
 def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> dict:
-    """Diagnostics as plain values, with operation numbers for places, so that they can be kept with an artifact."""
-    # Printing a scope takes the printer, which no compilation to PTX or a cubin loads otherwise.
+    """Diagnostics as plain values with operation numbers as locations, to be stored with an artifact."""
+    # Without scopes: they would load the printer, which a compilation to PTX or a cubin does not need otherwise.
     encoder = LocationEncoder(source_name, scoped=False)
 
     def plain(diagnostic: Diagnostic) -> list:
@@ -305,7 +305,7 @@ def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> d
 def decode_diagnostics(
     stored: dict, source_name: str, parent: LocationTable | None = None
 ) -> list[Diagnostic]:
-    """The inverse; places are looked up in `parent`, the table of the stage's input as it is now."""
+    """The inverse of `encode_diagnostics`; `parent` is the current table of the stage's input, for locations."""
 
     def lift(row: list) -> Diagnostic:
         location = decode(row[1], stored["files"], source_name, parent)

@@ -1,12 +1,12 @@
-"""`NamedTuple` as `typing` has it, for what every compilation loads.
+"""A faster `typing.NamedTuple`, for modules that every compilation loads.
 
     class Version(NamedTuple):
         major: int
         minor: int = 0
 
 `typing.NamedTuple` compiles the source of a constructor for every class, which takes 0.13 ms.  A compilation of one
-small kernel loads sixty such classes, and making them took a tenth of its time.  Here all classes share a constructor.
-To a type checker both are the same.
+small kernel loads sixty such classes, whose creation took a tenth of its time.  Here all classes share one constructor.
+Type checkers see `typing.NamedTuple`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from typing import NamedTuple
 else:
     try:
-        from _collections import _tuplegetter as _field  # what `collections.namedtuple` takes
+        from _collections import _tuplegetter as _field  # as in `collections.namedtuple`
     except ImportError:
 
         def _field(index: int, doc: str) -> property:
             return property(itemgetter(index), doc=doc)
 
     class _NamedTupleType(type):
-        """Makes fields of the annotations of a class that is declared as a `NamedTuple`, and of no class below it."""
+        """Turns annotations into fields, in direct subclasses of `NamedTuple` only."""
 
         def __new__(meta: type[_NamedTupleType], name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             namespace.setdefault("__slots__", ())
@@ -39,7 +39,7 @@ else:
             return super().__new__(meta, name, bases, namespace)
 
     class NamedTuple(tuple, metaclass=_NamedTupleType):
-        """Base of tuples whose elements have names; see the module's text."""
+        """Base class of tuples with named elements; see the module's docstring."""
 
         _fields = ()
         _field_defaults = {}
@@ -69,7 +69,7 @@ else:
             return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
 
     def _completed(cls: type[NamedTuple], values: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-        """The values of all fields of what is called with some in order and some by name; raises TypeError."""
+        """The values of all fields from positional and keyword arguments and defaults; raises TypeError."""
         fields, defaults = cls._fields, cls._field_defaults
         complete = [*values]
         for field in fields[len(values) :]:

@@ -1,8 +1,8 @@
 """Caches of files and environment variables that are cleared between commands.
 
-A command is a process of its own, or a request that a child of the compile service answers behind another
-(`server.worker`).  Between two of these a user may install, edit or set something else, so each such cache registers
-here how it is cleared.
+A command is a process of its own, or one of several requests that a child of the compile service answers in turn
+(`server.worker`).  Between two commands, files and environment variables may change, so each such cache registers a
+function here that clears it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Cached = TypeVar("_Cached", bound=_Cache)
 
 
 def remembered(cache: _Cached) -> _Cached:
-    """A function with a cache (`functools`) that lasts as long as a command."""
+    """Decorator: clear a `functools` cache between commands."""
     _forgetting.append(cache.cache_clear)
     return cache
 

@@ -1,9 +1,9 @@
-"""The options of a compilation: names, types, defaults and checks, in one table.
+"""The table of compilation options: names, types, defaults and checks.
 
 An option is spelled with dashes on the command line and in SCons (`num-warps`) and with underscores in Python
 (`num_warps`).  `CompileOptions` holds every option; a stage sees only those that it declares (`tileiras.stages`).
-`CompileOptions.canonical` is the byte form that enters a stage's key: it does not depend on the order in which options
-were given, on the process or on the machine.
+`CompileOptions.canonical` is the encoding for a stage's key: it is independent of the order in which options were
+given, of the process and of the machine.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ GPU_NAMES = (
     "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_107", "sm_110", "sm_120",
     "sm_121",
 )  # fmt: skip
-"""What `--gpu-name` takes: the vendor's list of 13.5 and sm_75."""
+"""Values of `--gpu-name`: the vendor's list of 13.5, and sm_75."""
 
 
 NO_GPU = "sm_0"
-"""What the vendor's tool calls the GPU when none is named."""
+"""Name of the GPU in the vendor's message for a missing `--gpu-name`."""
 
 
 class Option(NamedTuple):
     """One row of the table.
 
-    `kind` is int, bool, str or list (of str); `choices` the accepted values when there are few.  The value of a `local`
-    option is of this machine: it enters no key, the content of a file it stands for does (see `Stage.tools`).
+    `kind` is int, bool, str or list (of str); `choices` lists the accepted values if they are few.  The value of a
+    `local` option is specific to this machine and not part of keys; the content of a file that it names is (see
+    `Stage.tools`).
     """
 
     name: str
@@ -41,7 +42,7 @@ class Option(NamedTuple):
     pattern: str = ""
     local: bool = False
     least: int | None = None
-    """The lowest value of a number that has few choices by itself."""
+    """The lowest accepted value of a number without `choices`."""
 
     @property
     def attribute(self) -> str:
@@ -116,14 +117,14 @@ OPTIONS: dict[str, Option] = {
 }
 
 ALIASES = {"line-info": "lineinfo"}
-"""Further names of options: how the vendor's documentation spells this one."""
+"""Alternative names of options, from the vendor's documentation."""
 
 _BY_ATTRIBUTE = {option.attribute: option for option in OPTIONS.values()}
 _BY_ATTRIBUTE.update({alias.replace("-", "_"): OPTIONS[name] for alias, name in ALIASES.items()})
 
 SEPARATELY = frozenset(("-c", "--compile-only"))
-"""Options of ptxas by which it ignores `setmaxnreg`: what is linked later has to have the same registers (its message
-C7504).  The registers of agents are then not what they were chosen for."""
+"""Options of ptxas that make it ignore `setmaxnreg` (its message C7504): objects that are linked later must have the
+same number of registers.  Agents then do not get the registers chosen for them."""
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
@@ -153,7 +154,7 @@ def lookup(name: str) -> Option:
 
 
 def parse_value(option: Option, text: str) -> Any:
-    """A value from a command line or an SConstruct; raises CompileError (code 2) listing what is accepted."""
+    """Parse a value from a command line or an SConstruct; raises CompileError (code 2) with the accepted values."""
     if option.kind is int:
         try:
             return int(text, 10)
@@ -184,7 +185,7 @@ class CompileOptions(Mapping[str, Any]):
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         """Raises CompileError (code 2) for an unknown name or a value that is not accepted."""
         named = {lookup(name).name: value for name, value in (given or {}).items()}
-        # In the table's order: which of several mistakes is told does not depend on the order in which they were made.
+        # In the table's order: the reported one of several mistakes does not depend on the order of arguments.
         values = {
             name: checked_value(option, named[name]) if name in named else option.default
             for name, option in OPTIONS.items()
@@ -211,14 +212,14 @@ class CompileOptions(Mapping[str, Any]):
         return CompileOptions({**self._values, **{lookup(name).name: value for name, value in changes.items()}})
 
     def canonical(self, names: Iterable[str]) -> bytes:
-        """`name=value` lines of the named options in alphabetical order, files of this machine left out."""
+        """`name=value` lines of the named options in alphabetical order, without `local` options."""
         return "".join(f"{name}={self._values[name]!r}\n" for name in sorted(names) if not OPTIONS[name].local).encode()
 
 
 def checked_value(option: Option, value: int | str | Sequence[str] | None) -> Any:
-    """A value of Python as the option has it; raises CompileError (code 2) listing what is accepted.
+    """Convert a Python value to the option's type; raises CompileError (code 2) with the accepted values.
 
-    Numbers and booleans may come as the words of a command line, booleans also as 0 and 1.
+    Numbers and booleans may be given as words of a command line, booleans also as 0 and 1.
     """
     if value is None and option.default is None:
         return None
@@ -240,7 +241,7 @@ def checked_value(option: Option, value: int | str | Sequence[str] | None) -> An
 
 
 def unsupported_gpu(name: str, bytecode_version: str = "") -> str:
-    """The vendor's wording, of which `NO_GPU` is part."""
+    """The vendor's message for an unsupported GPU, or for `NO_GPU`."""
     text = f"GPU architecture {name} is not supported by this version of tileiras."
     if bytecode_version:
         text += (
@@ -251,7 +252,7 @@ def unsupported_gpu(name: str, bytecode_version: str = "") -> str:
 
 
 def missing_gpu(bytecode_version: str = "") -> CompileError:
-    """What to raise (code 2) where no GPU is named, with a note that lists those that are accepted."""
+    """The error (code 2) for a missing GPU name, with a note that lists the accepted ones."""
     note = Diagnostic.note(None, f"no GPU is named; gpu-name takes {accepted(OPTIONS['gpu-name'])}")
     return CompileError.at(None, unsupported_gpu(NO_GPU, bytecode_version), ExitCode.CONFIGURATION, [note])
 

@@ -1,4 +1,6 @@
-"""The stages in order.  This is the only place that knows it; `tileiras --print-pipeline` prints it.
+"""The stages of the compiler, in order; `tileiras --print-pipeline` prints them.
+
+The order is defined only here.
 
     export   cuTile Python -> bytecode
     read     bytecode or text -> a verified cuda_tile module
@@ -10,8 +12,8 @@
     sass     cubin -> machine code as text
     check    cuda_tile and PTX -> a verdict, beside the chain
 
-From `tileaa` on, a stage works on one entry and the globals that it reaches, so that one more entry in a file costs the
-compilation of one entry.
+From `tileaa` on, a stage works on one entry and the globals that it references, so that an entry added to a file costs
+the compilation of that entry only.
 """
 
 from __future__ import annotations
@@ -43,9 +45,9 @@ class Stage(NamedTuple):
     """One row of the pipeline.
 
     `suffix` names the artifact that the next stage reads; `side_suffixes` the other artifacts.  `dialects` are those
-    of the input and the output, loaded by name when a module is read, so that they do not show in the stage's imports.
-    `tools` names functions (`module:function`) that tell, given the stage's options, the identity of a program or
-    library outside this package; the identity is part of the stage's key.
+    of the input and the output; they are loaded by name when a module is read, and are not imports of the stage.
+    `tools` names functions (`module:function`) of the stage's options that return the identity of a program or library
+    outside this package; the identity is part of the stage's key.
     """
 
     name: str
@@ -57,26 +59,26 @@ class Stage(NamedTuple):
     dialects: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     reads_files: bool = False
-    """Whether the stage reads files besides its input, and reports them."""
+    """Whether the stage reads files besides its input, which it reports as dependencies."""
     reads_beside: tuple[str, ...] = ()
-    """Suffixes of side artifacts of the stage before that the stage is given besides its input."""
+    """Suffixes of artifacts of earlier stages that the stage reads besides its input."""
     linked: bool = False
     """Whether one process runs the stage once, on the linked products of all kernels of a source."""
     ahead: str = ""
-    """A function (`module:function`) that starts the process in which the stage works, to load beside this one."""
+    """A function (`module:function`) that starts the stage's process early, so that both processes load in parallel."""
     loads: str = ""
-    """A function that loads the stage's modules, for a compilation to call while an earlier stage waits."""
+    """A function that loads the stage's modules, called while an earlier stage waits for another process."""
     starts: str = ""
-    """A function of the stage's options that starts a program for it (`StageContext.program`), for a compilation to
-    call while an earlier stage waits."""
+    """A function of the stage's options that starts its program (`StageContext.program`), called while an earlier
+    stage waits for another process."""
     empty: str = ""
     """A function of a GPU's name and a location that returns the product of a source without kernels, as text."""
     module: str = ""
     reads: str = ""
-    """The stage whose product this one reads, for a stage beside the chain."""
+    """The stage whose product this one reads; only for a stage beside the chain."""
     error_code: int = 0
-    """Of a stage whose errors are part of its product: the product is kept, and each step that makes it, or takes it
-    from the store, fails with this code."""
+    """Exit code of a stage whose errors are part of its product: the product is kept, and each step that makes it, or
+    takes it from the store, fails with this code.  0 for other stages."""
 
     @property
     def module_name(self) -> str:
@@ -84,7 +86,7 @@ class Stage(NamedTuple):
 
     @property
     def makes_module(self) -> bool:
-        """Whether the output is MLIR, whose operations have locations beside the artifact."""
+        """Whether the output is MLIR, with a location table beside it."""
         return self.suffix.endswith(".mlir")
 
     @property
@@ -102,7 +104,7 @@ class Stage(NamedTuple):
         return "emit-remarks" in self.options and options["emit-remarks"]
 
     def artifacts(self, options: CompileOptions) -> list[str]:
-        """The suffixes of all that a build has of the stage for one unit, its product first."""
+        """The suffixes of all artifacts of the stage for one unit in a build, its product first."""
         found = [self.suffix, *self.side_suffixes]
         if self.makes_module:
             found.append(self.location_suffix)
@@ -114,8 +116,10 @@ class Stage(NamedTuple):
         return StageOptions(self.name, self.options, options)
 
     def needs_locations(self, options: CompileOptions) -> bool:
-        """Whether source positions reach the artifacts of this stage: remarks, or, in stages on IR with line or debug
-        information or a sanitizer, its output."""
+        """Whether artifacts of this stage contain source positions.
+
+        Remarks do; so do outputs of stages on IR with line information, debug information or a sanitizer.
+        """
         if self.says_remarks(options):
             return True
         names = (*DEBUG_OPTIONS, "sanitize")
@@ -164,7 +168,7 @@ STAGES: tuple[Stage, ...] = (
         "libdevice linked, optimised, PTX and kernel metadata",
         tools=("tileiras.codegen.llvm_identity:tool_identity",),
         ahead="tileiras.codegen.isolation:start",
-        # A module of nothing is what front ends try compilers with.
+        # Front ends probe compilers with an empty module.
         empty="tileiras.codegen.ptx:empty_module",
     ),
     Stage(
@@ -193,14 +197,14 @@ CHECK = Stage(
     "a verdict: launches, the interpreter beside the emulator",
     dialects=("builtin", "cuda_tile"),
     reads_beside=(".ptx", ".json"),
-    # The judge executes PTX, and stands above the library that compiles it.
+    # Outside of `tileiras.stages`: the check executes PTX, and depends on the library that compiles it.
     module="tileiras.check.stage",
     reads="read",
     error_code=7,
 )  # fmt: skip
 
 BESIDE: tuple[Stage, ...] = (CHECK,)
-"""Stages that no product follows from."""
+"""Stages outside the chain: no other stage reads their products."""
 
 BY_NAME: dict[str, Stage] = {stage.name: stage for stage in (*STAGES, *BESIDE)}
 
@@ -214,7 +218,7 @@ EMIT: dict[str, tuple[str, str]] = {
     "cubin": ("cubin", ".cubin"),
     "sass": ("sass", ".sass"),
 }
-"""`emit=` -> the stage it ends with and the artifact it asks for."""
+"""`emit=` -> the last stage and the suffix of the requested artifact."""
 
 SOURCES: dict[str, str] = {
     units.PYTHON: "export",
@@ -226,7 +230,7 @@ SOURCES: dict[str, str] = {
 """Kind of a source -> the stage that reads it."""
 
 TIERS = {0: "cuda_tile", 1: "tileaa", 2: "llvm", 3: "ptx"}
-"""The product of a build at each optimisation level when it does not name one."""
+"""Optimisation level -> the default product of a build."""
 
 
 def stage(name: str) -> Stage:
@@ -234,7 +238,7 @@ def stage(name: str) -> Stage:
 
 
 def emit_stage(emit: str) -> tuple[Stage, str]:
-    """The last stage for `emit=`, and the suffix of the product; raises CompileError (code 2) for other words."""
+    """The last stage for `emit=`, and the suffix of the product; raises CompileError (code 2) for an unknown value."""
     found = EMIT.get(emit)
     if found is None:
         raise CompileError.at(
@@ -244,7 +248,7 @@ def emit_stage(emit: str) -> tuple[Stage, str]:
 
 
 def stages_between(first: str, last: str) -> tuple[Stage, ...]:
-    """The stages from `first` to `last`, both included; none when `last` comes before `first`."""
+    """The stages from `first` to `last`, both included; empty if `last` comes before `first`."""
     names = [s.name for s in STAGES]
     return STAGES[names.index(first) : names.index(last) + 1]
 
@@ -267,12 +271,12 @@ class Plan(NamedTuple):
 
     @property
     def ends_with_file(self) -> bool:
-        """Whether the product is one of the whole source, before there are kernels."""
+        """Whether the product covers the whole source, before it is split into kernels."""
         return self.product.unit == FILE
 
     @property
     def is_bytecode(self) -> bool:
-        """Whether the product is bytecode, which is written of the module where the source was none."""
+        """Whether the product is bytecode, which is written from the module if the source is in another form."""
         return self.ends_with_file and not self.product.makes_module
 
     def loads(self) -> list[Callable[[], None]]:
@@ -291,7 +295,7 @@ def plan(kind: str, last: Stage) -> Plan:
     a later one."""
     rows = stages_between(SOURCES[kind], last.name)
     if kind == units.TEXT and last.unit == FILE:
-        # Text is read for bytecode as well, though reading comes after bytecode.
+        # Bytecode of text is written from the module, so `read` runs although it follows `export`.
         rows = (BY_NAME[SOURCES[kind]],)
     return Plan(
         last,
@@ -302,13 +306,13 @@ def plan(kind: str, last: Stage) -> Plan:
 
 
 def start_ahead(*lasts: Stage) -> None:
-    """Starts the processes that the stages up to these work in, to load beside this one."""
+    """Start the processes of the stages up to these, so that they load in parallel with this one."""
     for name in {row.ahead: None for last in lasts for row in stages_between(STAGES[0].name, last.name) if row.ahead}:
         _call(name)
 
 
 def empty_product(stage: Stage, gpu_name: str, location: Locatable | None) -> bytes | None:
-    """The product of a stage for a source without kernels; None where that is an error."""
+    """The product of a stage for a source without kernels; None if such a source is an error."""
     return _call(stage.empty, gpu_name, location).encode() if stage.empty else None
 
 
@@ -318,7 +322,7 @@ def start_program(stage: Stage, options: CompileOptions) -> WaitingProgram | Non
 
 
 def _call(name: str, *arguments: Location | StageOptions | str) -> Any:
-    """Loads and calls `module:function`."""
+    """Import and call `module:function`."""
     import importlib
 
     module, _, function = name.partition(":")
@@ -326,12 +330,12 @@ def _call(name: str, *arguments: Location | StageOptions | str) -> Any:
 
 
 def before(stage: Stage) -> Stage:
-    """The stage whose product this one reads; not for the first."""
+    """The stage whose product this one reads; undefined for the first."""
     return BY_NAME[stage.reads] if stage.reads else STAGES[STAGES.index(stage) - 1]
 
 
 def up_to(stage: Stage) -> tuple[Stage, ...]:
-    """The stages on which a product depends: the chain up to its stage, and the stage itself."""
+    """The stages on which a stage's product depends, in order, ending with the stage itself."""
     if stage not in BESIDE:
         return STAGES[: STAGES.index(stage) + 1]
     given = [row for row in STAGES if not set(stage.reads_beside).isdisjoint((row.suffix, *row.side_suffixes))]
@@ -339,14 +343,14 @@ def up_to(stage: Stage) -> tuple[Stage, ...]:
 
 
 def takes_module(stage: Stage) -> bool:
-    """Whether the stage works on a module; the others are given bytes."""
+    """Whether the input of the stage is a module; other stages take bytes."""
     return stage.unit == ENTRY and before(stage).makes_module
 
 
 def run_stage(
     stage: Stage, source: builtin.ModuleOp | cuda_tile.ModuleOp | bytes, options: CompileOptions, context: StageContext
 ) -> StageResult:
-    """Run one stage.  Every failure is raised as a CompileError with a place in the user's source."""
+    """Run one stage; every failure is raised as a CompileError with a location in the user's source."""
     import importlib
 
     context.ptx_version = options["ptx-version"] or ""
@@ -364,13 +368,13 @@ def run_stage(
 
 @contextlib.contextmanager
 def reported(stage: Stage, context: StageContext) -> Iterator[None]:
-    """Convert every exception of the block to a CompileError with a place."""
+    """Convert every exception of the block to a CompileError with a location."""
     try:
         yield
     except CompileError as error:
         raise _located(error, context) from None
-    # A mistake in the compiler must reach the user as a message about their kernel, not as a traceback; the traceback
-    # is there for whoever looks for the mistake.
+    # A bug of the compiler is reported to the user as a message about their kernel; TILEIRAS_TRACEBACK keeps the
+    # traceback, for developers.
     except Exception as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             raise _unwritten(error) from None
@@ -386,7 +390,7 @@ def reported(stage: Stage, context: StageContext) -> Iterator[None]:
 
 
 def _unwritten(error: OSError) -> CompileError:
-    """A full disk, which is not the kernel's fault: the files of stages are those that they hand to programs."""
+    """The error for a full disk, without a location in the kernel.  Stages write only files for external programs."""
     import tempfile
 
     message = f"unable to write '{error.filename or tempfile.gettempdir()}': {error.strerror}"
@@ -394,8 +398,8 @@ def _unwritten(error: OSError) -> CompileError:
 
 
 def _located(error: CompileError, context: StageContext) -> CompileError:
-    """Gives diagnostics that have no place of their own the unit's, unless they are not about it but about a file that
-    cannot be read or written."""
+    """Set the location of diagnostics without one to the unit's, except in errors about unreadable or unwritable
+    files (code 1)."""
     for diagnostic in error.diagnostics if error.code != ExitCode.USAGE else ():
         if diagnostic.location is None:
             diagnostic.location = context.location
@@ -403,7 +407,7 @@ def _located(error: CompileError, context: StageContext) -> CompileError:
 
 
 def _passes(row: Stage) -> list[tuple[str, str]]:
-    """The passes of a stage as they run for sm_90 without options, and why they stand there."""
+    """The passes of a stage for sm_90 with default options, and the reason for each one's position."""
     import importlib
 
     module = importlib.import_module(row.module_name)
@@ -414,7 +418,7 @@ def _passes(row: Stage) -> list[tuple[str, str]]:
 
 
 def describe() -> str:
-    """The pipeline as `--print-pipeline` shows it: the stages, their outputs and inputs, and their passes."""
+    """The output of `--print-pipeline`: the stages, their artifacts and options, and their passes."""
     lines = []
     for number, row in enumerate(STAGES, 1):
         made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))

@@ -1,13 +1,13 @@
-"""The program handle: the vendor's four entry points, on which the C interface is built.
+"""The program handle: the vendor's four entry points, the basis of the C interface.
 
     program = tileiras.Program.create(bytecode, gpu_name="sm_90")
     program.compile()
     cubin = program.get_output()
     program.release()
 
-Every call either does its work or raises CompileError with the code that its C function returns (`ExitCode`): 1 out of
-memory, 2 a configuration that is refused, 3 an input that is no Tile IR, 4 a handle in the wrong state, 5 a kernel that
-does not compile.  Checks come in the vendor's order, and a program that was created is complete.
+Every call succeeds or raises CompileError with the code that its C function returns (`ExitCode`): 1 out of memory, 2
+invalid configuration, 3 input that is not Tile IR, 4 handle in the wrong state, 5 kernel that does not compile.  Checks
+are in the vendor's order; the configuration of a created program is complete and valid.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Configuration(NamedTuple):
     """The arguments of a program: the fields of the C interface's structure, in its order.
 
     `input` is bytecode, or MLIR text.  `gpu` is the number of `sm_<gpu>`.  `host_arch`, `host_os` and `sanitize` are
-    places in `HOST_ARCHITECTURES`, `HOST_SYSTEMS` and `SANITIZERS`; a host that is 0 is this machine's.  `cuda_root` is
-    the toolkit with ptxas and libdevice; without it they are searched for.
-    `output_file` is a name for the caller, which writes the output; nothing is written here.
+    indices into `HOST_ARCHITECTURES`, `HOST_SYSTEMS` and `SANITIZERS`; host fields of 0 stand for this machine.
+    `cuda_root` is the toolkit with ptxas and libdevice; without it they are searched for.  `output_file` is not used
+    here: the caller writes the output.
     """
 
     input: bytes | str | None
@@ -55,7 +55,7 @@ class Program:
     __slots__ = ("configuration", "_source", "_options", "_output", "diagnostics")
 
     def __init__(self, configuration: Configuration, source: Source, options: CompileOptions) -> None:
-        """`create` makes programs."""
+        """Use `create`."""
         self.configuration = configuration
         self._source = source
         self._options = options
@@ -72,10 +72,10 @@ class Program:
         options: dict[str, Any] | None = None,
         **fields: int,
     ) -> "Program":
-        """From a configuration, or from an input and the other fields of one by name; `gpu_name` may stand for `gpu`.
+        """Create a program from a configuration, or from an input and further fields; `gpu_name` may replace `gpu`.
 
         `options` are further options of the compilation, by name; cubins are for the driver's tile launch unless
-        `tile-launch` says otherwise.  Raises CompileError with code 2 or 3.
+        `tile-launch` is false.  Raises CompileError with code 2 or 3.
         """
         from tileiras import units
         from tileiras.ir.encoding import encoded
@@ -116,7 +116,10 @@ class Program:
         return cls(configuration, source, checked)
 
     def compile(self) -> None:
-        """Makes the cubin.  Raises CompileError with code 3 or 5 (4 after release); then there is no output."""
+        """Compile to a cubin.
+
+        Raises CompileError with code 3 or 5 (4 after release); there is no output then.
+        """
         from tileiras import api
 
         self._check()
@@ -154,7 +157,7 @@ def _refused(message: str) -> CompileError:
 
 
 def _host(configuration: Configuration) -> dict[str, str]:
-    """The platform of the host code as options, where it is not this machine's; ARM64EC code uses AArch64's."""
+    """The platform of the host code as options, unless it is this machine's; ARM64EC is compiled as AArch64."""
     named = {}
     if configuration.host_arch:
         named["host_arch"] = "aarch64"
@@ -164,7 +167,7 @@ def _host(configuration: Configuration) -> dict[str, str]:
 
 
 def _toolkit(root: str | None) -> dict[str, str]:
-    """The tools of a toolkit as options; missing tools are searched for as without a toolkit."""
+    """Paths of a toolkit's tools as options; tools missing there are searched for as without a toolkit."""
     if root is None:
         return {}
     if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):
@@ -179,7 +182,7 @@ def _toolkit(root: str | None) -> dict[str, str]:
 
 # ---- functions for the C library -------------------------------------------------------------------------------------
 #
-# Each function gives (code, result, messages); no exception leaves them, and no process ends in them.
+# Each function returns (code, result, messages); it raises no exception and does not end the process.
 
 
 def c_create(*fields: bytes | int) -> tuple[int, Program | None, str]:

@@ -17,13 +17,13 @@ from typing import TextIO, TypeVar
 Item = TypeVar("Item")
 
 EVERY = 0.1
-"""Seconds between two drawings."""
+"""Minimum seconds between two updates of the line."""
 
 _ERASE = "\r\x1b[K"
 
 
 class Progress:
-    """Work of `total` steps, or of an unknown number.
+    """Progress of `total` steps, or of an unknown number.
 
     Draws on standard error if that is a terminal with escape sequences; the line is erased at the end.
     """
@@ -35,16 +35,16 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._shown = _is_terminal(self._stream)
         self._drawn: float | None = None
-        """Time of the last drawing; None before the first, not 0: the monotonic clock may have started just now."""
+        """Time of the last update; None before the first, not 0: the monotonic clock may have started just now."""
         self._started = time.monotonic()
 
     def step(self, what: str = "") -> None:
-        """One step has begun, which is `what`."""
+        """Start the next step; `what` describes it."""
         self._done += 1
         self.say(what)
 
     def say(self, what: str) -> None:
-        """The step that runs does `what` now."""
+        """Update the description of the current step."""
         now = time.monotonic()
         if not self._shown or self._drawn is not None and now < self._drawn + EVERY:
             return
@@ -56,7 +56,7 @@ class Progress:
         self._stream.flush()
 
     def close(self) -> None:
-        """Removes the line."""
+        """Erase the line."""
         if self._drawn is not None:
             self._stream.write(_ERASE)
             self._stream.flush()
@@ -72,7 +72,7 @@ class Progress:
 
 
 def shown(what: str, items: Sequence[Item], name: Callable[[Item], str]) -> Iterator[Item]:
-    """The items, while a line names the current one."""
+    """Yield the items; a progress line names the current one."""
     with Progress(what, total=len(items)) as progress:
         for item in items:
             progress.step(name(item))

@@ -1,8 +1,8 @@
-"""Remarks: what the compiler chose for a kernel, and why not something better.
+"""Remarks: the choices of the compiler for a kernel, and the obstacles to better ones.
 
 A remark is a diagnostic of severity `remark` with a kind, a name from the table below, named arguments and a reason.
 Names, texts, kinds and both output formats are those of the vendor's `--remarks` options (13.5) where it has them.
-Code that makes a choice says so to its engine, and only when somebody listens:
+A pass that makes a choice emits a remark, if remarks were requested of its engine:
 
     if engine.remarks:
         engine.emit(Remark("passed", "RemarkMemoryLoadInstructionSelected", op.location,
@@ -31,7 +31,7 @@ KINDS = {"passed": "Passed", "missed": "Missed", "failed": "Failure", "analysis"
 """Kind -> the tag of its YAML document."""
 
 CATEGORIES = {"memory": "Memory", "tensorcore": "Tensor-core", "loop": "Loop", "kernel": "Kernel"}
-"""Category as options name it -> as output does.  The vendor's options know the first two and `all`."""
+"""Category in options -> category in output.  The vendor's options accept the first two and `all`."""
 
 
 class _Row(NamedTuple):
@@ -65,17 +65,17 @@ NAMES: dict[str, _Row] = {
 
 
 FORMAT = 1
-"""Of NAME.remarks.json."""
+"""Version of the format of NAME.remarks.json."""
 
 _SHOWN_AS = {"RemarkTensorCoreFMA": "RemarkTensorCoreMMA"}
-"""Names that output does not tell apart."""
+"""Name in the table -> name in output: two rows share one output name."""
 
 
 class Remark(Diagnostic):
     """One choice at one place.
 
-    `values` fill the text's holes; `arguments` are shown as written, in their order; `reason` says what stood in the
-    way of something better; `function` is the kernel.
+    `values` fill the placeholders of the text; `arguments` are printed as given, in their order; `reason` is the
+    obstacle to a better choice; `function` is the kernel.
     """
 
     __slots__ = ("kind", "name", "text", "arguments", "reason", "function")
@@ -116,7 +116,7 @@ class Remark(Diagnostic):
         return Remark.restored(self.stored(), location, notes)
 
     def stored(self) -> list[Any]:
-        """Everything but place and notes, as plain values."""
+        """All fields except location and notes, as plain values."""
         return [self.kind, self.name, self.text, self.arguments, self.reason, self.function]
 
     @classmethod
@@ -139,8 +139,10 @@ class Remark(Diagnostic):
 
 
 def attribute_to_kernel(diagnostics: list[Diagnostic], function: str) -> None:
-    """Gives the remarks that passes made in words of their own (`DiagnosticEngine.remark`) the name of the kernel and a
-    row of the table, without which no filter, file or report has them."""
+    """Convert diagnostics of `DiagnosticEngine.remark`, whose text is the pass's own, to `Remark`s of the kernel.
+
+    Filters, files and reports handle only remarks with a kernel and a row of the table.
+    """
     diagnostics[:] = [
         Remark("analysis", "RemarkKernelSchedule", each.location, each.message, function=function, notes=each.notes)
         if each.severity is Severity.REMARK and not isinstance(each, Remark)
@@ -150,7 +152,7 @@ def attribute_to_kernel(diagnostics: list[Diagnostic], function: str) -> None:
 
 
 def remarks_json(remarks: Iterable[Remark]) -> bytes:
-    """The text of NAME.remarks.json: `Remark.fields` of each, in the order in which they were said."""
+    """The text of NAME.remarks.json: `Remark.fields` of each, in the order of emission."""
     import json
 
     rows = [remark.fields() for remark in unique(remarks)]
@@ -158,7 +160,7 @@ def remarks_json(remarks: Iterable[Remark]) -> bytes:
 
 
 def read_remarks(text: bytes) -> list[Remark]:
-    """The inverse of `remarks_json`; raises ValueError for what is no such text."""
+    """The inverse of `remarks_json`; raises ValueError if malformed."""
     import json
 
     try:
@@ -184,8 +186,10 @@ def _place(row: Mapping[str, Any]) -> KnownPlace | None:
 
 
 def supersede(engine: DiagnosticEngine, remark: Remark) -> None:
-    """Emits a remark in the place of those of its name about the same operation, whose choice is no longer true; a
-    reason that they had is its own, unless it has another."""
+    """Emit a remark and remove earlier ones of the same name and location, whose choice was revised.
+
+    The remark inherits their reason unless it has its own.
+    """
     kept: list[Diagnostic] = []
     for said in engine.diagnostics:
         if not isinstance(said, Remark) or said.name != remark.name or said.location != remark.location:
@@ -198,14 +202,17 @@ def supersede(engine: DiagnosticEngine, remark: Remark) -> None:
 
 
 class RemarkFilter(NamedTuple):
-    """Which remarks are shown: for each kind the categories asked for."""
+    """The requested categories of remarks, by kind."""
 
     categories: Mapping[str, frozenset[str]]
 
     @classmethod
     def parse(cls, asked: Iterable[tuple[str, str]]) -> "RemarkFilter":
-        """From (kind or empty for all kinds, category or `all` or `none`), in the order given; a later one adds,
-        `none` takes away.  Raises CompileError (code 1) for a category that there is not."""
+        """Parse pairs: a kind, or empty for all kinds, and a category, `all` or `none`.
+
+        Pairs apply in order: `none` clears the kind, others add to it.  Raises CompileError (code 1) for an unknown
+        category.
+        """
         found: dict[str, set[str]] = {kind: set() for kind in KINDS}
         for kind, category in asked:
             for each in (kind,) if kind else KINDS:
@@ -224,12 +231,12 @@ class RemarkFilter(NamedTuple):
         return any(self.categories.values())
 
     def admits(self, diagnostic: Diagnostic) -> bool:
-        """Whether a diagnostic is shown; those that are no remarks of the table always are."""
+        """Whether a diagnostic is shown; a diagnostic that is not a `Remark` always is."""
         return not isinstance(diagnostic, Remark) or diagnostic.category in self.categories[diagnostic.kind]
 
 
 def remarks_of(diagnostics: Iterable[Diagnostic]) -> list[Remark]:
-    """The remarks among diagnostics, by function, category and line; repetitions once."""
+    """The remarks among diagnostics without repetitions, sorted by function, category and position."""
     found = [diagnostic for diagnostic in unique(diagnostics) if isinstance(diagnostic, Remark)]
     functions = {name: number for number, name in enumerate(dict.fromkeys(remark.function for remark in found))}
     categories = list(CATEGORIES)
@@ -243,7 +250,7 @@ def remarks_of(diagnostics: Iterable[Diagnostic]) -> list[Remark]:
 
 
 def render_command_line(remarks: Iterable[Remark]) -> str:
-    """Remarks as the vendor's command prints them: below their function and category."""
+    """Remarks as the vendor's command prints them: grouped by function and category."""
     lines: list[str] = []
     function = category = None
     for remark in remarks:
@@ -291,7 +298,7 @@ def _quoted(text: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """A YAML scalar, in quotes where a plain one would be read as something else."""
+    """A YAML scalar, quoted if a plain one could be parsed differently."""
     if text.isidentifier() or text.isdigit():
         return text
     special = ": " in text or " #" in text or text[:1] in "-?:,[]{}#&*!|>'\"%@` " or text.endswith((":", " "))

@@ -1,4 +1,4 @@
-"""The steps of one compilation in one process: runs the stages of a plan, and background work while they wait."""
+"""Runs the stages of a plan in one process, and background work while a stage waits for another process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tileiras.ir.pass_instrumentation import PassInstrumentation
 
 LINKED = ".linked.ptx"
-"""The suffix of the PTX of several kernels that ptxas is given as one module."""
+"""Suffix of the PTX of several kernels, linked to one module for ptxas."""
 
 Keep = Callable[[str, str, bytes], str | None]
 
@@ -59,18 +59,18 @@ class Steps:
             self._waits.append(meanwhile)
 
     def close(self) -> None:
-        """End a program that was started for a step that did not run."""
+        """Close a program that was started for a step that did not run."""
         if self._program is not None:
             self._program.close()
 
     def on_file(self, given: Operation | bytes) -> Operation | bytes:
-        """Run the steps for the file as a whole on the source."""
+        """Run the per-file steps on the source."""
         for row in self.plan.file:
             given = self._run(row, given).output
         return given
 
     def on_kernel(self, unit: KernelInput) -> tuple[bytes, dict[str, bytes]]:
-        """Run the steps for each kernel on one; the product, and the artifacts of the last step by suffix."""
+        """Run the per-kernel steps on one kernel; the product, and the artifacts of the last step by suffix."""
         result = StageResult(unit.given)
         for row in self.plan.kernel:
             result = self._run(row, result.output, unit.location, unit.kept_as)
@@ -80,7 +80,7 @@ class Steps:
     def on_all(
         self, linked: bytes, inputs: KernelInputs, kernels: Sequence[dict[str, bytes]]
     ) -> tuple[bytes, dict[str, bytes]]:
-        """Run the steps for all kernels on their linked product; the result, and the artifacts of these steps.
+        """Run the steps on the linked product of all kernels; the result, and the artifacts of these steps.
 
         `kernels`: the artifacts of each kernel by suffix.
         """
@@ -99,15 +99,17 @@ class Steps:
     def _run(
         self, row: pipeline.Stage, given: Operation | bytes, location: Any = None, kept_as: str = "", **known: Any
     ) -> StageResult:
-        """One step.  `kept_as` is the stem under which artifacts are kept, where it is not the source's; `known` is
-        for the context."""
+        """Run one step.
+
+        `kept_as` is the stem of the kept artifacts, by default the source's; `known` are fields of the context.
+        """
         context = self._context(row, location, **known)
         started = time.perf_counter()
         due = len(self._checks)
         result = pipeline.run_stage(row, given, self.options, context)
         if due:
-            self._check()  # unless that was done while the stage waited
-        if self._times is not None and not pipeline.takes_module(row):  # passes have times of their own
+            self._check()  # no effect if it ran while the stage waited
+        if self._times is not None and not pipeline.takes_module(row):  # passes are timed individually
             self._times.append((f"{row.name}: {row.doc}", time.perf_counter() - started))
         self.diagnostics.extend(context.engine.diagnostics)
         self.dependencies.extend(context.dependencies)
@@ -154,7 +156,7 @@ def as_bytes(output: Operation | bytes) -> bytes:
 
 
 def _merged(kernels: Sequence[dict[str, bytes]]) -> dict[str, bytes]:
-    """NAME.json of all kernels as one document, if the compilation made theirs: an input of the assembler's stage."""
+    """The NAME.json documents of all kernels merged, if they exist: an input of the stage `cubin`."""
     documents = [artifacts[".json"] for artifacts in kernels if ".json" in artifacts]
     if not documents:
         return {}

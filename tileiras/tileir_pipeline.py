@@ -1,15 +1,15 @@
-"""`tileir{...}`: the documented pipeline of the Tile IR compiler as text, its options and its pass list beside ours.
+"""`tileir{...}`: the documented textual pipeline of the Tile IR compiler, with equivalents of its options and passes.
 
     tileiras-opt kernel.mlir --pass-pipeline="builtin.module(tileir{opt-level=3 compute-capability=sm_90})"
 
-`OPTIONS` has every documented option with its type, default and consumer, and says what reads it here.  `ROWS` has
-every pass that the documentation lists for a level, in its order, with the passes that do the same here or the reason
-why there is none.  `build` makes the passes of our own pipeline: those that the stages run, in their order.
+`OPTIONS` lists every documented option with its type, default, documented consumer and consumer in this compiler.
+`ROWS` lists the documented passes by level, in the documented order, each with the equivalent passes of this compiler
+or the reason for their absence.  `build` returns the passes that the stages of this compiler run, in their order.
 
-Defaults are laid down in three layers, of which a later one wins: the table's, the braces', the driver's command line.
-Under the command `tileiras` the first layer is the command's own defaults, so that asking for a trace does not change
-the code; a remark says where these differ from the table.  An option whose consumer does not run is passed over in
-silence; of one that nothing reads here, a warning says so when it is given another value than its default.
+Option values come from three layers; a later layer overrides an earlier one: the table, the braces, the driver's
+command line.  Under the command `tileiras` the first layer is the command's own defaults, so that a request for a trace
+does not change the code; a remark lists the differences from the table.  An option whose consumer does not run is
+ignored silently.  An option without a consumer in this compiler causes a warning if its value is not the default.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class PipelineOption(NamedTuple):
-    """One option: `consumer` is who reads it in the documentation, `ours` who does here; `compiler` is the name of the
-    compiler's own option that it stands for, if any.  `unset` says that a default which nobody asked for is not passed
-    on, since we choose better."""
+    """One option: `consumer` is the documented consumer, `ours` the one in this compiler; `compiler` names the
+    compiler's own option that it sets, if any.  With `unset`, the option is passed on only if it is given explicitly:
+    the compiler chooses a better value than the documented default."""
 
     name: str
     kind: str
@@ -90,8 +90,8 @@ DRIVER = {"gpu-name": "compute-capability", "opt-level": "opt-level"}
 
 
 class Row(NamedTuple):
-    """A documented row: the level from which on it runs, its pass, ours in the order in which they run, and what there
-    is to say, always when there is none."""
+    """A documented row: the lowest level at which it runs, its pass, the equivalent passes of this compiler in the
+    order in which they run, and a remark, which is required if that list is empty."""
 
     level: int
     documented: str
@@ -153,17 +153,19 @@ ROWS: tuple[Row, ...] = (
     Row(3, "cse", (), "as the row before"),
     Row(3, "tileir-post-nvvm-finalize", ("nvvm-ir-verifier",), "launch bounds are written with the PTX headers"),
 )
-"""The documented pass list, each level holding those before it."""
+"""The documented pass list; each level includes the lower ones."""
 
 
 class TileIRPipelineOptions(Mapping[str, Any]):
-    """Checked values of all options of `tileir{...}`; `given` has those that somebody asked for."""
+    """Checked values of all options of `tileir{...}`; `given` has those that were set explicitly."""
 
     __slots__ = ("_values", "given")
 
     def __init__(self, braces: Mapping[str, Any] | None = None, driver: Mapping[str, Any] | None = None) -> None:
-        """`braces` are values of this pipeline's options, `driver` those of the command line, by its names.  Raises
-        CompileError (code 2) for an option that there is not and a value that does not fit."""
+        """`braces` are values of this pipeline's options, `driver` those of the command line, by its names.
+
+        Raises CompileError (code 2) for an unknown option and for an invalid value.
+        """
         self.given: dict[str, Any] = {}
         for name, value in (braces or {}).items():
             if name not in OPTIONS:
@@ -181,7 +183,7 @@ class TileIRPipelineOptions(Mapping[str, Any]):
 
     @classmethod
     def parse(cls, text: str, driver: Mapping[str, Any] | None = None) -> TileIRPipelineOptions:
-        """From `tileir`, `tileir{key=value key=value}` or what stands in the braces."""
+        """Parse `tileir`, `tileir{key=value key=value}` or `{key=value ...}`."""
         match = re.fullmatch(r"\s*(?:tileir\s*)?(?:\{([^{}]*)\})?\s*", text)
         if match is None:
             raise _bad(f"expected 'tileir{{key=value ...}}', got '{text}'")
@@ -204,7 +206,7 @@ class TileIRPipelineOptions(Mapping[str, Any]):
         return len(self._values)
 
     def compiler_options(self) -> dict[str, Any]:
-        """The values of the compiler's own options (`tileiras.options`) that these stand for."""
+        """The values for the compiler's own options (`tileiras.options`), by name."""
         return {
             option.compiler: self[name]
             for name, option in OPTIONS.items()
@@ -212,11 +214,11 @@ class TileIRPipelineOptions(Mapping[str, Any]):
         }
 
     def given_compiler_options(self) -> dict[str, Any]:
-        """As `compiler_options`, without what nobody asked for: where the compiler's own defaults are to hold."""
+        """As `compiler_options`, but only explicitly set values: the compiler's own defaults hold for the rest."""
         return {OPTIONS[name].compiler: value for name, value in self.given.items() if OPTIONS[name].compiler}
 
     def without_effect(self) -> list[Diagnostic]:
-        """A warning for each option that somebody asked for, with another value than the default, and nothing reads."""
+        """A warning for each option without a consumer that was explicitly set to a value other than its default."""
         return [
             Diagnostic(Severity.WARNING, None, f"option '{name}' of 'tileir' has no effect here: {reason}")
             for name, value in self.given.items()
@@ -224,8 +226,10 @@ class TileIRPipelineOptions(Mapping[str, Any]):
         ]
 
     def differences(self, values: Mapping[str, Any]) -> str:
-        """Where the compiler's options `values` differ from documented defaults that nobody asked to change, as the
-        text of a remark; empty if nowhere."""
+        """The text of a remark that lists where the compiler's options `values` differ from documented defaults.
+
+        Explicitly set options are omitted; the text is empty without differences.
+        """
         different = []
         for name, option in OPTIONS.items():
             value = values.get(option.compiler, option.default)
@@ -263,7 +267,7 @@ def _bad(message: str) -> CompileError:
 
 
 def build(options: TileIRPipelineOptions) -> list[Pass]:
-    """The passes of our pipeline at the level asked for; raises CompileError (code 2) for values out of range."""
+    """The passes of this compiler at the requested level; raises CompileError (code 2) for values out of range."""
     from tileiras.options import CompileOptions
     from tileiras.pipeline import stage
 
@@ -290,10 +294,10 @@ STAGE_KEYS = {"compute-capability": "gpu-name", "num-stages": "unspecialized-pip
 
 
 def tileas_passes(braces: str) -> list[Pass]:
-    """The passes of `tileas{key=value ...}`: decisions of the stage `tileas` from the row `from` to the row `to`, the
-    first and the last one without these; other keys are options of the stage.
+    """The passes of `tileas{key=value ...}`: the rows of the stage `tileas` from `from` to `to`, both included.
 
-    Raises CompileError (code 2) for an option or a row that there is not.
+    The defaults are the first and the last row; other keys are options of the stage.  Raises CompileError (code 2) for
+    an unknown option or row.
     """
     from tileiras.options import CompileOptions, lookup, parse_value
     from tileiras.pipeline import stage
@@ -318,11 +322,11 @@ def tileas_passes(braces: str) -> list[Pass]:
 
 
 OURS_WIDTH = 66
-"""Columns of the names of our passes, which may take several lines."""
+"""Width of the column of this compiler's passes, in characters; their names are wrapped."""
 
 
 def describe(level: int = 3) -> str:
-    """The documented pass list up to a level beside ours, as `--print-pipeline` shows it."""
+    """The documented pass list up to a level and this compiler's passes, as `--print-pipeline` prints them."""
     import textwrap
 
     rows = [row for row in ROWS if row.level <= level]
@@ -336,7 +340,7 @@ def describe(level: int = 3) -> str:
 
 
 def option_rows() -> Iterable[tuple[str, str, str, str, str]]:
-    """(name, type, default, consumer in the documentation, consumer here) of every option, for the documentation."""
+    """(name, type, default, documented consumer, consumer in this compiler) of every option, for the documentation."""
     for option in OPTIONS.values():
         kind = option.kind if option.kind != "enum" else ", ".join(option.choices)
         default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)

@@ -1,8 +1,7 @@
-"""Choosing options by the clock, above the stages: candidates are compiled as anybody would compile them, those whose
-results are wrong are left out, and the others are ranked by `tileiras.sim.estimate`.
+"""Autotuning: compile candidate sets of options, reject those with wrong results, rank the others by time.
 
-No pass sees an estimate, so an artifact stays a function of its source, its options and its target: what comes back are
-options to compile with.
+Times come from `tileiras.sim.estimate` or from a GPU.  Tuning works on top of `tileiras.compile`: no pass reads an
+estimate, so an artifact stays a function of its source, its options and its target.  The result is a set of options.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tileiras.sim.estimate.result import Estimate
 
 RESOLUTION = 0.1
-"""The model of time cannot resolve smaller relative differences."""
+"""Smallest relative difference that the model of time can resolve."""
 
 Grid = int | Sequence[int]
 """In tile blocks."""
@@ -32,11 +31,11 @@ Launch = tuple[Grid, Sequence[Any]]
 """A grid and arguments."""
 
 ESTIMATE, CUDA = BACKENDS = ("estimate", "cuda")
-"""Sources of the times by which candidates are ranked."""
+"""Sources of the times by which candidates are ranked: the model, or this machine's GPU."""
 
 _TOLERANCE = {2: 2e-2, 4: 1e-3, 8: 1e-9}
-"""Element's bytes -> how far from the interpreter's a float may be, relative to the largest of its array: sums are in
-another order, on tensor cores."""
+"""Bytes of a float element -> tolerance of the comparison with the interpreter, relative to the largest element of the
+array: compiled code adds in another order, and on tensor cores."""
 
 
 class Candidate(NamedTuple):
@@ -44,13 +43,13 @@ class Candidate(NamedTuple):
 
     options: dict[str, Any]
     estimate: Estimate | None
-    """None for a candidate that is left out: see `why`."""
+    """None for a rejected candidate (see `why`) and for one that was measured."""
     why: str
-    """Why it is left out; empty for one that is not."""
+    """The reason for its rejection; empty for an accepted candidate."""
     constants: Mapping[str, Any] = {}
-    """Of the kernel, where candidates differ in them."""
+    """The kernel's constants in which candidates differ."""
     measured: float | None = None
-    """Microseconds on a GPU, of one that was run there."""
+    """Microseconds on a GPU; None for a candidate that was not run there."""
 
     @property
     def microseconds(self) -> float | None:
@@ -60,23 +59,23 @@ class Candidate(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """The fastest candidate, and all of them."""
+    """The options of the fastest candidate, and all candidates."""
 
     options: dict[str, Any]
-    """To compile with: `tileiras.compile(source, gpu_name=..., **options)`."""
+    """For `tileiras.compile(source, gpu_name=..., **options)`."""
     estimate: Estimate | None
     """None where candidates were measured on a GPU."""
     candidates: tuple[Candidate, ...]
-    """The fastest first, then those that are left out; equals in the order given."""
+    """By time, fastest first, then the rejected ones; ties in the given order."""
 
     @property
     def constants(self) -> dict[str, Any]:
-        """Of the fastest candidate, of those that were to be compared."""
+        """The constants of the fastest candidate, of those that candidates differ in."""
         return dict(self.candidates[0].constants)
 
     @property
     def ties(self) -> list[dict[str, Any]]:
-        """Options, with constants, that the model cannot tell from the best: those of less than a tenth more time."""
+        """Options and constants of candidates within a tenth of the best time: the model cannot rank them."""
         limit = (self.candidates[0].microseconds or 0.0) * (1 + RESOLUTION)
         return [{**each.constants, **each.options} for each in self.candidates if each.microseconds is not None
                 and each.microseconds <= limit]  # fmt: skip
@@ -98,24 +97,24 @@ def tune(
     progress: Callable[[Mapping[str, Any]], None] | None = None,
     **options: Any,
 ) -> Tuned:
-    """The options, of ``candidates``, with which a launch takes least time on a GPU: by the estimate, or measured.
+    """Find the fastest of ``candidates`` for one launch on one GPU, by estimated or measured time.
 
     source, entry, signature, options: as `tileiras.compile` takes them; ``options`` hold for all candidates.
-    grid, args: the launch that is to be fast, as `tileiras.sim.estimate` takes it; arrays keep their contents.  A
-        function as grid is given the constants of a kernel of a cuTile Python file and its arguments by name (`A`,
-        `A_size0`, `A_stride0`).
-    candidates: options of `tileiras.compile`, one mapping each.  `gpu_name` is the GPU's own unless one names another.
-    check: a smaller launch on which results are compared with the interpreter's; the launch itself without one.
-    constants: values of `ct.Constant` parameters of a kernel of a cuTile Python file, one mapping each: every one is
-        judged with every one of ``candidates``.  Results are compared with those of the constants that the file has.
-    backend: `"cuda"` runs candidates on this machine's GPU instead, whose results are compared and whose times are
-        medians of `tileiras.runtime.measure`; ``gpu`` is not asked for then.
-    jobs: how many candidates are judged at once, more than one in processes of their own, which import the program's
-        main module as `multiprocessing` does.
-    progress: is given each candidate, with its constants, as soon as it is judged.
+    grid, args: the launch to optimize, as `tileiras.sim.estimate` takes it; the contents of arrays are restored.  A
+        callable grid receives the constants of a kernel of a cuTile Python file and its scalar arguments by name
+        (`A_size0`, `A_stride0`).
+    candidates: options of `tileiras.compile`, one mapping per candidate; `gpu_name` defaults to the GPU's target.
+    check: a smaller launch on which results are compared with the interpreter's; the default is the launch itself.
+    constants: values of `ct.Constant` parameters of a kernel of a cuTile Python file, one mapping per variant; each is
+        combined with each of ``candidates``.  The reference results are those of the constants in the file.
+    backend: with `"cuda"`, candidates run on this machine's GPU: its results are compared, and times are medians of
+        `tileiras.runtime.measure`.  ``gpu`` is ignored then.
+    jobs: number of candidates evaluated in parallel; if more than one, in spawned processes, which import the program's
+        main module (`multiprocessing`).
+    progress: called with the options and constants of each candidate when its evaluation ends.
 
-    Raises CompileError for a source that does not parse, an unknown GPU, a constant that the kernel does not have, and
-    when no candidate is left, with the reason of each in a note; ValueError without candidates.
+    Raises CompileError for a source that does not parse, for an unknown GPU or constant, and if every candidate is
+    rejected, with each reason in a note; ValueError without candidates.
     """
     from tileiras.build.library import compile
     from tileiras.targets import rates
@@ -148,7 +147,7 @@ def tune(
 
 
 def device() -> tuple[str, str]:
-    """The name and the target of this machine's GPU.  Raises CompileError (code 2) where there is none."""
+    """The name and the target of this machine's GPU; raises CompileError (code 2) if it has no usable GPU."""
     from tileiras.runtime import DriverError
     from tileiras.runtime.driver import load_driver
 
@@ -175,24 +174,24 @@ def _said(options: Mapping[str, Any]) -> str:
 
 
 class Variant(NamedTuple):
-    """A kernel with some of its constants, and the launches that go with them."""
+    """A kernel specialized for some constants, with the grids of its launches."""
 
     constants: dict[str, Any]
-    """Those that candidates differ in."""
+    """The constants in which candidates differ."""
     source: bytes
-    """Bytecode."""
+    """Bytecode; empty if the export failed."""
     why: str
-    """Why there is none, or nothing."""
+    """The error of the export; empty if it succeeded."""
     grid: Grid
     small: Grid
-    """On which results are compared."""
+    """The grid of the launch on which results are compared."""
 
 
 def variants_of(
     source: Any, exported: bytes, entry: str, options: Mapping[str, Any], launch: tuple[GridOf, Sequence[Any]],
     small: tuple[GridOf, Sequence[Any]], rows: Sequence[Mapping[str, Any]],
 ) -> tuple[Variant, tuple[Variant, ...]]:  # fmt: skip
-    """The kernel as its file has it, and with the constants of each of `rows`; it alone where there are none."""
+    """The kernel with the constants of its file, and a variant for each of `rows`; without rows, only the former."""
     from tileiras import api, pipeline, units
     from tileiras.stages import StageContext
     from tileiras.stages.export import variants
@@ -238,7 +237,7 @@ class Judge(NamedTuple):
     backend: str = ESTIMATE
 
     def of(self, number: int, options: Mapping[str, Any]) -> Candidate:
-        """The candidate for options with one of the variants."""
+        """Evaluate options on the variant of this number."""
         from tileiras.build.library import compile
         from tileiras.sim import SimulationError
         from tileiras.sim.estimate import estimate, images
@@ -263,8 +262,11 @@ class Judge(NamedTuple):
         return Candidate(own, found, why, variant.constants)
 
     def _measured(self, artifact: Artifact, variant: Variant, options: dict[str, Any]) -> Candidate:
-        """A candidate that is run on the GPU.  Raises CompileError for arguments that do not fit, which is no
-        candidate's fault."""
+        """Run a candidate on the GPU.
+
+        Raises CompileError for arguments that do not match the kernel's parameters, which are the same for all
+        candidates.
+        """
         from tileiras import runtime
         from tileiras.sim.estimate.arguments import preserved
 
@@ -286,7 +288,7 @@ def _judged(
     judge: Judge, pairs: Sequence[tuple[int, Mapping[str, Any]]], jobs: int,
     progress: Callable[[Mapping[str, Any]], None],
 ) -> list[Candidate]:  # fmt: skip
-    """The candidates, a number of a variant and options each, in the order given."""
+    """Evaluate pairs of a variant's number and options; the candidates, in the given order."""
     rows: list[Candidate] = []
 
     def told(pair: tuple[int, Mapping[str, Any]]) -> None:
@@ -301,7 +303,7 @@ def _judged(
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
 
-    # Not forked: LLVM works in a child of this process, whose pipes a copy of it would share.
+    # Spawned: LLVM runs in a child of this process, and a forked copy would share the pipes to it.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(pairs)), context, _begin, (_packed(judge),)) as pool:
         waiting = {pool.submit(_in_worker, number, dict(each)): (number, each) for number, each in pairs}
@@ -311,7 +313,7 @@ def _judged(
 
 
 _judge: Judge | None = None
-"""Of a worker process."""
+"""The judge of a worker process."""
 
 
 def _begin(packed: tuple[Judge, list[Any]]) -> None:
@@ -322,13 +324,13 @@ def _begin(packed: tuple[Judge, list[Any]]) -> None:
 def _in_worker(number: int, options: dict[str, Any]) -> Candidate:
     assert _judge is not None
     found = _judge.of(number, options)
-    # Nobody looks at the timeline of a candidate, which is most of what there is to send.
+    # The timeline of a candidate is not used, and would be most of the data to send.
     estimate = found.estimate._replace(trace={}) if found.estimate is not None else None
     return found._replace(estimate=estimate)
 
 
 class _View(NamedTuple):
-    """An array as a part of one of the arrays that others may be parts of as well: which, where, and its form."""
+    """An array as a view of a root array: the root's number, the offset in bytes, and the form."""
 
     root: int
     offset: int
@@ -338,7 +340,7 @@ class _View(NamedTuple):
 
 
 def _packed(judge: Judge) -> tuple[Judge, list[np.ndarray]]:
-    """A judge for another process, in which arrays that share memory have to do so as well."""
+    """A judge to send to another process, and the root arrays: arrays that share memory still share it there."""
     roots: list[np.ndarray] = []
 
     def packed(argument: Any) -> Any:
@@ -364,7 +366,7 @@ def _unpacked(given: tuple[Judge, list[np.ndarray]]) -> Judge:
     def whole(argument: Any) -> Any:
         if not isinstance(argument, _View):
             return argument
-        # By bytes: Python's buffers do not have every type of element.
+        # As bytes: the buffer protocol lacks some element types.
         memory = roots[argument.root].reshape(-1).view(np.uint8)
         return np.ndarray(argument.shape, argument.dtype, memory, argument.offset, argument.strides)
 
@@ -373,7 +375,7 @@ def _unpacked(given: tuple[Judge, list[np.ndarray]]) -> Judge:
 
 
 def _interpreted(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:
-    """Contents of the arrays after the launch."""
+    """Contents of the arrays after the interpreted launch."""
     from tileiras.sim import interpret
     from tileiras.sim.estimate.arguments import preserved, roots
 
@@ -384,7 +386,7 @@ def _interpreted(source: bytes, entry: str, launch: Launch) -> list[np.ndarray]:
 
 
 def _difference(image: Image, launch: Launch, expected: list[np.ndarray]) -> str:
-    """Where the emulated launch differs from what is expected, empty where it does not."""
+    """A message if the results of the emulated launch differ from the expected ones; otherwise empty."""
     from tileiras.sim import emulate
     from tileiras.sim.memory import Journal
 
@@ -398,7 +400,7 @@ def _difference(image: Image, launch: Launch, expected: list[np.ndarray]) -> str
 
 
 def _differing(args: Sequence[Any], expected: Sequence[np.ndarray]) -> str:
-    """Which array is not what is expected."""
+    """A message that names the first array that differs from the expected one; empty if all agree."""
     from tileiras.sim.estimate.arguments import roots
 
     for number, (array, wanted) in enumerate(zip(roots(args), expected)):

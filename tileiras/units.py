@@ -1,6 +1,6 @@
-"""Sources and the units of compilation: a file is read as a whole, an entry is compiled alone with what it reaches.
+"""Sources and units of compilation: a file is read as a whole; an entry is compiled with the symbols it references.
 
-`entry_modules` makes the modules that the stages from `tileaa` on work on.
+`entry_modules` makes the modules for the stages from `tileaa` on.
 """
 
 from __future__ import annotations
@@ -30,21 +30,20 @@ ARTIFACTS = {
     ".tileaa.mlir": "tileas", ".tileas.mlir": "llvm", ".llvm.mlir": "llvm", ".ll": "ptx", ".ptx": "cubin",
     ".cubin": "sass",
 }  # fmt: skip
-"""Artifacts that can be sources: suffix, which is also the kind -> the stage that reads it."""
+"""Artifacts that can be sources: suffix, which is also the kind -> the stage that reads them."""
 
 
 MARKS = {".tileaa.mlir": "// -----", ".tileas.mlir": "// -----", ".llvm.mlir": "// -----", ".ll": "; -----"}
-"""The line between two modules in a file of one kind, as MLIR's tools have it in files of several inputs."""
+"""Kind -> the line between two modules in a file, as in split input files of MLIR's tools."""
 
 
 def joined(modules: Sequence[bytes], kind: str) -> bytes:
-    """One file of several modules; each ends in a line break."""
+    """Join modules, which must end in a line break, to one file."""
     return f"{MARKS.get(kind, '// -----')}\n".encode().join(modules)
 
 
 def pieces(data: bytes, kind: str) -> list[bytes]:
-    """The modules of a file, each behind as many empty lines as there are before it, so that its lines have
-    the numbers that they have in the file."""
+    """Split a file into its modules; empty lines before each one keep the line numbers of the file."""
     mark = MARKS.get(kind, "").encode()
     if not mark or mark not in data:
         return [data]
@@ -63,7 +62,7 @@ def is_text(source: str) -> bool:
 
 
 def bytecode_version(data: bytes) -> str:
-    """The version in the header of bytecode, "13.1"; raises CompileError (code 3) for one that is not read."""
+    """The version in the header of bytecode, as "13.1"; raises CompileError (code 3) if it is unsupported."""
     version = tuple(data[len(MAGIC) : len(MAGIC) + 2])
     text = ".".join(map(str, version))
     if len(version) < 2:
@@ -83,12 +82,12 @@ class Source(NamedTuple):
 
     @classmethod
     def read(cls, path: str | os.PathLike, name: str | None = None) -> Source:
-        """Raises CompileError (code 1) when the file cannot be read, (code 3) when it is no Tile IR."""
+        """Raises CompileError if the file cannot be read (code 1) or is not Tile IR (code 3)."""
         path = os.fspath(path)
         try:
             with open(path, "rb") as file:
                 data = file.read()
-        except (OSError, ValueError) as error:  # ValueError: no name that a file can have
+        except (OSError, ValueError) as error:  # ValueError: not a valid file name
             reason = error.strerror if isinstance(error, OSError) else "no such name"
             raise CompileError.at(None, f"unable to read input file '{path}': {reason}", ExitCode.USAGE) from None
         name = name or path.replace(os.sep, "/")
@@ -139,7 +138,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def file_stem(name: str) -> str:
-    """A file name for an entry: its symbol where that can be a file name, else the symbol changed and made unique.
+    """A file name for an entry: its symbol if valid as a file name, else the symbol sanitized and made unique.
 
     Mangled names can be longer than file systems allow.
     """
@@ -171,9 +170,9 @@ def tile_module(module: Operation) -> Operation:
 
 
 def entry_modules(module: Operation, only: str | None = None) -> list[tuple[str, Operation]]:
-    """One module per entry (or the one called `only`), in source order: the entry and the symbols that it reaches.
+    """One module per entry (or for `only`), in source order: the entry and the symbols that it references.
 
-    They are copies, except that a module which is one such unit already is taken as it is.
+    They are copies, except that a module with exactly one entry's symbols is returned itself.
     """
     from tileiras.ir import Block, Region
 
@@ -199,7 +198,7 @@ def entry_modules(module: Operation, only: str | None = None) -> list[tuple[str,
 
 
 def _reached(entry: Operation, symbols: dict[str, Operation]) -> set[Operation]:
-    """The operations of the module that `entry` refers to by name, through others as well, without itself."""
+    """The operations of the module that `entry` references by symbol, directly or transitively, without itself."""
     from tileiras.ir import SymbolRefAttr
 
     wanted: set[Operation] = set()
@@ -216,7 +215,7 @@ def _reached(entry: Operation, symbols: dict[str, Operation]) -> set[Operation]:
 
 
 def module_text(module: Operation) -> bytes:
-    """A module as an artifact: printed without locations, which travel beside it."""
+    """A module as an artifact: printed without locations, which are in the table beside it."""
     from tileiras.ir import print_op
 
     text = print_op(module)
