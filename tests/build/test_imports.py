@@ -5,7 +5,9 @@ codegen as well."""
 
 import ast
 import collections
+import functools
 import os
+from pathlib import Path
 
 from tileiras.build.fingerprint import CodeBase
 
@@ -118,41 +120,34 @@ def test_the_simulators_are_independent_of_the_compiler():
     assert wrong == []
 
 
+@functools.cache
+def imports_of_tests():
+    """Path of each module of the tests -> the modules that it imports; relative ones begin with a dot."""
+    tests = Path(CodeBase().root) / "tests"
+    names = {}
+    for path in tests.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        names[path.relative_to(tests)] = {
+            *("." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)),
+            *(alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names),
+        }
+    return names
+
+
 def test_no_test_imports_another_one():
     """What tests share is in modules that hold no tests; the kernels, in `tests/kernels`."""
-    tests = os.path.join(CodeBase().root, "tests")
-    wrong = []
-    for folder, _, files in os.walk(tests):
-        for name in files:
-            if name.endswith(".py"):
-                path = os.path.join(folder, name)
-                with open(path, encoding="utf-8") as file:
-                    tree = ast.parse(file.read())
-                for node in ast.walk(tree):
-                    modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-                    modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-                    shown = os.path.relpath(path, tests)
-                    wrong += [f"{shown} imports {name}" for name in modules if ".test_" in f".{name}"]
+    wrong = [f"{path} imports {name}"
+             for path, names in imports_of_tests().items() for name in names if ".test_" in f".{name}"]  # fmt: skip
     assert wrong == []
 
 
 def test_modules_that_tests_import_by_bare_name_are_one_each():
     """Of two folders with one name on the path of a whole run, the tests of the second would import the first's."""
-    places = collections.defaultdict(set)
-    imported = set()
-    tests = os.path.join(CodeBase().root, "tests")
-    for folder, _, files in os.walk(tests):
-        for name in files:
-            if name.endswith(".py"):
-                places[name[:-3]].add(os.path.relpath(folder, tests))
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    tree = ast.parse(file.read())
-                for node in ast.walk(tree):
-                    if isinstance(node, ast.ImportFrom) and not node.level:
-                        imported.add(node.module)
-                    elif isinstance(node, ast.Import):
-                        imported |= {alias.name for alias in node.names}
-    assert {name: sorted(places[name]) for name in imported if len(places[name]) > 1} == {}
+    places = collections.defaultdict(list)
+    for path in imports_of_tests():
+        places[path.stem].append(str(path.parent))
+    imported = set().union(*imports_of_tests().values())
+    assert {name: places[name] for name in imported if len(places[name]) > 1} == {}
 
 
 KNOWN_CYCLES = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tileiras
-from tests.kernels.checked import DOUBLED, module, rows
+from tests.kernels.checked import DOUBLED, module, rows, with_tile
 from tileiras.check import launches
 from tileiras.check.facts import Facts, facts
 from tileiras.check.fitting import Fitted, Unfit, fit
@@ -127,16 +127,21 @@ def test_integers_that_number_tiles_stay_inside():
     assert len(fitted) >= 6 and all(0 <= each.arguments[3][0] <= each.arguments[2] // 64 for each in fitted)
 
 
-def test_inputs_of_one_type_are_one_array_once():
-    text = rows("""
-    %in2 = make_tensor_view %w, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+def with_second_view(size: str, parameters: str) -> str:
+    """Adds the tiles of an array `w`, of `size` elements, to those of the first."""
+    return rows(f"""
+    %in2 = make_tensor_view %w, shape = [{size}], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
     %tiles2 = make_partition_view %in2
         : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>
     %other, %t3 = load_view_tko weak %tiles2[%block]
         : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
         -> tile<64xf32>, token
-    %result = addf %value, %other : tile<64xf32>""", 64)  # fmt: skip
-    text = text.replace("%n: tile<i32>)", "%n: tile<i32>, %w: tile<ptr<f32>>)")
+    %result = addf %value, %other : tile<64xf32>""", 64).replace(
+        "%n: tile<i32>)", f"%n: tile<i32>, {parameters})")  # fmt: skip
+
+
+def test_inputs_of_one_type_are_one_array_once():
+    text = with_second_view("%n", "%w: tile<ptr<f32>>")
     copies = [each.copies() for each in found(text)[1]]
     shared = [each for each in copies if each[0] is each[3]]
     assert len(shared) == 1 and not any(np.shares_memory(each[0], each[1]) for each in copies)
@@ -183,32 +188,15 @@ def test_a_threshold_of_hashes_takes_parts_of_the_range():
     assert {1 << 30, -1 << 30} <= {each.arguments[3] for each in fitted}
 
 
-TWO = rows("""
-    %in2 = make_tensor_view %w, shape = [%m], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
-    %tiles2 = make_partition_view %in2
-        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>
-    %other, %t3 = load_view_tko weak %tiles2[%block]
-        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
-        -> tile<64xf32>, token
-    %result = addf %value, %other : tile<64xf32>""", 64).replace(
-    "%n: tile<i32>)", "%n: tile<i32>, %w: tile<ptr<f32>>, %m: tile<i32>)")  # fmt: skip
-
-
 def test_sizes_of_one_index_end_apart_in_the_last_tile():
-    described = found(TWO)[0]
+    described = found(with_second_view("%m", "%w: tile<ptr<f32>>, %m: tile<i32>"))[0]
     pairs = [(plan.numbers[2], plan.numbers[4]) for plan in launches.edge_plans(described)]
     assert described.groups == [[2, 4]] and all(-(-n // 64) == -(-m // 64) for n, m in pairs)
     assert any(n != m for n, m in pairs) and any(n == m for n, m in pairs)
 
 
 def test_a_size_that_a_tile_number_asks_for_keeps_its_part():
-    text = rows("""
-    %far = constant <i32: 3> : tile<i32>
-    %other, %t2 = load_view_tko weak %in_tiles[%far]
-        : partition_view<tile=(64), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
-        -> tile<64xf32>, token
-    %result = addf %value, %other : tile<64xf32>""", 64)  # fmt: skip
-    sizes = {each.arguments[2] for each in found(text)[1]}
+    sizes = {each.arguments[2] for each in found(with_tile(3, 64))[1]}
     assert min(sizes) > 3 * 64 and any(size % 64 for size in sizes)
 
 

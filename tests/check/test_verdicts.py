@@ -12,7 +12,7 @@ import pytest
 from faults import KINDS, Fault, faults
 
 import tileiras
-from tests.kernels.checked import DOUBLED, module, row_sums, rows
+from tests.kernels.checked import DOUBLED, module, row_sums, rows, with_tile
 from tileiras.check.verdict import FAULT, INCONCLUSIVE, RIGHT, WRONG, Verdict
 from tileiras.units import entries_of, entry_name
 
@@ -119,13 +119,7 @@ def test_a_race_is_told_with_its_line_of_the_ptx():
 
 
 def test_a_kernel_that_reads_past_its_view_is_at_fault():
-    text = rows("""
-    %far = constant <i32: 1000000> : tile<i32>
-    %other, %t2 = load_view_tko weak %in_tiles[%far]
-        : partition_view<tile=(256), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
-        -> tile<256xf32>, token
-    %result = addf %value, %other : tile<256xf32>""")  # fmt: skip
-    verdict = tileiras.check(text, gpu_name="sm_90")
+    verdict = tileiras.check(with_tile(1_000_000), gpu_name="sm_90")
     assert verdict.status == INCONCLUSIVE and not verdict.launches
     assert verdict.findings and all(each.kind == "no-launch" and each.location for each in verdict.findings)
 

@@ -26,6 +26,16 @@ def rows(operations: str, tile: int = 256, element: str = "f32", assume: str = "
     return module(lines, f"%x: tile<ptr<{element}>>, %out: tile<ptr<{element}>>, %n: tile<i32>")
 
 
+def with_tile(number: int, tile: int = 256) -> str:
+    """Adds the tile of a constant number to each tile of a row."""
+    view = "tensor_view<?xf32, strides=[1]>"
+    return rows(f"""
+    %far = constant <i32: {number}> : tile<i32>
+    %other, %t2 = load_view_tko weak %in_tiles[%far]
+        : partition_view<tile=({tile}), padding_value = zero, {view}>, tile<i32> -> tile<{tile}xf32>, token
+    %result = addf %value, %other : tile<{tile}xf32>""", tile)  # fmt: skip
+
+
 def row_sums(tile: int = 256) -> str:
     """The sum of each tile of a row, in every element of the result's tile."""
     t = f"tile<{tile}xf32>"

@@ -64,15 +64,16 @@ def _reasons(op: Operation) -> Iterator[str]:
     elif name.startswith("multimem_") and "reduce" in name:
         if _is_float_addition(op):
             yield MULTICAST
-    elif "load_" in name and _is_ordered(op):
+    elif "load_" in name and is_ordered(op):
         yield VISIBLE
-    elif "store_" in name and _is_ordered(op):
+    elif "store_" in name and is_ordered(op):
         yield LAST_WRITER
     elif name == "preview$call":
         yield EXTERNAL
 
 
-def _is_ordered(op: Operation) -> bool:
+def is_ordered(op: Operation) -> bool:
+    """Whether an access has an ordering other than `weak`."""
     semantics = op.attributes.get("memory_ordering_semantics")
     return semantics is not None and semantics.value != "weak"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tileiras.analysis.run_order import is_ordered
 from tileiras.ir import DYNAMIC, BlockArgument, FloatType, IntegerType, Operation, Value
 
 _SAME = {
@@ -120,8 +121,7 @@ def facts(entry: Operation) -> Facts:
 
 def _orders(op: Operation) -> bool:
     """Atomic operations, and accesses that are not weak."""
-    semantics = op.attributes.get("memory_ordering_semantics")
-    return ".atomic_" in op.name or (semantics is not None and semantics.value != "weak")
+    return ".atomic_" in op.name or is_ordered(op)
 
 
 def _loaded_from(value: Value) -> Iterator[Value]:

@@ -259,8 +259,6 @@ class _Trial:
         self.module = module
         self.memory = _Guarded()
         self.seen: np.ndarray | None = None
-        self.is_idle = False
-        """Whether the last block touched nothing."""
         self.addresses: dict[int, int] = {}
         arguments = []
         for parameter in facts.parameters:
@@ -307,7 +305,6 @@ class _Trial:
         touched = np.unique(np.concatenate(self.memory.touched)) if self.memory.touched else np.zeros(0, np.int64)
         fresh = touched if self.seen is None else np.setdiff1d(touched, self.seen)
         self.seen = touched if self.seen is None else np.union1d(self.seen, touched)
-        self.is_idle = not touched.size
         return bool(fresh.size)
 
     def grow(self) -> tuple[int, int, int]:
@@ -323,7 +320,7 @@ class _Trial:
                 before = dict(self.memory.ends)
                 try:
                     if not self.run(block, tuple(max(a, b + 1) for a, b in zip(grid, block))):
-                        spare[axis] = int(self.is_idle and self.plan.has_spare_blocks)
+                        spare[axis] = int(self.plan.has_spare_blocks and not self.memory.touched)
                         break
                 except (Unfit, _OutsideView):
                     self.memory.ends = before

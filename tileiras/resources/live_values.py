@@ -74,7 +74,12 @@ def _stays_in_tensor_memory(value: Value) -> bool:
 def fragment_words(value: Value) -> int:
     """32-bit registers of a thread's whole fragment of a tensor."""
     type = register_tile(value)
-    return 0 if type is None else -(-layout_of(type).registers * width_of(type) // 32)
+    return 0 if type is None else words_of_type(type)
+
+
+def words_of_type(type: TensorType) -> int:
+    """32-bit registers of a thread's fragment of a tensor of a type, wherever the tensor lies."""
+    return -(-layout_of(type).registers * width_of(type) // 32)
 
 
 def is_elementwise(op: Operation | None) -> bool:

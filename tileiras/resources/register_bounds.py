@@ -17,12 +17,11 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nvvm.tensor_memory import MOST_WORDS
 from tileiras.ir import Operation, Value
-from tileiras.layout.encoding import layout_of
 from tileiras.targets import known_mma_atom, registers_per_thread
 
 from .expected_registers import WEIGHTS, Place, expected_registers, places
 from .limits import LEAST_RESERVE, threads_of
-from .live_values import goes_by_element, width_of
+from .live_values import goes_by_element, words_of_type
 from .registers import LiveRegisters, words
 
 if TYPE_CHECKING:
@@ -94,8 +93,7 @@ def least_of_fragments(ops: Iterable[Operation]) -> int:
 def least_of_reads(ops: Iterable[Operation]) -> int:
     """The same for agents, where an accumulator that stays in tensor memory is read after its loop."""
     ops = list(ops)
-    types = [op.results[0].type for op in ops if is_of_tensor_memory(op)]
-    reads = (-(-layout_of(type).registers * width_of(type) // 32) for type in types)
+    reads = (words_of_type(op.results[0].type) for op in ops if is_of_tensor_memory(op))
     return max(least_of_fragments(ops), min(max(reads, default=0), MOST_WORDS) + BESIDE_ONE_FRAGMENT)
 
 
