@@ -39,8 +39,6 @@ from .verdict import (
     Verdict,
 )  # fmt: skip
 
-VERSION = 1
-"""Version of the check: verdicts of another version are not reused."""
 SEEDS: tuple[int | None, ...] = (None, 0, 1)
 """Lock step, and two random orders of warps."""
 BUDGET = 120.0
