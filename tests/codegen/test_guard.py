@@ -30,10 +30,14 @@ keeper, control = start()
 ours, lifeline = guard.connected()
 file = guard.announcements()
 client, connection = socket.socketpair()
+begin, entrusted = os.pipe()
 child = os.fork()
 if child == 0:
     for one in (ours, control, client):
         one.close()
+    os.close(entrusted)
+    if os.read(begin, 1) == b"":  # not entrusted: without a guard its program would stay
+        os._exit(1)
     isolation.guard_with(guard.Guard(lifeline, file))
     isolation.end_with(connection.fileno())
     if order in ("guard", "both"):
@@ -67,6 +71,7 @@ if child == 0:
 connection.close()
 lifeline.close()
 guard.entrust(control, child, ours, file)
+os.write(entrusted, b"+")
 if order != "again":
     ours.close()
 sys.stdin.readline()
