@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from typing import NamedTuple
 
+from tileiras.build.store import MEMO
+
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+IMPORTS = os.path.join(CHECKOUT, ".pytest_cache", MEMO)
+"""The imports of this checkout's modules by content, as stores keep them: each new store would parse all."""
 
 SCONSTRUCT = """\
 import os
@@ -53,6 +60,7 @@ class Project:
         self.compiler = compiler
         self.store = store or os.path.join(self.folder, "store")
         os.makedirs(os.path.join(self.folder, "kernels"), exist_ok=True)
+        begin_with_imports(self.store)
         self.write("SConstruct", SCONSTRUCT)
 
     def path(self, name: str) -> str:
@@ -83,14 +91,18 @@ class Project:
 
     def scons(self, *arguments: str, expect: int | None = 0, **environment: str) -> Build:
         """Runs scons; asserts its exit code, unless any will do."""
+        store = environment.setdefault("TILEIRAS_CACHE_DIR", self.store)
+        if store != self.store:
+            begin_with_imports(store)
         done = subprocess.run(
             [sys.executable, "-m", "SCons", *arguments],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": self.compiler, "TILEIRAS_CACHE_DIR": self.store, **environment},
+            env={**os.environ, "PYTHONPATH": self.compiler, **environment},
             capture_output=True,
             text=True,
             check=False,
         )
+        keep_imports(store)
         build = Build(done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in build.errors + build.output, build.errors
         assert expect is None or build.code == expect, build.output + build.errors
@@ -99,12 +111,28 @@ class Project:
     def copy_compiler(self) -> str:
         """Gives this project a compiler of its own, to be edited; returns the folder that holds the package."""
         self.compiler = self.path("compiler")
-        shutil.copytree(
-            os.path.join(CHECKOUT, "tileiras"),
-            os.path.join(self.compiler, "tileiras"),
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
+        # With its bytecode, which is valid for copies as well: they have the times of the originals.
+        shutil.copytree(os.path.join(CHECKOUT, "tileiras"), os.path.join(self.compiler, "tileiras"))
         return self.compiler
+
+
+def begin_with_imports(store: str) -> None:
+    """Copy `IMPORTS` into a store that does not exist yet."""
+    if os.path.isabs(store) and os.path.exists(IMPORTS):
+        with contextlib.suppress(FileExistsError):
+            os.makedirs(store)
+            shutil.copy2(IMPORTS, os.path.join(store, MEMO))
+
+
+def keep_imports(store: str) -> None:
+    """Take over a store's imports if they are newer than `IMPORTS`."""
+    memo = os.path.join(store, MEMO)
+    if not os.path.exists(memo) or os.path.exists(IMPORTS) and os.path.getmtime(IMPORTS) >= os.path.getmtime(memo):
+        return
+    os.makedirs(os.path.dirname(IMPORTS), exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(IMPORTS), delete=False) as file, open(memo, "rb") as source:
+        shutil.copyfileobj(source, file)
+    os.replace(file.name, IMPORTS)
 
 
 def axpy(name: str, *, width: int = 256, comment: str = "", operation: str = "addf") -> str:

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import shutil
 import sqlite3
 
 import pytest
@@ -29,6 +30,7 @@ def ask(capsys, *arguments: str, expect: int = 0):
 
 
 def test_stats_count_what_each_stage_put(project, capsys):
+    shutil.rmtree(project.store)
     assert ask(capsys, "stats")["entries"] == 0 and not os.path.exists(project.store)
     project.scons()
     found = ask(capsys, "stats")
@@ -144,6 +146,7 @@ def test_why_of_what_was_never_built_is_an_error(project, capsys):
 
 
 def test_a_read_only_store_is_read_and_not_written(project, capsys):
+    shutil.rmtree(project.store)
     assert project.scons(TILEIRAS_CACHE_MODE="read-only").cached == []
     assert not os.path.exists(project.store)
     project.delete_build()

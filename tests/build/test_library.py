@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from project import axpy, module
+from project import axpy, begin_with_imports, keep_imports, module
 
 import tileiras
 from tileiras.build import library
@@ -23,9 +23,11 @@ TEXT = module(axpy("first"), axpy("second", operation="mulf"))
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     folder = str(tmp_path / "store")
+    begin_with_imports(folder)
     monkeypatch.setenv("TILEIRAS_CACHE_DIR", folder)
     monkeypatch.setattr(library, "_sessions", {})
-    return folder
+    yield folder
+    keep_imports(folder)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from delaying_server import DelayingServer
-from project import CHECKOUT, Project
+from project import CHECKOUT, Project, begin_with_imports
 
 from tests.kernels.reading import KERNEL, THINGS, World
 
@@ -57,6 +57,7 @@ def test_the_library_runs_what_read_something_else(tmp_path, monkeypatch, export
     choice = random.Random(seed)
     world = World(tmp_path / "world")
     reads = {name: world.write_kernel(name, choice) for name in ("one", "two", "three")}
+    begin_with_imports(str(tmp_path / "store"))
     monkeypatch.setenv("TILEIRAS_CACHE_DIR", str(tmp_path / "store"))
     edited = set(reads)
     for thing in [*choice.sample(sorted(THINGS), len(THINGS)), None]:
@@ -74,6 +75,7 @@ def test_the_library_runs_what_read_something_else(tmp_path, monkeypatch, export
 
 
 def scons(world, store, **environment):
+    begin_with_imports(store)
     done = subprocess.run(
         [sys.executable, "-m", "SCons", "-Q"], cwd=world.top / "app", capture_output=True, text=True, check=False,
         env={**world.environment(CHECKOUT), "TILEIRAS_CACHE_DIR": store, **environment},
@@ -177,7 +179,9 @@ def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch,
 
     def machine(world):
         """What a machine without anything of its own makes; the kernels that it has to run."""
-        monkeypatch.setenv("TILEIRAS_CACHE_DIR", str(tmp_path / f"store {len(list(tmp_path.iterdir()))}"))
+        store = str(tmp_path / f"store {len(list(tmp_path.iterdir()))}")
+        begin_with_imports(store)
+        monkeypatch.setenv("TILEIRAS_CACHE_DIR", store)
         enter(monkeypatch, world)
         monkeypatch.chdir(world.top)  # numpy.genfromtxt reads it
         exports.clear()

@@ -40,6 +40,9 @@ MODULE_FRAME = (
 )
 """Parser, printer and verifier of IR: part of the fingerprint of every stage with IR as input or output."""
 
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Fields of the syntax tree with statements, or with handlers of exceptions and cases of `match`, which have bodies."""
+
 EXTERNAL = ("llvmlite", "numpy", "ml_dtypes")
 """Packages whose version is part of the fingerprint of every stage that imports them."""
 
@@ -280,18 +283,19 @@ def stage_roots(stage: Stage) -> tuple[str, ...]:
     return tuple(dict.fromkeys(roots))
 
 
-def _executed(tree: ast.AST) -> Iterable[ast.AST]:
-    """The nodes of a module except the bodies of `if TYPE_CHECKING:`."""
+def _executed(tree: ast.Module) -> Iterable[ast.stmt]:
+    """The statements of a module except the bodies of `if TYPE_CHECKING:`; expressions import nothing."""
     import ast
 
-    stack = [tree]
+    stack: list[Any] = [*tree.body]
     while stack:
         node = stack.pop()
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             stack += node.orelse
             continue
         yield node
-        stack += ast.iter_child_nodes(node)
+        for blocks in _BLOCKS:
+            stack += getattr(node, blocks, ())
 
 
 def tree_state(folder: str) -> dict[str, list[int]]:
