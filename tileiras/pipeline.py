@@ -147,7 +147,7 @@ STAGES: tuple[Stage, ...] = (
         (
             "gpu-name", "opt-level", "num-warps", "pipeline-strategy", "unspecialized-pipeline-num-stages",
             "v2-opt-level", "max-constraint-iterations", "rrt-size-threshold", "tensor-maps", "emit-remarks",
-            "enable-random-delay",
+            "enable-random-delay", "deterministic",
         ),
         "layouts, memory, schedule and launch shape",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),

@@ -19,7 +19,7 @@ LAYERS = [
     {"bytecode", "analysis", "targets", "layout"},
     {"resources"},
     {
-        "slicing", "assignment", "schedule", "rewrites", "lowering", "codegen",
+        "order", "slicing", "assignment", "schedule", "rewrites", "lowering", "codegen",
         "units", "locations", "options", "stages_interface",
     },
     {"passes"},

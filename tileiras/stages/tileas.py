@@ -20,6 +20,7 @@ from tileiras.dialects.scf import ForOp
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
 from tileiras.named_tuple import NamedTuple
+from tileiras.order.tracing import attach, trace
 from tileiras.passes import lookup_pass
 from tileiras.stages import StageContext, StageOptions, StageResult
 
@@ -294,7 +295,9 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
     context.engine.remarks = options.emit_remarks
+    traced = trace(source, options.deterministic)
     manager = PassManager(_items(options), verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
+    attach(source, traced)
     verify(source)
     return StageResult(source)

@@ -61,6 +61,10 @@ PAIRS_WHERE = "tileiras.pairs_where"
 """Array attribute of a kernel that has the one before: facts that a launch has to have besides, as texts in the words
 of `targets/launch_facts.py`; they go to NAME.json."""
 
+ORDER = "tileiras.order"
+"""Array attribute of a kernel: what is known of its floating-point sums, as texts in the words of
+`order/certificate.py`; it goes to NAME.json."""
+
 PARAMETER_NAME, PARAMETER_TYPE = "tileiras.name", "tileiras.type"
 """String attributes of a kernel's arguments, as the source has them; they go to NAME.json."""
 
