@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 LINKED = ".linked.ptx"
 """The suffix of the PTX of several kernels that ptxas is given as one module."""
 
+METADATA = ".json"
+
+EDITABLE = (".tileas.mlir", ".llvm.mlir", ".ll")
+"""Sources that a person may have changed behind the decisions of which they say what sums are taken in which order."""
+
 Keep = Callable[[str, str, bytes], str | None]
 
 
@@ -105,6 +110,11 @@ class Steps:
         started = time.perf_counter()
         due = len(self._checks)
         result = pipeline.run_stage(row, given, self.options, context)
+        if METADATA in row.side_suffixes and self.source.kind in EDITABLE:
+            from tileiras.codegen import kernel_metadata
+
+            described = kernel_metadata.without_order(result.artifacts[METADATA])
+            result = StageResult(result.output, {**result.artifacts, METADATA: described})
         if due:
             self._check()  # unless that was done while the stage waited
         if self._times is not None and not pipeline.takes_module(row):  # passes have times of their own

@@ -23,7 +23,7 @@ from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import check_arguments
 from tileiras.units import ARTIFACTS, entries_of, entry_name
 
-from . import launches
+from . import launches, order
 from .coverage import Coverage, place
 from .facts import Facts, facts
 from .fitting import Fitted, Plan, Unfit, fit, may_index
@@ -136,7 +136,7 @@ def _compiled(source: Any, name: str | None, gpu_name: str, opt_level: int, opti
 def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] | None) -> Image:
     """An image that is not ours.  Raises CompileError where there is no PTX, OSError where it cannot be read."""
     if isinstance(image, str) and "\n" in image:
-        return Image(image, name, metadata)
+        return Image(image, name, _of_edited(metadata))
     path = os.fspath(image)
     stem = os.path.splitext(path)[0]
     with open(path, "rb") as file:
@@ -151,7 +151,15 @@ def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] |
             metadata = json.load(file)
         if not isinstance(metadata, dict) or "kernels" not in metadata:
             metadata = None
-    return _named(Image(text, name, metadata, hidden if metadata is None else None), name, path)
+    return _named(Image(text, name, _of_edited(metadata), hidden if metadata is None else None), name, path)
+
+
+def _of_edited(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A launch description without its certificates of order, which may be of other code."""
+    if metadata is None:
+        return None
+    kernels = [{name: value for name, value in row.items() if name != "order"} for row in metadata["kernels"]]
+    return {**metadata, "kernels": kernels}
 
 
 def _host_code(cubin: bytes, name: str) -> FillHidden | None:
@@ -287,7 +295,12 @@ class _Check:
             self.coverage.counts(), tuple(self.coverage.uncovered()),
             float(np.max([each.worst_ulps for each in self.reports], initial=0.0)), sum(self.excluded.values()),
             place(self.entry), hashlib.sha256(self.image.ptx.encode()).hexdigest(),
+            self._order(gpu_name),
         )  # fmt: skip
+
+    def _order(self, gpu_name: str) -> dict[str, Any] | None:
+        found = order.of_kernel(self.image.metadata, self.image.entry)
+        return order.located(found, self.module, self.image.entry, gpu_name)
 
     def _status(self) -> str:
         """The fault of a launch that was drawn counts only where no launch is right: the program may not allow it."""

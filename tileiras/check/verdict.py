@@ -86,6 +86,9 @@ class Verdict:
     """The entry's place, for what has no better one."""
     ptx: str = ""
     """The digest (sha256) of the PTX that was judged."""
+    order: dict[str, Any] | None = None
+    """The certificate of order of what was judged (`tileiras.order.certificate`), with places; None of an image that
+    has none."""
 
     @property
     def right(self) -> int:
@@ -144,6 +147,10 @@ class Verdict:
             lines.append(f"  {unbounded} elements of results have no bound of error, and were not compared")
         shares = [f"{kind} {reached} of {total}" for kind, (reached, total) in self.coverage.items()]
         lines.append(f"  covered: {', '.join(shares) or 'nothing'}")
+        if self.order is not None:
+            from .order import words
+
+            lines += [f"  {line}" for line in words(self.order)]
         for each in self.uncovered:
             lines.append("  not covered: " + ": ".join(filter(None, (each.location, each.operation, each.case))))
         return "\n".join(lines)

@@ -1,0 +1,189 @@
+"""Certificates of order in verdicts: with places in the source, in words, and of two builds against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tileiras import pipeline, units
+from tileiras.diagnostics import CompileError
+from tileiras.ir import Operation
+from tileiras.named_tuple import NamedTuple
+from tileiras.options import CompileOptions
+from tileiras.order.certificate import NO, YES, Certificate, Sum
+from tileiras.stages import StageContext
+
+from .coverage import place
+
+SAME, DIFFERENT, UNKNOWN = "same", "different", "unknown"
+
+_NAMES = {
+    "reduce": ("reduce",), "scan": ("scan",), "dot": ("dot", "block_scaled_mma"), "loop": ("for", "while"),
+    "atomic": ("atomic_rmw", "tiled_atomic_rmw"),
+}  # fmt: skip
+"""Kind of a sum -> the operations of nv_tileaa that it may be."""
+
+
+def of_kernel(metadata: Mapping[str, Any] | None, entry: str) -> dict[str, Any] | None:
+    """The certificate in NAME.json; None where it has none."""
+    rows = metadata["kernels"] if metadata is not None else ()
+    return next((row["order"] for row in rows if row["name"] == entry and "order" in row), None)
+
+
+def located(order: dict[str, Any] | None, module: Operation, entry: str, gpu_name: str) -> dict[str, Any] | None:
+    """A certificate with the place of each operation in the module, as far as there are any."""
+    if order is None:
+        return None
+    places = _places(order, module, entry, gpu_name)
+
+    def new(row: Mapping[str, Any]) -> dict[str, Any]:
+        made = {name: value for name, value in row.items() if name != "op"}
+        if "causes" in row:
+            made["causes"] = [new(each) for each in row["causes"]]
+        return {"location": places.get(row["op"], ""), **made} if "op" in row else made
+
+    return {"sums": [new(each) for each in order["sums"]], "outputs": [new(each) for each in order["outputs"]]}
+
+
+def _places(order: Mapping[str, Any], module: Operation, entry: str, gpu_name: str) -> dict[int, str]:
+    """The numbers of operations of NAME.tileaa.mlir, which is made again, with their places.
+
+    None where it is not the one that the certificate is about, as that of a sanitized kernel.
+    """
+    unit = dict(units.entry_modules(module.clone({}), entry))[entry]
+    try:
+        options = CompileOptions({"gpu-name": gpu_name, "legalize-types": True})
+        made = pipeline.run_stage(pipeline.stage("tileaa"), unit, options, StageContext()).output
+    except CompileError:
+        return {}
+    ops = list(made.walk())  # type: ignore[union-attr]
+    for each in order["sums"]:
+        known = each["op"] < len(ops) and ops[each["op"]].name.rpartition(".")[2]
+        if known not in _NAMES[each["kind"]]:
+            return {}
+    return {number: place(op) for number, op in enumerate(ops)}
+
+
+# -- in words ----------------------------------------------------------------------------------------------------------
+
+_REPEATABLE = {
+    YES: "the same from run to run", NO: "may differ from run to run", UNKNOWN: "not known to be the same from run to run",
+}  # fmt: skip
+_HOW = {"order": "order", "value": "value", "reads": "what is read", "unsure": "which code runs"}
+
+
+def quantity(name: str) -> str:
+    """A quantity of a launch in words."""
+    if name[0] == "p":
+        return f"argument {name[1:]}"
+    kind, _, axis = name.partition(".")
+    return {"grid": "the grid's size", "block": "the tile block's number"}[kind] + (f" along {axis}" if axis else "")
+
+
+def words(order: Mapping[str, Any]) -> Iterator[str]:
+    """Lines for a reader, of a certificate with places."""
+    for out in order["outputs"]:
+        memory = f"argument {out['argument']}" if out["argument"] >= 0 else "other memory"
+        depends = [f"{quantity(name)} ({_HOW[how]})" for name, how in out["depends"].items()]
+        on = f"depends on {', '.join(depends)}, and on nothing else" if depends else "depends on nothing"
+        yield f"order: {memory} is {_REPEATABLE[out['repeatable']]}; {on} of a launch but its data".replace(
+            "is may differ", "may differ"
+        )
+        for cause in out.get("causes", ()):
+            yield f"  {_at(cause)}{cause['why']}"
+        for number in out["sums"]:
+            yield f"  {sum_in_words(order['sums'][number])}"
+
+
+def sum_in_words(row: Mapping[str, Any]) -> str:
+    length = f"{row['length']} " if row.get("length") else ""
+    loop = ", carried by a loop" if row.get("in_loop") else ""
+    return f"{_at(row)}{row['kind']} of {length}{row['of']}{loop}: {row.get('order') or 'in an order that is not known'}"
+
+
+def _at(row: Mapping[str, Any]) -> str:
+    return f"{row['location']}: " if row.get("location") else ""
+
+
+# -- two builds --------------------------------------------------------------------------------------------------------
+
+
+class Reason(NamedTuple):
+    """Why results of two builds may not be the same."""
+
+    why: str
+    location: str = ""
+    first: str = ""
+    second: str = ""
+
+    def __str__(self) -> str:
+        lead = f"{self.location}: " if self.location else ""
+        both = f"\n      {self.first}\n      {self.second}" if self.first else ""
+        return f"{lead}{self.why}{both}"
+
+
+class Claim(NamedTuple):
+    """What two certificates say of one output."""
+
+    argument: int
+    says: str
+    reasons: tuple[Reason, ...] = ()
+
+
+EXACTNESS = ("ftz", "approx")
+"""Options that decide how single operations round."""
+
+
+def compare(
+    first: dict[str, Any] | None, second: dict[str, Any] | None, options: Sequence[Mapping[str, Any]],
+    places: Sequence[Mapping[str, Any]] = (),
+) -> list[Claim]:  # fmt: skip
+    """What the certificates of two builds of one program say of each output; `options` are those of both, with
+    `gpu_name`, and `places` the sums of the first with places."""
+    if first is None or second is None:
+        return [Claim(-1, UNKNOWN, (Reason("a build has no certificate of order"),))]
+    one, other = Certificate.from_json(first), Certificate.from_json(second)
+    if _shape(one) != _shape(other):
+        return [Claim(-1, UNKNOWN, (Reason("the builds are not of one program"),))]
+    general = list(_by_options(*options))
+    claims = []
+    for out, twin in zip(one.outputs, other.outputs):
+        reasons = list(general)
+        for each in (out, twin):
+            if each.repeatable != YES and not any(r.why == _REPEATABLE[each.repeatable] for _, r in reasons):
+                says = DIFFERENT if each.repeatable == NO else UNKNOWN
+                reasons.append((says, Reason(_REPEATABLE[each.repeatable])))
+        for number in out.sums:
+            where = places[number].get("location", "") if places else ""
+            reasons += _of_sum(one.sums[number], other.sums[number], where)
+        says = {each for each, _ in reasons}
+        status = DIFFERENT if DIFFERENT in says else UNKNOWN if says else SAME
+        claims.append(Claim(out.argument, status, tuple(reason for _, reason in reasons)))
+    return claims
+
+
+def _shape(certificate: Certificate) -> list[Any]:
+    sums = [each._replace(op=0, key="", order="") for each in certificate.sums]
+    return [sums, [(out.argument, out.sums) for out in certificate.outputs]]
+
+
+def _by_options(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, Reason]]:
+    for name in EXACTNESS:
+        if bool(first.get(name)) != bool(second.get(name)):
+            yield DIFFERENT, Reason(f"single operations round in another way with --{name}")
+    if first.get("gpu_name") != second.get("gpu_name"):
+        yield UNKNOWN, Reason("functions and conversions may be other instructions on another GPU")
+
+
+def _of_sum(first: Sum, second: Sum, where: str) -> Iterator[tuple[str, Reason]]:
+    if first.key and first.key == second.key or first.kind == "atomic":
+        return
+    both = first.order or "in an order that is not known", second.order or "in an order that is not known"
+    what = f"{first.kind} of {first.of}"
+    if not (first.key and second.key):
+        yield UNKNOWN, Reason(f"{what}: the order is not known", where, *both)
+    elif first.kind == "dot" and both[0].partition(",")[0] == both[1].partition(",")[0]:
+        why = f"{what}: other instructions with the same steps; the order within one is the hardware's"
+        yield UNKNOWN, Reason(why, where, *both)
+    else:
+        yield DIFFERENT, Reason(f"{what}: another order", where, *both)
