@@ -67,9 +67,13 @@ def _places(order: Mapping[str, Any], module: Operation, entry: str, gpu_name: s
 # -- in words ----------------------------------------------------------------------------------------------------------
 
 _REPEATABLE = {
-    YES: "the same from run to run", NO: "may differ from run to run", UNKNOWN: "not known to be the same from run to run",
+    YES: "is the same from run to run", NO: "may differ from run to run",
+    UNKNOWN: "is not known to be the same from run to run",
 }  # fmt: skip
 _HOW = {"order": "order", "value": "value", "reads": "what is read", "unsure": "which code runs"}
+
+
+_NO_ORDER = "in an order that is not known"
 
 
 def quantity(name: str) -> str:
@@ -86,9 +90,7 @@ def words(order: Mapping[str, Any]) -> Iterator[str]:
         memory = f"argument {out['argument']}" if out["argument"] >= 0 else "other memory"
         depends = [f"{quantity(name)} ({_HOW[how]})" for name, how in out["depends"].items()]
         on = f"depends on {', '.join(depends)}, and on nothing else" if depends else "depends on nothing"
-        yield f"order: {memory} is {_REPEATABLE[out['repeatable']]}; {on} of a launch but its data".replace(
-            "is may differ", "may differ"
-        )
+        yield f"order: {memory} {_REPEATABLE[out['repeatable']]}; {on} of a launch but its data"
         for cause in out.get("causes", ()):
             yield f"  {_at(cause)}{cause['why']}"
         for number in out["sums"]:
@@ -98,7 +100,7 @@ def words(order: Mapping[str, Any]) -> Iterator[str]:
 def sum_in_words(row: Mapping[str, Any]) -> str:
     length = f"{row['length']} " if row.get("length") else ""
     loop = ", carried by a loop" if row.get("in_loop") else ""
-    return f"{_at(row)}{row['kind']} of {length}{row['of']}{loop}: {row.get('order') or 'in an order that is not known'}"
+    return f"{_at(row)}{row['kind']} of {length}{row['of']}{loop}: {row.get('order') or _NO_ORDER}"
 
 
 def _at(row: Mapping[str, Any]) -> str:
@@ -178,7 +180,7 @@ def _by_options(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator
 def _of_sum(first: Sum, second: Sum, where: str) -> Iterator[tuple[str, Reason]]:
     if first.key and first.key == second.key or first.kind == "atomic":
         return
-    both = first.order or "in an order that is not known", second.order or "in an order that is not known"
+    both = first.order or _NO_ORDER, second.order or _NO_ORDER
     what = f"{first.kind} of {first.of}"
     if not (first.key and second.key):
         yield UNKNOWN, Reason(f"{what}: the order is not known", where, *both)

@@ -26,8 +26,8 @@ by their certificates of order, and executed on a few launches.
 compares resources and machine code.
 
 Exit status: 0 right; 1 bad command line; 2 configuration; 3 the input does not parse or verify; 5 it does not compile;
-6 the program itself is at fault; 7 the code is wrong; 8 no launch could be judged.  Of `--same-order`: 0 the same bits;
-7 the same bits are claimed, and an execution gives others; 8 it is not known; 9 they may differ.
+6 the program itself is at fault; 7 the code is wrong; 8 no launch could be judged.  Of `--same-order`: 0 the same
+bits; 7 the same bits are claimed, and an execution gives others; 8 it is not known; 9 they may differ.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _check_arguments(given: argparse.Namespace) -> None:
     if given.ptxas_versions is not None and (given.junit or given.sarif or given.output):
         raise UsageError("--ptxas-versions makes no verdict; --json prints what it finds as data")
     if given.same_order is not None and (given.image or given.junit or given.sarif or given.output):
-        raise UsageError("--same-order compiles the source twice and makes no verdict; --json prints what it finds as data")
+        raise UsageError("--same-order makes no verdict; --json prints what it finds as data")
     if given.waive and given.image is None:
         raise UsageError("--waive is for an --image: code of this compiler keeps all rules")
     from tileiras.sim.emulator.rules import RULES

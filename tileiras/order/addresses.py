@@ -36,7 +36,8 @@ class Addresses:
         self._flow = flow
         self._op = op
         self._known: set[Value] = set()
-        self._quantities: set[str] = set()
+        self.solved: set[str] = set()
+        """The numbers of the tile block that the place says."""
         self._loops: set[Operation] = set()
         self._around = _around(op)
         self._left: dict[Value, Quantities] = {}
@@ -66,7 +67,7 @@ class Addresses:
             elif isinstance(op, _SAME):
                 value = op.operands[0]
             elif isinstance(op, aa.GetProgramIdOp):
-                self._quantities |= self._flow.of(value).value
+                self.solved |= self._flow.of(value).value
             elif isinstance(op, (arith.AddIOp, arith.SubIOp, arith.MulIOp)):
                 fixed = [self._is_fixed(v) for v in op.operands]
                 if not any(fixed):
@@ -169,7 +170,7 @@ class Addresses:
         if isinstance(owner, aa.FuncOp):
             return facts.value
         if isinstance(owner, (aa.GetProgramIdOp, aa.GetNumProgramsOp)):
-            return facts.value - self._quantities
+            return facts.value - self.solved
         handed_on = None if _is_counter(value) else incoming(value)
         if isinstance(owner, UPDATES):
             return facts.value

@@ -317,6 +317,22 @@ class Flow:
         return found
 
 
+    def how_often(self, op: Any) -> Quantities:
+        """What decides how many updates an element gets, beyond its own place."""
+        place = Addresses(self, op)
+        masks = conjuncts(op.mask) if getattr(op, "mask", None) is not None else ()
+        whether = (place.uncovered((value,)) for value in (*self.conditions(op), *masks))
+        # What follows from the element's place and from arguments is the same for all of its updates.
+        found = NONE.union(*(each for each in whether if any(quantity[0] != "p" for quantity in each)))
+        for mask in self.of(data_of(op)).masks:
+            if any(quantity[0] == "b" for quantity in mask.quantities - place.solved):
+                found |= mask.quantities
+        for loop in scf.loops_around(op):
+            if isinstance(loop, scf.ForOp):
+                found |= place.uncovered((loop.lower_bound, loop.upper_bound, loop.step))
+        return frozenset(quantity for quantity in found if quantity[0] not in "@&")
+
+
 def _by_trips(value: Value, trips: Quantities) -> Facts:
     """What a value that a loop makes has of how often it runs."""
     if not trips:

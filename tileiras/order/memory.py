@@ -8,7 +8,7 @@ from typing import Any
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import BlockArgument, Operation, Value, element_type_of
+from tileiras.ir import BlockArgument, Value, element_type_of
 
 Root = Any
 """Memory: the number of the argument that leads there, the symbol of a global, the result of an `alloca`; None where

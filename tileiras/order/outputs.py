@@ -23,6 +23,7 @@ LED = "the place in memory follows from what the update found, and the value fro
 READ = "what is read follows from what the update found"
 WHETHER = "whether it is written follows from what the update found"
 COPIES = "the copies behind a multicast address are added in the order of the hardware"
+GRID_SIZES = frozenset(GRID)
 FOREIGN = "nothing is known of what this operation does to memory"
 """Reasons of causes."""
 
@@ -31,10 +32,10 @@ def program_half(func: aa.FuncOp) -> tuple[Certificate, Flow]:
     """A certificate of the function as the program has it, whose sums have no order yet."""
     numbers = {op: number for number, op in enumerate(_top(func).walk())}
     flow = Flow(func, numbers)
-    sums = [
-        Sum(numbers[s.op], s.kind, str(s.of), s.length, numbers[s.op] in flow.in_loops, *_OWN_ORDER.get(s.kind, ("", "")))
-        for s in flow.sites
-    ]
+    sums = []
+    for site in flow.sites:
+        number, own = numbers[site.op], _OWN_ORDER.get(site.kind, ("", ""))
+        sums.append(Sum(number, site.kind, str(site.of), site.length, number in flow.in_loops, *own))
     outputs, causes = [], []
     for root in _outputs(flow):
         statement = _Statement(flow, root)
@@ -113,8 +114,7 @@ class _Statement:
                 self._cause(op, UNKNOWN, COMPARED)
             elif mode in ORDERLESS_UPDATES and (len(kinds) > 1 or len(updates) < len(self._writes)):
                 self._cause(op, UNKNOWN, SEVERAL)
-        if updates:
-            self._order |= frozenset(GRID)  # all tile blocks may update an element
+            self._order |= GRID_SIZES | self._flow.how_often(op)  # all tile blocks may update an element
 
     def _written(self, op: Operation) -> None:
         flow = self._flow
@@ -129,14 +129,18 @@ class _Statement:
         self._sums |= facts.sums
         for mark, number in of_run(facts.value | facts.order):
             self._made_of(mark, number)
-            self._order |= frozenset(GRID)  # what other tile blocks leave
+            self._order |= GRID_SIZES  # what other tile blocks leave
         for _, number in of_run(left):
             self._cause(number, UNKNOWN, READ)
         for _, number in of_run(whether):
             self._cause(number, UNKNOWN, WHETHER)
-        where = join(flow.of(value) for value in places_of(op))
-        if any(quantity.startswith("block.") for quantity in (*facts.value, *facts.order, *left)):
-            for _, number in of_run(where.quantities):
+        where = join(flow.of(value) for value in places_of(op)).quantities
+        blocks = {each for each in (*facts.value, *facts.order, *left) if each.startswith("block.")}
+        if blocks - place.solved:
+            # Which tile block writes an element follows from all that its place is computed of.
+            self._reads |= where
+        if blocks:
+            for _, number in of_run(where):
                 self._cause(number, UNKNOWN, LED)
 
     def _made_of(self, mark: str, number: int) -> None:
