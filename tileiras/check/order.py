@@ -84,27 +84,39 @@ def quantity(name: str) -> str:
     return {"grid": "the grid's size", "block": "the tile block's number"}[kind] + (f" along {axis}" if axis else "")
 
 
-def words(order: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for a reader, of a certificate with places."""
+class Statement(NamedTuple):
+    """One line of a certificate: `about` is its row, with the place of an operation."""
+
+    kind: str
+    """`output`, `cause`, or the kind of a sum."""
+    about: Mapping[str, Any]
+    text: str
+
+
+def statements(order: Mapping[str, Any]) -> Iterator[Statement]:
+    """Each output, what makes it differ from run to run, and its sums."""
     for out in order["outputs"]:
         memory = f"argument {out['argument']}" if out["argument"] >= 0 else "other memory"
         depends = [f"{quantity(name)} ({_HOW[how]})" for name, how in out["depends"].items()]
         on = f"depends on {', '.join(depends)}, and on nothing else" if depends else "depends on nothing"
-        yield f"order: {memory} {_REPEATABLE[out['repeatable']]}; {on} of a launch but its data"
+        yield Statement("output", out, f"{memory} {_REPEATABLE[out['repeatable']]}; {on} of a launch but its data")
         for cause in out.get("causes", ()):
-            yield f"  {_at(cause)}{cause['why']}"
+            yield Statement("cause", cause, cause["why"])
         for number in out["sums"]:
-            yield f"  {sum_in_words(order['sums'][number])}"
+            row = order["sums"][number]
+            length = f"{row['length']} " if row.get("length") else ""
+            loop = ", carried by a loop" if row.get("in_loop") else ""
+            yield Statement(row["kind"], row, f"{length}{row['of']}{loop}: {row.get('order') or _NO_ORDER}")
 
 
-def sum_in_words(row: Mapping[str, Any]) -> str:
-    length = f"{row['length']} " if row.get("length") else ""
-    loop = ", carried by a loop" if row.get("in_loop") else ""
-    return f"{_at(row)}{row['kind']} of {length}{row['of']}{loop}: {row.get('order') or _NO_ORDER}"
-
-
-def _at(row: Mapping[str, Any]) -> str:
-    return f"{row['location']}: " if row.get("location") else ""
+def words(order: Mapping[str, Any]) -> Iterator[str]:
+    """Lines for a reader, of a certificate with places."""
+    for each in statements(order):
+        if each.kind == "output":
+            yield f"order: {each.text}"
+            continue
+        lead = f"{each.about['location']}: " if each.about.get("location") else ""
+        yield f"  {lead}{each.text if each.kind == 'cause' else f'{each.kind} of {each.text}'}"
 
 
 # -- two builds --------------------------------------------------------------------------------------------------------

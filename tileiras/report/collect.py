@@ -131,7 +131,7 @@ class _Collector:
             places=tuple(self.places.found), levels=self.levels, sources=sources, launch=launch, resources=resources,
             layouts=found[0], conversions=found[1], shared_uses=found[2], memory=remembered, choices=choices,
             obstacles=decisions.obstacles(choices), passes=passes, stages=unit.stages, timing=time,
-            missing=tuple(self.missing), verdict=verdict,
+            missing=tuple(self.missing), verdict=verdict, order=verdicts.of_order(launch, self._places_of_operation),
         )  # fmt: skip
 
     # ---- levels ------------------------------------------------------------------------------------------------------
@@ -300,6 +300,12 @@ class _Collector:
             self.missing.append(f"verdict: {error}")
             return None
         return found
+
+    def _places_of_operation(self, number: int) -> tuple[int, ...]:
+        """The lines of the source that an operation of nv_tileaa is made of."""
+        level, (_, lines) = self.levels.get("tileaa"), self.modules.get("tileaa", (None, ()))
+        known = level is not None and number < len(lines) and lines[number] <= len(level.places)
+        return level.places[lines[number] - 1] if level is not None and known else ()
 
     def _places_of(self, place: str) -> tuple[int, ...]:
         """The lines of the source that a place in NAME.cuda_tile.mlir, or in the source, stands for."""
