@@ -1,8 +1,10 @@
-"""The order of floating-point sums: which of them a kernel's outputs are made of, in which order each is taken, whether
-results are the same from run to run, and on which quantities of a launch they depend.
+"""The order of floating-point sums.
 
-`flow` finds on nv_tileaa what each value is made of, `addresses` whether an element's place in memory says from where
-it was computed, `outputs` what holds of the memory that a kernel writes.  `lowered` finds in the nv_tileas that is made
-of it in which order each sum is taken.  `certificate` has both, as a function of nv_tileas, LLVM IR and NAME.json carry
-it.
+A certificate of order states for each output of a kernel which sums it is computed from, in which order the code takes
+each of them, whether the result is the same from run to run, and on which launch quantities it depends.
+
+`flow` is a dataflow analysis of nv_tileaa, `addresses` relates the elements a kernel reads to the elements it writes,
+`outputs` derives the program's half of the certificate, `lowered` adds the order of each sum from nv_tileas. `tracing`
+connects both halves in the stage `tileas`. `certificate` is the data model, with a text form for attributes and a JSON
+form for NAME.json.
 """

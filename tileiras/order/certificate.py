@@ -1,12 +1,13 @@
-"""A certificate of order: what is known of the floating-point sums of a kernel.
+"""Certificates of order: the data model, with a text form and a JSON form.
 
-It travels as lines of words, an attribute of the function (`nv_tileas.order`), and is JSON in NAME.json:
+The text form is an attribute of the function (`nv_tileas.order`) and metadata of LLVM IR; NAME.json has the JSON form.
 
-    sum op=41 kind=dot of=f32 in_loop key=9c2a51e0 : K by 16 in ascending order, wgmma_m64n128k16_f32_f16_f16_ss
+    sum op=41 kind=dot of=f32 in_loop key=9c2a51e0 : K ascending by 16, wgmma_m64n128k16_f32_f16_f16_ss
     output argument=10 ops=52 sums=0 repeatable=yes order=p2
     cause output=0 op=50 says=no : float additions come in the order in which tile blocks arrive
 
-Operations are numbers in NAME.tileaa.mlir, whose places are in NAME.tileaa.loc: no line of a source is in it.
+Operations are numbers in NAME.tileaa.mlir, as in NAME.tileaa.loc.  Lines of the source do not appear, so that a comment
+changes no artifact.
 """
 
 from __future__ import annotations
@@ -19,37 +20,35 @@ from tileiras.named_tuple import NamedTuple
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 
 GRID = ("grid.x", "grid.y", "grid.z")
-"""Quantities of a launch: how many tile blocks there are along an axis."""
+"""Launch quantities: the number of tile blocks along each axis."""
 BLOCK = ("block.x", "block.y", "block.z")
-"""The number of a tile block.  `pN` is argument N."""
+"""The number of the tile block along each axis.  Scalar argument N is `pN`."""
 
 CLASSES = ("order", "value", "reads", "unsure")
-"""How a quantity enters an element of an output: `order`, it decides which terms its sums have, and so their order;
-`value`, it is computed with; `reads`, it decides which data are read; `unsure`, it decides between codes of which it
-is not known whether they compute alike."""
+"""How an element depends on a quantity: it selects the terms of a sum (`order`), enters the computation (`value`),
+selects the data that are read (`reads`), or selects between two codes that may compute differently (`unsure`)."""
 
 
 class Sum(NamedTuple):
-    """One sum of the program: a reduction, a scan, a product of matrices, values that a loop carries, an atomic
-    addition."""
+    """A reduction, scan, matrix product, loop-carried float, or atomic float addition."""
 
     op: int
     kind: str
     """`reduce`, `scan`, `dot`, `loop` or `atomic`."""
     of: str
-    """The type of its elements."""
+    """Element type."""
     length: int = 0
-    """Of what one operation sums, where that is known."""
+    """Elements along the summed dimension of one operation; 0 if unknown."""
     in_loop: bool = False
-    """Whether a loop carries its accumulator."""
+    """Whether a loop carries the accumulator."""
     key: str = ""
-    """The same for sums that are taken in the same order; empty where the order is not known."""
+    """Equal for sums in the same order; empty for an unknown order."""
     order: str = ""
     """The order in words."""
 
 
 class Cause(NamedTuple):
-    """Why an output may differ from run to run."""
+    """The reason why an output may differ from run to run."""
 
     output: int
     op: int
@@ -59,12 +58,12 @@ class Cause(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The memory that an argument leads to, as far as the kernel writes it."""
+    """Memory that the kernel writes through one pointer argument."""
 
     argument: int
-    """-1 for memory whose address no argument is."""
+    """-1 for memory that no argument leads to."""
     ops: tuple[int, ...]
-    """What writes it."""
+    """Stores and atomic updates."""
     sums: tuple[int, ...]
     repeatable: str
     order: tuple[str, ...] = ()
@@ -73,7 +72,7 @@ class Output(NamedTuple):
     unsure: tuple[str, ...] = ()
 
     def depends(self) -> dict[str, str]:
-        """Quantities of a launch that an element depends on, and how: the first of `CLASSES` that says so."""
+        """Launch quantity -> class of the dependence."""
         return {quantity: name for name in reversed(CLASSES) for quantity in getattr(self, name)}
 
 
@@ -82,10 +81,10 @@ class Certificate(NamedTuple):
     outputs: tuple[Output, ...] = ()
     causes: tuple[Cause, ...] = ()
     scalars: tuple[str, ...] = ()
-    """The arguments that are numbers, as quantities."""
+    """Quantities of the scalar arguments."""
 
     def invariant(self, output: Output) -> tuple[str, ...]:
-        """Quantities that an element of the output does not depend on: all axes of a grid as one word."""
+        """Quantities that the elements of an output do not depend on; `grid` and `block` stand for all three axes."""
         depends = output.depends()
         free = [quantity for quantity in (*GRID, *BLOCK, *self.scalars) if quantity not in depends]
         for axes in (GRID, BLOCK):
@@ -93,51 +92,40 @@ class Certificate(NamedTuple):
                 free = [axes[0].partition(".")[0], *(each for each in free if each not in axes)]
         return tuple(free)
 
-    # -- as words ------------------------------------------------------------------------------------------------------
+    # -- text ----------------------------------------------------------------------------------------------------------
 
     def words(self) -> list[str]:
-        """The lines that a function carries."""
+        """The lines of the text form."""
         lines = []
         for each in self.sums:
-            given = {"op": each.op, "kind": each.kind, "of": each.of, "length": each.length, "key": each.key}
-            lines.append(_line("sum", given, each.order, ("in_loop",) if each.in_loop else ()))
+            fields = {"op": each.op, "kind": each.kind, "of": each.of, "length": each.length, "key": each.key}
+            lines.append(_line("sum", fields, each.order, ("in_loop",) if each.in_loop else ()))
         for out in self.outputs:
-            given = {"argument": out.argument, "ops": out.ops, "sums": out.sums, "repeatable": out.repeatable}
-            lines.append(_line("output", {**given, **{name: getattr(out, name) for name in CLASSES}}))
+            fields = {"argument": out.argument, "ops": out.ops, "sums": out.sums, "repeatable": out.repeatable}
+            lines.append(_line("output", {**fields, **{name: getattr(out, name) for name in CLASSES}}))
         for cause in self.causes:
             lines.append(_line("cause", {"output": cause.output, "op": cause.op, "says": cause.says}, cause.why))
         return [*lines, _line("scalars", {"are": self.scalars})] if self.scalars else lines
 
     @classmethod
     def from_words(cls, lines: Iterable[str]) -> Certificate:
-        """Raises ValueError for lines of another form."""
-        sums, outputs, causes, scalars = [], [], [], ()
+        """The inverse of `words`.  Raises ValueError for a malformed line."""
+        rows: dict[str, list[Any]] = {"sum": [], "output": [], "cause": [], "scalars": []}
         for line in lines:
             head, _, text = line.partition(" : ")
             kind, *pairs = head.split(" ")
-            given = dict(pair.partition("=")[::2] for pair in pairs)
+            fields = dict(pair.partition("=")[::2] for pair in pairs)
             try:
-                if kind == "sum":
-                    numbers = int(given["op"]), given["kind"], given["of"], int(given.get("length", 0))
-                    sums.append(Sum(*numbers, "in_loop" in given, given.get("key", ""), text))
-                elif kind == "output":
-                    ops, of = (_numbers(given.get(name, "")) for name in ("ops", "sums"))
-                    classes = (_split(given.get(name, "")) for name in CLASSES)
-                    outputs.append(Output(int(given["argument"]), ops, of, given["repeatable"], *classes))
-                elif kind == "cause":
-                    causes.append(Cause(int(given["output"]), int(given["op"]), given["says"], text))
-                elif kind == "scalars":
-                    scalars = _split(given["are"])
-                else:
-                    raise ValueError(f"no line of a certificate of order: {line}")
+                rows[kind].append(_PARSED[kind](fields, text))
             except KeyError as missing:
-                raise ValueError(f"no line of a certificate of order, without {missing}: {line}") from None
-        return cls(tuple(sums), tuple(outputs), tuple(causes), scalars)
+                raise ValueError(f"malformed line of a certificate of order, {missing}: {line}") from None
+        scalars = rows["scalars"][0] if rows["scalars"] else ()
+        return cls(tuple(rows["sum"]), tuple(rows["output"]), tuple(rows["cause"]), scalars)
 
-    # -- as data -------------------------------------------------------------------------------------------------------
+    # -- JSON ----------------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """What NAME.json has, and verdicts."""
+        """The form of NAME.json and of verdicts."""
         sums = [{name: value for name, value in each._asdict().items() if value or name == "op"} for each in self.sums]
         outputs = []
         for number, out in enumerate(self.outputs):
@@ -151,25 +139,25 @@ class Certificate(NamedTuple):
 
     @classmethod
     def from_json(cls, data: Any) -> Certificate:
-        """The inverse of `to_json`.  Raises ValueError for what is none of this form."""
+        """The inverse of `to_json`.  Raises ValueError for malformed data."""
         try:
             sums = tuple(Sum(**each) for each in data["sums"])
             outputs, causes, scalars = [], [], set()
             for number, out in enumerate(data["outputs"]):
                 classes = [tuple(q for q, how in out["depends"].items() if how == name) for name in CLASSES]
-                made = Output(out["argument"], tuple(out["ops"]), tuple(out["sums"]), out["repeatable"], *classes)
-                outputs.append(made)
+                ops, of = tuple(out["ops"]), tuple(out["sums"])
+                outputs.append(Output(out["argument"], ops, of, out["repeatable"], *classes))
                 causes += [Cause(number, each["op"], each["says"], each["why"]) for each in out.get("causes", ())]
                 scalars.update(q for q in (*out["depends"], *out["invariant"]) if q[:1] == "p")
             return cls(sums, tuple(outputs), tuple(causes), tuple(sorted(scalars, key=lambda q: int(q[1:]))))
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no certificate of order: {error}") from None
+            raise ValueError(f"malformed certificate of order: {error}") from None
 
 
-def _line(kind: str, given: dict[str, Any], text: str = "", flags: Sequence[str] = ()) -> str:
+def _line(kind: str, fields: dict[str, Any], text: str = "", flags: Sequence[str] = ()) -> str:
     pairs = [
         f"{name}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
-        for name, value in given.items() if value not in ("", (), 0) or name in ("op", "argument", "output")
+        for name, value in fields.items() if value not in ("", (), 0) or name in ("op", "argument", "output")
     ]  # fmt: skip
     return " ".join((kind, *pairs, *flags)) + (f" : {text}" if text else "")
 
@@ -180,3 +168,21 @@ def _split(text: str) -> tuple[str, ...]:
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, _split(text)))
+
+
+def _sum(fields: dict[str, str], text: str) -> Sum:
+    length, key = int(fields.get("length", 0)), fields.get("key", "")
+    return Sum(int(fields["op"]), fields["kind"], fields["of"], length, "in_loop" in fields, key, text)
+
+
+def _output(fields: dict[str, str], text: str) -> Output:
+    ops, sums = (_numbers(fields.get(name, "")) for name in ("ops", "sums"))
+    classes = (_split(fields.get(name, "")) for name in CLASSES)
+    return Output(int(fields["argument"]), ops, sums, fields["repeatable"], *classes)
+
+
+def _cause(fields: dict[str, str], text: str) -> Cause:
+    return Cause(int(fields["output"]), int(fields["op"]), fields["says"], text)
+
+
+_PARSED = {"sum": _sum, "output": _output, "cause": _cause, "scalars": lambda fields, text: _split(fields["are"])}

@@ -1,4 +1,4 @@
-"""What is known of a value: which quantities of a launch, sums and places in memory it is made of."""
+"""The lattice of the dataflow analysis: launch quantities, sums and memory places that a value depends on."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from tileiras.ir import Value
 from tileiras.named_tuple import NamedTuple
 
 Quantities = frozenset[str]
-"""Of a launch (`certificate`), or of a run: `@N` is what operation N, an atomic update, finds in memory, `&N` what
-another tile block wrote, which operation N makes visible."""
+"""Launch quantities (`certificate`) and two kinds of values that may differ from run to run: `@N`, the old value that
+atomic update N returns, and `&N`, data of another tile block that operation N makes visible."""
 
 NONE: frozenset = frozenset()
 
 
 class Mask(NamedTuple):
-    """A condition that differs along `dims` of a tile: where it does not hold, there is padding in the place of data
-    (`padding`), or the other value of a selection."""
+    """A condition that varies along `dims` of a tile.
+
+    Elements with a false condition are padding (`padding`) or the other operand of a `select`.
+    """
 
     quantities: Quantities
     dims: frozenset[int]
@@ -24,26 +26,26 @@ class Mask(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What a value is made of."""
+    """Dependences of one value."""
 
     value: Quantities = NONE
-    """Quantities that it is computed with."""
+    """Quantities that enter the computation."""
     order: Quantities = NONE
-    """Quantities that decide which terms its sums have."""
+    """Quantities that select the terms of its sums."""
     sums: frozenset[int] = NONE
     reads: frozenset[Value] = NONE
-    """Coordinates and pointers of what it is loaded from."""
+    """Coordinates and pointers of the loads that it is computed from."""
     masks: frozenset[Mask] = NONE
 
     @property
     def quantities(self) -> Quantities:
-        """All that decide about it, where it is a condition or a bound."""
+        """All quantities, for a condition or a loop bound."""
         if not self.masks:
             return self.value | self.order
         return self.value.union(self.order, *(mask.quantities for mask in self.masks))
 
     def flat(self) -> Facts:
-        """Of an element whose place in the tile is not known any more."""
+        """The same without dimensions, for operations that move elements."""
         return Facts(self.quantities, self.order, self.sums, self.reads) if self.masks else self
 
 
@@ -51,13 +53,28 @@ NOTHING = Facts()
 
 
 def join(facts: Iterable[Facts]) -> Facts:
-    """What is made of several values."""
-    kinds = [each for each in dict.fromkeys(facts) if each is not NOTHING]
-    if len(kinds) < 2:
-        return kinds[0] if kinds else NOTHING
-    return Facts(*(field[0].union(*field[1:]) for field in zip(*kinds)))
+    """Least upper bound."""
+    distinct = [each for each in dict.fromkeys(facts) if each is not NOTHING]
+    if len(distinct) < 2:
+        return distinct[0] if distinct else NOTHING
+    return Facts(*(field[0].union(*field[1:]) for field in zip(*distinct)))
 
 
 def of_run(quantities: Iterable[str]) -> list[tuple[str, int]]:
-    """Those of quantities that may differ from run to run: their marks and operations."""
+    """The marks and operation numbers of the quantities that may differ from run to run."""
     return sorted((each[0], int(each[1:])) for each in quantities if each[0] in "@&")
+
+
+def of_launch(quantities: Quantities) -> Quantities:
+    """The launch quantities alone."""
+    return frozenset(each for each in quantities if each[0] not in "@&")
+
+
+def is_block(quantity: str) -> bool:
+    """Whether a quantity is a tile block number."""
+    return quantity[0] == "b"
+
+
+def is_argument(quantity: str) -> bool:
+    """Whether a quantity is a scalar argument."""
+    return quantity[0] == "p"

@@ -1,4 +1,4 @@
-"""Certificates of order in the stage `tileas`: what is found before its decisions, and what is added behind them."""
+"""Certificates of order in the stage `tileas`: the analysis before its decisions, the certificate behind them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from .lowered import Traced
 
 REQUIRE = "require"
-"""Of the option `deterministic`: kernels whose results may differ from run to run are errors."""
+"""Value of the option `deterministic` for which a kernel whose result may differ from run to run is an error."""
 
 
 def trace(module: Operation, deterministic: str) -> Traced | None:
-    """What is known of the kernel of a module of nv_tileaa, which can be followed through the decisions.
+    """Analyze the kernel of a module of nv_tileaa and mark its sums; None for a module without exactly one kernel.
 
-    Raises CompileError, at what makes it so, where its results may differ from run to run and must not.
+    Raises CompileError, at the cause, if the result may differ from run to run and `deterministic` is `require`.
     """
-    functions = [op for op in module.regions[0].blocks[0].operations if isinstance(op, aa.FuncOp)]
+    functions = _functions(module)
     if len(functions) != 1:
         return None
     certificate, flow = program_half(functions[0])
@@ -41,8 +41,8 @@ def trace(module: Operation, deterministic: str) -> Traced | None:
 
 
 def attach(module: Operation, traced: Traced | None) -> None:
-    """Leaves the certificate of a kernel in the nv_tileas that was made of it."""
-    functions = [op for op in module.regions[0].blocks[0].operations if isinstance(op, aa.FuncOp)]
+    """Set the certificate of the kernel as an attribute of its function of nv_tileas."""
+    functions = _functions(module)
     if traced is None or not functions:
         return
     from tileiras.targets import target
@@ -52,6 +52,10 @@ def attach(module: Operation, traced: Traced | None) -> None:
     gpu = target(functions[0].target_spec.value)
     lines = complete(traced, functions, gpu).words()
     functions[0].attributes[ORDER] = ArrayAttr([StringAttr(line) for line in lines])
+
+
+def _functions(module: Operation) -> list[aa.FuncOp]:
+    return [op for op in module.regions[0].blocks[0].operations if isinstance(op, aa.FuncOp)]
 
 
 def _refused(ops: dict[int, Operation], certificate: Certificate, cause: Cause) -> Diagnostic:
