@@ -88,7 +88,7 @@ OPTIONS: dict[str, Option] = {
                "who makes tensor maps of copies in boxes: a host that fills hidden parameters, the device, or nobody",
                ("none", "host", "device")),
         Option("deterministic", str, "any",
-               "whether results may differ from run to run; where they must not, what makes them do so is an error",
+               "require: a kernel whose results may differ from run to run is an error, at the cause",
                ("any", "require")),
         Option("ftz", bool, False, "flush f32 denormals to zero"),
         Option("approx", bool, False, "use approximate f32 division and square root"),

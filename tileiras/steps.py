@@ -24,7 +24,7 @@ LINKED = ".linked.ptx"
 METADATA = ".json"
 
 EDITABLE = (".tileas.mlir", ".llvm.mlir", ".ll")
-"""Sources that a person may have changed behind the decisions of which they say what sums are taken in which order."""
+"""Sources whose certificate of order may be stale: IR that may have been edited after the decisions."""
 
 Keep = Callable[[str, str, bytes], str | None]
 

@@ -12,7 +12,6 @@ from tileiras.layout.reduction_order import CombinedStep, reduction_steps, tree_
 from tileiras.sim import emulate
 from tileiras.targets import target
 
-
 CASES = [
     # rows and columns of a tile, GPU, warps
     (4, 256, "sm_90", 4), (1, 1024, "sm_90", 8), (16, 64, "sm_80", 4), (1, 2048, "sm_80", 4),

@@ -47,7 +47,10 @@ def test_integer_additions_of_several_tile_blocks_are_the_same():
     assert out.repeatable == "yes" and {"grid.x", ROWS} <= set(out.order)
 
 
-UPDATE = "%old, %k = atomic_rmw_tko {order} device {place}, {mode}, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token"
+UPDATE = (
+    "%old, %k = atomic_rmw_tko {order} device {place}, {mode}, %one"
+    " : tile<ptr<i32>>, tile<i32> -> tile<i32>, token"
+)
 HEAD = (
     "%block, %y, %z = get_tile_block_id : tile<i32>\n%blocks, %ny, %nz = get_num_tile_blocks : tile<i32>\n"
     "%one = constant <i32: 1> : tile<i32>\n%zero = constant <i32: 0> : tile<i32>"

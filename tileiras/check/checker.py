@@ -155,7 +155,7 @@ def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] |
 
 
 def _of_edited(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A launch description without its certificates of order, which may be of other code."""
+    """A launch description without certificates of order: an image may have been edited."""
     if metadata is None:
         return None
     kernels = [{name: value for name, value in row.items() if name != "order"} for row in metadata["kernels"]]

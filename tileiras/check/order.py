@@ -1,4 +1,4 @@
-"""Certificates of order in verdicts: with places in the source, in words, and of two builds against each other."""
+"""Certificates of order for readers: with places in the source, in words, and for two builds of one program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tileiras.diagnostics import CompileError
 from tileiras.ir import Operation
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
-from tileiras.order.certificate import NO, YES, Certificate, Sum
+from tileiras.order.certificate import BLOCK, GRID, NO, YES, Certificate, Sum
 from tileiras.stages import StageContext
 
 from .coverage import place
@@ -21,83 +21,90 @@ _NAMES = {
     "reduce": ("reduce",), "scan": ("scan",), "dot": ("dot", "block_scaled_mma"), "loop": ("for", "while"),
     "atomic": ("atomic_rmw", "tiled_atomic_rmw"),
 }  # fmt: skip
-"""Kind of a sum -> the operations of nv_tileaa that it may be."""
+"""Kind of a sum -> names of its operation."""
 
 
 def of_kernel(metadata: Mapping[str, Any] | None, entry: str) -> dict[str, Any] | None:
-    """The certificate in NAME.json; None where it has none."""
+    """The certificate of an entry in NAME.json; None if it is absent."""
     rows = metadata["kernels"] if metadata is not None else ()
     return next((row["order"] for row in rows if row["name"] == entry and "order" in row), None)
 
 
 def located(order: dict[str, Any] | None, module: Operation, entry: str, gpu_name: str) -> dict[str, Any] | None:
-    """A certificate with the place of each operation in the module, as far as there are any."""
+    """The certificate with places in the module instead of operation numbers."""
     if order is None:
         return None
     places = _places(order, module, entry, gpu_name)
 
-    def new(row: Mapping[str, Any]) -> dict[str, Any]:
-        made = {name: value for name, value in row.items() if name != "op"}
+    def with_place(row: Mapping[str, Any]) -> dict[str, Any]:
+        fields = {name: value for name, value in row.items() if name != "op"}
         if "causes" in row:
-            made["causes"] = [new(each) for each in row["causes"]]
-        return {"location": places.get(row["op"], ""), **made} if "op" in row else made
+            fields["causes"] = [with_place(each) for each in row["causes"]]
+        return {"location": places.get(row["op"], ""), **fields} if "op" in row else fields
 
-    return {"sums": [new(each) for each in order["sums"]], "outputs": [new(each) for each in order["outputs"]]}
+    return {name: [with_place(each) for each in order[name]] for name in ("sums", "outputs")}
 
 
 def _places(order: Mapping[str, Any], module: Operation, entry: str, gpu_name: str) -> dict[int, str]:
-    """The numbers of operations of NAME.tileaa.mlir, which is made again, with their places.
-
-    None where it is not the one that the certificate is about, as that of a sanitized kernel.
-    """
+    """Operation number -> place.  The module is lowered to nv_tileaa once more; a result that does not match the
+    certificate, as for a sanitized kernel, has no places."""
     unit = dict(units.entry_modules(module.clone({}), entry))[entry]
     try:
         options = CompileOptions({"gpu-name": gpu_name, "legalize-types": True})
-        made = pipeline.run_stage(pipeline.stage("tileaa"), unit, options, StageContext()).output
+        lowered = pipeline.run_stage(pipeline.stage("tileaa"), unit, options, StageContext()).output
     except CompileError:
         return {}
-    ops = list(made.walk())  # type: ignore[union-attr]
+    ops = list(lowered.walk())  # type: ignore[union-attr]
     for each in order["sums"]:
-        known = each["op"] < len(ops) and ops[each["op"]].name.rpartition(".")[2]
-        if known not in _NAMES[each["kind"]]:
+        name = ops[each["op"]].name if each["op"] < len(ops) else ""
+        if name.rpartition(".")[2] not in _NAMES[each["kind"]]:
             return {}
     return {number: place(op) for number, op in enumerate(ops)}
 
 
-# -- in words ----------------------------------------------------------------------------------------------------------
+# -- words -------------------------------------------------------------------------------------------------------------
 
 _REPEATABLE = {
     YES: "is the same from run to run", NO: "may differ from run to run",
     UNKNOWN: "is not known to be the same from run to run",
 }  # fmt: skip
-_HOW = {"order": "order", "value": "value", "reads": "what is read", "unsure": "which code runs"}
-
-
-_NO_ORDER = "in an order that is not known"
+_HOW = {"order": "order", "value": "value", "reads": "data that are read", "unsure": "choice of the kernel"}
+_NO_ORDER = "in an unknown order"
 
 
 def quantity(name: str) -> str:
-    """A quantity of a launch in words."""
+    """The name of a launch quantity in words."""
     if name[0] == "p":
         return f"argument {name[1:]}"
     kind, _, axis = name.partition(".")
     return {"grid": "the grid's size", "block": "the tile block's number"}[kind] + (f" along {axis}" if axis else "")
 
 
+def _in_words(depends: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Quantities in words with their classes; three axes of the same class are one."""
+    joined = [axes for axes in (GRID, BLOCK) if axes[0] in depends and len({depends.get(axis) for axis in axes}) == 1]
+    for name, how in depends.items():
+        axes = next((axes for axes in joined if name in axes), None)
+        if axes is None:
+            yield quantity(name), how
+        elif name == axes[0]:
+            yield quantity(name.partition(".")[0]), how
+
+
 class Statement(NamedTuple):
-    """One line of a certificate: `about` is its row, with the place of an operation."""
+    """One line of a certificate."""
 
     kind: str
     """`output`, `cause`, or the kind of a sum."""
-    about: Mapping[str, Any]
+    row: Mapping[str, Any]
     text: str
 
 
 def statements(order: Mapping[str, Any]) -> Iterator[Statement]:
-    """Each output, what makes it differ from run to run, and its sums."""
+    """Each output with its causes and sums."""
     for out in order["outputs"]:
         memory = f"argument {out['argument']}" if out["argument"] >= 0 else "other memory"
-        depends = [f"{quantity(name)} ({_HOW[how]})" for name, how in out["depends"].items()]
+        depends = [f"{name} ({_HOW[how]})" for name, how in _in_words(out["depends"])]
         on = f"depends on {', '.join(depends)}, and on nothing else" if depends else "depends on nothing"
         yield Statement("output", out, f"{memory} {_REPEATABLE[out['repeatable']]}; {on} of a launch but its data")
         for cause in out.get("causes", ()):
@@ -110,12 +117,12 @@ def statements(order: Mapping[str, Any]) -> Iterator[Statement]:
 
 
 def words(order: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for a reader, of a certificate with places."""
+    """The lines of a certificate with places."""
     for each in statements(order):
         if each.kind == "output":
             yield f"order: {each.text}"
             continue
-        lead = f"{each.about['location']}: " if each.about.get("location") else ""
+        lead = f"{each.row['location']}: " if each.row.get("location") else ""
         yield f"  {lead}{each.text if each.kind == 'cause' else f'{each.kind} of {each.text}'}"
 
 
@@ -123,7 +130,7 @@ def words(order: Mapping[str, Any]) -> Iterator[str]:
 
 
 class Reason(NamedTuple):
-    """Why results of two builds may not be the same."""
+    """A difference between two builds that may change result bits."""
 
     why: str
     location: str = ""
@@ -137,7 +144,7 @@ class Reason(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What two certificates say of one output."""
+    """The claim of two certificates on one output."""
 
     argument: int
     says: str
@@ -145,28 +152,29 @@ class Claim(NamedTuple):
 
 
 EXACTNESS = ("ftz", "approx")
-"""Options that decide how single operations round."""
+"""Options that change the rounding of single operations."""
 
 
 def compare(
     first: dict[str, Any] | None, second: dict[str, Any] | None, options: Sequence[Mapping[str, Any]],
     places: Sequence[Mapping[str, Any]] = (),
 ) -> list[Claim]:  # fmt: skip
-    """What the certificates of two builds of one program say of each output; `options` are those of both, with
-    `gpu_name`, and `places` the sums of the first with places."""
+    """Compare the certificates of two builds of one program.
+
+    options: the options of both builds, including `gpu_name`.
+    places: the sums of the first certificate with places.
+    """
     if first is None or second is None:
         return [Claim(-1, UNKNOWN, (Reason("a build has no certificate of order"),))]
     one, other = Certificate.from_json(first), Certificate.from_json(second)
     if _shape(one) != _shape(other):
-        return [Claim(-1, UNKNOWN, (Reason("the builds are not of one program"),))]
+        return [Claim(-1, UNKNOWN, (Reason("the builds have different sums"),))]
     general = list(_by_options(*options))
     claims = []
     for out, twin in zip(one.outputs, other.outputs):
         reasons = list(general)
-        for each in (out, twin):
-            if each.repeatable != YES and not any(r.why == _REPEATABLE[each.repeatable] for _, r in reasons):
-                says = DIFFERENT if each.repeatable == NO else UNKNOWN
-                reasons.append((says, Reason(_REPEATABLE[each.repeatable])))
+        for repeatable in dict.fromkeys(each.repeatable for each in (out, twin) if each.repeatable != YES):
+            reasons.append((DIFFERENT if repeatable == NO else UNKNOWN, Reason(_REPEATABLE[repeatable])))
         for number in out.sums:
             where = places[number].get("location", "") if places else ""
             reasons += _of_sum(one.sums[number], other.sums[number], where)
@@ -184,7 +192,7 @@ def _shape(certificate: Certificate) -> list[Any]:
 def _by_options(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, Reason]]:
     for name in EXACTNESS:
         if bool(first.get(name)) != bool(second.get(name)):
-            yield DIFFERENT, Reason(f"single operations round in another way with --{name}")
+            yield DIFFERENT, Reason(f"--{name} changes the rounding of single operations")
     if first.get("gpu_name") != second.get("gpu_name"):
         yield UNKNOWN, Reason("functions and conversions may be other instructions on another GPU")
 

@@ -47,7 +47,7 @@ def moved(verdict: Verdict, find: Callable[[str], Locatable | None]) -> Verdict:
 
 
 def _moved(data: Any, new: Callable[[str], str]) -> Any:
-    """Plain values with the places among them moved."""
+    """Replace the places in JSON values."""
     if isinstance(data, dict):
         return {k: new(v) if k == "location" else _moved(v, new) for k, v in data.items()}
     return [_moved(each, new) for each in data] if isinstance(data, list) else data

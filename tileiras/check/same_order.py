@@ -1,10 +1,9 @@
-"""Whether two builds of a program have the same bits as results: as their certificates claim, and as the emulator
-executes them on launches that are found."""
+"""Bitwise equality of two builds: claimed by their certificates of order, and executed in the emulator."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,38 +17,43 @@ from tileiras.sim.memory import _raw_bytes
 
 from . import launches, order
 from .facts import facts
-from .fitting import Fitted, Unfit, fit
+from .fitting import Fitted, Plan, Unfit, fit
 from .judging import LEADER, STEP_LIMIT, Image
 
 SEEDS: tuple[int | None, ...] = (None, 1)
 """Lock step, and a random order of warps."""
 
+GIVEN = "given"
+"""Kind of values of a launch from the user."""
+
 
 class Executed(NamedTuple):
-    """What the executions of both builds showed."""
+    """Result of the launches of both builds."""
 
     launches: int
     different: dict[int, int]
-    """The argument, and in how many launches its bits differ."""
+    """Argument -> number of launches with different bits."""
     problem: str = ""
-    """Why nothing, or nothing more, was executed."""
+    """Reason why launches are missing."""
 
 
 class Comparison(NamedTuple):
+    """Claims and executions for one entry."""
+
     entry: str
     claims: tuple[order.Claim, ...]
     executed: Executed
 
     @property
     def contradictions(self) -> list[order.Claim]:
-        """Claims of equal results that an execution shows to be wrong."""
+        """Claims of equal bits for outputs with different bits in a launch."""
         return [each for each in self.claims if each.says == order.SAME and self.executed.different.get(each.argument)]
 
     @property
     def says(self) -> str:
-        """Of all outputs together."""
-        said = {each.says for each in self.claims}
-        return next((each for each in (order.DIFFERENT, order.UNKNOWN) if each in said), order.SAME)
+        """The claim on all outputs together."""
+        says = {each.says for each in self.claims}
+        return next((each for each in (order.DIFFERENT, order.UNKNOWN) if each in says), order.SAME)
 
     def to_json(self) -> dict[str, Any]:
         outputs = [
@@ -65,28 +69,25 @@ class Comparison(NamedTuple):
         }  # fmt: skip
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> list[str]:
         lines = []
         for each in self.claims:
             memory = f"argument {each.argument}" if each.argument >= 0 else "the results"
             count = self.executed.different.get(each.argument, 0)
-            seen = f"; executed: other bits in {count} of {self.executed.launches} launches"
-            what = {order.SAME: "bitwise equal", order.DIFFERENT: "may differ"}.get(each.says, "not known to be equal")
-            wrong = "error: " if each in self.contradictions else ""
-            lines.append(f"{wrong}{self.entry}: {memory}: {what}{seen}")
+            bits = f"executed: other bits in {count} of {self.executed.launches} launches"
+            says = {order.SAME: "bitwise equal", order.DIFFERENT: "may differ"}.get(each.says, "not known to be equal")
+            severity = "error: " if each in self.contradictions else ""
+            lines.append(f"{severity}{self.entry}: {memory}: {says}; {bits}")
             lines += [f"    {reason}" for reason in each.reasons]
         if self.executed.problem:
             lines.append(f"  not executed further: {self.executed.problem}")
-        return lines
+        return "\n".join(lines)
 
 
 def execute(
     module: Operation, entry: Operation, images: Sequence[Image], budget: float, most: int = 8,
     given: Sequence[tuple[Sequence[int], Sequence[Any]]] = (),
 ) -> Executed:  # fmt: skip
-    """Runs both images on the same launches: those that are given, and up to `most` that are found."""
+    """Run both images on the launches given by the user and on up to `most` generated ones, within `budget` seconds."""
     deadline = time.monotonic() + budget
     count, different = 0, {}
     for launch in _launches(module, entry, most, given):
@@ -98,26 +99,23 @@ def execute(
         except (EmulationError, UnsupportedInstruction, UndescribedParameters, ArgumentMismatch) as error:
             return Executed(count, different, str(error))
         count += 1
-    return Executed(count, different, "" if count else "no launch was found")
+    return Executed(count, different, "" if count else "the program has no launch that fits")
 
 
-def _launches(module: Operation, entry: Operation, most: int, given: Sequence[Any]) -> Any:
-    from .checker import GIVEN
-    from .fitting import Plan
-
+def _launches(module: Operation, entry: Operation, most: int, given: Sequence[Any]) -> Iterator[Fitted]:
     for grid, arguments in given:
         yield Fitted((*grid, 1, 1, 1)[:3], list(arguments), Plan({}, GIVEN))  # type: ignore[arg-type]
-    known = facts(entry)
-    for plan in [*launches.plans(known)][:most]:
+    parameters = facts(entry)
+    for plan in [*launches.plans(parameters)][:most]:
         try:
-            yield fit(entry, module, known, plan)
+            yield fit(entry, module, parameters, plan)
         except Unfit:
             continue
 
 
 def _differing(launch: Fitted, images: Sequence[Image]) -> set[int]:
-    """The arguments whose bits differ between the images, in some order of warps."""
-    results: list[Mapping[int, bytes]] = []
+    """The arguments whose bits differ between images or between orders of warps."""
+    results: list[dict[int, bytes]] = []
     for seed in SEEDS:
         for image in images:
             arguments = launch.copies()

@@ -87,8 +87,7 @@ class Verdict:
     ptx: str = ""
     """The digest (sha256) of the PTX that was judged."""
     order: dict[str, Any] | None = None
-    """The certificate of order of what was judged (`tileiras.order.certificate`), with places; None of an image that
-    has none."""
+    """The certificate of order (`tileiras.order.certificate`) with places; None for an image without one."""
 
     @property
     def right(self) -> int:

@@ -219,7 +219,7 @@ def _checked(
 
 
 def _compare_builds(given: argparse.Namespace, options: Mapping[str, Any], added: Sequence[Any]) -> int:
-    """Says whether a build with other options has the same results."""
+    """Compare the results with those of a build with other options."""
     import shlex
 
     import tileiras

@@ -52,7 +52,7 @@ class KernelInfo(NamedTuple):
     pairs_where: tuple[str, ...] = ()
     """And where these facts hold of the launch (`targets/launch_facts.py`)."""
     order: tuple[str, ...] = ()
-    """What is known of its floating-point sums, in the words of `order/certificate.py`."""
+    """The certificate of order in the text form of `order/certificate.py`."""
 
 
 STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
@@ -205,8 +205,7 @@ def merge(texts: Sequence[bytes]) -> bytes:
 
 
 def without_order(text: bytes) -> bytes:
-    """A document without what is known of floating-point sums: of code that may have been edited behind the decisions
-    that it is about."""
+    """Remove the certificates of order from a document, for IR that may have been edited after the decisions."""
     import json
 
     document = json.loads(text)

@@ -116,8 +116,9 @@ class Addresses:
 
     def _add_terms(self, value: Value, stride: Coefficient, terms: dict[Coefficient, list[Value]]) -> None:
         """Add the terms of an offset, grouped by their coefficients."""
-        self._known.add(value)
         op: Any = value.defining_op
+        if isinstance(op, (*_TRANSPARENT, arith.AddIOp, arith.MulIOp)):
+            self._known.add(value)
         if isinstance(op, _TRANSPARENT):
             self._add_terms(op.operands[0], stride, terms)
         elif isinstance(op, arith.AddIOp):
@@ -127,6 +128,7 @@ class Addresses:
             number = 1 if self._is_stride(op.operands[1]) else 0
             self._add_terms(op.operands[1 - number], (*stride, _identity(op.operands[number])), terms)
         elif not self._is_fixed(value):
+            self._known.discard(value)
             terms.setdefault(tuple(sorted(stride)), []).append(value)
 
     def _is_stride(self, value: Value) -> bool:

@@ -73,9 +73,11 @@ class Flow:
 
     def _collect_sites(self, ops: Sequence[Operation]) -> None:
         for op in ops:
-            if isinstance(op, (aa.ReduceOp, aa.ScanOp)) and not is_orderless(op.body.block):
+            if isinstance(op, (aa.ReduceOp, aa.ScanOp)):
                 kind = "reduce" if isinstance(op, aa.ReduceOp) else "scan"
                 length = op.inputs[0].type.shape[op.dim.value]
+                if length == 1 or is_orderless(op.body.block):
+                    continue
                 self.sites.append(Site(op, kind, element_type_of(op.inputs[0].type), length))
             elif isinstance(op, DOTS) and is_float(op.c):
                 self.sites.append(Site(op, "dot", element_type_of(op.c.type), op.a.type.shape[-1]))
@@ -171,7 +173,8 @@ class Flow:
     def _collective(self, op: aa.ReduceOp | aa.ScanOp) -> None:
         axis = op.dim.value
         inputs = join(self.of(v) for v in op.inputs)
-        self._set(op, _summed(inputs, axis, None if isinstance(op, aa.ScanOp) else axis))
+        is_sum = op.inputs[0].type.shape[axis] > 1
+        self._set(op, _summed(inputs, axis if is_sum else None, None if isinstance(op, aa.ScanOp) else axis))
 
     def _dot(self, op: aa.DotOp | aa.BlockScaledMmaOp) -> None:
         rank = op.a.type.rank
@@ -337,7 +340,7 @@ def _accumulates(dot: Operation, ops: set[Operation], argument: Value) -> bool:
     return not any(v is argument or v.defining_op in ops for v in others)
 
 
-def _summed(facts: Facts, axis: int, dropped: int | None = None) -> Facts:
+def _summed(facts: Facts, axis: int | None, dropped: int | None = None) -> Facts:
     """The facts of a sum along `axis`: padding along it changes the terms.  `dropped` is not a dimension of the
     result."""
     order, masks = [facts.order], []
@@ -347,7 +350,8 @@ def _summed(facts: Facts, axis: int, dropped: int | None = None) -> Facts:
         elif dropped is None:
             masks.append(mask)
         else:
-            masks.append(mask._replace(dims=frozenset(d - (d > dropped) for d in mask.dims)))
+            dims = frozenset(d - (d > dropped) for d in mask.dims if d != dropped)
+            masks.append(mask._replace(dims=dims))
     return facts._replace(order=NONE.union(*order), masks=frozenset(masks))
 
 

@@ -1,8 +1,8 @@
 """The artifact's half of a certificate of order: the order in which nv_tileas takes each sum of the program.
 
 Passes give the operations they create the location of the operation they replace.  Each sum and each loop of nv_tileaa
-gets a location object of its own, equal to the old one.  An operation of nv_tileas with the same object was created from
-that sum or loop.
+gets a location object of its own, equal to the old one.  An operation of nv_tileas with that object was created from
+the sum or the loop.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ class Traced:
 
     def _order(self, op: Operation, target: Target) -> Order | None:
         """The order in which one operation takes its part of a sum; None for other operations."""
-        if isinstance(op, tileas.ReduceOp):
-            return None if is_orderless(op.body.block) else _of_reduction(op, target)
-        if isinstance(op, tileas.ScanOp):
-            return None if is_orderless(op.body.block) else _of_scan(op)
+        if isinstance(op, COLLECTIVES):
+            if op.inputs[0].type.shape[op.dim.value] == 1 or is_orderless(op.body.block):
+                return None
+            return _of_scan(op) if isinstance(op, tileas.ScanOp) else _of_reduction(op, target)
         if isinstance(op, DOTS):
             return _of_dot(op) if _has_floats(op) else None
         if isinstance(op, ROUNDED) and not isinstance(op.parent_op, COLLECTIVES):
@@ -170,8 +170,8 @@ _DEPTH = re.compile(r"m\d+n\d+k(\d+)")
 
 
 def _of_dot(op: Any) -> Order:
-    """All lowerings of dots take K in ascending order, one instruction after the other.  The order within an instruction
-    is the hardware's and is identified by the atom."""
+    """All lowerings of dots take K in ascending order, one instruction after the other.  The atom identifies the order
+    within an instruction, which is the hardware's."""
     atom = op.atom.atom
     variant: list[Any] = []
     if isinstance(op, tileas.BlockScaledMmaOp):

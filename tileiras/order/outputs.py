@@ -132,8 +132,8 @@ class _Statement:
         """Add the dependences of an element through the number of the tile block that writes it."""
         blocks = frozenset(filter(is_block, quantities))
         where = join(self._flow.of(value) for value in places_of(op)).quantities
-        if blocks - place.solved:
-            self._reads |= where
+        if blocks - place.solved and not isinstance(op, UPDATES):
+            self._reads |= where - place.solved
         if blocks:
             for _, number in of_run(where):
                 self._add_cause(number, UNKNOWN, LED)

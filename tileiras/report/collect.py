@@ -302,10 +302,11 @@ class _Collector:
         return found
 
     def _places_of_operation(self, number: int) -> tuple[int, ...]:
-        """The lines of the source that an operation of nv_tileaa is made of."""
+        """The lines of the source of an operation of NAME.tileaa.mlir."""
         level, (_, lines) = self.levels.get("tileaa"), self.modules.get("tileaa", (None, ()))
-        known = level is not None and number < len(lines) and lines[number] <= len(level.places)
-        return level.places[lines[number] - 1] if level is not None and known else ()
+        if level is None or number >= len(lines) or lines[number] > len(level.places):
+            return ()
+        return level.places[lines[number] - 1]
 
     def _places_of(self, place: str) -> tuple[int, ...]:
         """The lines of the source that a place in NAME.cuda_tile.mlir, or in the source, stands for."""

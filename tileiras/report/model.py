@@ -265,7 +265,7 @@ class Kernel(NamedTuple):
     """What is not here, and how to get it."""
     verdict: Verdict | None = None
     order: tuple[Said, ...] = ()
-    """What is known of its sums: of each output, what makes it differ from run to run, and its sums."""
+    """The certificate of order: each output with its causes and sums."""
 
     @property
     def key(self) -> str:

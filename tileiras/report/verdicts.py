@@ -40,11 +40,12 @@ def of_artifact(stem: str, ptx: str, places: Callable[[str], tuple[int, ...]]) -
 
 
 def of_order(launch: dict[str, Any] | None, places: Callable[[int], tuple[int, ...]]) -> tuple[Said, ...]:
-    """What NAME.json says of a kernel's sums; `places` gives the lines of the source for an operation."""
+    """The certificate of order in the kernel's row of NAME.json; `places` maps an operation number to lines of the
+    source."""
     if launch is None or "order" not in launch:
         return ()
-    found = []
+    lines = []
     for each in order.statements(launch["order"]):
-        (at, *_) = each.about["ops"] if each.kind == "output" else (each.about["op"],)
-        found.append(Said(each.kind, places(at), each.text))
-    return tuple(found)
+        (number, *_) = each.row["ops"] if each.kind == "output" else (each.row["op"],)
+        lines.append(Said(each.kind, places(number), each.text))
+    return tuple(lines)

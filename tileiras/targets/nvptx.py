@@ -59,8 +59,8 @@ PAIRS_METADATA = "tileiras.pairs"
 kernel `!{!"name", !"name of the other one"}`."""
 
 ORDER_METADATA = "tileiras.order"
-"""Named metadata with what is known of the floating-point sums of kernels: per kernel `!{!"name", !"text"...}`, the
-texts in the words of `order/certificate.py`."""
+"""Named metadata with the certificates of order: per kernel `!{!"name", !"line"...}`, lines in the text form of
+`order/certificate.py`."""
 
 INLINED_METADATA = "tileiras.inlined"
 """Named metadata that tells positions of inlined code where they were inlined, which LLVM 22 does not print: per

@@ -104,7 +104,7 @@ TENSOR_MAPS = "nv_tileas.tensor_maps"
 (`make_tma_desc`), a text that says how the host fills it, in the format of `codegen/tensor_map.py`."""
 
 ORDER = "nv_tileas.order"
-"""Discardable attribute of a function: what is known of its floating-point sums, an array of texts in the words of
+"""Discardable attribute of a function: its certificate of order, an array of lines in the text form of
 `order/certificate.py`."""
 
 NAMED_BARRIERS = "nv_tileas.named_barriers"

@@ -223,7 +223,7 @@ def _pairs_metadata(function: llvm.LLVMFuncOp) -> str:
 
 
 def _order_metadata(function: llvm.LLVMFuncOp) -> str:
-    """A kernel, and what is known of its floating-point sums."""
+    """A kernel and the lines of its certificate of order."""
     lines: Any = function.attributes[llvm.ORDER]
     return ", ".join(f'!"{escaped(each.value)}"' for each in (function.sym_name, *lines))
 
