@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import pytest
@@ -10,10 +11,13 @@ import tileiras
 from tests.kernels import summed
 from tileiras.check import order
 from tileiras.check.checker import check, choose, image_of
+from tileiras.check.places import moved, places_in
 from tileiras.check.same_order import Comparison, Executed, execute
 from tileiras.check.stage import with_verdict
 from tileiras.check.verdict import Verdict
 from tileiras.cli.tileiras_check import main
+from tileiras.ir import parse_module
+from tileiras.units import module_text
 
 GPU = "sm_90"
 ROWS = summed.row_sums(1, 256)
@@ -158,3 +162,14 @@ def test_words_that_do_not_fit(source, words, capsys):
 def test_what_is_not_executed_is_said():
     text = str(Comparison("k", (order.Claim(1, "same"),), Executed(0, {}, "no launch was found")))
     assert "not executed further: no launch was found" in text
+
+
+def test_places_of_a_certificate_move_with_the_source():
+    source = tileiras.parse(ROWS, source_name="k.mlir")
+    artifact = parse_module(module_text(source).decode(), "k.cuda_tile.mlir")
+    certificate = order.of_kernel(image(ROWS).metadata, "k")
+    made = dataclasses.replace(verdict(), order=order.located(certificate, artifact, "k", GPU))
+    assert made.order["sums"][0]["location"].startswith("k.cuda_tile.mlir:")
+    (row,) = moved(made, places_in(artifact, source)).order["sums"]
+    assert row["location"].startswith("k.mlir:")
+    assert row["location"].rsplit(":", 2)[1] == verdict().order["sums"][0]["location"].rsplit(":", 2)[1]

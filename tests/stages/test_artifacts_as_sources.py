@@ -110,8 +110,8 @@ def test_what_was_written_for_two_entries_leads_to_the_same_product(tmp_path, em
         assert again.data == whole.data
         known = [{**kernel.metadata} for kernel in whole.kernels]
         for metadata in known:
-            # The file may have been edited behind the decisions that this is about.
-            assert metadata.pop("order") and emit in ("tileas", "llvm")
+            if emit != "tileaa":
+                del metadata["order"]  # the file may have been edited after the decisions
         assert [kernel.metadata for kernel in again.kernels] == known
     for entry in ("first", "second"):
         alone = api.compile(TWO, gpu_name="sm_90", entry=entry)
