@@ -99,7 +99,7 @@ def test_other_roundings_and_gpus_are_no_matter_of_order():
     assert (flushed.says, elsewhere.says) == ("different", "unknown")
 
 
-def test_what_differs_from_run_to_run_is_not_the_same():
+def test_unrepeatable_outputs_are_not_the_same():
     text = summed.shared_sums()
     (claim,) = claims(text, {}, {})
     assert claim.says == "different" and claim.reasons[0].why == "may differ from run to run"
@@ -159,7 +159,7 @@ def test_words_that_do_not_fit(source, words, capsys):
     assert "same-order" in capsys.readouterr().err or "nonsense" in words[0]
 
 
-def test_what_is_not_executed_is_said():
+def test_missing_launches_are_printed():
     text = str(Comparison("k", (order.Claim(1, "same"),), Executed(0, {}, "no launch was found")))
     assert "not executed further: no launch was found" in text
 

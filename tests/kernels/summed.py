@@ -1,6 +1,6 @@
-"""Kernels whose sums a certificate of order is about; sizes are arguments, so that launches may have few rows or many.
+"""Kernels for certificates of order.  Sizes are arguments, so that a launch may have few rows or many.
 
-All take matrices by rows: `x` of `rows` by `columns`, and what they compute of a row goes to that row of `out`.
+Each kernel reads a matrix `x` of `rows` by `columns` and writes the result of a row to that row of `out`.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ OF_ROWS = {
 
 
 def in_order(steps: Sequence[CombinedStep], row: np.ndarray) -> np.float32:
-    """The sum of a row in the order of the steps: at each place is what has been added to its element so far."""
+    """The sum of a row in the order of the steps; each place holds a partial sum that includes its element."""
     values = row.copy()
     places = np.arange(len(row))
     for step in steps:

@@ -1,4 +1,4 @@
-"""The order that is said of a reduction gives the bits that its code gives."""
+"""The stated order of a reduction, evaluated in NumPy, gives the bits of its code."""
 
 import numpy as np
 import pytest

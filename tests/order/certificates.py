@@ -18,5 +18,5 @@ def certificate(text: str, gpu_name: str = "sm_90", **options) -> Certificate:
 
 
 def output(text: str, argument: int, gpu_name: str = "sm_90", **options) -> Output:
-    """What is said of the memory at an argument."""
+    """The statement on the memory of an argument."""
     return next(out for out in certificate(text, gpu_name, **options).outputs if out.argument == argument)

@@ -38,7 +38,7 @@ def test_other_words_are_refused(line):
         Certificate.from_words([line])
 
 
-def test_the_module_says_what_name_json_says():
+def test_the_module_and_name_json_agree():
     text = built(summed.row_sums(), emit="tileas").text
     lines = re.search(r"nv_tileas\.order = \[(.*?)\]", text)[1]
     assert Certificate.from_words(re.findall(r'"(.*?)"', lines)) == certificate(summed.row_sums())
@@ -85,11 +85,11 @@ def test_tile_blocks_that_multiply_in_pairs_are_unsure(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["row_sums", "product", "counts"])
-def test_a_kernel_that_is_the_same_from_run_to_run_compiles(name):
+def test_a_repeatable_kernel_compiles(name):
     assert built(KERNELS[name](), deterministic="require").text == built(KERNELS[name]()).text
 
 
-def test_one_that_may_differ_is_refused_at_its_line():
+def test_an_unrepeatable_kernel_is_refused_at_its_line():
     text = summed.shared_sums()
     with pytest.raises(CompileError) as error:
         tileiras.compile(text, gpu_name="sm_90", source_name="k.mlir", deterministic="require")
@@ -99,7 +99,7 @@ def test_one_that_may_differ_is_refused_at_its_line():
     assert "deterministic=require: argument 1 may differ from run to run" in diagnostic.message
 
 
-def test_one_of_which_it_is_not_known_is_refused():
+def test_an_undecided_kernel_is_refused():
     path = Path(__file__).resolve().parents[2] / "examples" / "kernels" / "last_block_reduction.mlir"
     with pytest.raises(CompileError, match="argument 4 is not known to be the same from run to run"):
         tileiras.compile(path, gpu_name="sm_90", deterministic="require")

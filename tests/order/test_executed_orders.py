@@ -1,5 +1,5 @@
-"""Certificates of order, executed: what they say is the same has the same bits, under orders of warps and tile blocks,
-grids, launches of few rows and of many, CTAs and options."""
+"""Executed certificates of order: equal bits under other orders of warps and tile blocks, other grids, launches of few
+rows and of many, other CTAs and options."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def product(x: np.ndarray, w: np.ndarray, seed: int | None = 0, gpu: str = "sm_9
 
 @pytest.mark.parametrize("ctas", [1, 2, 4])
 @pytest.mark.parametrize("name", summed.OF_ROWS)
-def test_what_is_the_same_from_run_to_run_is(name, ctas):
+def test_repeatable_outputs_are_equal_in_all_runs(name, ctas):
     x = numbers(8, COLUMNS[name])
     options = {"num_ctas": ctas}
     assert output(summed.OF_ROWS[name](), 1, **options).repeatable == "yes"
@@ -69,7 +69,7 @@ def test_what_is_the_same_from_run_to_run_is(name, ctas):
         np.testing.assert_array_equal(each, found[0])
 
 
-def test_what_may_differ_from_run_to_run_does():
+def test_atomic_float_additions_differ_between_runs():
     text, x = summed.shared_sums(), numbers(4, 2000)
     assert output(text, 1).repeatable == "no"
     found = {run(text, (4, 1, 3), [x, np.zeros(4, np.float32), 4, 2000], 1, seed).tobytes() for seed in range(4)}
@@ -109,7 +109,7 @@ def test_attention_is_the_same_from_run_to_run(gpu):
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("name", summed.OF_ROWS)
-def test_a_row_alone_has_the_bits_that_it_has_among_others(name, gpu):
+def test_a_row_does_not_depend_on_other_rows(name, gpu):
     made = certificate(summed.OF_ROWS[name](), gpu)
     assert {"grid", "block", "p2"} <= set(made.invariant(made.outputs[0]))
     x = numbers(9, COLUMNS[name])
@@ -119,14 +119,14 @@ def test_a_row_alone_has_the_bits_that_it_has_among_others(name, gpu):
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 5])
-def test_rows_that_tile_blocks_share_out_do_not_depend_on_the_grid(blocks):
+def test_rows_do_not_depend_on_the_grid_that_loops_over_them(blocks):
     x = numbers(9, 250)
     wanted = of_rows("row_sums", x)
     np.testing.assert_array_equal(of_rows("every_nth_row", x, (blocks, 1, 1)), wanted)
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
-def test_a_row_of_a_product_has_the_bits_that_it_has_among_others(gpu):
+def test_a_row_of_a_product_does_not_depend_on_other_rows(gpu):
     made = certificate(summed.product(), gpu)
     assert {"grid", "block", "p3", "p5"} <= set(made.invariant(made.outputs[0]))
     x, w = numbers(35, 72, dtype=np.float16) / 256, numbers(72, 40, dtype=np.float16) / 256
@@ -220,7 +220,7 @@ def scanned(row: np.ndarray, held: int, lanes: int, warps: int) -> np.ndarray:
     return done.reshape(-1)
 
 
-def test_products_by_the_same_instruction_do_not_depend_on_tiles_of_k():
+def test_products_do_not_depend_on_the_tile_of_k():
     x, w = numbers(16, 192, dtype=np.float16) / 256, numbers(192, 16, dtype=np.float16) / 256
     found, keys = set(), set()
     for k in (16, 32, 64):

@@ -1,4 +1,4 @@
-"""What certificates of order say of programs: what differs from run to run, and on what of a launch elements depend."""
+"""Statements of certificates of order on programs: repeatability, and dependences on launch quantities."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ OF_NUMBERS = {
 
 
 @pytest.mark.parametrize("what", OF_NUMBERS)
-def test_what_a_counter_decides(what):
+def test_old_values_of_a_counter(what):
     """The counter gives tile blocks numbers in the order in which they arrive."""
     text, says = OF_NUMBERS[what]
     assert output(text, 2).repeatable == says
@@ -132,7 +132,7 @@ def test_turns_at_a_lock_differ():
 
 
 @pytest.mark.parametrize("name, argument", [("last_block_reduction.mlir", 4), ("prefix_sum.mlir", 1)])
-def test_what_other_tile_blocks_wrote_is_not_known(name, argument):
+def test_data_of_other_tile_blocks_are_unknown(name, argument):
     assert output(example(name), argument).repeatable == "unknown"
 
 
@@ -157,7 +157,7 @@ DEPENDS = {
 
 
 @pytest.mark.parametrize("what", DEPENDS)
-def test_what_an_element_depends_on(what):
+def test_dependences_of_an_element(what):
     *lines, depends = DEPENDS[what]
     assert output(kernel(*lines), 2).depends() == depends
 

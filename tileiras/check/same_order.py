@@ -89,7 +89,8 @@ def execute(
 ) -> Executed:  # fmt: skip
     """Run both images on the launches given by the user and on up to `most` generated ones, within `budget` seconds."""
     deadline = time.monotonic() + budget
-    count, different = 0, {}
+    count = 0
+    different: dict[int, int] = {}
     for launch in _launches(module, entry, most, given):
         if count and time.monotonic() > deadline:
             return Executed(count, different, "the time is up")

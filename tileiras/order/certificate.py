@@ -142,7 +142,8 @@ class Certificate(NamedTuple):
         """The inverse of `to_json`.  Raises ValueError for malformed data."""
         try:
             sums = tuple(Sum(**each) for each in data["sums"])
-            outputs, causes, scalars = [], [], set()
+            outputs, causes = [], []
+            scalars: set[str] = set()
             for number, out in enumerate(data["outputs"]):
                 classes = [tuple(q for q, how in out["depends"].items() if how == name) for name in CLASSES]
                 ops, of = tuple(out["ops"]), tuple(out["sums"])

@@ -41,7 +41,8 @@ def program_half(func: aa.FuncOp) -> tuple[Certificate, Flow]:
     for site in flow.sites:
         number, fixed = numbers[site.op], _FIXED_ORDERS.get(site.kind, ("", ""))
         sums.append(Sum(number, site.kind, str(site.of), site.length, number in flow.in_loops, *fixed))
-    outputs, causes = [], []
+    outputs: list[Output] = []
+    causes: list[Cause] = []
     for root in _outputs(flow):
         statement = _Statement(flow, root)
         causes += [cause._replace(output=len(outputs)) for cause in statement.causes]
