@@ -3,9 +3,9 @@
 `tileiras.check(source, gpu_name=...)` executes the source (`tileiras.sim.interpret`) and its PTX
 (`tileiras.sim.emulate`) on the same launches.  `facts` reads from the entry what its parameters are, `launches` draws
 sizes and values, `fitting` finds strides, grid and memory for them, `tracking` runs the interpreter with the interval
-of every value (`bounds`, `bound_rules`, `sum_rules`), `judging` compares, `verdict` is the result.  `order` prints and compares certificates of order, `same_order` executes two
-builds.  `stage` is the
-check as a stage of builds, `junit` and `sarif` write verdicts for CI, `assemblers` compares two releases of ptxas.
+of every value (`bounds`, `bound_rules`, `sum_rules`), `judging` compares, `verdict` is the result.  `order` prints and
+compares certificates of order, `same_order` executes two builds.  `stage` is the check as a stage of builds, `junit`
+and `sarif` write verdicts for CI, `assemblers` compares two releases of ptxas.
 """
 
 from __future__ import annotations
