@@ -142,7 +142,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "tileaa", ENTRY, ".tileaa.mlir", (),
-        ("gpu-name", "num-warps", "num-ctas", "deterministic", "legalize-types", "sanitize", *DEBUG_OPTIONS),
+        ("gpu-name", "num-warps", "num-ctas", "legalize-types", "sanitize", *DEBUG_OPTIONS),
         "views to pointers and masks, alias and divisibility facts",
         dialects=(*_MIDDLE, "cuda_tile", "nv_tileaa"),
     ),
@@ -151,7 +151,7 @@ STAGES: tuple[Stage, ...] = (
         (
             "gpu-name", "opt-level", "num-warps", "pipeline-strategy", "unspecialized-pipeline-num-stages",
             "v2-opt-level", "max-constraint-iterations", "rrt-size-threshold", "tensor-maps", "emit-remarks",
-            "enable-random-delay", "opt-bisect-limit",
+            "enable-random-delay", "opt-bisect-limit", "deterministic",
         ),
         "layouts, memory, schedule and launch shape",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),

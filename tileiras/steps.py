@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 LINKED = ".linked.ptx"
 """Suffix of the PTX of several kernels, linked to one module for ptxas."""
 
+METADATA = ".json"
+
+EDITABLE = (".tileas.mlir", ".llvm.mlir", ".ll")
+"""Sources whose certificate of order may be stale: IR that may have been edited after the decisions."""
+
 Keep = Callable[[str, str, bytes], str | None]
 
 
@@ -107,6 +112,11 @@ class Steps:
         started = time.perf_counter()
         due = len(self._checks)
         result = pipeline.run_stage(row, given, self.options, context)
+        if METADATA in row.side_suffixes and self.source.kind in EDITABLE:
+            from tileiras.codegen import kernel_metadata
+
+            described = kernel_metadata.without_order(result.artifacts[METADATA])
+            result = StageResult(result.output, {**result.artifacts, METADATA: described})
         if due:
             self._check()  # no effect if it ran while the stage waited
         if self._times is not None and not pipeline.takes_module(row):  # passes are timed individually

@@ -119,6 +119,8 @@ def noted(metadata: bytes, stages: Sequence[str]) -> bytes:
     """NAME.json with the list of the overridden stages added."""
     from tileiras.codegen import kernel_metadata
 
+    if not set(stages).isdisjoint(STAGES[STAGES.index("tileas") :]):
+        metadata = kernel_metadata.without_order(metadata)
     return kernel_metadata.to_json({**json.loads(metadata), METADATA: list(stages)}).encode()
 
 

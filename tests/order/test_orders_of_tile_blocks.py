@@ -1,0 +1,78 @@
+"""Claims on the order of tile blocks, executed: each block runs alone, in several orders.
+
+Seeds of the emulator advance the warps of all blocks together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from certificates import built, output  # noqa: E402
+
+from tests.kernels.checked import module  # noqa: E402
+from tileiras.check.checker import check  # noqa: E402
+from tileiras.sim import emulate  # noqa: E402
+
+BLOCKS = 4
+ORDERS = list(itertools.permutations(range(BLOCKS)))[::5]
+NUMBERS = {"f32": np.array([1e8, 1, -1e8, 3], np.float32), "i32": np.array([5, -3, 17, 2], np.int32)}
+
+
+def kernel(body: str, element: str = "i32") -> str:
+    """Each tile block reads its element %value of %x; %out has one element."""
+    return module(f"""
+    %block, %y, %z = get_tile_block_id : tile<i32>
+    %from = offset %x, %block : tile<ptr<{element}>>, tile<i32> -> tile<ptr<{element}>>
+    %value, %t = load_ptr_tko weak %from : tile<ptr<{element}>> -> tile<{element}>, token
+    {body}
+""", f"%x: tile<ptr<{element}>>, %out: tile<ptr<{element}>>")
+
+
+def update(mode: str, element: str = "i32") -> str:
+    return (
+        f"%o{mode}, %u{mode} = atomic_rmw_tko relaxed device %out, {mode}, %value"
+        f" : tile<ptr<{element}>>, tile<{element}> -> tile<{element}>, token\n"
+    )
+
+
+KERNELS = {
+    "float additions": (kernel(update("addf", "f32"), "f32"), "no"),
+    "integer additions": (kernel(update("add")), "yes"),
+    "two kinds": (kernel(update("add") + update("max")), "unknown"),
+    "two kinds of bits": (kernel(update("xor") + update("add")), "unknown"),
+    "exchanges": (kernel(update("xchg")), "unknown"),
+}  # fmt: skip
+
+
+def results(text: str) -> set[bytes]:
+    """The results under several orders of tile blocks."""
+    artifact, results = built(text), set()
+    x = NUMBERS["f32" if "f32" in text else "i32"]
+    for order in ORDERS:
+        arguments = [x.copy(), np.zeros(1, x.dtype)]
+        for block in order:
+            emulate(artifact.text, "k", (BLOCKS, 1, 1), arguments, blocks=[block])
+        results.add(arguments[1].tobytes())
+    return results
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_results_differ_only_where_the_claim_permits_it(name):
+    text, says = KERNELS[name]
+    assert output(text, 1).repeatable == says
+    assert (len(results(text)) == 1) is (says == "yes")
+
+
+def test_verdicts_name_the_operation():
+    verdict = check(KERNELS["float additions"][0], gpu_name="sm_90")
+    (out,) = verdict.order["outputs"]
+    assert ":7:" in out["causes"][0]["location"]
+    assert verdict.short()["deterministic"] is False
+    for name, says in (("integer additions", True), ("exchanges", None)):
+        assert check(KERNELS[name][0], gpu_name="sm_90", budget=0).is_deterministic is says
