@@ -25,7 +25,7 @@ NUMBERS = {"f32": np.array([1e8, 1, -1e8, 3], np.float32), "i32": np.array([5, -
 
 
 def kernel(body: str, element: str = "i32") -> str:
-    """Each tile block reads its element %value of %x; %out has one element."""
+    """Each tile block reads its element %value of %x."""
     return module(f"""
     %block, %y, %z = get_tile_block_id : tile<i32>
     %from = offset %x, %block : tile<ptr<{element}>>, tile<i32> -> tile<ptr<{element}>>
@@ -41,7 +41,55 @@ def update(mode: str, element: str = "i32") -> str:
     )
 
 
+def stored(value: str, at: str, order: str = "relaxed device") -> str:
+    return (
+        f"%to_{at} = offset %out, %{at} : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>\n"
+        f"%u_{at} = store_ptr_tko {order} %to_{at}, %{value} : tile<ptr<i32>>, tile<i32> -> token\n"
+    )
+
+
+def tiles_stored(distance: int) -> str:
+    """Tiles of four elements, with this distance between those of neighbouring tile blocks."""
+    pointers = "tile<4xptr<i32>>"
+    return f"""
+    %four = constant <i32: {distance}> : tile<i32>
+    %first = muli %block, %four : tile<i32>
+    %row = reshape %first : tile<i32> -> tile<1xi32>
+    %firsts = broadcast %row : tile<1xi32> -> tile<4xi32>
+    %i = iota : tile<4xi32>
+    %places = addi %firsts, %i : tile<4xi32>
+    %base = reshape %out : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %bases = broadcast %base : tile<1xptr<i32>> -> {pointers}
+    %to = offset %bases, %places : {pointers}, tile<4xi32> -> {pointers}
+    %one_value = reshape %value : tile<i32> -> tile<1xi32>
+    %values = broadcast %one_value : tile<1xi32> -> tile<4xi32>
+    %u = store_ptr_tko relaxed device %to, %values : {pointers}, tile<4xi32> -> token
+"""
+
+
+TWO = "%two = constant <i32: 2> : tile<i32>\n%half = divi %block, %two unsigned : tile<i32>\n"
+ZERO = "%zero = constant <i32: 0> : tile<i32>\n"
+ACQUIRED = "%flag, %acquired = load_ptr_tko acquire device %x : tile<ptr<i32>> -> tile<i32>, token\n"
+AT_HALF = (
+    "%other = offset %x, %half : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>\n"
+    "%seen, %t2 = load_ptr_tko weak %other : tile<ptr<i32>> -> tile<i32>, token\n"
+)
+STORES = {
+    "stores to an element of each block": (stored("value", "block"), "yes"),
+    "stores to an element of two blocks": (TWO + stored("value", "half"), "unknown"),
+    "stores of the element beside": (TWO + AT_HALF + stored("seen", "half"), "yes"),
+    "stores to one element": (ZERO + stored("value", "zero"), "unknown"),
+    "releases of one element": (ZERO + stored("value", "zero", "release device"), "unknown"),
+    "stores of a constant": (ZERO + stored("zero", "zero"), "yes"),
+    "stores after an acquire": (ZERO + ACQUIRED + stored("value", "zero", "weak"), "unknown"),
+    "two stores": (ZERO + stored("value", "block") + stored("value", "zero"), "unknown"),
+    "tiles beside each other": (tiles_stored(4), "yes"),
+    "tiles that overlap": (tiles_stored(2), "unknown"),
+    "tiles one element apart": (tiles_stored(1), "unknown"),
+}  # fmt: skip
+
 KERNELS = {
+    **{name: (kernel(body), says) for name, (body, says) in STORES.items()},
     "float additions": (kernel(update("addf", "f32"), "f32"), "no"),
     "integer additions": (kernel(update("add")), "yes"),
     "two kinds": (kernel(update("add") + update("max")), "unknown"),
@@ -55,7 +103,7 @@ def results(text: str) -> set[bytes]:
     artifact, results = built(text), set()
     x = NUMBERS["f32" if "f32" in text else "i32"]
     for order in ORDERS:
-        arguments = [x.copy(), np.zeros(1, x.dtype)]
+        arguments = [x.copy(), np.zeros(4 * BLOCKS, x.dtype)]
         for block in order:
             emulate(artifact.text, "k", (BLOCKS, 1, 1), arguments, blocks=[block])
         results.add(arguments[1].tobytes())

@@ -10,7 +10,7 @@ one pair (i, j), which holds for arrays whose rows do not overlap.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.incoming import Incoming, incoming
@@ -26,10 +26,11 @@ from .shapes import SHAPES
 if TYPE_CHECKING:
     from .flow import Flow
 
-_TRANSPARENT = (*SHAPES, aa.SplatOp, aa.UnsplatOp, aa.AssumeOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp)
+TRANSPARENT = (*SHAPES, aa.SplatOp, aa.UnsplatOp, aa.AssumeOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp)
 """Operations whose result determines the operand."""
 
-Coefficient = tuple[int, ...]
+Strides = tuple[Value, ...]
+"""Factors of a term of an offset."""
 
 
 class Addresses:
@@ -46,17 +47,20 @@ class Addresses:
         self._unsolved: dict[Value, Quantities] = {}
         self._loop: dict[Value, Operation | None] = {}
         self._numbered: dict[Value, bool] = {}
-        for place in places_of(op):
-            if hasattr(op, "view"):
-                self._solve(place)
-            else:
-                self._solve_pointer(place, set())
+        self._solve_access(op)
 
     def unsolved(self, values: Iterable[Value]) -> Quantities:
         """The quantities that values depend on and that the place does not determine."""
         return NONE.union(*map(self._of, values))
 
     # -- solving -------------------------------------------------------------------------------------------------------
+
+    def _solve_access(self, op: Any) -> None:
+        for place in places_of(op):
+            if hasattr(op, "view"):
+                self._solve(place)
+            else:
+                self._solve_pointer(place, set())
 
     def _solve(self, value: Value) -> None:
         """Add a known number and the numbers that follow from it."""
@@ -66,7 +70,7 @@ class Addresses:
             if op is None:
                 if _advances(value):
                     self._iterations.add(value.block.parent_op)  # type: ignore[attr-defined]
-            elif isinstance(op, _TRANSPARENT):
+            elif isinstance(op, TRANSPARENT):
                 value = op.operands[0]
             elif isinstance(op, aa.GetProgramIdOp):
                 self.solved |= self._flow.of(value).value
@@ -107,29 +111,34 @@ class Addresses:
             if op is None or not op.operands:
                 return
             if isinstance(op, aa.AddPtrOp):
-                terms: dict[Coefficient, list[Value]] = {}
-                self._add_terms(op.offset, (), terms)
-                for alike in terms.values():
-                    if len(alike) == 1:
-                        self._solve(alike[0])
+                self._solve_offset(op.offset)
             pointer = op.operands[0]
 
-    def _add_terms(self, value: Value, stride: Coefficient, terms: dict[Coefficient, list[Value]]) -> None:
-        """Add the terms of an offset, grouped by their coefficients."""
+    def _solve_offset(self, offset: Value) -> None:
+        terms: dict[tuple[int, ...], list[Value]] = {}
+        for value, strides, is_term in self._parts(offset):
+            if not is_term:
+                self._known.add(value)
+            elif not self._is_fixed(value):
+                terms.setdefault(tuple(sorted(map(_identity, strides))), []).append(value)
+        for alike in terms.values():
+            if len(alike) == 1:
+                self._solve(alike[0])
+
+    def _parts(self, value: Value, strides: Strides = ()) -> Iterator[tuple[Value, Strides, bool]]:
+        """The parts of an offset, with the strides they are multiplied by: partial sums, and, last field, its terms."""
         op: Any = value.defining_op
-        if isinstance(op, (*_TRANSPARENT, arith.AddIOp, arith.MulIOp)):
-            self._known.add(value)
-        if isinstance(op, _TRANSPARENT):
-            self._add_terms(op.operands[0], stride, terms)
+        products = []
+        if isinstance(op, TRANSPARENT):
+            products = [(op.operands[0], strides)]
         elif isinstance(op, arith.AddIOp):
-            for operand in op.operands:
-                self._add_terms(operand, stride, terms)
+            products = [(operand, strides) for operand in op.operands]
         elif isinstance(op, arith.MulIOp) and any(map(self._is_stride, op.operands)):
             number = 1 if self._is_stride(op.operands[1]) else 0
-            self._add_terms(op.operands[1 - number], (*stride, _identity(op.operands[number])), terms)
-        elif not self._is_fixed(value):
-            self._known.discard(value)
-            terms.setdefault(tuple(sorted(stride)), []).append(value)
+            products = [(op.operands[1 - number], (*strides, op.operands[number]))]
+        yield value, strides, not products
+        for product in products:
+            yield from self._parts(*product)
 
     def _is_stride(self, value: Value) -> bool:
         """Whether a number is computed from constants and scalar arguments alone."""
@@ -194,13 +203,26 @@ def _advances(value: Value) -> bool:
 
 def _identity(stride: Value) -> int:
     """Equal for strides that are the same value or the same constant."""
-    while isinstance(stride.defining_op, _TRANSPARENT):
-        stride = stride.defining_op.operands[0]
-    number = constant_integer(stride)
-    op = stride.defining_op
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseElementsAttr) and op.value.is_splat:
-        number = op.value.stored_bits()[0]
+    stride = _scalar(stride)
+    number = constant_of(stride)
     return hash(("stride", number)) if number is not None else id(stride)
+
+
+def _scalar(value: Value) -> Value:
+    """The value that a tile repeats, before conversions."""
+    while isinstance(value.defining_op, TRANSPARENT):
+        value = value.defining_op.operands[0]
+    return value
+
+
+def constant_of(value: Value) -> int | None:
+    """The constant that a value is or repeats."""
+    value = _scalar(value)
+    op = value.defining_op
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseElementsAttr) and op.value.is_splat:
+        bits, width = op.value.stored_bits()[0], op.value.type.element_type.width
+        return bits - (bits >> width - 1 << width)
+    return constant_integer(value)
 
 
 def _sources(owner: Any, passed: Sequence[Incoming]) -> list[Value]:

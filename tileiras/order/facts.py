@@ -70,6 +70,11 @@ def of_launch(quantities: Quantities) -> Quantities:
     return frozenset(each for each in quantities if each[0] not in "@&")
 
 
+def is_of_launch(quantity: str) -> bool:
+    """Whether a quantity is the same in all tile blocks of a launch."""
+    return quantity[0] in "gp"
+
+
 def is_block(quantity: str) -> bool:
     """Whether a quantity is a tile block number."""
     return quantity[0] == "b"

@@ -18,7 +18,7 @@ from tileiras.named_tuple import NamedTuple
 from .addresses import Addresses
 from .combiners import ROUNDED, carried_operations, is_float, is_orderless
 from .facts import NONE, NOTHING, Facts, Mask, Quantities, is_argument, is_block, join, of_launch
-from .memory import LOADS, STORES, UPDATES, Root, address_of, conjuncts, data_of, is_private, places_of, roots
+from .memory import LOADS, STORES, UPDATES, Root, address_of, conjuncts, data_of, is_private, is_weak, places_of, roots
 from .shapes import SHAPES, is_elementwise, mapped, varies
 
 ACQUIRES = ("acquire", "acq_rel")
@@ -228,24 +228,26 @@ class Flow:
         parts = [Facts(reads=places_of(op), masks=self._bounds(op))]
         if isinstance(op, aa.LoadOp) and op.other is not None:
             parts.append(self.of(op.other))
-        if getattr(op, "reduction", None) is not None:
+        reduction = getattr(op, "reduction", None)
+        if reduction is not None and reduction.value == "addf":
             parts.append(Facts(frozenset((f"@{self.numbers[op]}",))))
         sources = self.roots(address_of(op))
-        if self.written and (None in sources or None in self.written or not sources.isdisjoint(self.written)):
+        is_written = None in self.written or not sources.isdisjoint(self.written) or None in sources and self.written
+        if is_written:
             parts += [facts for root, facts in self._memory.items() if None in (root, *sources) or root in sources]
-            parts.append(Facts(self._exchanged(op, sources)))
+        parts.append(Facts(self._exchanged(op, sources, bool(is_written))))
         self._facts[op.data] = join(parts)
 
-    def _exchanged(self, op: aa.LoadOp | aa.TiledLoadOp, sources: frozenset[Root]) -> Quantities:
-        """Data of other tile blocks that a load of memory written by the kernel may see.
+    def _exchanged(self, op: aa.LoadOp | aa.TiledLoadOp, sources: frozenset[Root], is_written: bool) -> Quantities:
+        """Data of other tile blocks, or of other devices, that a load may see.
 
         A weak load sees them only behind an acquire: without one, the program has a data race.
         """
         if all(map(is_private, sources)):
             return NONE
-        if op.mem_semantic.value != "weak":
+        if not is_weak(op):
             return frozenset((f"&{self.numbers[op]}",))
-        return frozenset(f"&{self.numbers[each]}" for each in self.acquires[:1])
+        return frozenset(f"&{self.numbers[each]}" for each in self.acquires[:1] if is_written)
 
     def _bounds(self, op: aa.LoadOp | aa.TiledLoadOp) -> frozenset[Mask]:
         """The conditions under which an element is padding."""

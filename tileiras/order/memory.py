@@ -39,6 +39,11 @@ def mode_of(op: Any) -> str:
     return "cas" if isinstance(op, aa.AtomicCASOp) else op.rmw_mode.value
 
 
+def is_weak(op: Any) -> bool:
+    """Whether accesses of other tile blocks to the same element are a data race, unless synchronization orders them."""
+    return op.mem_semantic.value == "weak"
+
+
 def is_private(root: Root) -> bool:
     """Whether only the tile block itself accesses an allocation."""
     return isinstance(root, Value) and root.defining_op.global_ is None  # type: ignore[union-attr]

@@ -10,18 +10,20 @@ from .certificate import GRID, NO, UNKNOWN, YES, Cause, Certificate, Output, Sum
 from .combiners import ORDERLESS_UPDATES
 from .facts import NONE, Quantities, is_argument, is_block, join, of_launch, of_run
 from .flow import Flow
-from .memory import UPDATES, Root, address_of, is_private, mode_of, places_of
+from .memory import STORES, UPDATES, Root, address_of, is_private, is_weak, mode_of, places_of
+from .separation import Separation
 
 ADDED = "float additions come in the order in which tile blocks and threads arrive"
 EXCHANGED = "the last exchange remains in memory"
 COMPARED = "the order in which tile blocks arrive decides which exchange succeeds"
 SEVERAL = "the result of updates of several kinds, or of updates and stores, depends on their order"
 LOCKED = "tile blocks take turns in no fixed order, and each adds to the result of the one before"
+OVERWRITTEN = "several tile blocks may store different values to one element, of which the last one remains"
 SEEN = "it is computed from data of another tile block; whether the order of tile blocks is fixed is not known"
 OLD = "it is computed from the old value of an update, which depends on the order in which tile blocks arrive"
-LED = "its place is computed from the old value of an update, and its value depends on the tile block that writes it"
-READ = "the old value of an update selects the data that are read"
-WHETHER = "the old value of an update decides whether it is written"
+LED = "its place depends on the order in which tile blocks arrive, and its value on the tile block that writes it"
+READ = "the order in which tile blocks arrive selects the data that are read"
+WHETHER = "the order in which tile blocks arrive decides whether it is written"
 COPIES = "the hardware adds the copies behind a multicast address in an order of its own"
 FOREIGN = "the effect of this operation on memory is not known"
 """Reasons of causes."""
@@ -72,6 +74,7 @@ class _Statement:
         self._sums: frozenset[int] = NONE
         self._causes: dict[tuple[int, str], str] = {}
         self._add_updates()
+        self._add_overwrites()
         for op in self._writes:
             self._add_write(op)
         for op in flow.unknown:
@@ -109,6 +112,17 @@ class _Statement:
             elif mode not in ORDERLESS_UPDATES or is_mixed:
                 self._add_cause(number, UNKNOWN, SEVERAL)
             self._order |= _GRID | self._flow.updates_of_element(op)  # any tile block may update an element
+
+    def _add_overwrites(self) -> None:
+        """Add the stores whose element a store of another tile block may overwrite without a data race."""
+        may_wait = bool(self._flow.acquires)
+        stores = [op for op in self._writes if isinstance(op, STORES) and (may_wait or not is_weak(op))]
+        places = {(address_of(op), places_of(op)) for op in self._writes}
+        for op in stores:
+            facts, place = self._flow.stored(op), Separation(self._flow, op)
+            by_block = facts.value | facts.order | place.unsolved(facts.reads)
+            if len(places) > 1 or not place.separates(by_block):
+                self._add_cause(self._flow.numbers[op], UNKNOWN, OVERWRITTEN)
 
     def _add_write(self, op: Operation) -> None:
         flow, place = self._flow, Addresses(self._flow, op)
