@@ -305,6 +305,18 @@ def plan(kind: str, last: Stage) -> Plan:
     )
 
 
+def require_certificate(options: CompileOptions, file: str) -> None:
+    """Raise CompileError for a file of `units.DECIDED` if `deterministic=require` needs its certificate of order."""
+    if options["deterministic"] == "require":
+        from tileiras.ir import FileLineColLoc
+
+        message = (
+            "deterministic=require: the file may have been edited after the decisions of TileAS, so that it has no "
+            "certificate of order; compile its source"
+        )
+        raise CompileError.at(FileLineColLoc(file, 1, 1), message)
+
+
 def start_ahead(*lasts: Stage) -> None:
     """Start the processes of the stages up to these, so that they load in parallel with this one."""
     for name in {row.ahead: None for last in lasts for row in stages_between(STAGES[0].name, last.name) if row.ahead}:

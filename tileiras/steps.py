@@ -23,9 +23,6 @@ LINKED = ".linked.ptx"
 
 METADATA = ".json"
 
-EDITABLE = (".tileas.mlir", ".llvm.mlir", ".ll")
-"""Sources whose certificate of order may be stale: IR that may have been edited after the decisions."""
-
 Keep = Callable[[str, str, bytes], str | None]
 
 
@@ -112,7 +109,7 @@ class Steps:
         started = time.perf_counter()
         due = len(self._checks)
         result = pipeline.run_stage(row, given, self.options, context)
-        if METADATA in row.side_suffixes and self.source.kind in EDITABLE:
+        if METADATA in row.side_suffixes and self.source.kind in units.DECIDED:
             from tileiras.codegen import kernel_metadata
 
             described = kernel_metadata.without_order(result.artifacts[METADATA])

@@ -99,6 +99,14 @@ def test_an_unrepeatable_kernel_is_refused_at_its_line():
     assert "deterministic=require: argument 1 may differ from run to run" in diagnostic.message
 
 
+def test_further_outputs_are_notes():
+    path = Path(__file__).resolve().parents[2] / "examples" / "kernels" / "spin_lock.mlir"
+    with pytest.raises(CompileError, match="argument 1 may differ from run to run") as error:
+        tileiras.compile(path, gpu_name="sm_90", deterministic="require")
+    (diagnostic,) = error.value.diagnostics
+    assert [note.message.partition(" is not known")[0] for note in diagnostic.notes] == ["argument 2"]
+
+
 def test_an_undecided_kernel_is_refused():
     path = Path(__file__).resolve().parents[2] / "examples" / "kernels" / "last_block_reduction.mlir"
     with pytest.raises(CompileError, match="argument 4 is not known to be the same from run to run"):

@@ -143,6 +143,39 @@ def test_a_flag_is_not_known():
     assert output(text.replace("relaxed device", "weak"), 1).repeatable == "yes"
 
 
+def multicast(kind: str, element: str, order: str) -> str:
+    """Each tile block stores the sums, or the largest, of copies of its tile."""
+    tensor = f"tensor_view<64x{element}, strides=[1], #cuda_tile.ptr_attr<multicast>>"
+    view, plain = f"partition_view<tile=(64), {tensor}>", f"tensor_view<64x{element}, strides=[1]>"
+    reduction = f"attributes {{reduction = #cuda_tile.multimem_reduction_kind<{kind}>}}"
+    return module(f"""
+    {HEAD}
+    %mv = make_tensor_view %m, shape = [64], strides = [1] : {tensor}
+    %mt = make_partition_view %mv : {view}
+    %pv = make_tensor_view %p, shape = [64], strides = [1] : {plain}
+    %pt = make_partition_view %pv : partition_view<tile=(64), {plain}>
+    %v, %t = multimem_load_reduce_view_tko {order} %mt[%block] {reduction}
+        : {view}, tile<i32> -> tile<64x{element}>, token
+    %u = store_view_tko weak %v, %pt[%block]
+        : tile<64x{element}>, partition_view<tile=(64), {plain}>, tile<i32> -> token
+""", f"%m: tile<ptr<{element}, <multicast>>>, %p: tile<ptr<{element}>>")
+
+
+@pytest.mark.parametrize("kind, element, order, says", [
+    ("add", "f32", "weak", "no"), ("max", "f16", "weak", "yes"), ("add", "i32", "weak", "yes"),
+    ("add", "i32", "relaxed sys", "unknown"), ("add", "i32", "acquire device", "unknown"),
+])  # fmt: skip
+def test_copies_behind_multicast_addresses(kind, element, order, says):
+    """Float additions round in the hardware's order; ordered loads may see copies while devices write them."""
+    assert output(multicast(kind, element, order), 1).repeatable == says
+
+
+def test_ordered_loads_may_see_writes_of_others():
+    text = kernel(load("v", "block", "acquire device"), store("v", "block"))
+    assert output(text, 2).repeatable == "unknown"
+    assert output(text.replace("acquire device", "weak"), 2).repeatable == "yes"
+
+
 DEPENDS = {
     "another place": ("%i = addi %block, %n : tile<i32>", load("v", "i"), store("v", "block"), {"p3": "reads"}),
     "the same place": ("%i = addi %block, %n : tile<i32>", load("v", "i"), store("v", "i"), {}),

@@ -51,6 +51,17 @@ def test_what_lies_before_the_source_is_not_made(made):
     assert error.value.code == 2
 
 
+@pytest.mark.parametrize("suffix", [".tileas.mlir", ".llvm.mlir", ".ll"])
+def test_artifacts_without_certificate_are_not_deterministic(made, suffix):
+    files, _ = made
+    options = {"gpu_name": "sm_90", "deterministic": "require"}
+    with pytest.raises(CompileError, match="no certificate of order") as error:
+        api.compile(files[suffix], **options)
+    (diagnostic,) = error.value.diagnostics
+    assert error.value.code == 5 and diagnostic.position.filename.endswith(f"k{suffix}")
+    assert api.compile(files[".tileaa.mlir"], **options).data == made[1]
+
+
 @pytest.mark.parametrize("suffix", [".tileas.mlir", ".llvm.mlir", ".ptx"])
 def test_what_was_made_for_one_gpu_is_not_compiled_for_another(made, suffix):
     files, ptx = made
