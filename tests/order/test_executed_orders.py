@@ -32,12 +32,21 @@ def numbers(*shape: int, dtype=np.float32) -> np.ndarray:
     return (draw.standard_normal(shape) * np.exp2(draw.integers(-12, 12, shape))).astype(dtype)
 
 
-def run(text: str, grid, arguments: list, out: int, seed: int | None = 0, gpu: str = "sm_90", **options) -> np.ndarray:
-    """The bits of an argument behind a launch."""
+def run(
+    text: str, grid, arguments: list, out: int, seed: int | None = 0, gpu: str = "sm_90", turns=(None,), **options
+) -> np.ndarray:
+    """The bits of an argument behind a launch; `turns`: the tile blocks that run together, one turn after the other."""
     artifact = built(text, gpu, **options)
     given = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
-    emulate(artifact.text, "k", grid, given, metadata=artifact.kernels[0].metadata, seed=seed)
+    for blocks in turns:
+        emulate(artifact.text, "k", grid, given, metadata=artifact.kernels[0].metadata, seed=seed, blocks=blocks)
     return given[out].view(np.uint32)
+
+
+def turns(count: int, members: int = 1) -> list[list[list[int]]]:
+    """Orders of tile blocks, of `members` CTAs each, that run alone: seeds advance the warps of all blocks together."""
+    blocks = [list(range(first, first + members)) for first in range(0, count * members, members)]
+    return [blocks, blocks[::-1], blocks[1::2] + blocks[::2]]
 
 
 def of_rows(name: str, x: np.ndarray, grid=None, seed: int | None = 0, gpu: str = "sm_90", **options) -> np.ndarray:
@@ -64,7 +73,9 @@ def test_repeatable_outputs_are_equal_in_all_runs(name, ctas):
     x = numbers(8, COLUMNS[name])
     options = {"num_ctas": ctas}
     assert output(summed.OF_ROWS[name](), 1, **options).repeatable == "yes"
-    found = [of_rows(name, x, None if ctas == 1 else (8 * ctas, 1, 1), seed, **options) for seed in SEEDS]
+    grid = (8 * ctas, 1, 1)
+    found = [of_rows(name, x, grid, seed, **options) for seed in SEEDS]
+    found += [of_rows(name, x, grid, turns=order, **options) for order in turns(8, ctas)]
     for each in found[1:]:
         np.testing.assert_array_equal(each, found[0])
 
@@ -75,13 +86,15 @@ def test_atomic_float_additions_differ_between_runs():
     found = {run(text, (4, 1, 3), [x, np.zeros(4, np.float32), 4, 2000], 1, seed).tobytes() for seed in range(4)}
     found.add(run(text, (4, 1, 3), [x, np.zeros(4, np.float32), 4, 2000], 1, None).tobytes())
     assert len(found) > 1
+    orders = turns(12)
+    assert len({run(text, (4, 1, 3), [x, np.zeros(4, np.float32), 4, 2000], 1, turns=o).tobytes() for o in orders}) > 1
 
 
 def test_integers_that_are_added_atomically_are_the_same():
     text, x = summed.counts(), np.random.default_rng(0).integers(0, 8, 500, np.int32)
     assert output(text, 1).repeatable == "yes"
-    for seed in SEEDS:
-        found = run(text, 4, [x, np.zeros(8, np.int32), 500], 1, seed)
+    for order in ((None,), *turns(4)):
+        found = run(text, 4, [x, np.zeros(8, np.int32), 500], 1, turns=order)
         np.testing.assert_array_equal(found, np.bincount(x, minlength=8))
 
 
