@@ -17,9 +17,9 @@ from tileiras.analysis.incoming import Incoming, incoming
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import constant_integer
-from tileiras.ir import BlockArgument, DenseElementsAttr, Operation, Value
+from tileiras.ir import BlockArgument, DenseElementsAttr, IntegerType, Operation, Value, element_type_of
 
-from .facts import NONE, Quantities, is_argument
+from .facts import NONE, Quantities, is_argument, marks_of_run
 from .memory import LOADS, UPDATES, places_of
 from .shapes import SHAPES
 
@@ -57,10 +57,11 @@ class Addresses:
 
     def _solve_access(self, op: Any) -> None:
         for place in places_of(op):
-            if hasattr(op, "view"):
-                self._solve(place)
-            else:
+            element = element_type_of(place.type)
+            if isinstance(element, aa.PtrType):
                 self._solve_pointer(place, set())
+            elif isinstance(element, IntegerType):
+                self._solve(place)
 
     def _solve(self, value: Value) -> None:
         """Add a known number and the numbers that follow from it."""
@@ -175,7 +176,7 @@ class Addresses:
         if isinstance(owner, UPDATES):
             return facts.value
         if isinstance(owner, LOADS):
-            of_run = frozenset(quantity for quantity in facts.value if quantity[0] in "@&")
+            of_run = marks_of_run(facts.value)
             return of_run.union(*map(self._of, places_of(owner)))
         passed = None if is_counter else incoming(value)
         if passed is None and not is_counter:

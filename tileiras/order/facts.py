@@ -62,12 +62,17 @@ def join(facts: Iterable[Facts]) -> Facts:
 
 def of_run(quantities: Iterable[str]) -> list[tuple[str, int]]:
     """The marks and operation numbers of the quantities that may differ from run to run."""
-    return sorted((each[0], int(each[1:])) for each in quantities if each[0] in "@&")
+    return sorted((each[0], int(each[1:])) for each in marks_of_run(frozenset(quantities)))
 
 
 def of_launch(quantities: Quantities) -> Quantities:
     """The launch quantities alone."""
     return frozenset(each for each in quantities if each[0] not in "@&")
+
+
+def marks_of_run(quantities: Quantities) -> Quantities:
+    """The quantities that may differ from run to run."""
+    return frozenset(each for each in quantities if each[0] in "@&")
 
 
 def is_of_launch(quantity: str) -> bool:

@@ -17,8 +17,21 @@ from tileiras.named_tuple import NamedTuple
 
 from .addresses import Addresses
 from .combiners import ROUNDED, carried_operations, is_float, is_orderless
-from .facts import NONE, NOTHING, Facts, Mask, Quantities, is_argument, is_block, join, of_launch
-from .memory import LOADS, STORES, UPDATES, Root, address_of, conjuncts, data_of, is_private, is_weak, places_of, roots
+from .facts import NONE, NOTHING, Facts, Mask, Quantities, is_argument, is_block, join, marks_of_run, of_launch
+from .memory import (
+    LOADS,
+    STORES,
+    UPDATES,
+    Root,
+    address_of,
+    conjuncts,
+    data_of,
+    is_private,
+    is_weak,
+    memref_of,
+    places_of,
+    roots,
+)
 from .shapes import SHAPES, is_elementwise, mapped, varies
 
 ACQUIRES = ("acquire", "acq_rel")
@@ -232,10 +245,14 @@ class Flow:
         if reduction is not None and reduction.value == "addf":
             parts.append(Facts(frozenset((f"@{self.numbers[op]}",))))
         sources = self.roots(address_of(op))
-        is_written = None in self.written or not sources.isdisjoint(self.written) or None in sources and self.written
+        is_unknown = None in sources or None in self.written
+        is_written = bool(self.written) and (is_unknown or not sources.isdisjoint(self.written))
         if is_written:
             parts += [facts for root, facts in self._memory.items() if None in (root, *sources) or root in sources]
-        parts.append(Facts(self._exchanged(op, sources, bool(is_written))))
+        parts.append(Facts(self._exchanged(op, sources, is_written)))
+        memref = memref_of(op.view) if isinstance(op, aa.TiledLoadOp) else None
+        if memref is not None:
+            parts.append(Facts(marks_of_run(join(map(self.of, memref.strides)).quantities)))
         self._facts[op.data] = join(parts)
 
     def _exchanged(self, op: aa.LoadOp | aa.TiledLoadOp, sources: frozenset[Root], is_written: bool) -> Quantities:
@@ -255,14 +272,11 @@ class Flow:
             conditions = () if op.mask is None else conjuncts(op.mask)
             masks = [Mask(self.of(each).quantities, varies(each), True) for each in conditions]
             return frozenset(mask for mask in masks if mask.quantities)
-        promised = op.attributes.get(IN_BOUNDS)
-        tiling = op.view.defining_op
-        memref = tiling.source.defining_op if isinstance(tiling, aa.BlockTileOp) else None
-        masks = []
+        promised, memref, masks = op.attributes.get(IN_BOUNDS), memref_of(op.view), []
         for dim, along in enumerate(op.view.type.dim_map):
             if promised is not None and promised.elements[dim]:
                 continue
-            size = memref.size(along) if isinstance(memref, aa.MakeMemRefOp) else op.view
+            size = memref.size(along) if memref is not None else op.view
             parts = [self.of(op.coords[dim]), *([self.of(size)] if isinstance(size, Value) else [])]
             masks.append(Mask(join(parts).quantities, frozenset((dim,)), True))
         return frozenset(mask for mask in masks if mask.quantities)
@@ -273,18 +287,22 @@ class Flow:
             self._facts[op.data] = Facts(frozenset((f"@{self.numbers[op]}",)), reads=places_of(op))
 
     def stored(self, op: Any) -> Facts:
-        """The facts of an element that an access writes.  Padding has the bounds of the access and is not written."""
+        """The facts of an element that an access writes.
+
+        Padding has the bounds of the access and is not written, unless it differs from run to run.
+        """
         facts = join((self.of(data_of(op)), self._sum(op)))
         if isinstance(op, aa.AtomicCASOp):
             facts = join((facts, self.of(op.compare)))
-        selects = (mask.quantities for mask in facts.masks if not mask.padding)
+        selects = (marks_of_run(mask.quantities) if mask.padding else mask.quantities for mask in facts.masks)
         return facts._replace(value=facts.value.union(*selects), masks=NONE)
 
     def _store(self, op: Any) -> None:
         facts = self.stored(op)
         unsolved = Addresses(self, op).unsolved(facts.reads)
         conditions = (self.of(value).quantities for value in self.conditions(op))
-        facts = facts._replace(value=facts.value.union(unsolved, *conditions), reads=NONE)
+        guards = (marks_of_run(self.of(value).quantities) for value in self.guards(op))
+        facts = facts._replace(value=facts.value.union(unsolved, *conditions, *guards), reads=NONE)
         for root in self.roots(address_of(op)):
             old = self._memory.get(root, NOTHING)
             new = join((old, facts))
@@ -303,6 +321,14 @@ class Flow:
                 conditions.append(around.before.block.last.condition)
             around = around.parent_op
         return conditions
+
+    def guards(self, op: Any) -> list[Value]:
+        """The values that decide whether an access writes an element: conditions, trip counts, its mask and view."""
+        values = self.conditions(op)
+        for loop in scf.loops_around(op):
+            values += (loop.lower_bound, loop.upper_bound, loop.step) if isinstance(loop, scf.ForOp) else ()
+        mask, view = getattr(op, "mask", None), getattr(op, "view", None)
+        return [*values, *(value for value in (mask, view) if value is not None)]
 
     def updates_of_element(self, op: Any) -> Quantities:
         """The launch quantities that decide how many updates an element gets, beyond its own place.

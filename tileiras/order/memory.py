@@ -29,9 +29,19 @@ def data_of(op: Any) -> Value:
     return op.value if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data
 
 
+def memref_of(view: Value) -> aa.MakeMemRefOp | None:
+    """The memory of a view; None for a view that control flow selects."""
+    tiling: Any = view.defining_op
+    memref = tiling.source.defining_op if isinstance(tiling, aa.BlockTileOp) else None
+    return memref if isinstance(memref, aa.MakeMemRefOp) else None
+
+
 def places_of(op: Any) -> frozenset[Value]:
-    """The operands that select the elements of an access."""
-    return frozenset(op.coords) if hasattr(op, "view") else frozenset((op.pointer,))
+    """The values that select the elements of an access: the pointer, or the coordinates and the base of the view."""
+    if not hasattr(op, "view"):
+        return frozenset((op.pointer,))
+    memref = memref_of(op.view)
+    return frozenset((*op.coords, op.view if memref is None else memref.base))
 
 
 def mode_of(op: Any) -> str:

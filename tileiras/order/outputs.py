@@ -139,7 +139,7 @@ class _Statement:
             self._order |= _GRID
         for _, number in of_run(reads):
             self._add_cause(number, UNKNOWN, READ)
-        for _, number in of_run(conditions):
+        for _, number in of_run(place.unsolved(flow.guards(op))):
             self._add_cause(number, UNKNOWN, WHETHER)
         self._add_place(op, facts.value | facts.order | reads, place)
 
