@@ -143,6 +143,34 @@ def test_a_flag_is_not_known():
     assert output(text.replace("relaxed device", "weak"), 1).repeatable == "yes"
 
 
+ELEMENTS = {
+    "of a row": ("%i", "yes"), "of half a row": ("%halves", "unknown"), "at loaded places": ("%loaded", "unknown"),
+    "two apart": ("%doubles", "yes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements_of_a_tile_at_one_place(name):
+    """Ordered stores to one element are no data race, but have no order."""
+    places, says = ELEMENTS[name]
+    tile, pointers = "tile<4xi32>", "tile<4xptr<i32>>"
+    text = kernel(f"""
+    %i = iota : {tile}
+    %twos = constant <i32: 2> : {tile}
+    %halves = divi %i, %twos unsigned : {tile}
+    %doubles = muli %i, %twos : {tile}
+    %x1 = reshape %x : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %xs = broadcast %x1 : tile<1xptr<i32>> -> {pointers}
+    %from = offset %xs, %i : {pointers}, {tile} -> {pointers}
+    %loaded, %t = load_ptr_tko weak %from : {pointers} -> {tile}, token
+    %o1 = reshape %out : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %os = broadcast %o1 : tile<1xptr<i32>> -> {pointers}
+    %to = offset %os, {places} : {pointers}, {tile} -> {pointers}
+    %u = store_ptr_tko relaxed device %to, %loaded : {pointers}, {tile} -> token
+""")
+    assert output(text, 2).repeatable == says
+
+
 def multicast(kind: str, element: str, order: str) -> str:
     """Each tile block stores the sums, or the largest, of copies of its tile."""
     tensor = f"tensor_view<64x{element}, strides=[1], #cuda_tile.ptr_attr<multicast>>"

@@ -10,15 +10,16 @@ from .certificate import GRID, NO, UNKNOWN, YES, Cause, Certificate, Output, Sum
 from .combiners import ORDERLESS_UPDATES
 from .facts import NONE, Quantities, is_argument, is_block, join, of_launch, of_run
 from .flow import Flow
-from .memory import STORES, UPDATES, Root, address_of, is_private, is_weak, mode_of, places_of
+from .memory import STORES, UPDATES, Root, address_of, data_of, is_private, is_weak, mode_of, places_of
 from .separation import Separation
+from .shapes import varies
 
 ADDED = "float additions come in the order in which tile blocks and threads arrive"
 EXCHANGED = "the last exchange remains in memory"
 COMPARED = "the order in which tile blocks arrive decides which exchange succeeds"
 SEVERAL = "the result of updates of several kinds, or of updates and stores, depends on their order"
 LOCKED = "tile blocks take turns in no fixed order, and each adds to the result of the one before"
-OVERWRITTEN = "several tile blocks may store different values to one element, of which the last one remains"
+OVERWRITTEN = "different values may be stored to one element in no fixed order, and the last one remains"
 SEEN = "it is computed from data of another tile block; whether the order of tile blocks is fixed is not known"
 OLD = "it is computed from the old value of an update, which depends on the order in which tile blocks arrive"
 LED = "its place depends on the order in which tile blocks arrive, and its value on the tile block that writes it"
@@ -121,7 +122,8 @@ class _Statement:
         for op in stores:
             facts, place = self._flow.stored(op), Separation(self._flow, op)
             by_block = facts.value | facts.order | place.unsolved(facts.reads)
-            if len(places) > 1 or not place.separates(by_block):
+            is_repeated = not is_weak(op) and bool(varies(data_of(op))) and not place.separates_elements
+            if len(places) > 1 or is_repeated or not place.separates_blocks(by_block):
                 self._add_cause(self._flow.numbers[op], UNKNOWN, OVERWRITTEN)
 
     def _add_write(self, op: Operation) -> None:

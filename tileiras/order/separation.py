@@ -16,6 +16,7 @@ from tileiras.named_tuple import NamedTuple
 
 from .addresses import TRANSPARENT, Addresses, constant_of
 from .facts import Quantities, is_block, is_of_launch
+from .shapes import all_dims, varies
 
 
 class _Term(NamedTuple):
@@ -29,7 +30,10 @@ class _Term(NamedTuple):
 class Separation(Addresses):
     """The scalars, tile block numbers among them, that the address of an element determines."""
 
-    def separates(self, blocks: Quantities) -> bool:
+    separates_elements = False
+    """Whether the elements of a tile have different addresses."""
+
+    def separates_blocks(self, blocks: Quantities) -> bool:
         """Whether tile blocks with other numbers write other elements."""
         return frozenset(filter(is_block, blocks)) <= self.solved
 
@@ -44,6 +48,7 @@ class Separation(Addresses):
             self._solve_pointer(op.pointer, set())
         elif self._is_fixed(op.view):
             tiles = op.view.type
+            self.separates_elements = tiles.sparse_dim is None
             for extent, dim in zip(tiles.shape, tiles.dim_map):
                 is_index = isinstance(op.coords[dim].type, TensorType)
                 if not is_index and tiles.traversal_strides[dim] >= extent:
@@ -51,7 +56,7 @@ class Separation(Addresses):
 
     def _solve_pointer(self, pointer: Value, seen: set[Value]) -> None:
         """Solve for the terms of all offsets together, as those of one may overlap with those of another."""
-        offsets = []
+        offsets, are_distinct = [], all_dims(pointer) == varies(pointer)
         while isinstance(pointer.defining_op, (aa.AddPtrOp, *TRANSPARENT)):
             op: Any = pointer.defining_op
             offsets += [op.offset] if isinstance(op, aa.AddPtrOp) else []
@@ -60,9 +65,11 @@ class Separation(Addresses):
             return
         self._known.update(offsets if len(offsets) == 1 else ())
         for terms in self._by_factors(offsets).values():
+            are_distinct &= _are_digits(terms) and all(term.extent or not varies(term.value) for term in terms)
             if _are_digits(terms):
                 for term in terms:
                     self._solve(term.value)
+        self.separates_elements = are_distinct
 
     def _by_factors(self, offsets: list[Value]) -> dict[tuple[int, ...], list[_Term]]:
         """The terms of a sum of offsets that vary, grouped by the factors of their strides that are not constants."""
