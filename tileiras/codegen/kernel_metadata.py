@@ -204,14 +204,10 @@ def merge(texts: Sequence[bytes]) -> bytes:
     return to_json({**documents[0], "kernels": kernels}).encode()
 
 
-def without_order(text: bytes) -> bytes:
-    """Remove the certificates of order from a document, for IR that may have been edited after the decisions."""
-    import json
-
-    document = json.loads(text)
-    for kernel in document["kernels"]:
-        kernel.pop("order", None)
-    return to_json(document).encode()
+def without_order(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document without the certificates of order, for code that may have been edited after the decisions."""
+    kernels = [{name: value for name, value in row.items() if name != "order"} for row in document["kernels"]]
+    return {**document, "kernels": kernels}
 
 
 def kernels_of(text: bytes | None) -> list[dict[str, Any]]:
