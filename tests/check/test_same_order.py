@@ -99,6 +99,13 @@ def test_other_roundings_and_gpus_are_no_matter_of_order():
     assert (flushed.says, elsewhere.says) == ("different", "unknown")
 
 
+@pytest.mark.parametrize("option", [{"libdevice": "other.bc"}, {"blob_linked_lib": ["other.bc"]}])
+def test_another_library_makes_the_bits_unknown(option):
+    known = order.of_kernel(image(ROWS).metadata, "k")
+    (claim,), (equal,) = (order.compare(known, known, [first, option]) for first in ({}, option))
+    assert (claim.says, equal.says) == ("unknown", "same")
+
+
 def test_unrepeatable_outputs_are_not_the_same():
     text = summed.shared_sums()
     (claim,) = claims(text, {}, {})

@@ -79,6 +79,7 @@ def test_tile_blocks_that_multiply_in_pairs_are_unsure(monkeypatch):
     assert pairs.outputs[0].depends()["grid.x"] == "unsure"
     assert "grid" in alone.invariant(alone.outputs[0])
     assert "in pairs of tile blocks" in pairs.sums[0].order
+    assert pairs.sums[0].order.startswith(alone.sums[0].order) and pairs.sums[0].key != alone.sums[0].key
 
 
 # ---- deterministic=require -------------------------------------------------------------------------------------------

@@ -154,6 +154,9 @@ class Claim(NamedTuple):
 EXACTNESS = ("ftz", "approx")
 """Options that change the rounding of single operations."""
 
+LIBRARIES = ("libdevice", "blob_linked_lib")
+"""Options that name the code of functions."""
+
 
 def compare(
     first: dict[str, Any] | None, second: dict[str, Any] | None, options: Sequence[Mapping[str, Any]],
@@ -193,6 +196,9 @@ def _by_options(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator
     for name in EXACTNESS:
         if bool(first.get(name)) != bool(second.get(name)):
             yield DIFFERENT, Reason(f"--{name} changes the rounding of single operations")
+    for name in LIBRARIES:
+        if (first.get(name) or None) != (second.get(name) or None):
+            yield UNKNOWN, Reason(f"--{name.replace('_', '-')}: another library may compute functions otherwise")
     if first.get("gpu_name") != second.get("gpu_name"):
         yield UNKNOWN, Reason("functions and conversions may be other instructions on another GPU")
 

@@ -113,11 +113,12 @@ def complete(traced: Traced, functions: Iterable[aa.FuncOp], target: Target) -> 
 def _with_order(each: Sum, order: Order | None, variants: Sequence[Order | None]) -> Sum:
     if order is None:
         return each
-    words = order.words
+    words, compared = order.words, order.compared
     if any(variant != order for variant in variants):
         in_pairs = "; ".join(variant.words if variant is not None else "unknown" for variant in variants)
         words = f"{words}; in pairs of tile blocks: {in_pairs}"
-    key = hashlib.blake2s(repr(order.compared).encode(), digest_size=4).hexdigest()
+        compared = compared, *(variant and variant.compared for variant in variants)
+    key = hashlib.blake2s(repr(compared).encode(), digest_size=4).hexdigest()
     return each._replace(key=key, order=words)
 
 
