@@ -171,6 +171,15 @@ def test_elements_of_a_tile_at_one_place(name):
     assert output(text, 2).repeatable == says
 
 
+def test_rows_of_an_unknown_length_may_overlap():
+    """The argument may be 0: weak stores would be a data race then, ordered ones are none."""
+    text = kernel("%row = muli %block, %n : tile<i32>", load("v", "block"), store("v", "row"))
+    assert output(text, 2).repeatable == "yes"
+    ordered = text.replace("store_ptr_tko weak", "store_ptr_tko relaxed device")
+    assert output(ordered, 2).repeatable == "unknown"
+    assert output(ordered.replace("muli %block, %n", "muli %block, %one"), 2).repeatable == "yes"
+
+
 def multicast(kind: str, element: str, order: str) -> str:
     """Each tile block stores the sums, or the largest, of copies of its tile."""
     tensor = f"tensor_view<64x{element}, strides=[1], #cuda_tile.ptr_attr<multicast>>"

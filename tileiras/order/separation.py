@@ -8,7 +8,7 @@ that overlap do not determine their tile block.
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import TensorType, Value
@@ -16,7 +16,11 @@ from tileiras.named_tuple import NamedTuple
 
 from .addresses import TRANSPARENT, Addresses, constant_of
 from .facts import Quantities, is_block, is_of_launch
+from .memory import is_weak
 from .shapes import all_dims, varies
+
+if TYPE_CHECKING:
+    from .flow import Flow
 
 
 class _Term(NamedTuple):
@@ -32,6 +36,11 @@ class Separation(Addresses):
 
     separates_elements = False
     """Whether the elements of a tile have different addresses."""
+
+    def __init__(self, flow: Flow, op: Any) -> None:
+        self._has_rows = is_weak(op)
+        """Whether products with arguments are taken for rows of an array, which do not overlap."""
+        super().__init__(flow, op)
 
     def separates_blocks(self, blocks: Quantities) -> bool:
         """Whether tile blocks with other numbers write other elements."""
@@ -64,11 +73,11 @@ class Separation(Addresses):
         if not self._is_fixed(pointer):
             return
         self._known.update(offsets if len(offsets) == 1 else ())
-        for terms in self._by_factors(offsets).values():
-            are_distinct &= _are_digits(terms) and all(term.extent or not varies(term.value) for term in terms)
-            if _are_digits(terms):
-                for term in terms:
-                    self._solve(term.value)
+        for factors, terms in self._by_factors(offsets).items():
+            are_digits = _are_digits(terms) and (self._has_rows or not factors)
+            are_distinct &= are_digits and all(term.extent or not varies(term.value) for term in terms)
+            for term in terms if are_digits else ():
+                self._solve(term.value)
         self.separates_elements = are_distinct
 
     def _by_factors(self, offsets: list[Value]) -> dict[tuple[int, ...], list[_Term]]:
