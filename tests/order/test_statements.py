@@ -232,6 +232,25 @@ def test_dependences_of_an_element(what):
     assert output(kernel(*lines), 2).depends() == depends
 
 
+BASES = {"%zero": {}, "%n": {"p3": "reads"}, "%blocks": {"grid.x": "reads"}}
+
+
+@pytest.mark.parametrize("number", BASES)
+def test_bases_of_views_select_the_data(number):
+    tensor = "tensor_view<64xi32, strides=[1]>"
+    tiles = f"partition_view<tile=(4), {tensor}>"
+    text = kernel(f"""
+    %base = offset %x, {number} : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %xv = make_tensor_view %base, shape = [64], strides = [1] : {tensor}
+    %xs = make_partition_view %xv : {tiles}
+    %ov = make_tensor_view %out, shape = [64], strides = [1] : {tensor}
+    %os = make_partition_view %ov : {tiles}
+    %v, %t = load_view_tko weak %xs[%block] : {tiles}, tile<i32> -> tile<4xi32>, token
+    %u = store_view_tko weak %v, %os[%block] : tile<4xi32>, {tiles}, tile<i32> -> token
+""")
+    assert output(text, 2).depends() == BASES[number]
+
+
 def test_a_grid_that_shares_out_a_row_is_in_its_order():
     """Partial sums, one for each tile block along z, that nothing adds up."""
     at = "%place = offset %p_out, %part"
