@@ -252,6 +252,8 @@ def compile_with(
     plan = pipeline.plan(opened.kind, last)
     if opened.kind in units.ARTIFACTS and plan.is_empty:
         raise CompileError.at(None, f"{opened.name} is past what emit={emit} asks for", ExitCode.CONFIGURATION)
+    if opened.kind in units.DECIDED:
+        pipeline.require_certificate(options, opened.name)
     pipeline.start_ahead(last)
     steps = Steps(plan, opened, options, store, keep, instrumentation, times, meanwhile)
     with contextlib.closing(steps):

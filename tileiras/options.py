@@ -62,8 +62,6 @@ OPTIONS: dict[str, Option] = {
         ),
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),
-        Option("deterministic", str, "any", "with require, results that may differ from run to run are an error",
-               ("any", "require")),
         Option("legalize-types", bool, False, "compute with types that the GPU lacks by conversion, slowly"),
         Option(
             "pipeline-strategy",
@@ -93,6 +91,9 @@ OPTIONS: dict[str, Option] = {
         Option("tensor-maps", str, "none",
                "who makes tensor maps of copies in boxes: a host that fills hidden parameters, the device, or nobody",
                ("none", "host", "device")),
+        Option("deterministic", str, "any",
+               "require: a kernel whose results may differ from run to run is an error, at the cause",
+               ("any", "require")),
         Option("ftz", bool, False, "flush f32 denormals to zero"),
         Option("approx", bool, False, "use approximate f32 division and square root"),
         Option("ptx-version", str, None, "PTX ISA version; the lowest that suffices when absent", pattern=r"\d\.\d"),

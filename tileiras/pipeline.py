@@ -142,7 +142,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "tileaa", ENTRY, ".tileaa.mlir", (),
-        ("gpu-name", "num-warps", "num-ctas", "deterministic", "legalize-types", "sanitize", *DEBUG_OPTIONS),
+        ("gpu-name", "num-warps", "num-ctas", "legalize-types", "sanitize", *DEBUG_OPTIONS),
         "views to pointers and masks, alias and divisibility facts",
         dialects=(*_MIDDLE, "cuda_tile", "nv_tileaa"),
     ),
@@ -151,7 +151,7 @@ STAGES: tuple[Stage, ...] = (
         (
             "gpu-name", "opt-level", "num-warps", "pipeline-strategy", "unspecialized-pipeline-num-stages",
             "v2-opt-level", "max-constraint-iterations", "rrt-size-threshold", "tensor-maps", "emit-remarks",
-            "enable-random-delay", "opt-bisect-limit",
+            "enable-random-delay", "opt-bisect-limit", "deterministic",
         ),
         "layouts, memory, schedule and launch shape",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),
@@ -303,6 +303,18 @@ def plan(kind: str, last: Stage) -> Plan:
         tuple(row for row in rows if row.unit == ENTRY and not row.linked),
         tuple(row for row in rows if row.linked),
     )
+
+
+def require_certificate(options: CompileOptions, file: str) -> None:
+    """Raise CompileError for a file of `units.DECIDED` if `deterministic=require` needs its certificate of order."""
+    if options["deterministic"] == "require":
+        from tileiras.ir import FileLineColLoc
+
+        message = (
+            "deterministic=require: the file may have been edited after the decisions of TileAS, so that it has no "
+            "certificate of order; compile its source"
+        )
+        raise CompileError.at(FileLineColLoc(file, 1, 1), message)
 
 
 def start_ahead(*lasts: Stage) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LINKED = ".linked.ptx"
 """Suffix of the PTX of several kernels, linked to one module for ptxas."""
 
+METADATA = ".json"
+
 Keep = Callable[[str, str, bytes], str | None]
 
 
@@ -107,6 +109,14 @@ class Steps:
         started = time.perf_counter()
         due = len(self._checks)
         result = pipeline.run_stage(row, given, self.options, context)
+        if METADATA in row.side_suffixes and self.source.kind in units.DECIDED:
+            import json
+
+            from tileiras.codegen import kernel_metadata
+
+            described = kernel_metadata.without_order(json.loads(result.artifacts[METADATA]))
+            artifacts = {**result.artifacts, METADATA: kernel_metadata.to_json(described).encode()}
+            result = StageResult(result.output, artifacts)
         if due:
             self._check()  # no effect if it ran while the stage waited
         if self._times is not None and not pipeline.takes_module(row):  # passes are timed individually

@@ -32,6 +32,9 @@ ARTIFACTS = {
 }  # fmt: skip
 """Artifacts that can be sources: suffix, which is also the kind -> the stage that reads them."""
 
+DECIDED = tuple(suffix for suffix in ARTIFACTS if suffix != ".tileaa.mlir")
+"""Artifacts without a certificate of order: they may have been edited after the decisions of `tileas`."""
+
 
 MARKS = {".tileaa.mlir": "// -----", ".tileas.mlir": "// -----", ".llvm.mlir": "// -----", ".ll": "; -----"}
 """Kind -> the line between two modules in a file, as in split input files of MLIR's tools."""

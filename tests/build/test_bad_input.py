@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from project import Project, axpy, module
+from project import CHECKOUT, Project, axpy, module
 
 BROKEN = module(axpy("broken")).replace("addi %first_n, %lane", "addi %first_m, %lane")
 
@@ -50,6 +50,15 @@ def test_a_missing_ptxas_is_named_with_what_to_install(project):
     build = project.scons("emit=cubin", "ptxas=nowhere/ptxas", expect=2)
     assert "kernels/good.mlir:" in build.errors and "ptxas is not an executable file: nowhere/ptxas" in build.errors
     assert not os.path.exists(project.path("build/sm_90/O3/kernels/good/good.cubin"))
+    assert project.read("build/sm_90/O3/kernels/good/good.ptx")
+
+
+def test_a_build_can_require_equal_results_of_all_runs(project):
+    with open(os.path.join(CHECKOUT, "examples", "kernels", "spin_lock.mlir"), encoding="utf-8") as file:
+        project.write("kernels/spin_lock.mlir", file.read())
+    build = project.scons("-k", "deterministic=require", expect=2)
+    assert "kernels/spin_lock.mlir:23:22: error: deterministic=require: argument 1" in build.errors
+    assert build.errors.count("error: ") == 1 and "Error 5" in build.errors
     assert project.read("build/sm_90/O3/kernels/good/good.ptx")
 
 

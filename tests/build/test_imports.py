@@ -1,5 +1,6 @@
-"""Imports point one way: ir <- dialects <- bytecode, analysis, targets, layout <- resources <- slicing, assignment,
-schedule, rewrites, lowering, codegen <- passes <- stages <- api <- check <- cli, build, runtime, report <- server.
+"""Imports point one way: ir <- dialects <- bytecode, analysis, targets, layout <- resources <- order, slicing,
+assignment, schedule, rewrites, lowering, codegen <- passes <- stages <- api <- check <- cli, build, runtime, report
+<- server.
 `sim.interpreter` imports ir, dialects and bytecode, `sim.emulator` nothing of the compiler, `sim.estimate` targets and
 codegen as well."""
 
@@ -21,7 +22,7 @@ LAYERS = [
     {"bytecode", "analysis", "targets", "layout"},
     {"resources"},
     {
-        "slicing", "assignment", "schedule", "rewrites", "lowering", "codegen",
+        "order", "slicing", "assignment", "schedule", "rewrites", "lowering", "codegen",
         "units", "locations", "options", "stages_interface",
     },
     {"passes"},

@@ -145,3 +145,10 @@ def test_a_report_shows_what_was_overridden(project):
 
     (kernel,) = collect.of_build(project.path("build")).kernels
     assert {stage.name: stage.outcome for stage in kernel.stages}["tileas"] == "overridden"
+
+
+def test_an_edited_decision_has_no_certificate_of_order(project):
+    path = edit(project, ".tileas.mlir")
+    build = project.scons("overrides=fixed", "deterministic=require", expect=2)
+    assert f"{path}:1:1: error: deterministic=require" in build.errors
+    assert project.scons("deterministic=require").code == 0

@@ -1,8 +1,9 @@
-// RUN: tileiras-opt %s --verify-deterministic | FileCheck %s
+// RUN: tileiras-opt %s --convert-cudatile-to-tileaa --verify-deterministic | FileCheck %s
 
 // Sums within a tile block, and integers of several, are the same in every run.
+builtin.module {
 cuda_tile.module @m {
-  // CHECK: entry @sums
+  // CHECK: func @sums
   entry @sums(%p: tile<ptr<f32>>, %q: tile<ptr<i32>>) {
     %x, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token
     %spread = reshape %x : tile<f32> -> tile<1xf32>
@@ -13,8 +14,9 @@ cuda_tile.module @m {
     }
     %t1 = store_ptr_tko weak %p, %sum token=%t : tile<ptr<f32>>, tile<f32> -> token
     %one = constant <i32: 1> : tile<i32>
-    // CHECK: atomic_rmw_tko relaxed device %{{.*}}, add
+    // CHECK: atomic_rmw add
     %old, %t2 = atomic_rmw_tko relaxed device %q, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
     return
   }
+}
 }

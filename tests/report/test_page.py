@@ -129,7 +129,7 @@ def test_markup_of_a_source_does_not_get_into_markdown(hostile):
 
 def test_json_in_a_page_cannot_end_its_script(hostile):
     hurt = hostile.kernels[0]._replace(places=(hostile.kernels[0].places[0]._replace(file=HOSTILE),))
-    text = page(hostile._replace(kernels=(hurt._replace(levels={}, choices=(), obstacles=(), timing=None),)))
+    text = page(hostile._replace(kernels=(hurt._replace(levels={}, choices=(), obstacles=(), timing=None, order=()),)))
     (data,) = [body for a, body in Elements(text).all("script") if a.get("type") == "application/json"]
     assert json.loads(data)["kernels"][0]["places"][0].startswith(HOSTILE)
 

@@ -48,3 +48,23 @@ def test_a_kernel_without_a_verdict_says_how_to_get_one(stem, saxpy):
     for given, ptx in ((stem, "other"), (stem + "_", PTX)):
         with pytest.raises(ValueError, match="check=1"):
             verdicts.of_artifact(given, ptx, lambda place: ())
+
+
+ORDER = {
+    "sums": [{"op": 7, "kind": "reduce", "of": "f32", "length": 64, "key": "a", "order": "<2> warps"}],
+    "outputs": [{
+        "argument": 1, "ops": [9], "sums": [0], "repeatable": "no",
+        "causes": [{"op": 8, "says": "no", "why": "atomics"}], "depends": {"p2": "order"}, "invariant": ["grid"],
+    }],
+}  # fmt: skip
+
+
+def test_the_order_of_sums_lies_at_lines_of_the_source(saxpy):
+    assert {each.kind for each in saxpy.kernels[0].order} == {"output"}, "which has no sum"
+    found = verdicts.of_order({"order": ORDER}, lambda number: (0,) if number > 7 else ())
+    assert [(each.kind, each.places) for each in found] == [("output", (0,)), ("cause", (0,)), ("reduce", ())]
+    report = saxpy._replace(kernels=(saxpy.kernels[0]._replace(order=found),))
+    assert "### Order of sums" in markdown(report) and "\\<2\\> warps" in markdown(report)
+    html = page(report)
+    assert 'aria-label="Order of sums"' in html and "&lt;2&gt; warps" in html and "atomics" in html
+    assert verdicts.of_order({}, lambda number: ()) == verdicts.of_order(None, lambda number: ()) == ()

@@ -119,7 +119,10 @@ def noted(metadata: bytes, stages: Sequence[str]) -> bytes:
     """NAME.json with the list of the overridden stages added."""
     from tileiras.codegen import kernel_metadata
 
-    return kernel_metadata.to_json({**json.loads(metadata), METADATA: list(stages)}).encode()
+    document = json.loads(metadata)
+    if any(pipeline.stage(name).suffix in units.DECIDED for name in stages):
+        document = kernel_metadata.without_order(document)
+    return kernel_metadata.to_json({**document, METADATA: list(stages)}).encode()
 
 
 def content(step: Step) -> bytes | None:

@@ -40,7 +40,7 @@ def plan(
     the build, to which those of KERNEL.tune.json are added.  overrides: the folder with artifacts that replace those of
     stages, if any.
     Raises CompileError (code 2) for an `emit` that does not exist or does not follow from the source, and for a
-    KERNEL.tune.json that is damaged.
+    KERNEL.tune.json that is damaged; code 5 for an override without a certificate of order that the options require.
     """
     options = tuned(options, path)
     last, _ = pipeline.emit_stage(emit)
@@ -86,6 +86,8 @@ def plan(
             tables = beside if pipeline.takes_module(row) else beside[-1:]
             step = add(row.name, current, stem + unit, wanted, entry, tables)
             if row.name in edited:
+                if row.suffix in units.DECIDED:
+                    pipeline.require_certificate(options, os.path.relpath(edited[row.name]))
                 step.override = edited[row.name]
                 earlier += (row.name,)
             step.overridden = earlier

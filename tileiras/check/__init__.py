@@ -4,9 +4,9 @@
 (`tileiras.sim.emulate`) on the same launches.  `facts` derives the roles of the parameters from the entry, `launches`
 draws sizes and values, `fitting` finds strides, grid and memory for them, `tracking` runs the interpreter with the
 interval of every value (`bounds`, `bound_rules`, `sum_rules`), `judging` compares, `roundings` finds roundings that the
-program does not specify, `judgement` runs all launches of an image, `verdict` is the result.  `blame` searches for the
-pass at fault.  `stage` is the check as a stage of builds, `junit` and `sarif` write verdicts for CI, `assemblers`
-compares two releases of ptxas.
+program does not specify, `judgement` runs all launches of an image, `verdict` is the result.  `order` prints and
+compares certificates of order, `same_order` executes two builds.  `blame` searches for the pass at fault.  `stage` is
+the check as a stage of builds, `junit` and `sarif` write verdicts for CI, `assemblers` compares two releases of ptxas.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tileiras
+from tileiras.codegen.kernel_metadata import without_order
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
 from tileiras.options import missing_gpu
@@ -104,7 +105,7 @@ def _compiled(source: Any, name: str | None, gpu_name: str, opt_level: int, opti
 def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] | None) -> Image:
     """An image from elsewhere.  Raises CompileError if it has no PTX, OSError if it cannot be read."""
     if isinstance(image, str) and "\n" in image:
-        return Image(image, name, metadata)
+        return Image(image, name, _edited(metadata))
     path = os.fspath(image)
     stem = os.path.splitext(path)[0]
     with open(path, "rb") as file:
@@ -119,7 +120,12 @@ def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] |
             metadata = json.load(file)
         if not isinstance(metadata, dict) or "kernels" not in metadata:
             metadata = None
-    return _named(Image(text, name, metadata, hidden if metadata is None else None), name, path)
+    return _named(Image(text, name, _edited(metadata), hidden if metadata is None else None), name, path)
+
+
+def _edited(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A launch description of an image, which may have been edited."""
+    return None if metadata is None else without_order(metadata)
 
 
 def _host_code(cubin: bytes, name: str) -> FillHidden | None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tileiras.analysis.run_order import is_ordered
 from tileiras.ir import DYNAMIC, BlockArgument, FloatType, IntegerType, Operation, Value
 
 _SAME = {
@@ -120,8 +119,9 @@ def facts(entry: Operation) -> Facts:
 
 
 def _orders(op: Operation) -> bool:
-    """Atomic operations, and accesses that are not weak."""
-    return ".atomic_" in op.name or is_ordered(op)
+    """Whether an operation is atomic, or an access with an ordering other than `weak`."""
+    semantics = op.attributes.get("memory_ordering_semantics")
+    return ".atomic_" in op.name or (semantics is not None and semantics.value != "weak")
 
 
 def _loaded_from(value: Value) -> Iterator[Value]:

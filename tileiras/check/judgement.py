@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tileiras.analysis.run_order import order_dependences
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Operation
 from tileiras.progress import Progress
@@ -19,25 +18,13 @@ from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import check_arguments
 from tileiras.units import entries_of, entry_name
 
-from . import launches
+from . import launches, order
 from .coverage import Coverage, place
 from .facts import Facts, facts
 from .fitting import Fitted, Plan, Unfit, fit, may_index
 from .judging import Image, Judged, judge, rounded_otherwise
 from .values import DISTINCT
-from .verdict import (
-    FAULT,
-    INCONCLUSIVE,
-    NO_LAUNCH,
-    RIGHT,
-    TIME_IS_UP,
-    WRONG,
-    Blame,
-    Dependence,
-    Finding,
-    LaunchReport,
-    Verdict,
-)  # fmt: skip
+from .verdict import FAULT, INCONCLUSIVE, NO_LAUNCH, RIGHT, TIME_IS_UP, WRONG, Blame, Finding, LaunchReport, Verdict
 
 SEEDS: tuple[int | None, ...] = (None, 0, 1)
 """Lock step, and two random orders of warps."""
@@ -190,11 +177,12 @@ class _Check:
             self.coverage.counts(), tuple(self.coverage.uncovered()),
             float(np.max([each.worst_ulps for each in self.reports], initial=0.0)), sum(self.excluded.values()),
             place(self.entry), hashlib.sha256(self.image.ptx.encode()).hexdigest(),
-            tuple(
-                Dependence(place(each.operation), each.operation.name.removeprefix("cuda_tile."), each.reason)
-                for each in order_dependences(self.entry)
-            ),
+            self._order(gpu_name),
         )  # fmt: skip
+
+    def _order(self, gpu_name: str) -> dict[str, Any] | None:
+        certificate = order.of_kernel(self.image.metadata, self.image.entry)
+        return order.located(certificate, self.module, self.image.entry, gpu_name)
 
     def _status(self) -> str:
         """The fault of a launch that was drawn counts only where no launch is right: the program may not allow it."""

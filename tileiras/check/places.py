@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 from tileiras.diagnostics import Locatable
 from tileiras.ir import FileLineColLoc, Operation
@@ -41,4 +42,12 @@ def moved(verdict: Verdict, find: Callable[[str], Locatable | None]) -> Verdict:
         findings=tuple(dataclasses.replace(each, location=new(each.location)) for each in verdict.findings),
         uncovered=tuple(each._replace(location=new(each.location)) for each in verdict.uncovered),
         location=new(verdict.location),
+        order=_moved(verdict.order, new),
     )
+
+
+def _moved(data: Any, new: Callable[[str], str]) -> Any:
+    """Replace the places in JSON values."""
+    if isinstance(data, dict):
+        return {k: new(v) if k == "location" else _moved(v, new) for k, v in data.items()}
+    return [_moved(each, new) for each in data] if isinstance(data, list) else data

@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from tileiras.order.certificate import NO, UNKNOWN
+
 from .coverage import Uncovered
 
 FORMAT = 1
@@ -87,15 +89,6 @@ class Blame:
 
 
 @dataclass(frozen=True)
-class Dependence:
-    """An operation by which results depend on the order of tile blocks (`tileiras.analysis.run_order`)."""
-
-    location: str
-    operation: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class Verdict:
     """The verdict on one entry of one artifact."""
 
@@ -113,14 +106,21 @@ class Verdict:
     """The entry's place, for findings without a more specific one."""
     ptx: str = ""
     """The digest (sha256) of the PTX that was judged."""
-    order: tuple[Dependence, ...] | None = None
-    """Operations by which results may differ from run to run; empty where two runs of a launch give the same bits, None
-    where that is not known."""
+    order: dict[str, Any] | None = None
+    """The certificate of order (`tileiras.order.certificate`) with places; None for an image without one."""
 
     @property
     def right(self) -> int:
         """Launches that were right."""
         return sum(each.status == RIGHT for each in self.launches)
+
+    @property
+    def is_deterministic(self) -> bool | None:
+        """Whether results are the same from run to run; None if that is not known."""
+        if self.order is None:
+            return None
+        says = {out["repeatable"] for out in self.order["outputs"]}
+        return False if NO in says else None if UNKNOWN in says else True
 
     @property
     def is_cut_short(self) -> bool:
@@ -138,7 +138,7 @@ class Verdict:
         """The summary in NAME.json and in reports."""
         return {
             "status": self.status, "launches": len(self.launches), "right": self.right, "worst_ulps": self.worst_ulps,
-            "deterministic": None if self.order is None else not self.order,
+            "deterministic": self.is_deterministic,
             "coverage": {kind: list(counts) for kind, counts in self.coverage.items()}, "ptx": self.ptx,
         }  # fmt: skip
 
@@ -150,14 +150,12 @@ class Verdict:
                 raise ValueError("a verdict of another format")
             known = {each.name for each in dataclasses.fields(cls)}
             given = {name: value for name, value in data.items() if name in known}
-            order = data.get("order")
             return cls(**{
                 **given,
                 "launches": tuple(_row(LaunchReport, each) for each in data["launches"]),
                 "findings": tuple(_row(Finding, each) for each in data["findings"]),
                 "coverage": {kind: tuple(counts) for kind, counts in data["coverage"].items()},
                 "uncovered": tuple(Uncovered(**each) for each in data["uncovered"]),
-                "order": None if order is None else tuple(_row(Dependence, each) for each in order),
                 "blame": None if data.get("blame") is None else _row(Blame, data["blame"]),
             })  # fmt: skip
         except (KeyError, TypeError, AttributeError) as error:
@@ -180,10 +178,10 @@ class Verdict:
             lines.append(f"  {unbounded} elements of results have no bound of error, and were not compared")
         shares = [f"{kind} {reached} of {total}" for kind, (reached, total) in self.coverage.items()]
         lines.append(f"  covered: {', '.join(shares) or 'nothing'}")
-        for each in self.order or ():
-            lines.append(f"  may differ from run to run: {each.location}: {each.operation} {each.reason}")
-        if self.order == ():
-            lines.append("  order: the same bits in every run")
+        if self.order is not None:
+            from .order import words
+
+            lines += [f"  {line}" for line in words(self.order)]
         for each in self.uncovered:
             lines.append("  not covered: " + ": ".join(filter(None, (each.location, each.operation, each.case))))
         return "\n".join(lines)

@@ -5,6 +5,7 @@
     tileiras-check matmul.mlir --gpu-name sm_90 --image theirs.ptx
     tileiras-check --from build --junit check.xml --sarif check.sarif
     tileiras-check matmul.mlir --gpu-name sm_90 --ptxas-versions 13.0,13.5
+    tileiras-check matmul.mlir --gpu-name sm_90 --same-order="--num-warps=8"
 
 SOURCE is Tile IR text, bytecode or a cuTile Python file.  It is compiled with the options given, all those of
 `tileiras`, and executed beside the interpreter: sizes around the edges of tiles, trips of loops, strides, values of
@@ -18,11 +19,16 @@ at fault, the operation and its line.  After `--budget` seconds (120) no further
 verdicts as data, `-o FILE` writes them, `--junit FILE` and `--sarif FILE` write them for CI.  `--from` reads verdicts
 that were written, those of a build in a folder, instead of checking a source.
 
+`--same-order="OTHER OPTIONS"` checks nothing: it compiles the source a second time, with the other options besides, and
+says for each output whether both builds give the same bits, and which decision makes the difference.  That is claimed
+by their certificates of order, and executed on a few launches.
+
 `--ptxas-versions A,B` checks nothing: it assembles the PTX with two releases of ptxas, named by version or by path, and
 compares resources and machine code.
 
 Exit status: 0 right; 1 bad command line; 2 configuration; 3 the input does not parse or verify; 5 it does not compile;
-6 the program itself is at fault; 7 the code is wrong; 8 no launch could be judged.
+6 the program itself is at fault; 7 the code is wrong; 8 no launch could be judged.  Of `--same-order`: 0 the same
+bits; 7 the same bits are claimed, and an execution gives others; 8 it is not known; 9 they may differ.
 """
 
 from __future__ import annotations
@@ -43,7 +49,8 @@ if TYPE_CHECKING:
     from tileiras.check.verdict import Finding, Verdict
 
 PROGRAM = "tileiras-check"
-WRONG, UNDECIDED = 7, 8
+WRONG, UNDECIDED, DIFFERENT = 7, 8, 9
+_SAID = {"same": 0, "unknown": UNDECIDED, "different": DIFFERENT}
 _STATUS = {"right": 0, "fault-of-program": process.KERNEL_FAILED, "wrong": WRONG, "inconclusive": UNDECIDED}
 _ORDER = ("wrong", "fault-of-program", "inconclusive", "right")
 """Of several entries the first of these is the command's."""
@@ -73,6 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--junit", metavar="FILE", help="write them as JUnit XML")
     parser.add_argument("--sarif", metavar="FILE", help="write them as SARIF 2.1.0")
     parser.add_argument("--ptxas-versions", metavar="A,B", help="compare two releases of ptxas instead")
+    parser.add_argument("--same-order", metavar="OPTIONS", help="compare the results with those of a second build")
     compile_options.add(parser, _OWN)
     return parser
 
@@ -148,6 +156,8 @@ def run(argv: Sequence[str]) -> int:
     options = {name.replace("-", "_"): value for name, value in options.items()}
     if given.ptxas_versions is not None:
         return _compare_assemblers(given, options)
+    if given.same_order is not None:
+        return _compare_builds(given, options, added)
     verdicts = []
     for verdict, folder in check_files.stored(given.stored) if given.stored else _checked(given, options, added):
         verdicts.append((verdict, folder))
@@ -166,14 +176,16 @@ def _check_arguments(given: argparse.Namespace) -> None:
     """Raises UsageError for words that do not go together."""
     if (given.source is None) == (given.stored is None):
         raise UsageError("a source is checked, or verdicts are read --from files: one of the two is expected")
-    if given.stored is not None and (given.image or given.launch or given.ptxas_versions):
-        raise UsageError("--from reads verdicts, and takes no image, launch or assembler")
+    if given.stored is not None and (given.image or given.launch or given.ptxas_versions or given.same_order):
+        raise UsageError("--from reads verdicts, and takes no image, launch, assembler or other options")
     if given.stored is None and given.gpu_name is None and given.image is None:
         raise UsageError("--gpu-name says what to compile for")
     if given.ptxas_versions is not None and (given.junit or given.sarif or given.output):
         raise UsageError("--ptxas-versions makes no verdict; --json prints what it finds as data")
     if given.blame and (given.image is not None or given.stored is not None):
         raise UsageError("--blame follows the compiler's passes, which did not make the image")
+    if given.same_order is not None and (given.image or given.junit or given.sarif or given.output):
+        raise UsageError("--same-order makes no verdict; --json prints what it finds as data")
     if given.waive and given.image is None:
         raise UsageError("--waive is for an --image: code of this compiler keeps all rules")
     from tileiras.sim.emulator.rules import RULES
@@ -208,6 +220,39 @@ def _checked(
             given.source, gpu_name=given.gpu_name, opt_level=given.opt_level, entry=name, image=given.image,
             given=added, budget=given.budget, waive=given.waive, blame=given.blame, **options,
         ), os.path.dirname(given.source)  # fmt: skip
+
+
+def _compare_builds(given: argparse.Namespace, options: Mapping[str, Any], added: Sequence[Any]) -> int:
+    """Compare the results with those of a build with other options."""
+    import shlex
+
+    import tileiras
+    from tileiras.check import order
+    from tileiras.check.checker import choose, image_of
+    from tileiras.check.same_order import Comparison, execute
+
+    try:
+        words = shlex.split(given.same_order)
+    except ValueError as problem:
+        raise UsageError(f"--same-order {given.same_order}: {str(problem).lower()}") from None
+    parsed = build_parser().parse_args([given.source, "--gpu-name", given.gpu_name, "-O", str(given.opt_level), *words])
+    others = {name.replace("-", "_"): value for name, value in compile_options.given(parsed, _OWN).items()}
+    both = [(given, options), (parsed, {**options, **others})]
+    module = tileiras.parse(given.source)
+    found = []
+    for name in _entries(given):
+        images = [image_of(given.source, name, a.gpu_name, None, a.opt_level, o) for a, o in both]
+        certificates = [order.of_kernel(image.metadata, name) for image in images]
+        known = [{**o, "gpu_name": a.gpu_name} for a, o in both]
+        places = order.located(certificates[0], module, name, given.gpu_name)
+        claims = order.compare(*certificates, known, places["sums"] if places is not None else ())
+        executed = execute(module, choose(module, name), images, given.budget, given=added)
+        found.append(Comparison(name, tuple(claims), executed))
+        if not given.json:
+            print(found[-1], flush=True)
+    if given.json:
+        print(json.dumps([each.to_json() for each in found], indent=1))
+    return WRONG if any(each.contradictions for each in found) else max(_SAID[each.says] for each in found)
 
 
 def _compare_assemblers(given: argparse.Namespace, options: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.codegen.ir_text import named_metadata, node
 from tileiras.diagnostics import CompileError, Locatable
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets.nvptx import KERNELS_METADATA, PAIRS_METADATA
+from tileiras.targets.nvptx import KERNELS_METADATA, ORDER_METADATA, PAIRS_METADATA
 from tileiras.targets.sm import parameter_bytes, parameter_overflow
 
 try:
@@ -51,6 +51,8 @@ class KernelInfo(NamedTuple):
     """The kernel that this one replaces at launches whose grid is a multiple of its clusters."""
     pairs_where: tuple[str, ...] = ()
     """Further conditions on such a launch (`targets/launch_facts.py`)."""
+    order: tuple[str, ...] = ()
+    """The certificate of order in the text form of `order/certificate.py`."""
 
 
 STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
@@ -64,6 +66,7 @@ def from_ir(ir: str) -> dict[str, KernelInfo]:
     for number in named_metadata(ir, PAIRS_METADATA):
         paired, *said = _strings(ir, number)
         pairs[paired] = said
+    orders = {name: tuple(lines) for name, *lines in (_strings(ir, n) for n in named_metadata(ir, ORDER_METADATA))}
     for number in named_metadata(ir, KERNELS_METADATA):
         operands = node(ir, number) or ""
         shared = re.search(r", i64 (\d+)(?:, i64 (\d+))?(?:, i64 (\d+))?", operands)
@@ -74,7 +77,7 @@ def from_ir(ir: str) -> dict[str, KernelInfo]:
         pairs_of, *facts = pairs.get(name, [""])
         kernels[name] = KernelInfo(
             int(shared.group(1)), parameters, int(shared.group(2) or 0), int(shared.group(3) or 1), pairs_of,
-            tuple(facts),
+            tuple(facts), orders.get(name, ()),
         )  # fmt: skip
     return kernels
 
@@ -159,7 +162,14 @@ def _row(entry: PtxEntry, info: KernelInfo) -> dict[str, Any]:
         "shared_memory": info.shared_memory,
         "tile_launch": "language" in entry.directives,
         **grouped,
+        **({"order": _order(info.order)} if info.order else {}),
     }
+
+
+def _order(lines: Sequence[str]) -> dict[str, Any]:
+    from tileiras.order.certificate import Certificate
+
+    return Certificate.from_words(lines).to_json()
 
 
 def to_json(document: Mapping[str, Any]) -> str:
@@ -192,6 +202,12 @@ def merge(texts: Sequence[bytes]) -> bytes:
     documents = [json.loads(text) for text in texts]
     kernels = [kernel for document in documents for kernel in document["kernels"]]
     return to_json({**documents[0], "kernels": kernels}).encode()
+
+
+def without_order(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document without the certificates of order, for code that may have been edited after the decisions."""
+    kernels = [{name: value for name, value in row.items() if name != "order"} for row in document["kernels"]]
+    return {**document, "kernels": kernels}
 
 
 def kernels_of(text: bytes | None) -> list[dict[str, Any]]:

@@ -132,7 +132,7 @@ class _Collector:
             places=tuple(self.places.found), levels=self.levels, sources=sources, launch=launch, resources=resources,
             layouts=found[0], conversions=found[1], shared_uses=found[2], memory=remembered, choices=choices,
             obstacles=decisions.obstacles(choices), passes=passes, stages=unit.stages, timing=time,
-            missing=tuple(self.missing), verdict=verdict,
+            missing=tuple(self.missing), verdict=verdict, order=verdicts.of_order(launch, self._places_of_operation),
         )  # fmt: skip
 
     # ---- levels ------------------------------------------------------------------------------------------------------
@@ -301,6 +301,13 @@ class _Collector:
             self.missing.append(f"verdict: {error}")
             return None
         return found
+
+    def _places_of_operation(self, number: int) -> tuple[int, ...]:
+        """The lines of the source of an operation of NAME.tileaa.mlir."""
+        level, (_, lines) = self.levels.get("tileaa"), self.modules.get("tileaa", (None, ()))
+        if level is None or number >= len(lines) or lines[number] > len(level.places):
+            return ()
+        return level.places[lines[number] - 1]
 
     def _places_of(self, place: str) -> tuple[int, ...]:
         """The lines of the source for a place in NAME.cuda_tile.mlir, or in the source."""

@@ -32,6 +32,9 @@ def _kernel(kernel: Kernel) -> list[str]:
     if kernel.options:
         rows = [(name, str(value)) for name, value in kernel.options.items()]
         parts += ["### Options", "", *_table(("option", "value"), rows)]
+    if kernel.order:
+        rows = [(_where(kernel, each.places), each.kind, each.message) for each in kernel.order]
+        parts += ["### Order of sums", "", *_table(("where", "kind", "what"), rows)]
     if kernel.verdict is not None:
         parts += _verdict(kernel, kernel.verdict)
     rows = [(each.name, each.outcome, _seconds(each.seconds), "; ".join(each.why)) for each in kernel.stages]

@@ -214,7 +214,7 @@ class Timing(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A finding of a check, or a case that no launch reached."""
+    """A finding of a check, a case that no launch reached, or a statement on the order of sums."""
 
     kind: str
     places: tuple[int, ...]
@@ -264,6 +264,8 @@ class Kernel(NamedTuple):
     missing: tuple[str, ...]
     """Absent data, and how to get it."""
     verdict: Verdict | None = None
+    order: tuple[Said, ...] = ()
+    """The certificate of order: each output with its causes and sums."""
 
     @property
     def key(self) -> str:

@@ -1,11 +1,14 @@
-"""The verdict of a check, for a report: NAME.check.json, whose lines are those of NAME.cuda_tile.mlir."""
+"""The verdict of a check, for a report: NAME.check.json, whose lines are those of NAME.cuda_tile.mlir; and the
+certificate of order of NAME.json, which names operations of NAME.tileaa.mlir."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable
+from typing import Any
 
+from tileiras.check import order
 from tileiras.check import verdict as checked
 from tileiras.files import read_if_there
 from tileiras.report.model import Said, Verdict
@@ -34,3 +37,15 @@ def of_artifact(stem: str, ptx: str, places: Callable[[str], tuple[int, ...]]) -
         tuple(said(each.kind, each.location, each.message) for each in found.findings),
         tuple(said("not covered", each.location, f"{each.operation}: {each.case}") for each in found.uncovered),
     )  # fmt: skip
+
+
+def of_order(launch: dict[str, Any] | None, places: Callable[[int], tuple[int, ...]]) -> tuple[Said, ...]:
+    """The certificate of order in the kernel's row of NAME.json; `places` maps an operation number to lines of the
+    source."""
+    if launch is None or "order" not in launch:
+        return ()
+    lines = []
+    for each in order.statements(launch["order"]):
+        (number, *_) = each.row["ops"] if each.kind == "output" else (each.row["op"],)
+        lines.append(Said(each.kind, places(number), each.text))
+    return tuple(lines)

@@ -36,10 +36,6 @@ def passes(options: StageOptions) -> list[Any]:
 def source_passes(options: StageOptions) -> list[Any]:
     """The passes on cuda_tile, before the conversion."""
     found: list[Any] = []
-    if options.deterministic == "require":
-        from tileiras.passes.verify_deterministic import VerifyDeterministic
-
-        found.append(VerifyDeterministic())
     if options.lineinfo or options.device_debug:
         from tileiras.passes.synthesize_debug_info_scopes import SynthesizeDebugInfoScopes
 

@@ -21,6 +21,7 @@ from tileiras.dialects.scf import ForOp
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
 from tileiras.named_tuple import NamedTuple
+from tileiras.order.tracing import attach, trace
 from tileiras.passes import lookup_pass
 from tileiras.stages import StageContext, StageOptions, StageResult
 
@@ -297,6 +298,10 @@ def passes(options: StageOptions) -> list[Pass]:
 def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
     """The passes; one that is triggered by operations is created only when a function contains one of them."""
     found: list[Pass | PassWhereFound] = []
+    if options.deterministic == "require":
+        from tileiras.passes.verify_deterministic import VerifyDeterministic
+
+        found.append(VerifyDeterministic())
     specializes = options.pipeline_strategy == "warp-specialize"
     for row in decisions(options):
         made = partial(_pass, row, options)
@@ -356,7 +361,9 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     context.engine.remarks = options.emit_remarks
     if options.opt_bisect_limit is not None:
         _tell_bisection(source, [(row.name, runs) for row, runs in bisected(options)])
+    traced = trace(source)
     manager = PassManager(_items(options), verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
+    attach(source, traced)
     verify(source)
     return StageResult(source)

@@ -58,6 +58,10 @@ PAIRS_METADATA = "tileiras.pairs"
 """Named metadata with the kernels that are launched in the place of others where tile blocks can be clusters: per
 kernel `!{!"name", !"name of the other one"}`."""
 
+ORDER_METADATA = "tileiras.order"
+"""Named metadata with the certificates of order: per kernel `!{!"name", !"line"...}`, lines in the text form of
+`order/certificate.py`."""
+
 INLINED_METADATA = "tileiras.inlined"
 """Named metadata that tells positions of inlined code where they were inlined, which LLVM 22 does not print: per
 position `!{!"file", i32 line, i32 column in LLVM's PTX, i32 column}`, for inlined code followed by `!"function"` and

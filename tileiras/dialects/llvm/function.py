@@ -61,6 +61,10 @@ PAIRS_WHERE = "tileiras.pairs_where"
 """Array attribute of a kernel with the previous attribute: further conditions of a launch, as texts in the words of
 `targets/launch_facts.py`; they go to NAME.json."""
 
+ORDER = "tileiras.order"
+"""Array attribute of a kernel: its certificate of order, lines in the text form of `order/certificate.py`, for
+NAME.json."""
+
 PARAMETER_NAME, PARAMETER_TYPE = "tileiras.name", "tileiras.type"
 """String attributes of a kernel's arguments, as the source has them; they go to NAME.json."""
 

@@ -103,6 +103,10 @@ TENSOR_MAPS = "nv_tileas.tensor_maps"
 """Discardable attribute of a function: for each of its last arguments, which are tensor map descriptors
 (`make_tma_desc`), a text with the host's instructions to fill it, in the format of `codegen/tensor_map.py`."""
 
+ORDER = "nv_tileas.order"
+"""Discardable attribute of a function: its certificate of order, an array of lines in the text form of
+`order/certificate.py`."""
+
 NAMED_BARRIERS = "nv_tileas.named_barriers"
 """Discardable attribute of a function: the number of barriers that it uses, from 0 on."""
 

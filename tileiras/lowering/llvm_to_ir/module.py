@@ -32,6 +32,7 @@ from tileiras.targets.nvptx import (
     MIN_PTX_METADATA,
     MODULE_HEADER,
     OPT_LEVEL_METADATA,
+    ORDER_METADATA,
     PAIRS_METADATA,
     REFLECTION_METADATA,
     REQUIREMENTS_METADATA,
@@ -188,6 +189,9 @@ class ModuleTranslation:
         pairs = [self.metadata(_pairs_metadata(f)) for f in functions if llvm.PAIRS_OF in f.attributes]
         if pairs:
             named.append(f"!{PAIRS_METADATA} = !{{{', '.join(pairs)}}}\n")
+        orders = [self.metadata(_order_metadata(f)) for f in functions if llvm.ORDER in f.attributes]
+        if orders:
+            named.append(f"!{ORDER_METADATA} = !{{{', '.join(orders)}}}\n")
         if self._metadata:
             parts.append("\n")
             parts += named
@@ -216,6 +220,12 @@ def _pairs_metadata(function: llvm.LLVMFuncOp) -> str:
     instead_of: Any = function.attributes[llvm.PAIRS_OF]
     facts: Any = function.attributes.get(llvm.PAIRS_WHERE, ())
     return ", ".join(f'!"{escaped(each.value)}"' for each in (function.sym_name, instead_of, *facts))
+
+
+def _order_metadata(function: llvm.LLVMFuncOp) -> str:
+    """A kernel and the lines of its certificate of order."""
+    lines: Any = function.attributes[llvm.ORDER]
+    return ", ".join(f'!"{escaped(each.value)}"' for each in (function.sym_name, *lines))
 
 
 def _blobs(module: Operation) -> list[str]:

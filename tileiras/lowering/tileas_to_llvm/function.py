@@ -68,7 +68,7 @@ _NO_VALUE = (aa.MemTokenType, aa.MemRefType, aa.TiledViewType)
 
 _KEPT = {
     tileas.BLOCK_GROUP: llvm.BLOCK_GROUP, tileas.CLUSTER_BLOCKS: llvm.CLUSTER_BLOCKS, tileas.PAIRS_OF: llvm.PAIRS_OF,
-    tileas.PAIRS_WHERE: llvm.PAIRS_WHERE,
+    tileas.PAIRS_WHERE: llvm.PAIRS_WHERE, tileas.ORDER: llvm.ORDER,
 }  # fmt: skip
 """Attributes of a function that the lowered one has with the same values."""
 

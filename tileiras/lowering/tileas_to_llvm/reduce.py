@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from tileiras.dialects import arith, llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import IntegerType, Value, element_type_of, f32, i1, i8, i32
+from tileiras.ir import IntegerType, Value, element_type_of, i1, i8, i32
 from tileiras.layout.reduce import SharedReduction, plan_reduction
+from tileiras.layout.reduction_order import TREE_AT_ONCE, thread_order
 
 from .convert_layout import convert, convert_together, shuffle_word
 from .emitter import FULL_WARP
@@ -55,20 +56,21 @@ def reduce(op: tileas.ReduceOp, args: Sequence[Value], lowering: FunctionLowerin
 def _in_thread(
     op: tileas.ReduceOp, values: Values, groups: Sequence[Sequence[int]], lowering: FunctionLowering
 ) -> Values:
-    """Neighbours against each other, all result registers at once: a tree, the same in every thread.
+    """The elements of each group, all result registers at once, in the order of `thread_order`.
 
     Large trees are written one half after the other, so that few partial results are live at a time.
     """
     emit = lowering.emit
     length = len(groups[0])
-    if len(groups) == 1 and length > 2 and _is_packed(op, lowering):
-        pairs = _in_pairs(op, values, groups[0], lowering)
+    order = thread_order(op, len(groups), length, lowering.target)
+    if order.by_halves:
+        pairs = _in_pairs(op, values, groups[0], order.part, lowering)
         return combine(op, *([emit.shuffle(v, [lane]) for v in pairs] for lane in (0, 1)), lowering)
-    if len(groups) == 1 and length > TREE_AT_ONCE and _takes_three(op, lowering):
-        rows = [groups[0][first : first + TREE_AT_ONCE] for first in range(0, length, TREE_AT_ONCE)]
+    if order.part < length:
+        rows = [groups[0][first : first + order.part] for first in range(0, length, order.part)]
         parts = [[emit.shuffle(v, row) for v in values] for row in rows]
         values = functools.reduce(lambda left, right: combine(op, left, right, lowering), parts)
-        groups, length = [range(TREE_AT_ONCE)], TREE_AT_ONCE
+        groups, length = [range(order.part)], order.part
     if length > TREE_AT_ONCE:
         middle = length // 2
         halves = [_in_thread(op, values, [group[side] for group in groups], lowering)
@@ -87,49 +89,21 @@ def _in_thread(
     return current
 
 
-def _is_packed(op: tileas.ReduceOp, lowering: FunctionLowering) -> bool:
-    """Whether instructions combine two elements at a time."""
-    return lowering.target.has("packed_f32") and all(
-        isinstance(inner, tileas.AddFOp) and inner.result.type is f32
-        for inner in op.body.block.operations if inner is not op.body.block.last
-    )  # fmt: skip
-
-
-def _takes_three(op: tileas.ReduceOp, lowering: FunctionLowering) -> bool:
-    """Whether one instruction combines the partial result with two more elements."""
-    inner = op.body.block.first
-    return (
-        lowering.target.has("max_of_three")
-        and inner.next is op.body.block.last
-        and isinstance(inner, (arith.MaxNumFOp, arith.MinNumFOp))
-        and inner.result.type is f32
-    )
-
-
-def _in_pairs(op: tileas.ReduceOp, values: Values, registers: Sequence[int], lowering: FunctionLowering) -> Values:
+def _in_pairs(
+    op: tileas.ReduceOp, values: Values, registers: Sequence[int], part: int, lowering: FunctionLowering
+) -> Values:
     """The pairs that remain of registers when pairs of neighbours have been combined with each other: no element moves
     to the other half of a register pair."""
     emit = lowering.emit
-    if len(registers) > PAIRED_AT_ONCE:
-        starts = range(0, len(registers), PAIRED_AT_ONCE)
-        parts = ([emit.shuffle(v, registers[start : start + PAIRED_AT_ONCE]) for v in values] for start in starts)
-        current = functools.reduce(lambda left, right: combine(op, left, right, lowering), parts)
-        middle = PAIRED_AT_ONCE // 2
-    else:
-        current, middle = [emit.shuffle(v, registers) for v in values], len(registers) // 2
+    starts = range(0, len(registers), part)
+    parts = ([emit.shuffle(v, registers[start : start + part]) for v in values] for start in starts)
+    current = functools.reduce(lambda left, right: combine(op, left, right, lowering), parts)
+    middle = part // 2
     while middle > 1:
         sides = range(middle), range(middle, 2 * middle)
         current = combine(op, *([emit.shuffle(v, list(side)) for v in current] for side in sides), lowering)
         middle //= 2
     return current
-
-
-PAIRED_AT_ONCE = 16
-"""Elements of a row that are added to earlier ones in the same pairs of registers: with a tree over all of a row of
-128, ptxas 13.5 kept the inputs of each element, and spilled 104 bytes in attention on sm_100 instead of 16."""
-
-TREE_AT_ONCE = 8
-"""Elements of a row whose tree is written level by level."""
 
 
 # Combiners that one instruction applies to the lanes of a warp (PTX ISA, "redux.sync"), and whether narrow operands
