@@ -19,6 +19,7 @@ from typing import Any
 
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, excerpt, render, to_json, unique
+from tileiras.reasons import Reason
 from tileiras.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
 
 UNCOMPILED = "failed to compile Tile IR program"
@@ -81,9 +82,7 @@ class Report:
     def success(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Print warnings and the requested remarks."""
         diagnostics = list(diagnostics)
-        # Remarks without a category are printed if any category is requested.
-        spoken = (Severity.WARNING, Severity.REMARK) if self.remarks.any else (Severity.WARNING,)
-        self._print([d for d in diagnostics if d.severity in spoken and not isinstance(d, Remark)])
+        self._print([d for d in diagnostics if d.severity is Severity.WARNING])
         remarks = [d for d in remarks_of(diagnostics) if self.remarks.admits(d)]
         if self._remark_file is not None:
             self._write_remarks(remarks)
@@ -92,10 +91,10 @@ class Report:
         elif remarks:
             print(render_command_line(remarks), end="", file=sys.stderr)
 
-    def remark(self, text: str) -> None:
+    def remark(self, said: Reason | None) -> None:
         """Print a remark about the command line, whether or not remarks about the kernel are requested."""
-        if text:
-            self._print([Diagnostic(Severity.REMARK, None, text)])
+        if said is not None:
+            self._print([Remark(said, None)])
 
     def _write_remarks(self, remarks: Iterable[Remark]) -> None:
         if self._remark_file is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
 from tileiras.passes import FunctionPass, functions_of, gpu_of
+from tileiras.reasons import parse
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
@@ -35,7 +36,7 @@ class PairDots(FunctionPass):
             if alone is not None and context.engine.remarks:
                 from tileiras.assignment.cta_pairs import say_alone
 
-                say_alone(func, alone.value, context.engine)
+                say_alone(func, parse(alone.value), context.engine)
             if not by_choice and (func.kernel_spec.num_ctas or 1) == 1:
                 continue
             from tileiras.assignment.cta_pairs import pair_dots

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 
 FORMAT = 1
 """Version of a report's JSON."""
@@ -154,14 +155,21 @@ class Obstacle(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A remark of the compiler."""
+    """A remark of the compiler.  Its arguments are printed as given, `said` has the codes."""
 
     kind: str
     category: str
     places: tuple[int, ...]
-    message: str
     arguments: dict[str, str]
-    reason: str
+    said: Reason
+
+    @property
+    def message(self) -> str:
+        return self.said.text
+
+    @property
+    def reason(self) -> str:
+        return "" if self.said.cause is None else str(self.said.cause)
 
 
 class PassChange(NamedTuple):
