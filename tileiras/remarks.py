@@ -7,7 +7,7 @@ them.  A pass that makes a choice emits a remark, if remarks were requested of i
 
     if engine.remarks:
         said = Reason("access.load", bytes=4, cause=Reason("access.base-unknown"))
-        engine.emit(Remark(said, op.location, details={"Instruction": "ld.global.b32"}, function="saxpy"))
+        engine.emit(Remark(said, op.location, arguments={"Instruction": "ld.global.b32"}, function="saxpy"))
 """
 
 from __future__ import annotations
@@ -69,23 +69,23 @@ _SHOWN_AS = {"RemarkTensorCoreFMA": "RemarkTensorCoreMMA"}
 class Remark(Diagnostic):
     """One choice at one place.
 
-    `said` is the choice, its causes are the obstacles to a better one; `details` are printed as given, in their order;
+    `said` is the choice, its causes are the obstacles to a better one; `arguments` are printed as given, in their order;
     `function` is the kernel, empty until the stage that emits it is complete.  The text is composed when it is read.
     """
 
-    __slots__ = ("said", "details", "function")
+    __slots__ = ("said", "arguments", "function")
 
     def __init__(
         self,
         said: Reason,
         location: Locatable | None,
         *,
-        details: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, Any] | None = None,
         function: str = "",
         notes: Iterable[Diagnostic] = (),
     ) -> None:
         self.said = said
-        self.details = {key: str(value) for key, value in (details or {}).items()}
+        self.arguments = {key: str(value) for key, value in (arguments or {}).items()}
         self.function = function
         self.severity = Severity.REMARK
         self.location = location
@@ -101,8 +101,7 @@ class Remark(Diagnostic):
         return tuple(each.code for each in self.said)
 
     @property
-    def arguments(self) -> Mapping[str, Argument]:
-        """The arguments of the code."""
+    def code_arguments(self) -> Mapping[str, Argument]:
         return self.said.arguments
 
     @property
@@ -129,10 +128,10 @@ class Remark(Diagnostic):
 
     @property
     def message(self) -> str:  # type: ignore[override]
-        """One line with everything: `[kind] text (details): reason [codes]`."""
-        details = ", ".join(f"{key} = {value}" for key, value in self.details.items())
+        """One line with everything: `[kind] text (arguments): reason [codes]`."""
+        arguments = ", ".join(f"{key} = {value}" for key, value in self.arguments.items())
         reason = f": {self.reason}" if self.reason else ""
-        return f"[{self.kind}] {self.text}" + (f" ({details})" if details else "") + f"{reason} [{self.said.spelled()}]"
+        return f"[{self.kind}] {self.text}" + (f" ({arguments})" if arguments else "") + f"{reason} [{self.said.spelled()}]"
 
     @property
     def category(self) -> str:
@@ -147,13 +146,13 @@ class Remark(Diagnostic):
 
     def stored(self) -> list[Any]:
         """All fields except location and notes, as plain values.  Pairs keep their order in JSON with sorted keys."""
-        return [self.said.stored(), [list(item) for item in self.details.items()], self.function]
+        return [self.said.stored(), [list(item) for item in self.arguments.items()], self.function]
 
     @classmethod
     def restored(cls, stored: list[Any], location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":
         """The inverse of `stored`; raises ValueError if the codes are not those of a remark."""
-        said, details, function = stored
-        remark = cls(Reason.restored(said), location, details=dict(details), function=function, notes=notes)
+        said, arguments, function = stored
+        remark = cls(Reason.restored(said), location, arguments=dict(arguments), function=function, notes=notes)
         if not remark.name:
             raise ValueError(f"'{remark.code}' is no remark of its own")
         return remark
@@ -162,7 +161,7 @@ class Remark(Diagnostic):
         found = super().fields()
         found.update(
             message=self.text, kind=self.kind, category=self.category, name=_SHOWN_AS.get(self.name, self.name),
-            function=self.function, arguments=self.details, code=self.code, code_arguments=dict(self.arguments),
+            function=self.function, arguments=self.arguments, code=self.code, code_arguments=dict(self.code_arguments),
         )  # fmt: skip
         if self.cause is not None:
             found["reason"] = self.reason
@@ -221,7 +220,7 @@ def supersede(engine: DiagnosticEngine, remark: Remark) -> None:
         if not isinstance(said, Remark) or said.name != remark.name or said.location != remark.location:
             kept.append(said)
         elif remark.cause is None:
-            remark.said = Reason(remark.code, cause=said.cause, **remark.arguments)
+            remark.said = Reason(remark.code, cause=said.cause, **remark.code_arguments)
     engine.diagnostics[:] = kept
     engine.emit(remark)
 
@@ -311,7 +310,7 @@ def render_command_line(remarks: Iterable[Remark]) -> str:
             lines.append(f'      --> "{position.filename}":{position.line}:{position.column}')
         lines.append("       |")
         lines.append(f"       = name: {_SHOWN_AS.get(remark.name, remark.name)}")
-        lines += [f"       = note: {key} = {value}" for key, value in remark.details.items()]
+        lines += [f"       = note: {key} = {value}" for key, value in remark.arguments.items()]
         lines += [f"       = reason: {remark.reason}"] if remark.reason else []
         lines.append(f"       = code: {remark.said.spelled()}")
         lines.append("")
@@ -329,7 +328,7 @@ def to_yaml(remarks: Iterable[Remark]) -> str:
             place = f"File: {_quoted(position.filename)}, Line: {position.line}, Column: {position.column}"
             lines.append(f"DebugLoc:        {{ {place} }}")
         lines += [f"Function:        {_scalar(remark.function)}", "Args:"]
-        arguments = {"RemarkId": str(number), "Remark": remark.text, **remark.details}
+        arguments = {"RemarkId": str(number), "Remark": remark.text, **remark.arguments}
         if remark.reason:
             arguments["Reason"] = remark.reason
         arguments["Code"] = remark.said.spelled()

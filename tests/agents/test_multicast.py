@@ -10,6 +10,7 @@ import pytest
 import tileiras
 from tests.agents.running import SPECIALIZED, sites, survives, verify
 from tests.kernels import tensor_maps as kernels
+from tests.kernels.reasons import causes
 from tests.kernels.tensor_maps import Arrays
 from tileiras.analysis import pipe_model
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
@@ -47,7 +48,7 @@ def compiled(
 
 
 def missed(artifact) -> list[str]:
-    return [each.reason for each in remarks_of(artifact.diagnostics) if each.name == "RemarkMemoryTensorMap"]
+    return causes(artifact.diagnostics, "maps.unused")
 
 
 @pytest.mark.sampled(1)

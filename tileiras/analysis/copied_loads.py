@@ -43,7 +43,7 @@ class Leaf(NamedTuple):
 
 def refused(why: list[Reason] | None, code: str, /, **arguments: Argument) -> None:
     if why is not None:
-        why.append(Reason(code, **arguments))
+        why.append(Reason(code, **arguments))  # type: ignore[arg-type]
 
 
 def copied_vector(

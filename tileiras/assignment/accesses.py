@@ -118,13 +118,13 @@ def _remark(
     if atom is None:
         vector_size = 1
     bits = max(8, element_type_of(type).width) * vector_size
-    details = {"Instruction": instruction, "Width": f"{bits // 8} bytes"}
+    arguments = {"Instruction": instruction, "Width": f"{bits // 8} bytes"}
     cause = None
     if layout is not None:
-        details |= {"Shape": list(type.shape), "Elements per access": vector_size}
+        arguments |= {"Shape": list(type.shape), "Elements per access": vector_size}
         cause = Reason("access.one-element") if atom is None else assignment.memory.why_not_wider(op, layout)
     said = Reason(
         "access.load" if isinstance(op, _READS) else "access.store" if isinstance(op, _WRITES) else "access.atomic",
         bytes=bits // 8, cause=cause,
     )  # fmt: skip
-    engine.emit(Remark(said, op.location, details=details, function=function))
+    engine.emit(Remark(said, op.location, arguments=arguments, function=function))

@@ -45,7 +45,7 @@ def _remark(op: tileas.DotOp, plan: DotPlan, target: Target, function: str, engi
     """Says which instruction multiplies, and why none that does more at once."""
     a, c, name = op.a.type, op.c.type, plan.atom
     atom = SCALED_MMA_ATOMS.get(name) or known_mma_atom(name)
-    details = {
+    arguments = {
         "Instruction": "FMA" if atom is None else atom.instruction,
         "Shape": [1, 1, 1] if atom is None else list(atom.shape),
         "Atom": name,
@@ -56,4 +56,4 @@ def _remark(op: tileas.DotOp, plan: DotPlan, target: Target, function: str, engi
     elif isinstance(op, aa.BlockScaledMmaOp) and not hasattr(atom, "scale_type") and cause is None:
         cause = Reason("dots.scales-by-runs", target=target.name)
     said = Reason("dots.fma" if name == UNIVERSAL_FMA else "dots.tensor-cores", cause=cause)
-    engine.emit(Remark(said, op.location, details=details, function=function))
+    engine.emit(Remark(said, op.location, arguments=arguments, function=function))

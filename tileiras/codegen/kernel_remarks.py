@@ -25,8 +25,8 @@ def remark_on_kernels(
         used = kernel.used
         place = locations.get(kernel.name, location)
 
-        def say(said: Reason, **details: object) -> None:
-            engine.emit(Remark(said, place, details=details, function=kernel.name))  # noqa: B023
+        def say(said: Reason, **arguments: object) -> None:
+            engine.emit(Remark(said, place, arguments=arguments, function=kernel.name))  # noqa: B023
 
         registers = used.registers
         say(
@@ -44,4 +44,5 @@ def remark_on_kernels(
         if kernel.occupancy is not None:
             cause = kernel.occupancy.reason
             warps, most = kernel.resident_warps, kernel.most_warps
+            assert warps is not None, "known with the occupancy"
             say(Reason("kernel.occupancy", warps=warps, most=most, cause=cause), CTAs=kernel.occupancy.ctas)

@@ -16,7 +16,7 @@ from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.options import CompileOptions
 from tileiras.remarks import Remark
 from tileiras.report.alignment import Places
-from tileiras.report.model import Choice, Obstacle, PassChange
+from tileiras.report.model import Cause, Choice, Obstacle, PassChange
 from tileiras.stages import tileas
 
 DIFFERENCE_LINES = 200
@@ -35,40 +35,40 @@ def choices(remarks: Iterable[Remark], places: Places) -> tuple[Choice, ...]:
     for remark in remarks:
         position = remark.position
         where = places.of([position]) if position is not None else ()
-        found.append(Choice(remark.kind, remark.category, where, remark.details, remark.said))
+        causes = tuple(Cause(each.code, dict(each.arguments), each.remedy) for each in remark.cause or ())
+        found.append(
+            Choice(remark.kind, remark.category, where, remark.code, dict(remark.code_arguments), remark.text,
+                   dict(remark.arguments), remark.reason, causes)
+        )  # fmt: skip
     return tuple(found)
-
-
-def remedy(choice: Choice) -> str:
-    """The remedy of the outermost cause that has one; empty without any."""
-    return next((each.remedy for each in choice.said.cause or () if each.remedy), "")
 
 
 def obstacles(found: Iterable[Choice]) -> tuple[Obstacle, ...]:
     """Suboptimal choices: those with a cause that counts as an obstacle, narrow accesses first."""
     rows: list[tuple[int, Obstacle]] = []
     for choice in found:
-        fix = remedy(choice)
-        width = choice.said.arguments.get("bytes") if choice.said.code in ACCESSES else None
+        cause = next((each for each in choice.causes if each.remedy), None)
+        code, fix = (choice.code, "") if cause is None else (cause.code, cause.remedy)
+        width = choice.code_arguments["bytes"] if choice.code in ACCESSES else None
         if isinstance(width, int):
-            if width >= WIDEST or not choice.reason:
+            if width >= WIDEST or not choice.causes:
                 continue
             what = f"{choice.arguments['Instruction']} moves {width} bytes at once, not {WIDEST}"
-            rows.append((0, Obstacle("access", choice.places, what, choice.reason, fix)))
+            rows.append((0, Obstacle("access", choice.places, what, choice.reason, fix, code)))
         elif fix or choice.kind in ("missed", "failed") and choice.category != "loop":
             # A loop without loads that could run ahead is already optimal.
-            rows.append((1, Obstacle(_kind(choice), choice.places, _subject(choice), choice.reason, fix)))
+            rows.append((1, Obstacle(_kind(choice), choice.places, _subject(choice), choice.reason, fix, code)))
     return tuple(row for _, row in sorted(rows, key=lambda each: each[0]))
 
 
 def _kind(choice: Choice) -> str:
-    if choice.said.code == "kernel.occupancy":
+    if choice.code == "kernel.occupancy":
         return "occupancy"
     return {"tensorcore": "product", "memory": "conversion"}.get(choice.category, choice.category)
 
 
 def _subject(choice: Choice) -> str:
-    if choice.said.code == "dots.tensor-cores":
+    if choice.code == "dots.tensor-cores":
         return f"the dot is executed by {choice.arguments.get('Instruction', 'another instruction')}"
     return choice.message
 

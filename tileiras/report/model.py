@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.named_tuple import NamedTuple
-from tileiras.reasons import Reason
 
 FORMAT = 1
 """Version of a report's JSON."""
@@ -152,24 +151,31 @@ class Obstacle(NamedTuple):
     what: str
     why: str
     remedy: str
+    code: str
+    """Code of the cause that the remedy removes; of the choice itself without a known cause."""
+
+
+class Cause(NamedTuple):
+    """The obstacle to a better choice, by its code (docs/reasons.md)."""
+
+    code: str
+    code_arguments: dict[str, int | str]
+    remedy: str
 
 
 class Choice(NamedTuple):
-    """A remark of the compiler.  Its arguments are printed as given, `said` has the codes."""
+    """A remark of the compiler."""
 
     kind: str
     category: str
     places: tuple[int, ...]
+    code: str
+    code_arguments: dict[str, int | str]
+    message: str
     arguments: dict[str, str]
-    said: Reason
-
-    @property
-    def message(self) -> str:
-        return self.said.text
-
-    @property
-    def reason(self) -> str:
-        return "" if self.said.cause is None else str(self.said.cause)
+    """Printed as given."""
+    reason: str
+    causes: tuple[Cause, ...]
 
 
 class PassChange(NamedTuple):

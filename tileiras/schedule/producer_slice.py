@@ -30,7 +30,7 @@ class NotSeparable(Exception):
     def __init__(self, place: Operation, code: str, /, **arguments: Argument) -> None:
         super().__init__(code)
         self.op = place
-        self.reason = Reason(code, **arguments)
+        self.reason = Reason(code, **arguments)  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, place: Operation, reason: Reason) -> NotSeparable:

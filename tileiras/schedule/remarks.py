@@ -30,8 +30,8 @@ class ScheduleRemarks:
         self._engine = engine
         self._function = function
 
-    def _emit(self, said: Reason, location: Location, **details: object) -> None:
-        self._engine.emit(Remark(said, location, details=details, function=self._function))
+    def _emit(self, said: Reason, location: Location, **arguments: object) -> None:
+        self._engine.emit(Remark(said, location, arguments=arguments, function=self._function))
 
     def staged(
         self, loop: scf.ForOp, loads: Sequence[Any], attempt: Callable[[Any, list[Reason]], StagedLoad | None]
@@ -99,11 +99,11 @@ class ScheduleRemarks:
         """A load whose threads copy it."""
         type, vector = load.data.type, load.atom.vector_size
         width = vector * type.element_type.width // 8
-        details = {
+        arguments = {
             "Instruction": atom.instruction, "Width": f"{width} bytes", "Shape": list(type.shape),
             "Elements per access": vector, "Stages": stages,
         }  # fmt: skip
-        self._selected(load, Reason("access.load", bytes=width), details)
+        self._selected(load, Reason("access.load", bytes=width), arguments)
 
-    def _selected(self, load: tileas.Load, said: Reason, details: dict[str, Any]) -> None:
-        supersede(self._engine, Remark(said, load.location, details=details, function=self._function))
+    def _selected(self, load: tileas.Load, said: Reason, arguments: dict[str, Any]) -> None:
+        supersede(self._engine, Remark(said, load.location, arguments=arguments, function=self._function))

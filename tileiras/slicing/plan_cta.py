@@ -43,7 +43,7 @@ class Indivisible(Exception):
     def __init__(self, place: Operation, code: str, /, **arguments: Argument) -> None:
         super().__init__(code)
         self.location = place.location
-        self.reason = Reason(code, **arguments)
+        self.reason = Reason(code, **arguments)  # type: ignore[arg-type]
 
 
 def plan_cta(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:

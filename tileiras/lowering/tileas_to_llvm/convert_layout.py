@@ -368,8 +368,8 @@ def _remark(op: tileas.ConvertLayoutOp, plan: Plan, lowering: FunctionLowering) 
         said = Reason("memory.conversion-in-warp", cause=cause)
     else:
         said = Reason("memory.conversion", bytes=plan.bytes, cause=cause)
-    details = {"Shape": list(op.result.type.shape)}
-    lowering.engine.emit(Remark(said, op.location, details=details, function=lowering.func.sym_name.value))
+    arguments = {"Shape": list(op.result.type.shape)}
+    lowering.engine.emit(Remark(said, op.location, arguments=arguments, function=lowering.func.sym_name.value))
 
 
 def _wanted_by(op: tileas.ConvertLayoutOp) -> Reason | None:

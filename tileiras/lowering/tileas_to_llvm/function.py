@@ -239,9 +239,9 @@ class FunctionLowering:
             if name in self.func.attributes:
                 self.result.attributes[lowered] = self.func.attributes[name]
         if self.engine.remarks:
-            name, details = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
+            name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
             said = Reason("memory.allocated", bytes=self.shared_bytes)
-            self.engine.emit(Remark(said, self.func.location, details=details, function=name))
+            self.engine.emit(Remark(said, self.func.location, arguments=arguments, function=name))
         return self.result
 
     def _leave_to_first_cta(self) -> None:
