@@ -126,7 +126,7 @@ def test_remarks_of_a_report_are_those_of_the_compiler(matmul):
     said = tileiras.api.compile(
         EXAMPLES / "matmul_f16.py", gpu_name="sm_90", emit="llvm", emit_remarks=True
     ).diagnostics
-    codes = {(each.code, str(each.arguments), each.position.line) for each in said if isinstance(each, Remark)}
+    codes = {(each.code, str(each.code_arguments), each.position.line) for each in said if isinstance(each, Remark)}
     shown = {
         (each.code, str(each.code_arguments), kernel.places[each.places[0]].line)
         for each in kernel.choices if each.places

@@ -19,7 +19,6 @@ from typing import Any
 
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, excerpt, render, to_json, unique
-from tileiras.reasons import Reason
 from tileiras.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
 
 UNCOMPILED = "failed to compile Tile IR program"
@@ -91,10 +90,10 @@ class Report:
         elif remarks:
             print(render_command_line(remarks), end="", file=sys.stderr)
 
-    def remark(self, said: Reason | None) -> None:
+    def remark(self, remark: Remark | None) -> None:
         """Print a remark about the command line, whether or not remarks about the kernel are requested."""
-        if said is not None:
-            self._print([Remark(said, None)])
+        if remark is not None:
+            self._print([remark])
 
     def _write_remarks(self, remarks: Iterable[Remark]) -> None:
         if self._remark_file is not None:

@@ -78,6 +78,6 @@ ROWS: dict[str, Row] = {
     ),
     # ---- options -----------------------------------------------------------------------------------------------------
     "options.defaults-differ": choice(
-        "the command's defaults differ from those documented for 'tileir': {differences}"
+        "the command's defaults differ from those documented for 'tileir'"
     ),
 }
