@@ -1,4 +1,7 @@
-"""The page of all codes of remarks, docs/reasons.md, from the tables in tileiras/reasons: python docs/reasons_table.py"""
+"""The page of all codes of remarks, docs/reasons.md, from the tables in tileiras/reasons.
+
+It is written by python docs/reasons_table.py.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,14 @@ the remarks that state such a code or have it as a reason; so do `--remarks-pass
 
 The forms of a code:
 
-| where | how |
-|---|---|
-| terminal, `tileiras-opt --remarks` | at the end: `CODE NAME=VALUE ...`, the reasons behind it after `; ` |
-| YAML (`--remark-format=yaml`) | the last entry of `Args`, `Code`, in the same spelling; `Remark` and `Reason` are texts |
-| JSON (`--diagnostics=json`, `NAME.STAGE.remarks.json`) | `code` and `code_arguments`; `causes`, outermost first, with the same two fields each |
-| library | `remark.code`, `remark.code_arguments`; `remark.cause`, a `tileiras.reasons.Reason`, or None; `remark.codes` |
-| IR (`nv_tileas.alone`) | the same spelling as on a terminal |
+- On a terminal, and by `tileiras-opt --remarks`, at the end: `CODE NAME=VALUE ...`, the reasons behind it after `; `.
+- In YAML (`--remark-format=yaml`, LLVM's format of remarks) the last entry of `Args`, `Code`, in the same spelling;
+  `Remark` and `Reason` are the texts.
+- In JSON (`--diagnostics=json`, `NAME.STAGE.remarks.json`) `code` and `code_arguments`, and `causes`, outermost first,
+  with the same two fields each.
+- In the library `remark.code` and `remark.code_arguments`; `remark.cause`, a `tileiras.reasons.Reason` or None;
+  `remark.codes`.
+- In the IR (`nv_tileas.alone`) as on a terminal.
 
 Values are numbers and names; values with other characters, and digits that are text, are quoted as in JSON. A report
 shows the remedy of the outermost reason that has one.
@@ -83,7 +87,7 @@ def _names(row: Row) -> str:
 def _filled(text: str) -> str:
     """`{warps:warp}` as *warps*; angle brackets and bars escaped."""
     text = text.replace("|", "\\|").replace("<", "\\<").replace("*", "\\*")
-    return re.sub(r"\{(\w+)(?::([^}]*))?\}", lambda match: f"*{match[1]}*" + (f" {match[2]}s" if match[2] else ""), text)
+    return re.sub(r"\{(\w+)(?::([^}]*))?\}", lambda found: f"*{found[1]}*" + (f" {found[2]}s" if found[2] else ""), text)
 
 
 if __name__ == "__main__":

@@ -69,8 +69,9 @@ _SHOWN_AS = {"RemarkTensorCoreFMA": "RemarkTensorCoreMMA"}
 class Remark(Diagnostic):
     """One choice at one place.
 
-    `said` is the choice, its causes are the obstacles to a better one; `arguments` are printed as given, in their order;
-    `function` is the kernel, empty until the stage that emits it is complete.  The text is composed when it is read.
+    `said` is the choice, its causes are the obstacles to a better one; `arguments` are printed as given, in their
+    order; `function` is the kernel, empty until the stage that emits it is complete.  The text is composed when it is
+    read.
     """
 
     __slots__ = ("said", "arguments", "function")
@@ -131,7 +132,8 @@ class Remark(Diagnostic):
         """One line with everything: `[kind] text (arguments): reason [codes]`."""
         arguments = ", ".join(f"{key} = {value}" for key, value in self.arguments.items())
         reason = f": {self.reason}" if self.reason else ""
-        return f"[{self.kind}] {self.text}" + (f" ({arguments})" if arguments else "") + f"{reason} [{self.said.spelled()}]"
+        text = f"{self.text} ({arguments})" if arguments else self.text
+        return f"[{self.kind}] {text}{reason} [{self.said.spelled()}]"
 
     @property
     def category(self) -> str:

@@ -228,7 +228,8 @@ def test_with_too_many_warps_for_agents_such_a_loop_has_a_ring_of_its_own():
     [
         (KERNELS["warps"], "sm_80", "agents.no-registers-by-agent target=sm_80"),
         (lambda: matmul((64, 64, 64)), "sm_90", "agents.no-loads-ahead"),
-        (lambda: matmul((128, 128, 64), steps=4, hints="sm_90 = {occupancy = 2}"), "sm_90", "agents.too-few-registers "),
+        (lambda: matmul((128, 128, 64), steps=4, hints="sm_90 = {occupancy = 2}"), "sm_90",
+         "agents.too-few-registers "),
     ],
 )
 def test_what_cannot_be_split_gets_the_plain_schedule(kernel, gpu, reason):

@@ -168,7 +168,8 @@ ALONE = {
     "rows": (lambda: swizzled("rows"), {}, "pairs.columns-differ"),
     "a loop over rows": (lambda: persistent("rows"), {}, "pairs.columns-differ"),
     "groups of an odd number of rows": (
-        lambda: swizzled().replace("%most = constant <i32: 2>", "%most = constant <i32: 3>"), {}, "pairs.columns-differ"),
+        lambda: swizzled().replace("%most = constant <i32: 2>", "%most = constant <i32: 3>"), {},
+        "pairs.columns-differ"),
     "a loop over every tile": (
         lambda: persistent().replace("step %count", "step %one"), {}, "pairs.trips-differ"),
     "a loop to another end for each": (

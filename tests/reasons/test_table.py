@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import reasons_table
 
-from tileiras.reasons import Reason, parse
+from tileiras.reasons import Reason
+from tileiras.reasons.spelling import parse
 from tileiras.reasons.table import ROWS
 from tileiras.remarks import KINDS, NAMES
 
@@ -17,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 EMITTERS = {"Reason": 0, "NotSeparable": 1, "Indivisible": 1, "_Refusal": 0, "refused": 1, "NoDescriptor": 0}
 """Function or class -> the position of a code among its arguments; keywords are the arguments of the code."""
 
-FORWARDING = {"cta_pairs.py", "copied_loads.py", "matrix_descriptor.py", "plan_cta.py", "producer_slice.py", "remarks.py"}
+FORWARDING = {
+    "cta_pairs.py", "copied_loads.py", "matrix_descriptor.py", "plan_cta.py", "producer_slice.py", "remarks.py"
+}  # fmt: skip
 """Files whose emitters pass a code on."""
 
 POSITIONAL = {"NoDescriptor": {"rows", "columns"}}

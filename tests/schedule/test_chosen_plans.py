@@ -121,7 +121,8 @@ def test_iterations_do_not_overlap_without_agents_where_the_clock_says_slower(gp
     plain = kernel.compiled(gpu, pipeline_strategy="unspecialize")
     chosen = kernel.compiled(gpu)
     assert chosen.text == plain.text
-    assert not any(stated(chosen.diagnostics, code) for code in ("loops.overlap", "loops.no-overlap", "loops.not-in-stages"))
+    codes = ("loops.overlap", "loops.no-overlap", "loops.not-in-stages")
+    assert not any(stated(chosen.diagnostics, code) for code in codes)
 
 
 def test_overlap_that_nobody_asked_for_leaves_registers(monkeypatch):

@@ -27,8 +27,8 @@ MOST_INDEX_BITS = 32
 
 
 def access_refusal(access: Operation, facts: DivisibilityAnalysis, by_host: bool = True) -> Reason | None:
-    """The rule that prevents a tensor map from serving an access, or None; `by_host`: the map is made by the host, not by
-    the kernel."""
+    """The rule that prevents a tensor map from serving an access, or None; `by_host`: the host creates the map, not the
+    kernel."""
     tiled = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.TiledAtomicRMWOp)
     if not isinstance(access, tiled) or not isinstance(access.data.type, TensorType):
         return Reason("maps.no-tile")

@@ -103,8 +103,8 @@ def matrix_layout(
     """Where the elements of an operand of this shape, whose dimension `k_axis` is K, lie in shared memory; `spread`: it
     is an A of `SPREAD_ROWS` rows for an instruction with 128.
 
-    Raises NoDescriptor for an operand whose contiguous dimension is shorter than 16 bytes, or than 128 where it is not K
-    and elements have 32 bits.
+    Raises NoDescriptor for an operand whose contiguous dimension is shorter than 16 bytes, or than 128 where it is not
+    K and elements have 32 bits.
     """
     contiguous = k_axis if major == "k" else 1 - k_axis
     rows, columns = shape[1 - contiguous], shape[contiguous]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
 from tileiras.passes import FunctionPass, functions_of, gpu_of
-from tileiras.reasons import parse
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
@@ -35,6 +34,7 @@ class PairDots(FunctionPass):
             by_choice, alone = PAIRS_OF in func.attributes, func.attributes.pop(ALONE, None)
             if alone is not None and context.engine.remarks:
                 from tileiras.assignment.cta_pairs import say_alone
+                from tileiras.reasons.spelling import parse
 
                 say_alone(func, parse(alone.value), context.engine)
             if not by_choice and (func.kernel_spec.num_ctas or 1) == 1:

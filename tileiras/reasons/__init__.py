@@ -11,9 +11,6 @@ The tables are loaded when a text is needed: a refusal that is not shown costs o
 
 from __future__ import annotations
 
-import json
-import re
-import string
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +19,6 @@ if TYPE_CHECKING:
 
 Argument = int | str
 """Numbers and names; texts are composed in the tables only."""
-
-PATTERN = re.compile(r"([a-z]+)\.(?:\*|[a-z0-9]+(?:-[a-z0-9]+)*)")
-"""A code, or all codes of a subject (`agents.*`)."""
-
-_PLAIN = re.compile(r"[\w.+:*/$'@%-]+")
-"""Values that are spelled without quotes."""
 
 
 class Reason:
@@ -54,20 +45,22 @@ class Reason:
     @property
     def text(self) -> str:
         """The text of the reason alone."""
-        return _FORMATTER.vformat(self.row.text, (), self.arguments)
+        return self.row.filled(self.row.text, self.arguments)
 
     @property
     def remedy(self) -> str:
         """The change that removes the obstacle; empty for choices."""
-        return _FORMATTER.vformat(self.row.remedy, (), self.arguments)
+        return self.row.filled(self.row.remedy, self.arguments)
 
     def __str__(self) -> str:
         """The texts of the reason and its causes."""
         return ": ".join(each.text for each in self)
 
     def spelled(self) -> str:
-        """The codes and arguments of the reason and its causes."""
-        return "; ".join(" ".join((each.code, *map(_spelled, each.arguments.items()))) for each in self)
+        """The codes and arguments of the reason and its causes; `spelling.parse` is the inverse."""
+        from .spelling import spell
+
+        return "; ".join(spell(each.code, each.arguments) for each in self)
 
     def stored(self) -> list[Any]:
         """Codes and arguments as plain values, outermost first.  Pairs keep their order in JSON with sorted keys."""
@@ -90,7 +83,7 @@ class Reason:
         return isinstance(other, Reason) and self.stored() == other.stored()
 
     def __hash__(self) -> int:
-        return hash(self.spelled())
+        return hash(self.code)
 
     def __repr__(self) -> str:
         return f"Reason({self.spelled()!r})"
@@ -105,54 +98,3 @@ def row_of(code: str) -> Row:
     if row is None:
         raise ValueError(f"no reason has the code '{code}'")
     return row
-
-
-def parse(spelled: str) -> Reason:
-    """The inverse of `Reason.spelled`; raises ValueError if malformed."""
-    stored: list[Any] = []
-    end = 0
-    for match in _WORD.finditer(spelled):
-        if match.start() != end:
-            raise ValueError(f"malformed reason: {spelled!r}")
-        end = match.end()
-        code, name, value = match.groups()
-        if code is not None:
-            stored.append([code, {}])
-        elif not stored:
-            raise ValueError(f"malformed reason: {spelled!r}")
-        else:
-            stored[-1][1][name] = _value(value)
-    if end != len(spelled):
-        raise ValueError(f"malformed reason: {spelled!r}")
-    return Reason.restored(stored)
-
-
-_WORD = re.compile(r'(?:^|; )([a-z]+\.[a-z0-9-]+)| (\w+)=("(?:[^"\\]|\\.)*"|[^ ;"]+)')
-
-
-def _spelled(argument: tuple[str, Argument]) -> str:
-    name, value = argument
-    if isinstance(value, int):
-        return f"{name}={value}"
-    # Digits alone would be parsed as a number.
-    return f"{name}={value if _PLAIN.fullmatch(value) and not _is_number(value) else json.dumps(value)}"
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-?\d+", text) is not None
-
-
-def _value(spelled: str) -> Argument:
-    if spelled.startswith('"'):
-        return json.loads(spelled)
-    return int(spelled) if _is_number(spelled) else spelled
-
-
-class _Formatter(string.Formatter):
-    """`{warps:warp}` is `1 warp` or `4 warps`."""
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        return f"{value} {format_spec}{'' if value == 1 else 's'}" if format_spec else str(value)
-
-
-_FORMATTER = _Formatter()

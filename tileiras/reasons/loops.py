@@ -59,7 +59,9 @@ ROWS: dict[str, Row] = {
     "copies.no-dot": Row("its elements do not go through shared memory to a dot"),
     "copies.layouts-differ": Row("dots read its tile in shared memory in different layouts", _DOT),
     "copies.pointers": Row("it loads through pointers", "load through a view of the array"),
-    "copies.stream-width": Row("its accesses are not {bytes} bytes wide", "widen the access: its own row has the obstacle"),
+    "copies.stream-width": Row(
+        "its accesses are not {bytes} bytes wide", "widen the access: its own row has the obstacle"
+    ),
     "copies.replicated": Row("several threads hold the same elements", "larger tiles, or fewer warps (num-warps)"),
     "copies.same-tile": Row("every iteration loads the same tile", "load the tile before the loop"),
 }

@@ -30,7 +30,9 @@ ROWS: dict[str, Row] = {
     ),
     "access.boxes": Row("Load instruction selected", name="RemarkMemoryLoadInstructionSelected", kind="passed"),
     "access.one-element": Row("an atomic update is of one element"),
-    "access.gathered": Row("elements are gathered", "load a tile of the array through a view, with consecutive indices"),
+    "access.gathered": Row(
+        "elements are gathered", "load a tile of the array through a view, with consecutive indices"
+    ),
     "access.no-unit-stride": Row(
         "no dimension is known to have a stride of 1",
         "give the view a static stride of 1 in the dimension that is contiguous in memory",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
+from typing import Any
 
 from tileiras.named_tuple import NamedTuple
 
@@ -31,6 +33,20 @@ class Row(NamedTuple):
     def is_choice(self) -> bool:
         """Whether a remark states it, and it is no obstacle behind another statement."""
         return bool(self.name)
+
+    @staticmethod
+    def filled(text: str, arguments: Mapping[str, Any]) -> str:
+        return _FORMATTER.vformat(text, (), arguments)
+
+
+class _Formatter(string.Formatter):
+    """`{warps:warp}` is `1 warp` or `4 warps`."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return f"{value} {format_spec}{'' if value == 1 else 's'}" if format_spec else str(value)
+
+
+_FORMATTER = _Formatter()
 
 
 def choice(text: str) -> Row:

@@ -50,7 +50,7 @@ def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int
     that the kernel requests is passed only if ptxas might reach fewer CTAs by itself.
     """
     threads = WARP_SIZE * tileas.block_warps(func)
-    room = min(_rooms(func, target, threads))
+    room = min(_rooms(func, target, threads), key=lambda each: each.ctas)
     asked = func.kernel_spec.occupancy or 1
     wanted = min(asked, max(1, room.ctas))
     if wanted < asked:

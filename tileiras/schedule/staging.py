@@ -88,7 +88,9 @@ def buffer_type(load: tileas.Load, offsets: tuple[int, ...], stages: int) -> til
     return tileas.BufferType(stages, TensorType(type.shape, type.element_type, encode_offsets(offsets, type.shape)))
 
 
-def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[Reason] | None = None) -> StagedLoad | None:
+def staged_load(
+    load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[Reason] | None = None
+) -> StagedLoad | None:
     """How a load in the body of `loop` can be staged by `atom`; None, with the reason in `why`, when it cannot or need
     not be."""
     vector = copied_vector(load, atom, why, tileas.AHEAD_ATOM in load.attributes)
