@@ -45,7 +45,7 @@ The forms of a code:
 - In the IR (`nv_tileas.alone`) as on a terminal.
 
 Values are numbers and names; values with other characters, and digits that are text, are quoted as in JSON. A report
-shows the remedy of the outermost reason that has one.
+shows the remedy, the change that removes the obstacle, of the outermost reason with one.
 """
 
 SUBJECTS = {
@@ -67,7 +67,7 @@ def page() -> str:
             parts += ["\n| choice | meaning | arguments | remark |\n|---|---|---|---|\n", *stated]
         causes = [_cause(code, row) for code, row in rows if not row.is_choice]
         if causes:
-            parts += ["\n| reason | meaning | arguments | what removes the obstacle |\n|---|---|---|---|\n", *causes]
+            parts += ["\n| reason | meaning | arguments | remedy |\n|---|---|---|---|\n", *causes]
     return "".join(parts)
 
 
@@ -87,7 +87,7 @@ def _names(row: Row) -> str:
 def _filled(text: str) -> str:
     """`{warps:warp}` as *warps*; angle brackets and bars escaped."""
     text = text.replace("|", "\\|").replace("<", "\\<").replace("*", "\\*")
-    return re.sub(r"\{(\w+)(?::([^}]*))?\}", lambda found: f"*{found[1]}*" + (f" {found[2]}s" if found[2] else ""), text)
+    return re.sub(r"\{(\w+)(?::([^}]*))?\}", lambda m: f"*{m[1]}*" + (f" {m[2]}s" if m[2] else ""), text)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import pytest
 import reasons_table
 
 from tileiras.reasons import Reason
-from tileiras.reasons.spelling import parse
 from tileiras.reasons.table import ROWS
 from tileiras.remarks import KINDS, NAMES
 
@@ -123,7 +122,7 @@ def test_statements_have_a_documented_name_and_a_kind():
     Reason("dots.target-lacks", target="sm_80", a="8", b='x"; y', c="-1", needs="sm_90 or newer"),
 ])  # fmt: skip
 def test_spelling_and_plain_values_are_inverted(reason):
-    assert parse(reason.spelled()) == Reason.restored(reason.stored()) == reason
+    assert Reason.parse(reason.spelled()) == Reason.restored(reason.stored()) == reason
 
 
 @pytest.mark.parametrize("text", [
@@ -132,7 +131,7 @@ def test_spelling_and_plain_values_are_inverted(reason):
 ])  # fmt: skip
 def test_malformed_spellings_are_refused(text):
     with pytest.raises(ValueError):
-        parse(text)
+        Reason.parse(text)
 
 
 def test_the_page_is_written_from_the_tables():

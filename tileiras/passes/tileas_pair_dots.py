@@ -34,9 +34,9 @@ class PairDots(FunctionPass):
             by_choice, alone = PAIRS_OF in func.attributes, func.attributes.pop(ALONE, None)
             if alone is not None and context.engine.remarks:
                 from tileiras.assignment.cta_pairs import say_alone
-                from tileiras.reasons.spelling import parse
+                from tileiras.reasons import Reason
 
-                say_alone(func, parse(alone.value), context.engine)
+                say_alone(func, Reason.parse(alone.value), context.engine)
             if not by_choice and (func.kernel_spec.num_ctas or 1) == 1:
                 continue
             from tileiras.assignment.cta_pairs import pair_dots

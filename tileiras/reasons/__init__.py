@@ -57,10 +57,17 @@ class Reason:
         return ": ".join(each.text for each in self)
 
     def spelled(self) -> str:
-        """The codes and arguments of the reason and its causes; `spelling.parse` is the inverse."""
+        """The codes and arguments of the reason and its causes."""
         from .spelling import spell
 
         return "; ".join(spell(each.code, each.arguments) for each in self)
+
+    @classmethod
+    def parse(cls, spelled: str) -> "Reason":
+        """The inverse of `spelled`; raises ValueError if malformed."""
+        from .spelling import parse
+
+        return cls.restored(parse(spelled))
 
     def stored(self) -> list[Any]:
         """Codes and arguments as plain values, outermost first.  Pairs keep their order in JSON with sorted keys."""

@@ -9,8 +9,8 @@ _ALIGNMENT = (
     "torch and CuPy do)"
 )
 _RUNS = (
-    "load through a view of the array instead of computed pointers, or make the offsets an iota plus a value of which "
-    "assume div_by states the divisor"
+    "load through a view of the array instead of computed pointers, or make the offsets an iota plus a value with a "
+    "known divisor (assume div_by<N>)"
 )
 _MASK = (
     "make the extent divide the tile, or state that it does (assume div_by<N> on the extent): the mask is then the "

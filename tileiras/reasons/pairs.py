@@ -47,7 +47,7 @@ ROWS: dict[str, Row] = {
     # ---- tile blocks -------------------------------------------------------------------------------------------------
     "pairs.no-program-id": Row("the tile block index along x is not used", _SAME_B),
     "pairs.blocks-wait": Row("tile blocks may wait for each other", "synchronize by launches, not within one"),
-    "pairs.dot-without-loop": Row("a dot is in no loop, ahead of which its operands could be copied", _LOOP),
+    "pairs.dot-without-loop": Row("a dot is in no loop, so that no copy of its operands runs ahead", _LOOP),
     "pairs.trips-differ": Row("neighbours along x may execute a dot a different number of times", _SAME_B),
     "pairs.columns-differ": Row("neighbours along x are not known to have the same columns of B", _SAME_B),
     "pairs.large-tiles": Row(

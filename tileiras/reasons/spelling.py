@@ -7,20 +7,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from . import Argument, Reason
-
 _PLAIN = re.compile(r"[\w.+:*/$'@%-]+")
 """Values that are spelled without quotes."""
 
 _WORD = re.compile(r'(?:^|; )([a-z]+\.[a-z0-9-]+)| (\w+)=("(?:[^"\\]|\\.)*"|[^ ;"]+)')
 
 
-def spell(code: str, arguments: Mapping[str, Argument]) -> str:
+def spell(code: str, arguments: Mapping[str, int | str]) -> str:
     return " ".join((code, *(f"{name}={_quoted(value)}" for name, value in arguments.items())))
 
 
-def parse(spelled: str) -> Reason:
-    """The inverse of `Reason.spelled`; raises ValueError if malformed."""
+def parse(spelled: str) -> list[Any]:
+    """Codes with arguments, outermost first, as `Reason.restored` takes them; raises ValueError if malformed."""
     stored: list[Any] = []
     end = 0
     for match in _WORD.finditer(spelled):
@@ -36,16 +34,16 @@ def parse(spelled: str) -> Reason:
             break
     if not stored or end != len(spelled):
         raise ValueError(f"malformed reason: {spelled!r}")
-    return Reason.restored(stored)
+    return stored
 
 
-def _quoted(value: Argument) -> str:
+def _quoted(value: int | str) -> str:
     # Digits alone would be parsed as a number.
     is_plain = isinstance(value, int) or _PLAIN.fullmatch(value) and not _is_number(value)
     return str(value) if is_plain else json.dumps(value)
 
 
-def _value(spelled: str) -> Argument:
+def _value(spelled: str) -> int | str:
     if spelled.startswith('"'):
         return json.loads(spelled)
     return int(spelled) if _is_number(spelled) else spelled
