@@ -48,19 +48,18 @@ BASE = "plain"
 ASYNCHRONOUS = ("wgmma", "tcgen05")
 """Instructions that several warps execute together, or one thread for all, begin with one of these."""
 
-_OF_DOTS = ("RemarkTensorCoreMMA", "RemarkTensorCoreFMA")
+_OF_DOTS = ("dots.tensor-cores", "dots.fma")
 _PRODUCTS = re.compile(r"(?:UTC[A-Z]*|[HQIB]G)MMA")
 """Their opcodes in machine code."""
 
-_OF_THE_PRODUCT = re.compile(
-    r"does not multiply|at least, the dot|is less than the|not used for batches|is used from .* on|no instruction"
-)
-"""Reasons that lie in a product's type and size."""
+_OF_THE_PRODUCT = ("dots.types", "dots.scaled-types", "dots.small", "dots.shallow", "dots.batch", "dots.no-instruction",
+                   "dots.no-instruction-but-near", "dots.target-lacks", "dots.scales-by-runs")  # fmt: skip
+"""Codes of reasons that lie in a product's type and size."""
 
 
 class Row(NamedTuple):
-    """An entry by a plan on a target.  Bytes of local memory are a thread's; `left` are the reasons of products that
-    warps execute by themselves."""
+    """An entry by a plan on a target.  Bytes of local memory are a thread's; `left` are the codes and
+    arguments of the reasons of products that warps execute by themselves."""
 
     kernel: str
     entry: str
@@ -82,7 +81,7 @@ class Row(NamedTuple):
         known = sm.target(self.target)
         if not (known.has("wgmma") or known.has("tcgen05")):
             return []
-        return [reason for reason in self.left if not _OF_THE_PRODUCT.search(reason)]
+        return [reason for reason in self.left if reason.partition(" ")[0] not in _OF_THE_PRODUCT]
 
 
 def rows(kernel: Kernel, target: str, plan: str, options: Plan) -> Iterator[Row]:
@@ -98,14 +97,14 @@ def rows(kernel: Kernel, target: str, plan: str, options: Plan) -> Iterator[Row]
         except CompileError as error:
             yield Row(kernel.name, each.name, target, plan, refusal=f"{error}".strip().split("\n")[0])
             continue
-        dots = [d for d in made.diagnostics if isinstance(d, Remark) and d.name in _OF_DOTS and d.function == each.name]
+        dots = [d for d in made.diagnostics if isinstance(d, Remark) and d.code in _OF_DOTS and d.function == each.name]
         chosen = [dot for dot in dots if dot.arguments["Instruction"].startswith(ASYNCHRONOUS)]
         executed = 0
         if dots:
             code = machine_code.read(done.cubin, each.name).instructions
             executed = sum(_PRODUCTS.fullmatch(instruction.opcode) is not None for instruction in code)
         found = done.resources[each.name]
-        left = tuple(sorted({dot.reason for dot in dots if dot not in chosen}))
+        left = tuple(sorted({dot.cause.spelled() if dot.cause else "" for dot in dots if dot not in chosen}))
         yield Row(kernel.name, each.name, target, plan, found.registers, found.stack, len(chosen), executed, left,
                   done.messages)  # fmt: skip
 

@@ -14,6 +14,8 @@ from tileiras import api
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity, render, to_json
 from tileiras.ir import FileLineColLoc
 from tileiras.program import Program
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 
 SAXPY = Path(__file__).parents[1] / "examples" / "saxpy.mlir"
 
@@ -42,12 +44,10 @@ def test_what_a_consequence_points_at_is_shown_once():
 def test_what_is_said_twice_is_shown_once():
     engine = DiagnosticEngine()
     for _ in range(2):
-        engine.remark(FileLineColLoc("k.mlir", 2, 3), "same")
-    engine.remark(FileLineColLoc("k.mlir", 2, 4), "same")
-    assert [line for line in render(engine.diagnostics, {}).split("\n") if "same" in line] == [
-        "k.mlir:2:3: remark: same",
-        "k.mlir:2:4: remark: same",
-    ]
+        engine.emit(Remark(Reason("pairs.together"), FileLineColLoc("k.mlir", 2, 3)))
+    engine.emit(Remark(Reason("pairs.together"), FileLineColLoc("k.mlir", 2, 4)))
+    lines = [line for line in render(engine.diagnostics, {}).split("\n") if "pairs.together" in line]
+    assert [line.partition(" remark: ")[0] for line in lines] == ["k.mlir:2:3:", "k.mlir:2:4:"]
 
 
 def test_severity_words_have_the_class_and_the_flags():

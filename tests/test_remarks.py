@@ -14,7 +14,16 @@ from tileiras.codegen.kernel_resources import kernel_resources
 from tileiras.codegen.ptxas import Resources
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, Severity, to_json
 from tileiras.ir import FileLineColLoc
-from tileiras.remarks import Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
+from tileiras.reasons import Reason
+from tileiras.remarks import (
+    Remark,
+    RemarkFilter,
+    read_remarks,
+    remarks_json,
+    remarks_of,
+    render_command_line,
+    to_yaml,
+)
 
 
 @pytest.fixture
@@ -25,16 +34,17 @@ def ptxas():
     return path
 
 
-def load(line, column, function="k", **more):
+def load(line, column, function="k", cause=None, **more):
     place = FileLineColLoc("k.py", line, column)
     arguments = {"Instruction": "Ldgsts instruction"}
-    name = "RemarkMemoryLoadInstructionSelected"
-    return Remark("passed", name, place, arguments=arguments, function=function, **more)
+    said = Reason("access.load", bytes=4, cause=cause)
+    return Remark(said, place, arguments=arguments, function=function, **more)
 
 
 def dot(line):
     place = FileLineColLoc("k.py", line, 16)
-    return Remark("failed", "RemarkTensorCoreFMA", place, arguments={"Shape": "[1, 1, 1]"}, function="k", reason="u8")
+    said = Reason("dots.fma", cause=Reason("dots.batch", instruction="wgmma"))
+    return Remark(said, place, arguments={"Shape": "[1, 1, 1]"}, function="k")
 
 
 def test_command_line_format_is_grouped_by_function_and_category_in_the_order_of_lines():
@@ -46,12 +56,14 @@ def test_command_line_format_is_grouped_by_function_and_category_in_the_order_of
         '      --> "k.py":4:8\n'
         "       |\n"
         "       = name: RemarkMemoryLoadInstructionSelected\n"
-        "       = note: Instruction = Ldgsts instruction\n\n"
+        "       = note: Instruction = Ldgsts instruction\n"
+        "       = code: access.load bytes=4\n\n"
         "    remark[passed]: Load instruction selected\n"
         '      --> "k.py":9:2\n'
         "       |\n"
         "       = name: RemarkMemoryLoadInstructionSelected\n"
-        "       = note: Instruction = Ldgsts instruction\n\n\n"
+        "       = note: Instruction = Ldgsts instruction\n"
+        "       = code: access.load bytes=4\n\n\n"
         "  category: Tensor-core\n"
         "    remark[failed]: MMA operation failed to optimize to use Tensor Cores, "
         "it is using FMA instructions instead\n"
@@ -59,14 +71,16 @@ def test_command_line_format_is_grouped_by_function_and_category_in_the_order_of
         "       |\n"
         "       = name: RemarkTensorCoreMMA\n"
         "       = note: Shape = [1, 1, 1]\n"
-        "       = reason: u8\n\n\n"
+        "       = reason: wgmma is not used for batches\n"
+        "       = code: dots.fma; dots.batch instruction=wgmma\n\n\n"
         "in function: other:\n\n"
         "  category: Memory\n"
         "    remark[passed]: Load instruction selected\n"
         '      --> "k.py":1:1\n'
         "       |\n"
         "       = name: RemarkMemoryLoadInstructionSelected\n"
-        "       = note: Instruction = Ldgsts instruction\n\n"
+        "       = note: Instruction = Ldgsts instruction\n"
+        "       = code: access.load bytes=4\n\n"
     )
 
 
@@ -81,13 +95,15 @@ def test_yaml_is_a_document_for_each_remark():
         "  - RemarkId:    1\n"
         "  - Remark:      MMA operation failed to optimize to use Tensor Cores, it is using FMA instructions instead\n"
         "  - Shape:       '[1, 1, 1]'\n"
-        "  - Reason:      u8\n"
+        "  - Reason:      wgmma is not used for batches\n"
+        "  - Code:        dots.fma; dots.batch instruction=wgmma\n"
         "...\n"
     )
 
 
 def test_json_names_kind_category_and_place():
-    (row,) = map(json.loads, to_json([load(4, 8)]).splitlines())
+    cause = Reason("access.base-alignment", bytes=4)
+    (row,) = map(json.loads, to_json([load(4, 8, cause=cause)]).splitlines())
     assert row == {
         "severity": "remark",
         "message": "Load instruction selected",
@@ -99,7 +115,12 @@ def test_json_names_kind_category_and_place():
         "name": "RemarkMemoryLoadInstructionSelected",
         "function": "k",
         "arguments": {"Instruction": "Ldgsts instruction"},
+        "code": "access.load",
+        "code_arguments": {"bytes": 4},
+        "reason": str(cause),
+        "causes": [{"code": "access.base-alignment", "code_arguments": {"bytes": 4}}],
     }
+    assert read_remarks(remarks_json([load(4, 8, cause=cause)]))[0].said == Reason("access.load", bytes=4, cause=cause)
 
 
 @pytest.mark.parametrize(
@@ -111,23 +132,30 @@ def test_json_names_kind_category_and_place():
         ([("failed", "tensorcore")], False, True),
         ([("", "all"), ("passed", "none")], False, True),
         ([("", "none")], False, False),
+        ([("", "access.load")], True, False),
+        ([("", "dots.batch")], False, True),
+        ([("", "access.*"), ("", "dots.*")], True, True),
+        ([("failed", "access.*")], False, False),
+        ([("", "access.store")], False, False),
     ],
 )
-def test_filters_choose_by_kind_and_category(asked, memory, tensorcore):
+def test_filters_choose_by_kind_category_and_code(asked, memory, tensorcore):
     chosen = RemarkFilter.parse(asked)
     assert (chosen.admits(load(1, 1)), chosen.admits(dot(1))) == (memory, tensorcore)
-    assert chosen.any == (memory or tensorcore)
+    assert chosen.any == (asked[-1][1] != "none" or memory or tensorcore)
     assert chosen.admits(Diagnostic(Severity.WARNING, None, "a warning"))
 
 
 def test_a_category_that_there_is_not_is_refused():
-    with pytest.raises(CompileError, match="Cannot find option named 'speed'!"):
-        RemarkFilter.parse([("passed", "speed")])
+    for word in ("speed", "access.speed", "speed.*", "access.", "*"):
+        with pytest.raises(CompileError, match=re.escape(f"Cannot find option named '{word}'!")):
+            RemarkFilter.parse([("passed", word)])
 
 
 def test_remarks_come_back_from_the_store_as_they_were():
-    made = [load(4, 8, reason="aligned to 4 bytes", notes=[Diagnostic.note(None, "here")]), dot(3)]
-    stored = json.loads(json.dumps(locations.encode_diagnostics(made, "k.py")))
+    cause = Reason("access.base-alignment", bytes=4)
+    made = [load(4, 8, cause=cause, notes=[Diagnostic.note(None, "here")]), dot(3)]
+    stored = json.loads(json.dumps(locations.encode_diagnostics(made, "k.py"), sort_keys=True))
     found = locations.decode_diagnostics(stored, "k.py")
     assert [(str(d), d.stored(), [str(n) for n in d.notes]) for d in found] == [
         (str(d), d.stored(), [str(n) for n in d.notes]) for d in made
@@ -154,9 +182,9 @@ def test_kernels_say_what_they_take(ptxas):
     found = {remark.name: remark for remark in remarks_of(made.diagnostics) if remark.category == "kernel"}
     used = json.loads(made.kernels[0].artifacts[".resources.json"])["kernels"]["saxpy"]
     resources = found["RemarkKernelResources"]
-    assert resources.text == f"Kernel resources: {used['registers']} registers a thread, 0 bytes of shared memory"
+    assert resources.said == Reason("kernel.resources", registers=used["registers"], shared=0)
     assert resources.position.line == 7 and resources.function == "saxpy"
-    assert "Occupancy: " in found["RemarkKernelOccupancy"].text
+    assert found["RemarkKernelOccupancy"].code == "kernel.occupancy"
 
 
 def test_spills_are_missed_registers():
@@ -169,16 +197,14 @@ def test_spills_are_missed_registers():
     used = {"k": Resources(64, 16, 8, 12, 1, 0, 0), "alone": Resources(255, 16, 4, 4, 0, 1024, 0)}
     kernels = kernel_resources(ptx.parse(text), text, used, {"k": 200 * 1024})
     remark_on_kernels(kernels, engine, {"k": FileLineColLoc("k.py", 7, 1)})
-    said = [(remark.function, remark.kind, remark.text, remark.reason) for remark in engine.diagnostics]
+    said = [(remark.function, remark.kind, remark.said.spelled()) for remark in engine.diagnostics]
     assert said == [
-        ("k", "analysis", "Kernel resources: 64 registers a thread, 204800 bytes of shared memory", ""),
-        ("k", "missed", "Registers spilled: 8 bytes stored, 12 bytes loaded",
-         "1024 threads a CTA leave 64 registers to each"),
-        ("k", "analysis", "Occupancy: 32 of 64 warps", "limited by 64 registers a thread"),
-        ("alone", "analysis", "Kernel resources: 255 registers a thread, at least 1024 bytes of shared memory", ""),
-        ("alone", "missed", "Registers spilled: 4 bytes stored, 4 bytes loaded",
-         "a thread has at most 255 registers"),
-    ]  # fmt: skip
+        ("k", "analysis", "kernel.resources registers=64 shared=204800"),
+        ("k", "missed", "kernel.spills stored=8 loaded=12; kernel.registers-by-threads threads=1024 registers=64"),
+        ("k", "analysis", "kernel.occupancy warps=32 most=64; kernel.limited-by-registers registers=64"),
+        ("alone", "analysis", "kernel.resources-at-least registers=255 shared=1024"),
+        ("alone", "missed", "kernel.spills stored=4 loaded=4; kernel.most-registers most=255"),
+    ]
 
 
 EXAMPLES = sorted(
@@ -223,4 +249,4 @@ def test_what_is_said_to_be_chosen_stands_in_the_ptx(source, gpu, tmp_path):
                 assert f"mma.sync.aligned.{shape}.row.col" in made.text, str(remark)
         memory = [remark for remark in said if remark.name == "RemarkMemorySmemAllocated"]
         shared = json.loads(made.kernels[0].artifacts[".json"])["kernels"][0]["shared_memory"]
-        assert [remark.text for remark in memory] == [f"Shared memory allocated: {shared} bytes"]
+        assert [remark.code_arguments["bytes"] for remark in memory] == [shared]

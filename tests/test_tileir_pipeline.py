@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernels.dots import Matmul, attention_like, matmul
+from tests.kernels.reasons import stated
 from tileiras import api
 from tileiras.cli import tileiras_opt
 from tileiras.diagnostics import CompileError, DiagnosticEngine
@@ -16,6 +17,8 @@ from tileiras.ir import Pass, PassManager, parse_module, print_op
 from tileiras.ir.pass_instrumentation import PassInstrumentation
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import lookup_pass, names
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.tileir_pipeline import OPTIONS, ROWS, TileIRPipelineOptions, build, describe
 
 KERNEL = matmul((64, 64, 64), steps=4).text
@@ -216,12 +219,10 @@ def test_warp_specialization_is_chosen_as_documented_and_says_what_it_is(capsys,
     for threshold, variant in ((0, "light"), (4096, "heavy")):
         asked = f"pipeline-strategy=warp-specialize rrt-size-threshold={threshold}"
         _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_90 {asked}")
-        said = f"k.mlir:2:3: remark: warp-specialize ({variant}): the loads of 1 loop go to an agent of their own"
-        assert said in errors
+        assert re.search(rf"k\.mlir:2:3: remark: .*\[agents\.loads-specialized variant={variant} loops=1\]", errors)
         assert "setmaxnreg" in text or "mbarrier.init" in text
         _, text, errors = opt(capsys, source, f"--tileir=compute-capability=sm_80 {asked}")
-        said = f"k.mlir:2:3: remark: warp-specialize ({variant}): the warps of this kernel are not specialized"
-        assert said in errors
+        assert re.search(rf"k\.mlir:2:3: remark: .*\[agents\.loads-stay variant={variant}; ", errors)
     plain = opt(capsys, source, "--tileir=compute-capability=sm_80 pipeline-strategy=unspecialize")
     assert plain == (0, text, "")
 
@@ -331,8 +332,8 @@ class Reluctant(Pass):
     name = "reluctant"
 
     def run(self, op, context):
-        self.signal_soft_failure(context, op.location, "not this one")
-        self.signal_soft_failure(context, op.location, "nor that one")
+        self.signal_soft_failure(context, Remark(Reason("loops.not-pipelined"), op.location))
+        self.signal_soft_failure(context, Remark(Reason("agents.not-split"), op.location))
 
 
 class Dependent(Pass):
@@ -351,7 +352,7 @@ def test_a_soft_failure_is_a_remark_and_skips_what_depends_on_it():
     manager = PassManager([reluctant, Dependent().after("reluctant"), Dependent().after("cse"), Dependent()])
     Dependent.runs = 0
     manager.run(module, context)
-    assert [d.message for d in engine.diagnostics] == ["not this one", "nor that one"]
+    assert stated(engine.diagnostics) == ["loops.not-pipelined", "agents.not-split"]
     assert not engine.has_errors and reluctant.state == Pass.SOFT_FAILURE
     assert context.soft_failures == {"reluctant"} and Dependent.runs == 2
     PassManager([Dependent().after("reluctant")]).run(module, context)
@@ -370,11 +371,10 @@ def test_a_loop_without_room_fails_softly():
     watcher = Names()
     PassManager(passes, instrumentation=[watcher]).run(module, context)
     assert context.soft_failures == {"tileas-generate-schedule"}
-    said = [d.message for d in engine.diagnostics]
-    assert said[-3:] == [
-        "1 of 1 loads do not run ahead: no shared memory is left",
-        "Failed to pipeline loop",
-        "1 of the loads that do not run ahead go to shared memory where they are used",
+    assert stated(engine.diagnostics)[-3:] == [
+        "loops.loads-without-room loads=1 all=1; loops.no-shared-memory",
+        "loops.not-pipelined; loops.no-shared-memory",
+        "memory.copied-at-use loads=1",
     ]
     end = watcher.seen.index("tileas-roll-mma-dot")
     assert watcher.seen[end - 1] == "tileas-smem-operands", "no clean-up in between"

@@ -411,9 +411,6 @@ class DiagnosticEngine:
     def warning(self, location: Locatable | None, message: str, notes: Iterable[Diagnostic] = ()) -> Diagnostic:
         return self.emit(Diagnostic(Severity.WARNING, location, message, notes))
 
-    def remark(self, location: Locatable | None, message: str, notes: Iterable[Diagnostic] = ()) -> Diagnostic:
-        return self.emit(Diagnostic(Severity.REMARK, location, message, notes))
-
     def emit_error(self, location: Locatable | None, message: str) -> InFlightDiagnostic:
         return InFlightDiagnostic(self, Diagnostic(Severity.ERROR, location, message))
 

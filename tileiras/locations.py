@@ -293,7 +293,8 @@ def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> d
         return [
             diagnostic.severity.value,
             encoder.encode(diagnostic.location),
-            diagnostic.message,
+            # The text of a remark follows from its codes.
+            "" if isinstance(diagnostic, Remark) else diagnostic.message,
             [plain(note) for note in diagnostic.notes],
             *([diagnostic.stored()] if isinstance(diagnostic, Remark) else []),
         ]

@@ -1,12 +1,13 @@
 """Remarks: the choices of the compiler for a kernel, and the obstacles to better ones.
 
-A remark is a diagnostic of severity `remark` with a kind, a name from the table below, named arguments and a reason.
-Names, texts, kinds and both output formats are those of the vendor's `--remarks` options (13.5) where it has them.
-A pass that makes a choice emits a remark, if remarks were requested of its engine:
+A remark is a diagnostic of severity `remark` that states a reason, a code with arguments (`tileiras.reasons`); the
+causes of that reason are the obstacles to a better choice.  The row of the code has the kind, the documented name and
+the text.  Names, texts, kinds and both output formats are those of the vendor's `--remarks` options (13.5) where it has
+them.  A pass that makes a choice emits a remark, if remarks were requested of its engine:
 
     if engine.remarks:
-        engine.emit(Remark("passed", "RemarkMemoryLoadInstructionSelected", op.location,
-                           arguments={"Instruction": "ld.global.v4.b32"}, function="saxpy"))
+        said = Reason("access.load", bytes=4, cause=Reason("access.base-unknown"))
+        engine.emit(Remark(said, op.location, arguments={"Instruction": "ld.global.b32"}, function="saxpy"))
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tileiras.diagnostics import (
     unique,
 )
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Argument, Reason
 
 KINDS = {"passed": "Passed", "missed": "Missed", "failed": "Failure", "analysis": "Analysis"}
 """Kind -> the tag of its YAML document."""
@@ -34,37 +36,30 @@ CATEGORIES = {"memory": "Memory", "tensorcore": "Tensor-core", "loop": "Loop", "
 """Category in options -> category in output.  The vendor's options accept the first two and `all`."""
 
 
-class _Row(NamedTuple):
-    category: str
-    text: str
-
-
-NAMES: dict[str, _Row] = {
-    "RemarkMemoryLoadInstructionSelected": _Row("memory", "Load instruction selected"),
-    "RemarkMemoryStoreInstructionSelected": _Row("memory", "Store instruction selected"),
-    "RemarkMemoryAtomicInstructionSelected": _Row("memory", "Atomic instruction selected"),
-    "RemarkMemoryLoadReused": _Row("memory", "Elements come from a load before: {0} of {1} accesses are left"),
-    "RemarkMemoryTensorMap": _Row("memory", "Tile is not moved by a tensor map"),
-    "RemarkMemoryConversion": _Row("memory", "Layout conversion: {0}"),
-    "RemarkMemorySmemAllocated": _Row("memory", "Shared memory allocated: {0} bytes"),
-    "RemarkTensorCoreMMA": _Row("tensorcore", "MMA operation successfully optimized to use Tensor Cores"),
-    "RemarkTensorCoreFMA": _Row(
-        "tensorcore", "MMA operation failed to optimize to use Tensor Cores, it is using FMA instructions instead"
-    ),
-    "RemarkTensorCorePairs": _Row("tensorcore", "Tile blocks do not multiply in pairs"),
-    "RemarkLoopPipeline": _Row("loop", "Software pipeline applied: {0} stages"),
-    "RemarkLoopSchedule": _Row("loop", "Loop runs as written"),
-    "RemarkLoopLoad": _Row("loop", "Load does not run ahead of its loop"),
-    "RemarkKernelLaunch": _Row("kernel", "Launch shape: {0}, {1}"),
-    "RemarkKernelResources": _Row("kernel", "Kernel resources: {0} registers a thread, {1} bytes of shared memory"),
-    "RemarkKernelSpills": _Row("kernel", "Registers spilled: {0} bytes stored, {1} bytes loaded"),
-    "RemarkKernelOccupancy": _Row("kernel", "Occupancy: {0} of {1} warps"),
-    "RemarkKernelSchedule": _Row("kernel", "{0}"),
+NAMES: Mapping[str, str] = {
+    "RemarkMemoryLoadInstructionSelected": "memory",
+    "RemarkMemoryStoreInstructionSelected": "memory",
+    "RemarkMemoryAtomicInstructionSelected": "memory",
+    "RemarkMemoryLoadReused": "memory",
+    "RemarkMemoryTensorMap": "memory",
+    "RemarkMemoryConversion": "memory",
+    "RemarkMemorySmemAllocated": "memory",
+    "RemarkTensorCoreMMA": "tensorcore",
+    "RemarkTensorCoreFMA": "tensorcore",
+    "RemarkTensorCorePairs": "tensorcore",
+    "RemarkLoopPipeline": "loop",
+    "RemarkLoopSchedule": "loop",
+    "RemarkLoopLoad": "loop",
+    "RemarkKernelLaunch": "kernel",
+    "RemarkKernelResources": "kernel",
+    "RemarkKernelSpills": "kernel",
+    "RemarkKernelOccupancy": "kernel",
+    "RemarkKernelSchedule": "kernel",
 }
-"""Remark name -> its category and text."""
+"""Remark name -> its category."""
 
 
-FORMAT = 1
+FORMAT = 2
 """Version of the format of NAME.remarks.json."""
 
 _SHOWN_AS = {"RemarkTensorCoreFMA": "RemarkTensorCoreMMA"}
@@ -74,39 +69,75 @@ _SHOWN_AS = {"RemarkTensorCoreFMA": "RemarkTensorCoreMMA"}
 class Remark(Diagnostic):
     """One choice at one place.
 
-    `values` fill the placeholders of the text; `arguments` are printed as given, in their order; `reason` is the
-    obstacle to a better choice; `function` is the kernel.
+    `said` is the choice, its causes are the obstacles to a better one; `arguments` are printed as given, in their
+    order; `function` is the kernel, empty until the stage that emits it is complete.  The text is composed when it is
+    read.
     """
 
-    __slots__ = ("kind", "name", "text", "arguments", "reason", "function")
+    __slots__ = ("said", "arguments", "function")
 
     def __init__(
         self,
-        kind: str,
-        name: str,
+        said: Reason,
         location: Locatable | None,
-        *values: int | str,
+        *,
         arguments: Mapping[str, Any] | None = None,
-        reason: str = "",
         function: str = "",
         notes: Iterable[Diagnostic] = (),
     ) -> None:
-        self.kind = kind
-        self.name = name
-        self.text = NAMES[name].text.format(*values)
+        self.said = said
         self.arguments = {key: str(value) for key, value in (arguments or {}).items()}
-        self.reason = reason
         self.function = function
-        super().__init__(Severity.REMARK, location, self._line(), notes)
+        self.severity = Severity.REMARK
+        self.location = location
+        self.notes = list(notes)
 
-    def _line(self) -> str:
-        said = ", ".join(f"{key} = {value}" for key, value in self.arguments.items())
+    @property
+    def code(self) -> str:
+        return self.said.code
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The code of the choice and those of its causes, outermost first."""
+        return tuple(each.code for each in self.said)
+
+    @property
+    def code_arguments(self) -> Mapping[str, Argument]:
+        return self.said.arguments
+
+    @property
+    def cause(self) -> Reason | None:
+        """The obstacle to a better choice."""
+        return self.said.cause
+
+    @property
+    def kind(self) -> str:
+        return self.said.row.kind
+
+    @property
+    def name(self) -> str:
+        return self.said.row.name
+
+    @property
+    def text(self) -> str:
+        return self.said.text
+
+    @property
+    def reason(self) -> str:
+        """The text of the causes; empty without any."""
+        return "" if self.said.cause is None else str(self.said.cause)
+
+    @property
+    def message(self) -> str:  # type: ignore[override]
+        """One line with everything: `[kind] text (arguments): reason [codes]`."""
+        arguments = ", ".join(f"{key} = {value}" for key, value in self.arguments.items())
         reason = f": {self.reason}" if self.reason else ""
-        return f"[{self.kind}] {self.text}" + (f" ({said})" if said else "") + reason
+        text = f"{self.text} ({arguments})" if arguments else self.text
+        return f"[{self.kind}] {text}{reason} [{self.said.spelled()}]"
 
     @property
     def category(self) -> str:
-        return NAMES[self.name].category
+        return NAMES[self.name]
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -116,39 +147,35 @@ class Remark(Diagnostic):
         return Remark.restored(self.stored(), location, notes)
 
     def stored(self) -> list[Any]:
-        """All fields except location and notes, as plain values."""
-        return [self.kind, self.name, self.text, self.arguments, self.reason, self.function]
+        """All fields except location and notes, as plain values.  Pairs keep their order in JSON with sorted keys."""
+        return [self.said.stored(), [list(item) for item in self.arguments.items()], self.function]
 
     @classmethod
     def restored(cls, stored: list[Any], location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":
-        """The inverse of `stored`."""
-        remark = cls.__new__(cls)
-        remark.kind, remark.name, remark.text, remark.arguments, remark.reason, remark.function = stored
-        Diagnostic.__init__(remark, Severity.REMARK, location, remark._line(), notes)
+        """The inverse of `stored`; raises ValueError if the codes are not those of a remark."""
+        said, arguments, function = stored
+        remark = cls(Reason.restored(said), location, arguments=dict(arguments), function=function, notes=notes)
+        if not remark.name:
+            raise ValueError(f"'{remark.code}' is no remark of its own")
         return remark
 
     def fields(self) -> dict[str, Any]:
         found = super().fields()
         found.update(
             message=self.text, kind=self.kind, category=self.category, name=_SHOWN_AS.get(self.name, self.name),
-            function=self.function, arguments=self.arguments,
+            function=self.function, arguments=self.arguments, code=self.code, code_arguments=dict(self.code_arguments),
         )  # fmt: skip
-        if self.reason:
+        if self.cause is not None:
             found["reason"] = self.reason
+            found["causes"] = [{"code": each.code, "code_arguments": dict(each.arguments)} for each in self.cause]
         return found
 
 
-def attribute_to_kernel(diagnostics: list[Diagnostic], function: str) -> None:
-    """Convert diagnostics of `DiagnosticEngine.remark`, whose text is the pass's own, to `Remark`s of the kernel.
-
-    Filters, files and reports handle only remarks with a kernel and a row of the table.
-    """
-    diagnostics[:] = [
-        Remark("analysis", "RemarkKernelSchedule", each.location, each.message, function=function, notes=each.notes)
-        if each.severity is Severity.REMARK and not isinstance(each, Remark)
-        else each
-        for each in diagnostics
-    ]
+def attribute_to_kernel(diagnostics: Iterable[Diagnostic], function: str) -> None:
+    """Set the kernel of remarks that passes emit without one."""
+    for each in diagnostics:
+        if isinstance(each, Remark) and not each.function:
+            each.function = function
 
 
 def remarks_json(remarks: Iterable[Remark]) -> bytes:
@@ -174,8 +201,8 @@ def read_remarks(text: bytes) -> list[Remark]:
 
 def _of_fields(row: Mapping[str, Any]) -> Remark:
     notes = [Diagnostic.note(_place(note), note["message"]) for note in row.get("notes", ())]
-    stored = [row["kind"], row["name"], row["message"], row["arguments"], row.get("reason", ""), row["function"]]
-    return Remark.restored(stored, _place(row), notes)
+    said = [[each["code"], each["code_arguments"]] for each in (row, *row.get("causes", ()))]
+    return Remark.restored([said, row["arguments"], row["function"]], _place(row), notes)
 
 
 def _place(row: Mapping[str, Any]) -> KnownPlace | None:
@@ -188,51 +215,68 @@ def _place(row: Mapping[str, Any]) -> KnownPlace | None:
 def supersede(engine: DiagnosticEngine, remark: Remark) -> None:
     """Emit a remark and remove earlier ones of the same name and location, whose choice was revised.
 
-    The remark inherits their reason unless it has its own.
+    The remark inherits their cause unless it has its own.
     """
     kept: list[Diagnostic] = []
     for said in engine.diagnostics:
         if not isinstance(said, Remark) or said.name != remark.name or said.location != remark.location:
             kept.append(said)
-        elif said.reason and not remark.reason:
-            remark.reason = said.reason
-            remark.message = remark._line()
+        elif remark.cause is None:
+            remark.said = Reason(remark.code, cause=said.cause, **remark.code_arguments)
     engine.diagnostics[:] = kept
     engine.emit(remark)
 
 
 class RemarkFilter(NamedTuple):
-    """The requested categories of remarks, by kind."""
+    """The requested remarks by kind: categories, codes, and subjects of codes (`agents.*`)."""
 
-    categories: Mapping[str, frozenset[str]]
+    requested: Mapping[str, frozenset[str]]
 
     @classmethod
     def parse(cls, asked: Iterable[tuple[str, str]]) -> "RemarkFilter":
-        """Parse pairs: a kind, or empty for all kinds, and a category, `all` or `none`.
+        """Parse pairs: a kind, or empty for all kinds, and a category, a code, `SUBJECT.*`, `all` or `none`.
 
         Pairs apply in order: `none` clears the kind, others add to it.  Raises CompileError (code 1) for an unknown
-        category.
+        category or code.
         """
         found: dict[str, set[str]] = {kind: set() for kind in KINDS}
-        for kind, category in asked:
+        for kind, word in asked:
             for each in (kind,) if kind else KINDS:
-                if category == "none":
+                if word == "none":
                     found[each].clear()
-                elif category == "all":
+                elif word == "all":
                     found[each].update(CATEGORIES)
-                elif category in CATEGORIES:
-                    found[each].add(category)
+                elif word in CATEGORIES or is_code(word):
+                    found[each].add(word)
                 else:
-                    raise CompileError.at(None, f"Cannot find option named '{category}'!", ExitCode.USAGE)
-        return cls({kind: frozenset(categories) for kind, categories in found.items()})
+                    raise CompileError.at(None, f"Cannot find option named '{word}'!", ExitCode.USAGE)
+        return cls({kind: frozenset(words) for kind, words in found.items()})
 
     @property
     def any(self) -> bool:
-        return any(self.categories.values())
+        return any(self.requested.values())
 
     def admits(self, diagnostic: Diagnostic) -> bool:
-        """Whether a diagnostic is shown; a diagnostic that is not a `Remark` always is."""
-        return not isinstance(diagnostic, Remark) or diagnostic.category in self.categories[diagnostic.kind]
+        """Whether a diagnostic is shown; a diagnostic that is not a `Remark` always is.
+
+        A code admits the remarks that state it or have it as a cause.
+        """
+        if not isinstance(diagnostic, Remark):
+            return True
+        words = self.requested[diagnostic.kind]
+        codes = diagnostic.codes
+        subjects = {f"{code.partition('.')[0]}.*" for code in codes}
+        return diagnostic.category in words or not words.isdisjoint({*codes, *subjects})
+
+
+def is_code(word: str) -> bool:
+    """Whether a word is a code, or a subject of codes (`agents.*`)."""
+    if "." not in word:
+        return False
+    # Ten modules, for such filters only.
+    from tileiras.reasons.table import ROWS, SUBJECTS
+
+    return word in ROWS or word.endswith(".*") and word[:-2] in SUBJECTS
 
 
 def remarks_of(diagnostics: Iterable[Diagnostic]) -> list[Remark]:
@@ -270,6 +314,7 @@ def render_command_line(remarks: Iterable[Remark]) -> str:
         lines.append(f"       = name: {_SHOWN_AS.get(remark.name, remark.name)}")
         lines += [f"       = note: {key} = {value}" for key, value in remark.arguments.items()]
         lines += [f"       = reason: {remark.reason}"] if remark.reason else []
+        lines.append(f"       = code: {remark.said.spelled()}")
         lines.append("")
     return "\n".join(lines) + "\n" if lines else ""
 
@@ -288,6 +333,7 @@ def to_yaml(remarks: Iterable[Remark]) -> str:
         arguments = {"RemarkId": str(number), "Remark": remark.text, **remark.arguments}
         if remark.reason:
             arguments["Reason"] = remark.reason
+        arguments["Code"] = remark.said.spelled()
         lines += [f"  - {key + ':':<12} {_scalar(value)}" for key, value in arguments.items()]
         documents.append("\n".join([*lines, "...\n"]))
     return "".join(documents)

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.ir import Pass
@@ -225,19 +227,17 @@ class TileIRPipelineOptions(Mapping[str, Any]):
             if value != OPTIONS[name].default and (reason := OPTIONS[name].ours.partition("nothing: ")[2])
         ]
 
-    def differences(self, values: Mapping[str, Any]) -> str:
-        """The text of a remark that lists where the compiler's options `values` differ from documented defaults.
+    def differences(self, values: Mapping[str, Any]) -> Remark | None:
+        """A remark with the compiler's options among `values` that differ from documented defaults.
 
-        Explicitly set options are omitted; the text is empty without differences.
+        Explicitly set options are omitted; None without differences.
         """
-        different = []
+        different = {}
         for name, option in OPTIONS.items():
             value = values.get(option.compiler, option.default)
             if name not in self.given and value != option.default:
-                different.append(f"{name} is {'chosen' if value is None else value}, not {option.default}")
-        if not different:
-            return ""
-        return f"the command's defaults differ from those documented for 'tileir': {'; '.join(different)}"
+                different[name] = f"{'chosen' if value is None else value} instead of {option.default}"
+        return Remark(Reason("options.defaults-differ"), None, arguments=different) if different else None
 
 
 def _checked(option: PipelineOption, value: Any) -> Any:

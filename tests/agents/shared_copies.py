@@ -7,6 +7,7 @@ import re
 
 import tileiras
 from tests.agents.running import SPECIALIZED, Judge, sites, survives
+from tests.kernels.reasons import stated
 
 SEEDS = (None, 0, 1)
 EVERYWHERE = ".multicast::cluster"
@@ -21,7 +22,7 @@ def compiled(text: str, gpu: str = "sm_90", emit: str = "ptx", **options: str | 
 
 def may_share(artifact: tileiras.Artifact) -> bool:
     """Whether a remark says that its tile blocks do."""
-    return any("may share copies in a cluster" in each.message for each in artifact.diagnostics)
+    return bool(stated(artifact.diagnostics, "kernel.blocks-share"))
 
 
 def superfluous(code: str, judge: Judge) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from tests.agents.linked_attention import GPU, ORDERS, agents, attention, two_loops
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
 from tests.kernels.attention_tiles import of_tiles
+from tests.kernels.reasons import stated
 from tests.kernels.views import operations
 from tileiras.dialects.nv_tileas.pipes import ConsumerReleaseOp
 from tileiras.dialects.scf import ForOp, loops_around
@@ -33,7 +34,7 @@ def test_kernels_in_any_order_of_their_agents(name, maps, assemble):
     compute = 8 if name == "256 rows" else 4
     assert agents(kernel, tensor_maps=maps).startswith(f"{compute}, {4 if maps == 'none' else 1}, 1")
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **SPECIALIZED)
-    assert any("a warp of its own multiplies" in each.message for each in artifact.diagnostics)
+    assert "agents.dots-ahead" in stated(artifact.diagnostics)
     assemble(artifact.text, GPU)
     for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives, verify
 from tests.kernels.dots import Matmul
+from tests.kernels.reasons import causes
 from tests.kernels.views import operations
 from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileas
@@ -53,14 +54,14 @@ def test_the_tile_lies_where_the_stages_were():
 
 
 @pytest.mark.parametrize("why, product", [
-    ("the pipe that is drained 32768", lambda: Matmul((128, 128, 16), steps=8, sizes=(128, 128, 128))),
-    ("fewer than 4096", lambda: Matmul((64, 8, 64), steps=5)),
+    ("maps.pipe-too-small bytes=65536 room=32768", lambda: Matmul((128, 128, 16), steps=8, sizes=(128, 128, 128))),
+    ("maps.small-tile bytes=2048 least=4096", lambda: Matmul((64, 8, 64), steps=5)),
 ])  # fmt: skip
 def test_tiles_that_threads_store(why, product):
     kernel = product().kernel()
     artifact = kernel.compiled("sm_90", emit_remarks=True, **HOST, unspecialized_pipeline_num_stages=4)
     assert BOX_STORE not in artifact.text
-    assert any(why in each.message for each in artifact.diagnostics)
+    assert why in causes(artifact.diagnostics)
     kernel.emulated(artifact, 1)
 
 

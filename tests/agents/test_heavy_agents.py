@@ -10,6 +10,7 @@ from tests.agents.running import LIGHT, SEEDS, SPECIALIZED, is_specialized, site
 from tests.kernels import tensor_maps
 from tests.kernels.dots import attention_like, converted, matmul, with_steps_at_run_time
 from tests.kernels.loop_stages import loop_of, random_slots, slot
+from tests.kernels.reasons import stated
 from tests.kernels.tensor_maps import Arrays
 from tests.tileas_stage import compiled_and_described, through
 from tileiras.dialects import nv_tileas as tileas
@@ -23,7 +24,7 @@ HEAVY = SPECIALIZED
 
 
 def overlaps(artifact) -> bool:
-    return any("2 iterations overlap" in said.message for said in artifact.diagnostics)
+    return any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
 
 
 def in_random_stages(module, gpu, maps, rng, most):

@@ -9,6 +9,7 @@ from tests.agents.linked_attention import GPU, ORDERS, agents, attention, rounds
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives
 from tests.kernels.dots import attention_like
 from tests.kernels.gradients import of_keys, of_queries, repeated
+from tests.kernels.reasons import stated
 
 KERNELS = {
     "64 rows": lambda: attention(),
@@ -93,7 +94,7 @@ def test_the_rest_of_the_family(gpu, assemble):
 
 
 KEPT = {
-    "columns": (lambda: attention(4, 6), "take 160 columns of tensor memory, of which a CTA has 128"),
+    "columns": (lambda: attention(4, 6), "linked.columns taken=160 most=128"),
 }
 
 
@@ -101,8 +102,7 @@ KEPT = {
 def test_what_stays_with_the_warps_that_compute(name):
     make, reason = KEPT[name]
     artifact = make().compiled(GPU, emit="tileas", tensor_maps="host", **SPECIALIZED)
-    said = [d.message for d in artifact.diagnostics]
-    assert any("the products of this kernel stay" in each and reason in each for each in said), said
+    assert f"agents.dots-stay; {reason}" in stated(artifact.diagnostics)
 
 
 @pytest.mark.slow

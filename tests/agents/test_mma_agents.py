@@ -10,6 +10,7 @@ import pytest
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives, verify
 from tests.kernels.deletions import deletions
 from tests.kernels.dots import matmul
+from tests.kernels.reasons import stated
 from tests.kernels.tile_rounds import gated_products, rounds
 from tests.kernels.views import Kernel
 from tileiras.diagnostics import CompileError
@@ -200,9 +201,9 @@ def test_a_single_tile_stays_with_two_agents():
 
 
 KEPT = {
-    "accumulators that are loaded": (rounds((64, 32, 32), loaded=True), "host", "threads write to its accumulator"),
-    "few columns": (rounds((128, 512, 16)), "host", "take 1024 columns of tensor memory, which has 512"),
-    "few registers": (rounds((256, 128, 16)), "none", "a thread needs 154 registers and begins with 128"),
+    "accumulators that are loaded": (rounds((64, 32, 32), loaded=True), "host", "agents.accumulator-written"),
+    "few columns": (rounds((128, 512, 16)), "host", "agents.dot-columns taken=1024 scales=0 most=512"),
+    "few registers": (rounds((256, 128, 16)), "none", "agents.too-few-at-entry needed=154 most=128"),
 }
 
 
@@ -211,5 +212,5 @@ KEPT = {
 def test_products_that_cannot_leave_say_why(name):
     kernel, maps, reason = KEPT[name]
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, emit_remarks=True, **SPECIALIZED)
-    assert any(reason in each.message for each in artifact.diagnostics)
+    assert f"agents.dots-stay; {reason}" in stated(artifact.diagnostics)
     kernel.emulated(artifact, 0)

@@ -10,6 +10,7 @@ import pytest
 import tileiras
 from tests.agents.running import SPECIALIZED, sites, survives, verify
 from tests.kernels import tensor_maps as kernels
+from tests.kernels.reasons import causes
 from tests.kernels.tensor_maps import Arrays
 from tileiras.analysis import pipe_model
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
@@ -47,7 +48,7 @@ def compiled(
 
 
 def missed(artifact) -> list[str]:
-    return [each.reason for each in remarks_of(artifact.diagnostics) if each.name == "RemarkMemoryTensorMap"]
+    return causes(artifact.diagnostics, "maps.unused")
 
 
 @pytest.mark.sampled(1)
@@ -163,8 +164,7 @@ def test_in_a_loop_around_each_cta_without_agents_copies_for_itself():
     """A ring is another one in each round: nothing would keep a box of the last one from its mbarriers."""
     artifact = compiled(kernels.matmul(around=AROUND), plan="ring")
     assert EVERYWHERE not in artifact.text and "cp.async.bulk.tensor" in artifact.text
-    reason = "each CTA of the cluster loads it: its loop stands in another one, or in a branch"
-    assert reason in missed(artifact)
+    assert missed(artifact) == ["maps.alone-nested"]
     Arrays(128, 64, 96).launch(artifact.text, artifact.kernels[0].metadata, 0)
 
 
@@ -173,7 +173,7 @@ def test_boxes_that_cannot_be_shared_out(monkeypatch):
     monkeypatch.setattr(kernels, "TILES", (256, 32, 32))
     artifact = compiled(kernels.matmul(), ctas=8)
     assert EVERYWHERE not in artifact.text
-    assert "each CTA of the cluster loads it: its boxes cannot be shared out to 8 CTAs" in missed(artifact)
+    assert "maps.alone-indivisible ctas=8" in missed(artifact)
 
 
 def test_targets_on_which_it_may_be_slower():

@@ -12,11 +12,12 @@ import tileiras
 from tests.agents.running import SEEDS, sites, survives, verify
 from tests.kernels import tensor_maps, tile_rounds, uncounted_rounds
 from tests.kernels.ping_pong import asked
+from tests.kernels.reasons import stated
 from tests.kernels.swizzled_products import Products, persistent
 from tileiras.diagnostics import CompileError
 from tileiras.ir import parse_module, print_op
 
-TAKEN = "warp-specialize: 2 agents of 4 warps take tiles by turns"
+TAKEN = "turns.tiles-alternate agents=2 warps=4"
 TILES = 64, 64, 64
 BOX_STORE = "cp.async.bulk.tensor.2d.global.shared::cta"
 STORES = {"tensor_maps": "host", "unspecialized_pipeline_num_stages": 8}
@@ -99,17 +100,17 @@ def _changed(text: str, pattern: str, by: str) -> str:
 
 
 @pytest.mark.parametrize("_, text, why", [
-    ("no counter", lambda: uncounted_rounds.rounds(TILES).text, "the loop over tiles has no counter"),
-    ("a loop around", lambda: uncounted_rounds.rounds(TILES, way="within").text, "a loop without a counter waits"),
-    ("print", lambda: _with_print(tile_rounds.rounds(TILES, 3).text), "'nv_tileas.print' is to happen in the order of"),
-    ("warps", lambda: tile_rounds.rounds((16, 32, 32), 3).text, "2 warps are no warpgroup"),
-    ("registers", lambda: tile_rounds.rounds((256, 128, 32), 2, hints="").text, "beside those of another"),
+    ("no counter", lambda: uncounted_rounds.rounds(TILES).text, "turns.no-counter"),
+    ("a loop around", lambda: uncounted_rounds.rounds(TILES, way="within").text, "turns.while-waits"),
+    ("print", lambda: _with_print(tile_rounds.rounds(TILES, 3).text), "turns.in-order op=nv_tileas.print"),
+    ("warps", lambda: tile_rounds.rounds((16, 32, 32), 3).text, "turns.part-of-warpgroup warps=2"),
+    ("registers", lambda: tile_rounds.rounds((256, 128, 32), 2, hints="").text, "agents.too-few-registers "),
 ])  # fmt: skip
 def test_what_stays_with_one_agent(_, text, why):
     found, said = asked(text())
-    assert not any("by turns" in each for each in said)
+    assert not any("turns.tiles-alternate" in each for each in said)
     assert "by_turns" not in found and "ping_pong" not in found
-    assert any("all warps that compute have the same tile: " in each and why in each for each in said), said
+    assert any("turns.tiles-together; " in each and why in each for each in said), said
 
 
 def test_the_text_is_read_again():
@@ -163,7 +164,7 @@ def test_the_rule(operations, given, taken, monkeypatch, assemble):
     """Six tiles by two tile blocks, or one."""
     monkeypatch.setattr(tensor_maps, "TILES", (128, 128, 64))
     artifact = tileiras.compile(_with_epilogue(persistent(), operations), gpu_name="sm_90", **given)
-    assert (TAKEN in [each.message for each in artifact.diagnostics]) == taken
+    assert (TAKEN in stated(artifact.diagnostics)) == taken
     assert assemble(artifact.text, "sm_90").stack == 0
     Products(300, 200, 150).run(artifact.text, artifact.kernels[0].metadata, 0, blocks=2 if taken else 1)
 
@@ -192,7 +193,7 @@ def test_no_wait_is_superfluous_where_an_agent_stores(monkeypatch):
     none here, are left out."""
     monkeypatch.setattr(tensor_maps, "TILES", (64, 64, 256))
     text, said = asked(persistent(), tensor_maps="host", num_stages=2)
-    assert TAKEN in said and any("makes 1 store" in each for each in said)
+    assert TAKEN in said and "agents.stores-specialized stores=1" in said
     artifact = artifact_of(text)
     metadata = artifact.kernels[0].metadata
 
@@ -209,5 +210,5 @@ def test_two_ctas_of_a_tile_block(monkeypatch):
     """Each has half of the rows of a tile, and two agents that compute."""
     monkeypatch.setattr(tensor_maps, "TILES", (256, 128, 64))
     artifact = tileiras.compile(_with_epilogue(persistent(), 4), gpu_name="sm_90", tensor_maps="host", num_ctas=2)
-    assert TAKEN in [each.message for each in artifact.diagnostics]
+    assert TAKEN in stated(artifact.diagnostics)
     Products(300, 130, 64).run(artifact.text, artifact.kernels[0].metadata, 0, blocks=2)

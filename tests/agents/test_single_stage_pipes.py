@@ -12,6 +12,7 @@ from tests.agents.running import SEEDS, SPECIALIZED, survives
 from tests.kernels.deletions import deletions
 from tests.kernels.dots import attention_like
 from tests.kernels.dots import with_steps_at_run_time as at_run_time
+from tests.kernels.reasons import stated
 from tests.kernels.views import Kernel
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
@@ -21,7 +22,7 @@ from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.passes.tileas_materialize_schedule import MaterializeSchedule
 
 GPU = "sm_100"
-UNSPECIALIZED = "warp-specialize (auto): the warps of this kernel are not specialized"
+UNSPECIALIZED = "agents.loads-stay variant=auto; "
 
 
 def attention(steps: int = 3, rows: int = 64, columns: int = 256, ctas: int = 1, depth: int = 128) -> Kernel:
@@ -36,7 +37,7 @@ def stages(kernel: Kernel, gpu: str = GPU, **options) -> list[int]:
 
 
 def said(kernel: Kernel, **options) -> list[str]:
-    return [each.message for each in kernel.compiled(GPU, emit="tileas", **options).diagnostics]
+    return stated(kernel.compiled(GPU, emit="tileas", **options).diagnostics)
 
 
 @pytest.mark.sampled(2)
@@ -45,7 +46,7 @@ def said(kernel: Kernel, **options) -> list[str]:
 def test_kernels_in_any_order_of_their_agents(options, maps, assemble):
     kernel = attention()
     assert stages(kernel, tensor_maps=maps, **options) == [1, 2]
-    assert any("the pipe of its tile has 2 stages" in each for each in said(kernel, tensor_maps=maps, **options))
+    assert "agents.pipe-stages stages=2" in said(kernel, tensor_maps=maps, **options)
     artifact = kernel.compiled(GPU, emit="ptx", tensor_maps=maps, **options)
     # Threads that copy K and V, 16 bytes each time, have 40 registers for their addresses.
     assert assemble(artifact.text, GPU).stack <= (0 if maps == "host" else 8)
@@ -78,11 +79,10 @@ def test_nothing_that_orders_is_superfluous():
     assert [each.deleted for each in chosen if survives(each.text, judge, SEEDS[:3])] == []
 
 
-STAYS = "the products stay with the warps that compute"
 KEPT = {
-    "no shared memory is left for two stages of a pipe": lambda: attention(rows=128, columns=128, depth=256),
-    f"one thread copies already, and {STAYS}: few rows": lambda: attention(rows=32),
-    f"one thread copies already, and {STAYS}: 320 columns of 256": lambda: attention(columns=128, ctas=2),
+    "agents.no-second-stage": lambda: attention(rows=128, columns=128, depth=256),
+    "agents.one-thread-copies-already: few rows": lambda: attention(rows=32),
+    "agents.one-thread-copies-already: 320 columns of 256": lambda: attention(columns=128, ctas=2),
 }
 
 
@@ -123,5 +123,4 @@ def test_what_stands_between_the_passes():
     engine = DiagnosticEngine()
     PassManager([MaterializeSchedule(compute_capability=GPU)]).run(crowded, PassContext(engine))
     assert scheduled(crowded) == (["#nv_tileas.loop_schedule<single_buffer, 1>"], [])
-    (said_so,) = engine.diagnostics
-    assert "no shared memory is left for a stage of each pipe" in said_so.message
+    assert stated(engine.diagnostics) == ["agents.not-split; agents.no-shared-memory stages=1"]

@@ -10,6 +10,7 @@ from tests.agents.running import LIGHT, SEEDS, SPECIALIZED, is_specialized, site
 from tests.kernels.dots import attention_like, converted, matmul
 from tests.kernels.pipelined import K, check, through_pointers
 from tests.kernels.pipelined import matmul as with_run_time_bounds
+from tests.kernels.reasons import stated
 from tests.kernels.tensor_maps import Arrays, twice
 from tests.kernels.tile_rounds import after_a_store, rounds
 from tests.kernels.views import Kernel, names
@@ -200,7 +201,7 @@ def test_loads_behind_a_store_stay_with_it():
         kernel = after_a_store(aliased=aliased)
         artifact = kernel.compiled("sm_90", emit="ptx", **SPECIALIZED)
         assert not is_specialized(artifact.text)
-        assert "it is ordered after 'nv_tileas.tiled_store', which another agent does" in said(artifact)
+        assert "agents.ordered-after op=nv_tileas.tiled_store" in said(artifact)
         kernel.emulated(artifact)
 
 
@@ -217,7 +218,7 @@ def test_a_loop_inside_of_another_has_boxes_with_agents_and_without():
 def test_with_too_many_warps_for_agents_such_a_loop_has_a_ring_of_its_own():
     kernel = rounds(guarded=True)
     code = kernel.compiled("sm_90", emit="ptx", tensor_maps="host", num_warps=32, **SPECIALIZED)
-    assert "more than a CTA has" in said(code) and code.kernels[0].metadata["block"][0] == 32 * 32
+    assert "agents.too-many-warps warps=64" in said(code) and code.kernels[0].metadata["block"][0] == 32 * 32
     assert BOX_LOAD in code.text
     kernel.emulated(code)
 
@@ -225,9 +226,10 @@ def test_with_too_many_warps_for_agents_such_a_loop_has_a_ring_of_its_own():
 @pytest.mark.parametrize(
     ("kernel", "gpu", "reason"),
     [
-        (KERNELS["warps"], "sm_80", "sm_80 has no registers by agent"),
-        (lambda: matmul((64, 64, 64)), "sm_90", "no loads run ahead of a loop"),
-        (lambda: matmul((128, 128, 64), steps=4, hints="sm_90 = {occupancy = 2}"), "sm_90", "a thread needs"),
+        (KERNELS["warps"], "sm_80", "agents.no-registers-by-agent target=sm_80"),
+        (lambda: matmul((64, 64, 64)), "sm_90", "agents.no-loads-ahead"),
+        (lambda: matmul((128, 128, 64), steps=4, hints="sm_90 = {occupancy = 2}"), "sm_90",
+         "agents.too-few-registers "),
     ],
 )
 def test_what_cannot_be_split_gets_the_plain_schedule(kernel, gpu, reason):
@@ -242,9 +244,9 @@ def test_what_cannot_be_split_gets_the_plain_schedule(kernel, gpu, reason):
     ("kernel", "maps", "reason"),
     [
         (lambda: matmul((64, 64, 64), steps=4), "host", ""),
-        (lambda: matmul((64, 64, 64), steps=4), "none", "threads copy its tiles for 8 cycles of an iteration"),
-        (lambda: matmul((64, 64, 64), steps=2), "host", "the loop runs 2 times"),
-        (lambda: matmul((64, 32, 32), steps=4), "host", "an iteration loads 6144 bytes, fewer than 8192"),
+        (lambda: matmul((64, 64, 64), steps=4), "none", "agents.copies-dominate copies=8 "),
+        (lambda: matmul((64, 64, 64), steps=2), "host", "agents.few-iterations iterations=2"),
+        (lambda: matmul((64, 32, 32), steps=4), "host", "agents.few-bytes bytes=6144 least=8192"),
     ],
 )
 def test_where_agents_pay(kernel, maps, reason):
@@ -252,7 +254,7 @@ def test_where_agents_pay(kernel, maps, reason):
     artifact = made.compiled("sm_90", emit="ptx", tensor_maps=maps, pipeline_strategy="auto")
     chosen = "unspecialize" if reason else "warp-specialize"
     assert artifact.text == made.compiled("sm_90", emit="ptx", tensor_maps=maps, pipeline_strategy=chosen).text
-    assert (reason or "go to an agent of their own") in said(artifact)
+    assert (reason or "agents.loads-specialized ") in said(artifact)
     made.emulated(artifact, 1)
 
 
@@ -264,7 +266,7 @@ def test_without_optimization_all_warps_do_the_same():
 
 
 def said(artifact) -> str:
-    return "\n".join(str(each.message) for each in artifact.diagnostics)
+    return "\n".join(stated(artifact.diagnostics))
 
 
 def test_the_copies_are_in_the_agent_that_loads_only():

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.agents.running import SEEDS, SPECIALIZED, sites, survives, verify
+from tests.kernels.reasons import stated
 from tests.kernels.tile_rounds import rounds
 from tests.kernels.views import Kernel, View
 from tileiras.diagnostics import CompileError
@@ -31,7 +32,7 @@ def compiled(kernel: Kernel, gpu: str, **options: object):
 
 
 def said(artifact) -> str:
-    (found,) = (each.message for each in artifact.diagnostics if re.search("makes . store|the stores of", each.message))
+    (found,) = stated(artifact.diagnostics, "agents.stores")
     return found
 
 
@@ -40,7 +41,7 @@ def said(artifact) -> str:
 def test_stores_in_any_order_of_the_agents(name, gpu, assemble):
     kernel = KERNELS[name](gpu)
     artifact = compiled(kernel, gpu)
-    assert said(artifact) == "warp-specialize: a warp of its own makes 1 store, in boxes"
+    assert said(artifact) == "agents.stores-specialized stores=1"
     assert BOX_STORE in artifact.text and "st.global" not in artifact.text
     assert assemble(artifact.text, gpu).stack == 0
     for seed in SEEDS[:2]:
@@ -48,15 +49,14 @@ def test_stores_in_any_order_of_the_agents(name, gpu, assemble):
 
 
 @pytest.mark.parametrize("options, kernel, why", [
-    ({}, lambda: rounds(TILES, count=3, loaded=True), "it is ordered after 'nv_tileas.tiled_load'"),
-    ({}, lambda: rounds((64, 8, 64), count=3), "its tile has 2048 bytes, fewer than 4096"),
-    ({"unspecialized_pipeline_num_stages": 2}, lambda: rounds(TILES, count=3), "an SM holds 5 CTAs, and 4 with"),
+    ({}, lambda: rounds(TILES, count=3, loaded=True), "agents.ordered-after op=nv_tileas.tiled_load"),
+    ({}, lambda: rounds((64, 8, 64), count=3), "maps.small-tile bytes=2048 least=4096"),
+    ({"unspecialized_pipeline_num_stages": 2}, lambda: rounds(TILES, count=3), "agents.fewer-ctas alone=5 beside=4"),
 ])  # fmt: skip
 def test_stores_that_stay_with_the_warps_that_compute(options, kernel, why):
     kernel = kernel()
     artifact = compiled(kernel, "sm_90", **options)
-    assert said(artifact).startswith("warp-specialize: the stores of this kernel stay with the warps that compute: ")
-    assert why in said(artifact)
+    assert said(artifact) == f"agents.stores-stay; {why}"
     assert BOX_STORE not in artifact.text
     kernel.emulated(artifact, 1)
 
@@ -74,7 +74,7 @@ def test_stores_that_a_load_follows_stay_with_the_warps_that_compute():
     assert stores == 1
     kernel = kernel._replace(text=text, expected=(2 * kernel.expected[0],))
     artifact = compiled(kernel, "sm_90")
-    assert "'nv_tileas.tiled_load' is ordered after a store that another agent would make" in said(artifact)
+    assert said(artifact) == "agents.stores-stay; agents.store-ordered-before op=nv_tileas.tiled_load"
     for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 

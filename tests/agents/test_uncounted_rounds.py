@@ -6,6 +6,7 @@ import pytest
 
 import tileiras
 from tests.agents.running import LIGHT, SEEDS, SPECIALIZED, sites, survives, verify
+from tests.kernels.reasons import stated
 from tests.kernels.uncounted_rounds import rounds
 
 HOST = {"tensor_maps": "host", **SPECIALIZED}
@@ -18,7 +19,7 @@ WAYS = [("counted", False), ("listed", True), ("first", True), ("within", False)
 
 
 def said(artifact) -> str:
-    return "\n".join(each.message for each in artifact.diagnostics)
+    return "\n".join(stated(artifact.diagnostics))
 
 
 @pytest.mark.sampled(2)
@@ -28,7 +29,7 @@ def test_rounds_in_any_order_of_the_agents(way, ordered, maps, assemble):
     kernel = rounds(TILES["sm_90"], way=way, ordered=ordered)
     kernel.interpreted()
     artifact = kernel.compiled("sm_90", tensor_maps=maps, **SPECIALIZED)
-    assert "the loads of 1 loop go to an agent of their own" in said(artifact)
+    assert "agents.loads-specialized " in said(artifact)
     assert assemble(artifact.text, "sm_90").stack == 0
     for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
@@ -40,8 +41,8 @@ def test_agents_that_multiply_and_store(way, gpu, assemble):
     """In boxes: into accumulators in turn, or by warps, and to memory by a warp of its own."""
     kernel = rounds(TILES[gpu], way=way)
     artifact = kernel.compiled(gpu, unspecialized_pipeline_num_stages=FULL[gpu], **HOST)
-    assert ("into two accumulators in turn" in said(artifact)) == (gpu == "sm_100")
-    assert "a warp of its own makes 1 store, in boxes" in said(artifact) and BOX_STORE in artifact.text
+    assert ("agents.dots-specialized accumulators=2" in said(artifact)) == (gpu == "sm_100")
+    assert "agents.stores-specialized stores=1" in said(artifact) and BOX_STORE in artifact.text
     assemble(artifact.text, gpu)
     for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
@@ -51,7 +52,7 @@ def test_agents_that_multiply_and_store(way, gpu, assemble):
 def test_an_agent_that_stores(ordered, assemble):
     kernel = rounds((64, 64, 64), way="first", ordered=ordered)
     artifact = kernel.compiled("sm_90", unspecialized_pipeline_num_stages=FULL["sm_90"], **HOST)
-    assert "a warp of its own makes 1 store, in boxes" in said(artifact) and BOX_STORE in artifact.text
+    assert "agents.stores-specialized stores=1" in said(artifact) and BOX_STORE in artifact.text
     assemble(artifact.text, "sm_90")
     for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
@@ -77,8 +78,8 @@ def test_what_happens_once_is_not_found_out_twice():
     kernel = rounds(TILES["sm_90"], way="taken")
     kernel.interpreted()
     artifact = kernel.compiled("sm_90", **HOST)
-    assert "depend on 'nv_tileas.atomic_rmw', which happens once" in said(artifact)
-    assert "agents" not in said(artifact) and ".reqntid 128" in artifact.text
+    assert "agents.executes-once" in said(artifact) and "op=nv_tileas.atomic_rmw" in said(artifact)
+    assert "turns.tiles-alternate" not in said(artifact) and ".reqntid 128" in artifact.text
     for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 

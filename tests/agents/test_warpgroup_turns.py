@@ -9,6 +9,7 @@ import pytest
 from tests.agents.running import SEEDS, SPECIALIZED, check, ptx, run, verify
 from tests.kernels.agents import PIPE, drained, kernel, producer, rounds
 from tests.kernels.dots import attention_like
+from tests.kernels.reasons import stated
 from tileiras.codegen import ptxas as assembler
 from tileiras.diagnostics import CompileError
 from tileiras.sim import EmulationError
@@ -78,7 +79,7 @@ def test_attention_takes_turns(maps, assemble):
     """Two warpgroups, of which one computes under the products of the other."""
     kernel = attention_like(1, rows=128, columns=128, depth=128, steps=5, halved=True)
     artifact = kernel.compiled("sm_90", emit="ptx", tensor_maps=maps, emit_remarks=True, **SPECIALIZED)
-    assert any("2 warpgroups take turns at the tensor cores" in each.message for each in artifact.diagnostics)
+    assert "turns.warpgroups-alternate warpgroups=2" in stated(artifact.diagnostics)
     assert len(ARRIVAL.findall(artifact.text)) == 3
     assert assemble(artifact.text, "sm_90").stack == 0
     assert "C75" not in str(assembler.assemble(artifact.text, "sm_90").messages)

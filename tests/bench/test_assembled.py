@@ -31,8 +31,8 @@ WRONG = {
     ),
     "no products": (ROW._replace(executed=0), ["1 products of which the machine code has none"]),
     "a shortage": (
-        ROW._replace(left=("wgmma takes 4 warps, the kernel has 2",)),
-        ["a product left to warps: wgmma takes 4 warps, the kernel has 2"],
+        ROW._replace(left=("dots.few-warps instruction=wgmma least=4 warps=2",)),
+        ["a product left to warps: dots.few-warps instruction=wgmma least=4 warps=2"],
     ),
     "a refusal": (ROW._replace(refusal="error: no"), ["error: no"]),
 }  # fmt: skip
@@ -44,7 +44,9 @@ def test_what_is_wrong_is_said(name):
     assert found(row) == said
 
 
-@pytest.mark.parametrize("reason", ["wgmma does not multiply f64 x f64 + f64", "K of 8 is less than the 16 of wgmma"])
+@pytest.mark.parametrize("reason", [
+    "dots.types instruction=wgmma a=f64 b=f64 c=f64", "dots.shallow instruction=wgmma k=8 least=16",
+])
 def test_types_and_sizes_are_no_shortage(reason):
     assert found(ROW._replace(left=(reason,))) == []
 

@@ -15,7 +15,7 @@ from tileiras.build.fingerprint import CodeBase
 LAYERS = [
     {
         "diagnostics", "extras", "files", "gf2", "html_table", "inputs", "lazy", "local_lock", "local_socket",
-        "named_tuple", "of_a_command", "progress", "remarks", "",
+        "named_tuple", "of_a_command", "progress", "reasons", "remarks", "",
     },
     {"ir"},
     {"dialects"},

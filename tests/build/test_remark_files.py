@@ -14,7 +14,8 @@ from tileiras.diagnostics import Diagnostic
 from tileiras.ir import FileLineColLoc
 from tileiras.ir.location import BytecodeLoc
 from tileiras.options import CompileOptions
-from tileiras.remarks import Remark, read_remarks, remarks_json
+from tileiras.reasons import Reason
+from tileiras.remarks import FORMAT, Remark, read_remarks, remarks_json
 
 ASKED = ("emit=ptx", "emit-remarks=1")
 FILES = ("tileas.remarks.json", "llvm.remarks.json")
@@ -69,7 +70,7 @@ def test_a_file_holds_what_the_library_says_of_the_stage(project, monkeypatch):
     rows = []
     for name in FILES:
         document = json.loads(project.read(place("second", name)))
-        assert document["format"] == 1
+        assert document["format"] == FORMAT
         rows += document["remarks"]
     assert rows == said and {row["function"] for row in rows} == {"second"}
 
@@ -127,18 +128,27 @@ def test_a_watch_tells_them_of_what_it_builds(project, monkeypatch):
 
 def test_what_is_written_is_read_again():
     where = FileLineColLoc("k.py", 4, 8)
-    name = "RemarkMemoryLoadInstructionSelected"
+    loaded, cause = Reason("access.load", bytes=4), Reason("kernel.most-registers", most=255)
     made = [
-        Remark("passed", name, where, arguments={"Width": 4}, function="k", notes=[Diagnostic.note(where, "here")]),
-        Remark("missed", "RemarkKernelSpills", None, 4, 8, function="k", reason="many tiles"),
-        Remark("passed", name, BytecodeLoc("k.tileirbc", "Func", 17), function="k"),
+        Remark(loaded, where, arguments={"Width": 4}, function="k", notes=[Diagnostic.note(where, "here")]),
+        Remark(Reason("kernel.spills", stored=4, loaded=8, cause=cause), None, function="k"),
+        Remark(loaded, BytecodeLoc("k.tileirbc", "Func", 17), function="k"),
     ]
     found = read_remarks(remarks_json(made))
     assert [(str(d), d.fields()) for d in found] == [(str(d), d.fields()) for d in made]
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b'{"format": 2, "remarks": []}', b'{"format": 1, "remarks": [{}]}',
-                                  b'{"format": 1, "remarks": [3]}', b"\xff"])  # fmt: skip
+ROW = {"code": "maps.unused", "code_arguments": {}, "arguments": {}, "function": "k"}
+
+
+def rows(*changed: object) -> bytes:
+    return json.dumps({"format": FORMAT, "remarks": changed}).encode()
+
+
+@pytest.mark.parametrize("text", [
+    b"", b"[]", b'{"format": 1, "remarks": []}', rows({}), rows(3), b"\xff", rows(ROW | {"code": "maps.no-such"}),
+    rows(ROW | {"code_arguments": {"dim": 1}}), rows(ROW | {"code": "maps.hint"}), rows(ROW | {"causes": [{}]}),
+])  # fmt: skip
 def test_what_is_no_such_file_is_told(text):
     with pytest.raises(ValueError):
         read_remarks(text)
@@ -162,7 +172,7 @@ def test_what_a_schedule_is_and_why_is_told_to_who_asks_only(project):
     silent = project.scons("emit=ptx")
     assert "remark" not in silent.output + silent.errors
     told = project.scons(*ASKED)
-    assert told.errors.count("warp-specialize (auto): the warps of this kernel are not specialized") == 1
+    assert told.errors.count("agents.loads-stay variant=auto; ") == 1
     (path,) = (name for name in remarks_in(project) if "/k/" in name and name.endswith(FILES[0]))
     names = {remark.name for remark in read_remarks(project.artifacts()[path])}
     assert "RemarkKernelSchedule" in names

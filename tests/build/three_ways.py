@@ -13,7 +13,6 @@ import contextlib
 import io
 import json
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -126,11 +125,10 @@ def _built(tree: Project, case: Case) -> Reported | None:
 
 def shared_memory(reported: Reported) -> dict[str, Any]:
     """Shared memory of each kernel, in its resources and in its remark, which have to be the same."""
-    said = {row["function"]: row["message"] for row in reported["remarks"] if row["name"] == "RemarkKernelResources"}
+    said = {row["function"]: row["code_arguments"] for row in reported["remarks"] if row["code"] == "kernel.resources"}
     found = {}
     for name, row in reported["resources"].items():
-        words = re.search(r"(\d+) bytes of shared memory", said[name])
-        assert words is not None and int(words[1]) == row["shared"], (name, said[name], row)
+        assert said[name]["shared"] == row["shared"], (name, said[name], row)
         found[name] = row["shared"]
     return found
 

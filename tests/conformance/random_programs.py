@@ -27,6 +27,7 @@ import numpy as np  # noqa: E402
 
 import tileiras  # noqa: E402
 from tests.kernels.random_tiles import DTYPES, INTEGERS, MAX_ELEMENTS, RandomKernel  # noqa: E402
+from tests.kernels.reasons import stated  # noqa: E402
 from tests.kernels.tiles import Tile, assert_same, run_both  # noqa: E402
 from tests.kernels.views import tile_type  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
@@ -477,7 +478,7 @@ def run(
 
 def _code_noting_shares(number: int, shared: list[int], text: str, target: str, **options: Any) -> tuple[str, Any]:
     artifact = tileiras.compile(text, gpu_name=target, source_name="kernel.mlir", **options)
-    if number not in shared and any(" CTAs share the " in each.message for each in artifact.diagnostics):
+    if number not in shared and stated(artifact.diagnostics, "slices.shared-by-ctas"):
         shared.append(number)
     return artifact.text, json.loads(artifact.kernels[0].artifacts[".json"])
 

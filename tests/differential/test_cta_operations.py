@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.reasons import stated
 from tests.kernels.tiles import Tile, kernel_text
 from tileiras.sim import emulate, interpret
 
@@ -214,8 +215,8 @@ def check(name: str, gpu_name: str, num_ctas: int | None, hints: str = "") -> No
         np.testing.assert_array_equal(got, want, f"{name}, {gpu_name}, {num_ctas} CTAs, {hints}")
     assert result.output == printed.getvalue()
     if num_ctas is not None and num_ctas > 1 and gpu_name != "sm_80":
-        shares = any(f"the cluster's {num_ctas} CTAs share the " in each.message for each in artifact.diagnostics)
-        assert shares == row.shared, f"{name}: " + "; ".join(each.message for each in artifact.diagnostics)
+        shares = bool(stated(artifact.diagnostics, "slices.shared-by-ctas"))
+        assert shares == row.shared, f"{name}: " + ", ".join(stated(artifact.diagnostics))
 
 
 @pytest.mark.parametrize("name", TABLE)

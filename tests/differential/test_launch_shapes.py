@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.kernels.reasons import stated
 from tests.kernels.tiles import compiled
 from tests.machine_code import on_an_sm
 from tileiras.sim import emulate, interpret
@@ -55,16 +56,15 @@ def test_a_tile_block_is_a_cluster(gpu_name, num_ctas):
     artifact, metadata = compiled_with(f"{gpu_name} = {{num_cta_in_cga = {num_ctas}}}", gpu_name)
     kernel = metadata["kernels"][0]
     assert kernel["cluster"] == [num_ctas, 1, 1] and kernel["blocks_are_clusters"]
-    remarks = [d.message for d in artifact.diagnostics]
-    why = f"what is stored here does not come in {num_ctas} independent slices"
-    assert f"the first of the cluster's {num_ctas} CTAs does all the work: {why}" in remarks
+    said = f"slices.first-cta ctas={num_ctas}; slices.dependent parts={num_ctas}"
+    assert said in stated(artifact.diagnostics)
     check(artifact, metadata)
 
 
 def test_without_clusters_a_tile_block_is_one_cta():
     artifact, metadata = compiled_with("default = {}", "sm_80", num_ctas=4)
     assert metadata["kernels"][0]["cluster"] == [1, 1, 1]
-    assert "sm_80 has no clusters: the tile block is one CTA" in [d.message for d in artifact.diagnostics]
+    assert "kernel.no-clusters target=sm_80" in stated(artifact.diagnostics)
     check(artifact, metadata)
 
 

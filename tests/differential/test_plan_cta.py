@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.reasons import stated
 from tests.kernels.tiles import Tile, assert_same, kernel_text, run_both
 from tests.kernels.views import whole_numbers
 from tileiras.sim import emulate, interpret
@@ -19,9 +20,7 @@ from tileiras.sim import emulate, interpret
 def planned(text, num_ctas=2):
     """What the remark says: whether the CTAs share the work, and why not."""
     artifact = tileiras.compile(text, gpu_name="sm_90", emit="tileas", num_ctas=num_ctas)
-    shared = f"the cluster's {num_ctas} CTAs share the "
-    alone = f"the first of the cluster's {num_ctas} CTAs does all the work: "
-    return [d.message for d in artifact.diagnostics if d.message.startswith((shared, alone))]
+    return [said for said in stated(artifact.diagnostics, "slices.") if f"ctas={num_ctas}" in said]
 
 
 def result(shape, element="f32", dtype=np.float32):
@@ -65,7 +64,7 @@ SHARED = {
 def test_slices_are_computed_by_different_ctas(body, num_ctas):
     inputs, outputs = [Tile("a", "f32", whole_numbers((32, 64)))], [result((32, 64))]
     (remark,) = planned(kernel_text(inputs, body, outputs), num_ctas)
-    assert remark == f"the cluster's {num_ctas} CTAs share the 32x64 tile"
+    assert remark == f"slices.shared-by-ctas ctas={num_ctas} shape=32x64"
     expected, actual = run_both(inputs, body, outputs, "sm_90", num_ctas=num_ctas)
     assert_same(body, actual[0], expected[0], inputs)
 
@@ -74,11 +73,11 @@ def test_a_factor_that_all_rows_take_is_everybodys():
     inputs, outputs = [Tile("a", "f32", whole_numbers((32, 64)))], [result((32, 64))]
     (remark,) = planned(kernel_text(inputs, SHARED["products"], outputs))
     # The tile is the left factor and the right one: its rows cannot be both cut and whole.
-    assert "does all the work: what is stored here does not come in 2 independent slices" in remark
+    assert remark == "slices.first-cta ctas=2; slices.dependent parts=2"
     inputs.append(Tile("b", "f32", whole_numbers((64, 64), seed=1)))
     body = f"%r = mmaf %a, %b, %a : {F}, tile<64x64xf32>, {F}"
     (remark,) = planned(kernel_text(inputs, body, outputs))
-    assert "share" in remark
+    assert remark.startswith("slices.shared-by-ctas ")
     expected, actual = run_both(inputs, body, outputs, "sm_90", num_ctas=2)
     assert_same(body, actual[0], expected[0], inputs)
 
@@ -129,14 +128,14 @@ def check_in_order(text, num_ctas):
 @pytest.mark.parametrize("num_ctas", [2, 4])
 def test_tiles_side_by_side_are_read_again_by_the_cta_that_wrote_them(num_ctas):
     text = in_order(ROWS, "%i, %z", ROWS, "%o, %z")
-    assert [remark.split(" CTAs ")[1] for remark in planned(text, num_ctas)] == ["share the 16x64 tile"] * 2
+    assert planned(text, num_ctas) == [f"slices.shared-by-ctas ctas={num_ctas} shape=16x64"] * 2
     check_in_order(text, num_ctas)
 
 
 def test_tiles_that_cross_are_for_one_cta():
     text = in_order(ROWS, "%i, %z", COLUMNS, "%z, %i")
     (remark,) = planned(text)
-    assert remark.endswith("does all the work: it may meet what another CTA accesses before")
+    assert remark == "slices.first-cta ctas=2; slices.meets-other-cta"
     check_in_order(text, 2)
 
 
@@ -146,18 +145,18 @@ def test_what_is_only_read_may_be_cut_anyhow():
     body = """%t = permute %b [1, 0] : tile<32x32xf32> -> tile<32x32xf32>
               %r = addf %a, %t : tile<32x32xf32>"""
     outputs = [result((32, 32))]
-    assert "share" in planned(kernel_text(inputs, body, outputs))[0]
+    assert planned(kernel_text(inputs, body, outputs))[0].startswith("slices.shared-by-ctas ")
     expected, actual = run_both(inputs, body, outputs, "sm_90", num_ctas=2)
     assert_same(body, actual[0], expected[0], inputs)
 
 
 ONCE = {
-    "'nv_tileaa.atomic_rmw' is not for every CTA to do":
+    "slices.executes-once op=nv_tileaa.atomic_rmw":
         "%o, %k = atomic_rmw_tko relaxed device %q, addf, %s : tile<ptr<f32>>, tile<f32> -> tile<f32>, token",
-    "a scalar is stored once": "%k = store_ptr_tko weak %q, %s : tile<ptr<f32>>, tile<f32> -> token",
-    "'nv_tileaa.load' is not for every CTA to do":
+    "slices.scalar": "%k = store_ptr_tko weak %q, %s : tile<ptr<f32>>, tile<f32> -> token",
+    "slices.executes-once op=nv_tileaa.load":
         "%o, %k = load_ptr_tko relaxed device %q : tile<ptr<f32>> -> tile<f32>, token",
-    "'nv_tileaa.print' is not for every CTA to do": 'print_tko "%f", %s : tile<f32> -> token',
+    "slices.executes-once op=nv_tileaa.print": 'print_tko "%f", %s : tile<f32> -> token',
 }  # fmt: skip
 
 
@@ -167,4 +166,4 @@ def test_what_happens_once_is_for_one_cta(why):
                        f"%r = addf %a, %a : {F}\n%s = constant <f32: 1.0> : tile<f32>\n{ONCE[why]}",
                        [result((32, 64))]).replace("@k(", "@k(%q: tile<ptr<f32>>, ")  # fmt: skip
     (remark,) = planned(text)
-    assert remark == f"the first of the cluster's 2 CTAs does all the work: {why}"
+    assert remark == f"slices.first-cta ctas=2; {why}"

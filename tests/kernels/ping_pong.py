@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tileiras
+from tests.kernels.reasons import stated
 from tests.tileas_stage import through
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
@@ -22,7 +23,7 @@ def asked(text: str, gpu: str = "sm_90", **options: object) -> tuple[str, list[s
     for loop in (op for op in module.walk() if isinstance(op, (scf.ForOp, scf.WhileOp)) and _is_outermost(op)):
         loop.attributes[tileas.PING_PONG] = UnitAttr()
     module = through(module, "", gpu, engine, from_=SPLIT, **given)
-    return print_op(module), [each.message for each in engine.diagnostics]
+    return print_op(module), stated(engine.diagnostics)
 
 
 def _is_outermost(op: Operation) -> bool:

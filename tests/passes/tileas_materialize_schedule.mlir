@@ -24,11 +24,11 @@
 // CHECK: loop_schedule<serial, 1>
 // CHECK-NOT: nv_tileas.tiled_store
 
-// WARPS: tileas_materialize_schedule.mlir:[[@LINE+28]]:{{[0-9]+}}: remark: warps by agent: 4 compute, 4 load through 1 pipe
+// WARPS: tileas_materialize_schedule.mlir:[[@LINE+28]]:{{[0-9]+}}: remark: {{.*}}[agents.warps compute=4 load=4 pipes=1]
 // WARPS: nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 4] {
 
 // What a text asks for and the target does not have: the plain schedule, for the row that follows.
-// OLD: remark: Failed to specialize warps: sm_80 has no registers by agent
+// OLD: remark: {{.*}}Failed to specialize warps{{.*}}[agents.not-split; agents.no-registers-by-agent target=sm_80]
 // OLD: runs_ahead
 // OLD: loop_schedule<plain, 3>
 #layout = #nv_tileas.linear<register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [0, 8]]>

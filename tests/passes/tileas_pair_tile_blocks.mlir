@@ -112,7 +112,7 @@ module {
 
   // Quotients by an odd number change behind an even one; the reason stands with the kernel.
   // CHECK-LABEL: @odd(
-  // CHECK-SAME: nv_tileas.alone = "neighbours along x are not known to have the same columns of B
+  // CHECK-SAME: nv_tileas.alone = "pairs.columns-differ"
   // CHECK-NOT: pairs_of
   nv_tileaa.func @odd(%p: !nv_tileaa.ptr<f16>, %m: i32, %d: i32, %steps: i32, %tall: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_100"} {
     %token = nv_tileaa.create_mem_token : !nv_tileaa.mem_token

@@ -49,7 +49,7 @@
 // BARRIERS-NEXT: nv_tileas.barrier id = {{.*}} threads = 128
 // BARRIERS-NEXT: nv_tileas.tensor_memory.release
 
-// REMARK: remark: warp-specialize: a warp of its own multiplies, into two accumulators in turn
+// REMARK: remark: {{.*}}[agents.dots-specialized accumulators=2]
 module attributes {nv_tileaa.compute_capability = 100 : i32} {
   nv_tileaa.func @k(%arg0: !nv_tileaa.ptr<f16>, %arg1: !nv_tileaa.ptr<f16>, %arg2: !nv_tileaa.ptr<f32>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_100"} {
     %0 = nv_tileaa.assume #nv_tileaa.div_by<16>, %arg0 : !nv_tileaa.ptr<f16>

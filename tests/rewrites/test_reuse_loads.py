@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.kernels.reasons import stated
 from tests.kernels.rows import sum_of_neighbours
 from tests.kernels.views import Kernel
 
@@ -61,5 +62,5 @@ def test_what_comes_from_a_load_in_part_serves_the_next():
 
 def test_remarks_say_how_many_accesses_are_left():
     found = sum_of_neighbours([1]).compiled("sm_90", emit_remarks=True, **WARPS)
-    said = [f"{each}" for each in found.diagnostics if "Elements come from a load before" in f"{each}"]
-    assert len(said) == 1 and "1 of 4 accesses are left" in said[0]
+    (said,) = stated(found.diagnostics, "access.reused")
+    assert said.startswith("access.reused left=1 accesses=4; access.shifted-load ")

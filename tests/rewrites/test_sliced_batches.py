@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.kernels.batches import product, scaled
+from tests.kernels.reasons import causes
 from tests.kernels.tensor_memory import FENCES, ORDERS, SEEDS, survivors
 from tests.kernels.views import Kernel, operations, trip_counts
 from tests.machine_code import assemble
@@ -100,8 +99,8 @@ def test_what_cannot_be_cut_stays_a_batch_with_a_remark(gpu):
     """A store with an order is one store."""
     kernel = product(TILES, order="relaxed")
     artifact = kernel.check(gpu, emit_remarks=True)
-    reasons = [d.reason for d in artifact.diagnostics if getattr(d, "name", "") == "RemarkTensorCoreMMA"]
-    assert len(reasons) == 1 and re.fullmatch(r"\S+ is not used for batches.*", reasons[0])
+    (reason,) = causes(artifact.diagnostics, "dots.tensor-cores")
+    assert reason.startswith("dots.batch instruction=")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.dots import Matmul
+from tests.kernels.reasons import stated
 from tests.kernels.views import Kernel, View, tile_type, whole_numbers
 from tileiras import compile
 from tileiras.codegen import ptxas as assembler
@@ -51,7 +52,7 @@ def test_not_behind_what_is_ordered_behind_them():
     text = scaled_and_biased(SLICED).text.replace("%v_c[%zero, %zero]", "%v_c[%zero, %zero] token = %k_s_0")
     assert "token = %k_s_0" in text
     made = compile(text, gpu_name="sm_90", emit="tileas", emit_remarks=True)
-    assert any("1 tile loaded for each slice" in str(said) for said in made.diagnostics)
+    assert "memory.loads-per-slice tiles=1" in stated(made.diagnostics)
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_120"])
@@ -65,5 +66,5 @@ def test_the_result_is_the_same_without_local_memory(gpu_name, ptxas):
 def test_products_in_one_piece_have_their_tables_where_the_program_loads_them():
     kernel = scaled_and_biased(WHOLE)
     said = kernel.compiled("sm_90", emit="ptx", emit_remarks=True).diagnostics
-    assert "for each slice" not in "".join(map(str, said))
+    assert not stated(said, "memory.loads-per-slice")
     kernel.check("sm_90", emit="ptx")

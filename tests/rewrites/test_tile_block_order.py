@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.reasons import stated
 from tileiras.rewrites.tile_block_order import GROUP
 from tileiras.sim import emulate
 from tileiras.sim.estimate.sampling import block_order
@@ -149,7 +150,5 @@ def test_nothing_changes_where_nothing_is_scheduled():
 
 def test_a_remark_says_so():
     made = compiled(text("addi %x, %two"))
-    assert [d.message for d in made.diagnostics if "start from" in d.message] == [
-        "tile blocks start from the end of axis x, where loops run longer"
-    ]
+    assert stated(made.diagnostics, "kernel.longest-first") == ["kernel.longest-first axis=x"]
     assert json.loads(made.kernels[0].artifacts[".json"])["kernels"][0]["block_group"] == GROUP

@@ -2,11 +2,11 @@
 // RUN: tileiras-opt %s --split-input-file --remarks "--pass-pipeline=builtin.module(tileir{opt-level=2 compute-capability=sm_75 pipeline-strategy=unspecialize})" 2>&1 | FileCheck %s --check-prefix=OLD
 // RUN: tileiras-opt %s --split-input-file --remarks "--pass-pipeline=builtin.module(tileir{opt-level=2 compute-capability=sm_80 pipeline-strategy=unspecialize unspecialized-pipeline-num-stages=1})" 2>&1 | FileCheck %s --check-prefix=SINGLE
 
-// CHECK: remarks.mlir:[[@LINE+20]]:{{[0-9]+}}: remark: [missed] Load does not run ahead of its loop: its accesses are 2 bytes wide, asynchronous copies 4, 8 or 16
-// CHECK: remarks.mlir:[[@LINE+17]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 3 stages (Loads = 1, Buffers = 12288 bytes)
+// CHECK: remarks.mlir:[[@LINE+20]]:{{[0-9]+}}: remark: [missed] Load does not run ahead of its loop{{.*}}[loops.load-stays; copies.width bytes=2 
+// CHECK: remarks.mlir:[[@LINE+17]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 3 stages (Loads = 1, Buffers = 12288 bytes) [loops.pipelined stages=3]
 // CHECK: remarks.mlir:[[@LINE+17]]:{{[0-9]+}}: remark: [passed] Load instruction selected (Instruction = cp.async, Width = 16 bytes, Shape = [64, 32], Elements per access = 8, Stages = 3)
-// OLD: remarks.mlir:[[@LINE+15]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 2 stages (Loads = 2, Buffers = registers): sm_75 has no asynchronous copy
-// SINGLE: remarks.mlir:[[@LINE+14]]:{{[0-9]+}}: remark: [missed] Loop runs as written: one stage was asked for
+// OLD: remarks.mlir:[[@LINE+15]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 2 stages (Loads = 2, Buffers = registers){{.*}}[loops.pipelined stages=2; loops.no-async-copy target=sm_75]
+// SINGLE: remarks.mlir:[[@LINE+14]]:{{[0-9]+}}: remark: [missed] Loop runs as written{{.*}}[loops.as-written; loops.one-stage-option]
 cuda_tile.module @m {
   entry @k(%p: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
     %a = assume div_by<16>, %p : tile<ptr<f16>>
@@ -34,8 +34,8 @@ cuda_tile.module @m {
 // -----
 
 // Nothing of a sum goes through shared memory.
-// CHECK: remark: [missed] Load does not run ahead of its loop: its elements do not go through shared memory to a dot
-// CHECK: remark: [missed] Loop runs as written: none of its loads can run ahead
+// CHECK: remark: [missed] Load does not run ahead of its loop{{.*}}[loops.load-stays; copies.no-dot]
+// CHECK: remark: [missed] Loop runs as written{{.*}}[loops.as-written; loops.no-load-ahead]
 cuda_tile.module @m {
   entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
     %a = assume div_by<16>, %p : tile<ptr<f32>>

@@ -11,10 +11,10 @@ import pytest
 import tileiras
 from tests.agents.running import sites, survives
 from tests.kernels import tensor_maps as kernels
+from tests.kernels.reasons import causes
 from tests.kernels.tensor_maps import Arrays
 from tileiras.codegen import ptxas as assembler
 from tileiras.diagnostics import DiagnosticEngine
-from tileiras.remarks import remarks_of
 from tileiras.sim import emulate
 
 SEEDS = (None, 0, 1)
@@ -52,8 +52,8 @@ def test_stages_that_commits_free_are_of_pipes_for_the_whole_kernel():
     """On sm_100 a commit may arrive behind the loop: its loads are copied by all threads."""
     options = {"tensor_maps": "host", "pipeline_strategy": "unspecialize", "emit_remarks": True}
     program = tileiras.compile(kernels.matmul(around=AROUND), gpu_name="sm_100", **options)
-    said = [remark.reason for remark in remarks_of(program.diagnostics) if remark.name == "RemarkMemoryTensorMap"]
-    assert "commits of dots, which may come behind its loop inside of another operation, free its stages" in said
+    said = causes(program.diagnostics, "maps.unused")
+    assert "maps.commits-behind-loop" in said
     assert INVAL not in program.text and RUN in program.text
     Arrays(64, 71, 160).launch(program.text, program.kernels[0].metadata, 0)
 

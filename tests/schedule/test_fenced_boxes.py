@@ -11,9 +11,9 @@ import pytest
 import tileiras
 from tests.agents.running import sites, survives
 from tests.kernels import tensor_maps as kernels
+from tests.kernels.reasons import causes
 from tests.kernels.tensor_maps import TILES, Arrays
 from tests.machine_code import assemble
-from tileiras.remarks import remarks_of
 from tileiras.sim import emulate
 
 SEEDS = (None, 0, 1)
@@ -88,8 +88,8 @@ def test_nothing_that_orders_boxes_behind_stores_is_superfluous():
 
 def test_ctas_that_copy_for_each_other_load_such_tiles_by_threads():
     artifact = compiled(written_before(), "sm_90", num_ctas=2, emit_remarks=True)
-    reasons = [each.reason for each in remarks_of(artifact.diagnostics)]
-    assert "it is ordered after an access of the kernel, and another CTA of the cluster may copy it" in reasons
+    reasons = causes(artifact.diagnostics)
+    assert "maps.ordered-in-cluster" in reasons
     for seed in SEEDS:
         Arrays(64, 64, 160).launch(artifact.text, artifact.kernels[0].metadata, seed, times=2)
 
@@ -165,8 +165,8 @@ def test_a_store_that_other_tile_blocks_wait_for_is_made_by_threads():
     end = text.rindex("    }", 0, text.rindex("return"))
     text = text[:end] + released + text[end + len("    }") :]
     artifact = compiled(text, "sm_90", emit_remarks=True)
-    reasons = [each.reason for each in remarks_of(artifact.diagnostics)]
-    assert "other tile blocks wait for it, and a copy in boxes takes longer" in reasons
+    reasons = causes(artifact.diagnostics)
+    assert "maps.others-wait" in reasons
     assert BOX + ".2d.global" not in artifact.text
     for seed in SEEDS:
         launch_last(artifact.text, artifact.kernels[0].metadata, seed)

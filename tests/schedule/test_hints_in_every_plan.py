@@ -11,6 +11,7 @@ import tileiras
 from bench.plans import PLANS
 from tests.kernels import tensor_maps
 from tests.kernels.dots import Matmul
+from tests.kernels.reasons import stated
 from tests.kernels.tensor_maps import Arrays
 from tests.kernels.views import buffers
 from tests.machine_code import on_an_sm
@@ -101,7 +102,7 @@ def test_each_loop_runs_ahead_as_far_as_its_own_loads_ask_for(plan):
         place += len("%v_a[%x, %i]")
         text = f"{text[:place]} optimization_hints = <{GPU} = {{latency = {latency}}}>{text[place:]}"
     made = tileiras.compile(text, gpu_name=GPU, emit_remarks=True, **CHOSEN[plan])
-    said = re.findall(r"Software pipeline applied: (\d+) stages", "\n".join(d.message for d in made.diagnostics))
+    said = re.findall(r"loops\.pipelined stages=(\d+)", "\n".join(stated(made.diagnostics)))
     assert said == ["6", "3"] or "overlap" in plan
     for seed in (None, 0):
         Arrays(64, 64, 96).launch(made.text, made.kernels[0].metadata, seed, times=2)
@@ -120,15 +121,15 @@ def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan, ptxas):
     hints = f"num_worker_warps_per_cta = {warps}" + (f", occupancy = {occupancy}" if occupancy else "")
     kernel = Matmul((64, 64, 32), steps=4, hints=f"{GPU} = {{{hints}}}").kernel()
     artifact = kernel.compiled(GPU, **PLANS[plan])
-    said = "\n".join(d.message for d in artifact.diagnostics)
+    said = "\n".join(stated(artifact.diagnostics))
     (threads,) = map(int, re.findall(r"\.reqntid (\d+)", artifact.text))
     if plan in AGENTS and threads == 32 * warps:
-        assert "the warps of this kernel are not specialized" in said
-    computing = re.findall(r"(\d+) compute, (\d+) load", said)
+        assert "agents.loads-stay" in said
+    computing = re.findall(r"agents\.warps compute=(\d+) load=(\d+)", said)
     assert computing == ([] if threads == 32 * warps else [(str(warps), str(threads // 32 - warps))])
     (asked,) = map(int, re.findall(r"\.minnctapersm (\d+)", artifact.text) or [0])
     if occupancy:
-        fewer = re.findall(r"(\d+) CTAs to an SM instead of", said)
+        fewer = re.findall(r"kernel\.fewer-ctas ctas=(\d+)", said)
         assert on_an_sm(artifact, GPU)[0] >= (int(fewer[-1]) if fewer else occupancy)
         assert asked * threads <= 2048
     kernel.emulated(artifact, 1)
@@ -136,14 +137,14 @@ def test_warps_that_compute_and_ctas_of_an_sm(warps, occupancy, plan, ptxas):
 
 @pytest.mark.parametrize("plan", ["default", "plain", "agents-boxes"])
 @pytest.mark.parametrize(
-    ("tiles", "fewer"), [((128, 128, 64), "a thread needs"), ((64, 128, 128), "loads that run ahead need")]
+    ("tiles", "fewer"), [((128, 128, 64), "kernel.registers-needed"), ((64, 128, 128), "kernel.bytes-ahead")]
 )
 def test_ctas_yield_to_products_of_warpgroups(tiles, fewer, plan):
     """Of four, which leave a thread 64 registers and a CTA 57 KB: accumulators of 64, and operands of 48 KB."""
     kernel = Matmul(tiles, steps=3, hints=f"{GPU} = {{occupancy = 4}}").kernel()
     artifact = kernel.compiled(GPU, **CHOSEN[plan])
     assert "wgmma.mma_async" in artifact.text and "mma.sync" not in artifact.text
-    assert any(f"CTAs to an SM instead of 4: {fewer}" in d.message for d in artifact.diagnostics)
+    assert any(f"asked=4; {fewer} " in each for each in stated(artifact.diagnostics, "kernel.fewer-ctas"))
     kernel.emulated(artifact, 1)
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.kernels.dots import attention_like, converted, with_steps_at_run_time
 from tests.kernels.loop_stages import loop_of, random_slots, slot, slots_from
 from tests.kernels.pipelined import K, check, matmul
+from tests.kernels.reasons import stated
 from tests.kernels.views import Kernel, names
 from tests.tileas_stage import compiled, through
 from tileiras.diagnostics import CompileError, DiagnosticEngine
@@ -112,10 +113,10 @@ def test_attention_overlaps_and_is_right(gpu, halved):
     artifact = kernel.check(gpu, v2_opt_level=2)
     for seed in (1, 2):
         kernel.emulated(artifact, seed)
-    assert any("2 iterations overlap" in said.message for said in artifact.diagnostics)
+    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
     plain = kernel.compiled(gpu, pipeline_strategy="unspecialize")
     assert plain.text != artifact.text
-    assert not any("overlap" in said.message for said in plain.diagnostics)
+    assert not stated(plain.diagnostics, "loops.overlap")
 
 
 @pytest.mark.parametrize("columns, depth, overlaps", [(32, 32, False), (64, 128, True)])
@@ -123,7 +124,7 @@ def test_iterations_overlap_where_an_sm_has_no_other_warps(columns, depth, overl
     """Of the larger tiles an SM holds one CTA of four warps, a warp for each scheduler."""
     kernel = attention_like(1, rows=64, columns=columns, depth=depth, steps=4, gpu_name="sm_120")
     artifact = kernel.check("sm_120", v2_opt_level=1)
-    assert any("2 iterations overlap" in said.message for said in artifact.diagnostics) == overlaps
+    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics)) == overlaps
     assert ".loop_schedule<unspecialize" in kernel.compiled("sm_120", emit="tileas", v2_opt_level=1).text
 
 
@@ -152,7 +153,7 @@ def test_nothing_of_the_protocol_can_be_left_out(missing):
     """Of attention with overlapping iterations: each wait, commit and barrier."""
     kernel = attention_like(1, rows=32, columns=32, depth=32, steps=4, gpu_name="sm_80")
     artifact = kernel.compiled("sm_80", v2_opt_level=2)
-    assert any("2 iterations overlap" in said.message for said in artifact.diagnostics)
+    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
     lines = artifact.text.splitlines()
     # From the first product on: before it two barriers may follow each other, of the wait and of a conversion.
     first = 0 if missing != "bar.sync" else next(number for number, line in enumerate(lines) if "mma.sync" in line)
@@ -190,14 +191,14 @@ def test_what_cannot_overlap_runs_ahead_as_before():
     engine.remarks = True
     through(module, "tileas-unspecialized-pipeline", "sm_80", engine, from_=REST)
     assert "async.tiled_load" in names(module)
-    assert any("Failed to pipeline loop in stages" in said.message for said in engine.diagnostics)
+    assert stated(engine.diagnostics, "loops.not-in-stages")
 
 
 @pytest.mark.parametrize("iterations, overlaps", [(0, False), (10, True)])
 def test_no_placement_is_tried_without_iterations(iterations, overlaps):
     kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4, gpu_name="sm_80")
     artifact = kernel.compiled("sm_80", v2_opt_level=2, max_constraint_iterations=iterations)
-    assert any("2 iterations overlap" in said.message for said in artifact.diagnostics) == overlaps
+    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics)) == overlaps
 
 
 def wrong(change):

@@ -11,8 +11,8 @@ import pytest
 import tileiras
 from tests.agents.running import sites, survives
 from tests.kernels import tensor_maps as kernels
+from tests.kernels.reasons import causes
 from tests.machine_code import assemble
-from tileiras.remarks import remarks_of
 from tileiras.sim import emulate
 
 SEEDS = (None, 0)
@@ -126,13 +126,13 @@ AROUND = ("for %again in (%zero to %steps, step %one) : tile<i32> {", "continue\
 
 
 def refused(artifact) -> list[str]:
-    return [remark.reason for remark in remarks_of(artifact.diagnostics) if remark.name == "RemarkMemoryTensorMap"]
+    return causes(artifact.diagnostics, "maps.unused")
 
 
 def test_threads_round_where_boxes_cannot_come_after_all():
     """On sm_100 commits free the stages, which may come behind a loop inside of another one."""
     artifact = compiled(matmul(around=AROUND), "sm_100", pipeline_strategy="unspecialize", emit_remarks=True)
-    assert any("commits of dots" in reason for reason in refused(artifact))
+    assert "maps.commits-behind-loop" in refused(artifact)
     assert BY_THREADS in artifact.text and RUN in artifact.text and "tf32" not in maps(artifact)
     for seed in SEEDS:
         Arrays(64, 34, 68).check(artifact.text, artifact.kernels[0].metadata, seed)

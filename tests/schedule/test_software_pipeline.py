@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from tests.kernels.pipelined import TOKEN, K, M, N, arrays, check, matmul, through_pointers, view
+from tests.kernels.reasons import stated
 from tests.kernels.views import names
 from tests.tileas_stage import LAYOUTS, compiled, pipelined, ptx, through
-from tileiras.diagnostics import DiagnosticEngine, Severity
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import parse_module, print_op
@@ -151,8 +152,7 @@ def test_stages_shrink_to_what_fits():
     (func,) = [op for op in module.walk() if op.name == "nv_tileaa.func"]
     generate_schedule(func, small, 8, engine)
     materialize_loops(func, small, engine)
-    (remark,) = engine.diagnostics
-    assert remark.message == "2 pipeline stages instead of 8: no shared memory is left"
+    assert stated(engine.diagnostics) == ["loops.fewer-stages stages=2 wanted=8; loops.no-shared-memory"]
     assert {op.result.type.stages for op in module.walk() if op.name == "nv_tileas.alloc_tensor"} == {2}
 
 
@@ -186,7 +186,7 @@ def test_a_schedule_without_a_load_that_runs_ahead_is_said_and_given_up(gpu):
     engine = DiagnosticEngine()
     through(module, "tileas-unspecialized-pipeline", gpu, engine, from_="tileas-unspecialized-pipeline")
     (remark,) = engine.diagnostics
-    assert remark.location is loop.location and remark.severity is Severity.REMARK
+    assert remark.location is loop.location and remark.codes[-1] == "loops.schedule-without-loads"
     assert loop.attributes[tileas.LOOP_SCHEDULE] is tileas.LoopScheduleAttr(tileas.SERIAL, 1)
     assert names(module).count("tiled_load") == 2
     through(module, gpu=gpu, from_="tileas-materialize-async")

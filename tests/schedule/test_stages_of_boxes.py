@@ -10,6 +10,7 @@ from tests.agents.running import sites, survives, verify
 from tests.kernels import tensor_maps
 from tests.kernels.dots import attention_like, with_steps_at_run_time
 from tests.kernels.loop_stages import loop_of, random_slots, slot
+from tests.kernels.reasons import stated
 from tests.kernels.tensor_maps import Arrays
 from tests.tileas_stage import compiled_and_described, through
 from tileiras.dialects import nv_tileas as tileas
@@ -72,7 +73,7 @@ def test_attention_overlaps_and_is_right(gpu, at_run_time, ptxas):
     for seed in (None, 1, 2):
         kernel.emulated(artifact, seed)
     assert BOX_LOAD in artifact.text
-    assert any("2 iterations overlap" in said.message for said in artifact.diagnostics)
+    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
 
 
 def test_what_orders_the_rings_is_needed():
@@ -80,7 +81,7 @@ def test_what_orders_the_rings_is_needed():
     both rings in one place, which the wait for the first one has seen them pass."""
     kernel = attention_like(1, rows=64, columns=64, depth=32, steps=8)
     artifact = kernel.compiled("sm_90", v2_opt_level=2, **BOXES)
-    assert any("2 iterations overlap" in said.message for said in artifact.diagnostics)
+    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics))
 
     def judge(code, seed):
         kernel.emulated(artifact, seed, code)
@@ -96,4 +97,4 @@ def test_level_1_overlaps_boxes_that_warpgroups_multiply(gpu, overlaps):
     """Of boxes that threads read, by the clock no round is shorter (docs/scheduling.md)."""
     kernel = attention_like(1, rows=64, columns=128, depth=128, steps=4, gpu_name=gpu)
     artifact = kernel.compiled(gpu, v2_opt_level=1, **BOXES)
-    assert any("2 iterations overlap" in said.message for said in artifact.diagnostics) == overlaps
+    assert any("loops.overlap stages=2 " in said for said in stated(artifact.diagnostics)) == overlaps

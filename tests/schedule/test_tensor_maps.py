@@ -11,12 +11,12 @@ import tileiras
 from tests.agents.running import sites, survives
 from tests.kernels import tensor_maps as kernels
 from tests.kernels.dots import attention_like, matmul
+from tests.kernels.reasons import causes
 from tests.kernels.tensor_maps import Arrays
 from tests.machine_code import assemble
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.ir import parse_module, print_op
 from tileiras.ir.pass_manager import PassContext, PassManager
-from tileiras.remarks import remarks_of
 from tileiras.targets import target
 from tileiras.tileir_pipeline import tileas_passes
 
@@ -207,17 +207,17 @@ def test_a_store_is_complete_before_what_a_token_orders_behind_it(hints):
 
 K, M = "64x32", kernels.view
 REFUSED = {
-    "alignment of the base": (kernels.matmul(M("a", K, aligned=8)), "base pointer not 16-byte aligned"),
-    "alignment of rows": (kernels.matmul(M("a", K, divisor=4)), "stride of dimension 0 not 16-byte aligned"),
-    "a hint": (kernels.matmul(hints=HINT), "its hint allow_tma is false"),
-    "an order": (kernels.matmul(order="relaxed device"), "it is ordered with accesses of other threads"),
+    "alignment of the base": (kernels.matmul(M("a", K, aligned=8)), "maps.base-alignment"),
+    "alignment of rows": (kernels.matmul(M("a", K, divisor=4)), "maps.stride-alignment dim=0"),
+    "a hint": (kernels.matmul(hints=HINT), "maps.hint"),
+    "an order": (kernels.matmul(order="relaxed device"), "maps.ordered"),
     "a computed size": (
         kernels.matmul(M("a", K).replace("assume bounded<0, ?>, %s_a_0", "maxi %s_a_0, %s_a_1 signed")),
-        "the size of dimension 0 is computed; tensor-maps=device has the kernel make the map",
+        "maps.size-computed dim=0",
     ),
     "multiply-adds": (
         matmul((64, 64, 32), "f32", steps=3).text,
-        "multiply-adds read its tile, whose threads nothing brings together before they give it back",
+        "maps.read-by-fma",
     ),
 }
 
@@ -226,7 +226,7 @@ REFUSED = {
 def test_a_rule_that_fails_is_named(name):
     text, reason = REFUSED[name]
     program = compiled(text, emit_remarks=True)
-    said = [remark.reason for remark in remarks_of(program.diagnostics) if remark.name == "RemarkMemoryTensorMap"]
+    said = causes(program.diagnostics, "maps.unused")
     assert reason in said
     if name != "multiply-adds":
         Arrays(64, 64, 96).launch(program.text, program.kernels[0].metadata)

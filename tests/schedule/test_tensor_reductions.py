@@ -11,9 +11,9 @@ import pytest
 import tileiras
 from tests.agents.running import sites, survives
 from tests.kernels import tensor_maps as kernels
+from tests.kernels.reasons import causes
 from tileiras.codegen import ptxas as assembler
 from tileiras.diagnostics import DiagnosticEngine
-from tileiras.remarks import remarks_of
 from tileiras.sim import emulate
 
 SEEDS = (None, 0, 1)
@@ -106,11 +106,11 @@ def test_nothing_that_orders_an_update_is_superfluous(gpu, maps):
 @pytest.mark.parametrize(
     ("mode", "element", "reason"),
     [
-        ("umin", "i32", "no copy in boxes combines i32 by 'umin'"),
-        ("add", "i64", "no copy in boxes combines i64 by 'add'"),
+        ("umin", "i32", "maps.no-reduction element=i32 mode=umin"),
+        ("add", "i64", "maps.no-reduction element=i64 mode=add"),
     ],
 )
 def test_what_no_copy_combines_is_updated_by_threads(mode, element, reason):
     program = compiled(updating(mode, element), emit_remarks=True)
-    assert reason in [r.reason for r in remarks_of(program.diagnostics) if r.name == "RemarkMemoryTensorMap"]
+    assert reason in causes(program.diagnostics, "maps.unused")
     assert REDUCE not in program.text

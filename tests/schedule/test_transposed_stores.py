@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.reasons import causes
 from tests.machine_code import assemble
-from tileiras.remarks import remarks_of
 
 STORE = "cp.async.bulk.tensor"
 NUMPY = {"f16": np.float16, "f32": np.float32, "i8": np.int8}
@@ -41,8 +41,8 @@ def transposed(element: str, tile: int) -> str:
 def test_threads_store_what_they_would_write_bank_upon_bank(element, gpu, ptxas):
     artifact = tileiras.compile(transposed(element, 64), gpu_name=gpu, tensor_maps="host", emit_remarks=True)
     assert STORE not in artifact.text
-    said = [remark.reason for remark in remarks_of(artifact.diagnostics) if remark.name == "RemarkMemoryTensorMap"]
-    assert "threads would write its tile bank upon bank, as the boxes have it in shared memory" in said
+    said = causes(artifact.diagnostics, "maps.unused")
+    assert "maps.bank-conflicts" in said
     assemble(artifact.text, gpu)
     rows, columns = 80, 144
     x = np.random.default_rng(0).integers(-100, 100, (rows, columns)).astype(NUMPY[element])

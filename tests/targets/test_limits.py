@@ -69,14 +69,15 @@ def test_parameter_space(gpu, version, limit, ptxas):
 @pytest.mark.parametrize(
     "gpu, threads, registers, shared, ctas, limit",
     [
-        ("sm_90", 128, 80, 24576, 6, "80 registers a thread"),
-        ("sm_90", 128, 32, 100 * 1024, 2, "102400 bytes of shared memory a CTA"),
-        ("sm_90", 1024, 32, 0, 2, "2048 threads an SM"),
-        ("sm_90", 32, 16, 0, 32, "32 CTAs an SM"),
-        ("sm_86", 256, 40, 0, 6, "1536 threads an SM"),
-        ("sm_75", 256, 128, 0, 2, "128 registers a thread"),
-        ("sm_120", 256, 255, 99 * 1024, 1, "255 registers a thread"),
+        ("sm_90", 128, 80, 24576, 6, "kernel.limited-by-registers registers=80"),
+        ("sm_90", 128, 32, 100 * 1024, 2, "kernel.limited-by-shared bytes=102400"),
+        ("sm_90", 1024, 32, 0, 2, "kernel.limited-by-threads threads=2048"),
+        ("sm_90", 32, 16, 0, 32, "kernel.limited-by-ctas ctas=32"),
+        ("sm_86", 256, 40, 0, 6, "kernel.limited-by-threads threads=1536"),
+        ("sm_75", 256, 128, 0, 2, "kernel.limited-by-registers registers=128"),
+        ("sm_120", 256, 255, 99 * 1024, 1, "kernel.limited-by-registers registers=255"),
     ],
 )
 def test_occupancy_is_what_the_calculator_says(gpu, threads, registers, shared, ctas, limit):
-    assert occupancy(target(gpu), threads, registers, shared) == (ctas, limit)
+    found = occupancy(target(gpu), threads, registers, shared)
+    assert (found.ctas, found.reason.spelled()) == (ctas, limit)

@@ -14,6 +14,7 @@ from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.linear_layout import SHARED_DIMS
 from tileiras.layout.memory import contiguous_registers
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Argument, Reason
 from tileiras.targets import CopyAtom
 
 if TYPE_CHECKING:
@@ -40,31 +41,31 @@ class Leaf(NamedTuple):
         return self.layout.dims == SHARED_DIMS
 
 
-def refused(why: list[str] | None, reason: str) -> None:
+def refused(why: list[Reason] | None, code: str, /, **arguments: Argument) -> None:
     if why is not None:
-        why.append(reason)
+        why.append(Reason(code, **arguments))  # type: ignore[arg-type]
 
 
 def copied_vector(
-    load: tileas.Load, atom: CopyAtom, why: list[str] | None = None, in_boxes: bool = False
+    load: tileas.Load, atom: CopyAtom, why: list[Reason] | None = None, in_boxes: bool = False
 ) -> tuple[int, ...] | None:
     """The tile positions of the bits within one copy if `atom` can perform a load; else None, with the reason in `why`.
     `in_boxes`: boxes of a tensor map, which are padded alike, may be copied instead."""
     type = load.data.type
     if not isinstance(type, TensorType) or load.mem_semantic.value != "weak":
-        return refused(why, "it is ordered after other accesses" if isinstance(type, TensorType) else "it is a scalar")
+        return refused(why, "copies.ordered" if isinstance(type, TensorType) else "copies.scalar")
     if getattr(load, "reduction", None) is not None:
-        return refused(why, "no asynchronous copy combines the copies of multicast memory")
+        return refused(why, "copies.multicast-memory")
     if rounds(load) and not in_boxes:
-        return refused(why, "threads round its elements")
+        return refused(why, "copies.rounded")
     element = type.element_type
     if not isinstance(element, (IntegerType, FloatType)) or element.width < 8:
-        return refused(why, f"no asynchronous copy brings elements of {element}")
+        return refused(why, "copies.element", element=str(element))
     width = load.atom.vector_size * element.width // 8
     if width not in atom.widths:
-        return refused(why, f"its accesses are {width} bytes wide, asynchronous copies {_spelled(atom.widths)}")
+        return refused(why, "copies.width", bytes=width, widths=_spelled(atom.widths))
     if not _pads_with_zero(load):
-        return refused(why, "elements that are not loaded are not zero")
+        return refused(why, "copies.padding")
     return _vector_positions(load, layout_of(type))
 
 

@@ -31,6 +31,7 @@ from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp, ProduceOneOp, ProducerAcquireOp
 from tileiras.ir import Block, BlockArgument, Operation
+from tileiras.reasons import Reason
 
 from .pipe_assumptions import ROUNDS, Assumption, Decisive, Impossible, Key, candidates, has_events
 from .pipe_programs import MOST_EVENTS, Event, Finding, Run, TooLong, Where
@@ -41,7 +42,7 @@ from .warpgroup_turns import parts_of
 MOST_STATES = 50_000
 """Limit for one assumption; further states are not explored."""
 
-Unchecked = Callable[[Operation, str], None]
+Unchecked = Callable[[Operation, Reason], None]
 """Callback with the operation whose agents are not checked completely, and the reason."""
 
 MOST_ASSUMPTIONS = 27
@@ -58,16 +59,20 @@ def order_errors(func: aa.FuncOp, uses: PipeUses, unchecked: Unchecked | None = 
     for programs in _groups(func):
         decisive = Decisive(programs)
         decisive.note_steps()
-        beyond: set[str] = set()
+        beyond: set[type[Exception]] = set()
         for assumption in _assumptions(_choices(programs, decisive, depth)):
             try:
                 wrong = _check(programs, decisive, assumption, uses)
             except (TooLong, _TooMany) as error:
-                reason = f"{MOST_EVENTS} events" if isinstance(error, TooLong) else f"{MOST_STATES} states"
-                if unchecked is not None and reason not in beyond:
-                    beyond.add(reason)
-                    text = "deadlocks are not looked for in all orders of its agents"
-                    unchecked(_around(programs), f"{text}: more than {reason}{_spelled(assumption, decisive)}")
+                if unchecked is not None and type(error) not in beyond:
+                    beyond.add(type(error))
+                    where = _spelled(assumption, decisive)
+                    unchecked(
+                        _around(programs),
+                        Reason("agents.orders-beyond-events", limit=MOST_EVENTS, where=where)
+                        if isinstance(error, TooLong)
+                        else Reason("agents.orders-beyond-states", limit=MOST_STATES, where=where),
+                    )
                 continue
             if wrong:
                 yield wrong[0], wrong[1] + _spelled(assumption, decisive)

@@ -16,39 +16,38 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_maps import view_error
 from tileiras.ir import DYNAMIC, BlockArgument, IntegerType, MemoryWrite, Operation, TensorType, Value
+from tileiras.reasons import Reason
 from tileiras.targets.atoms.bulk_copies import REDUCTIONS
 
 UNIT = 16
 """Alignment of addresses and strides, in bytes."""
 
-BY_DEVICE = "; tensor-maps=device has the kernel make the map"
-
 MOST_INDEX_BITS = 32
 """Largest width of a size: the coordinates of boxes are signed 32-bit numbers (PTX ISA, "Tensors")."""
 
 
-def access_refusal(access: Operation, facts: DivisibilityAnalysis, by_host: bool = True) -> str:
-    """The rule that prevents a tensor map from serving an access, or ""; `by_host`: the map is made by the host, not by
-    the kernel."""
+def access_refusal(access: Operation, facts: DivisibilityAnalysis, by_host: bool = True) -> Reason | None:
+    """The rule that prevents a tensor map from serving an access, or None; `by_host`: the host creates the map, not the
+    kernel."""
     tiled = (tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.TiledAtomicRMWOp)
     if not isinstance(access, tiled) or not isinstance(access.data.type, TensorType):
-        return "it is not of a tile of a view"
+        return Reason("maps.no-tile")
     if any(access.attributes.get(name) is not None for name in ("multicast", "reduction")):
-        return "it is of every copy of multicast memory"
+        return Reason("maps.multicast-memory")
     if isinstance(access, tileas.TiledAtomicRMWOp):
         mode, element = access.rmw_mode.value, access.data.type.element_type
         if (mode, str(element)) not in REDUCTIONS:
-            return f"no copy in boxes combines {element} by '{mode}'"
+            return Reason("maps.no-reduction", element=str(element), mode=mode)
     if aa.NO_TMA in access.attributes:
-        return "its hint allow_tma is false"
+        return Reason("maps.hint")
     if not _is_unordered(access):
-        return "it is ordered with accesses of other threads"
+        return Reason("maps.ordered")
     wrong = view_error(access.view.type) or _memref_error(access.view, facts, by_host)
     if wrong:
         return wrong
     if isinstance(access, tileas.TiledLoadOp) and _is_of_cluster(access) and needs_fence(access.token):
-        return "it is ordered after an access of the kernel, and another CTA of the cluster may copy it"
-    return ""
+        return Reason("maps.ordered-in-cluster")
+    return None
 
 
 def needs_fence(token: Value | None) -> bool:
@@ -105,43 +104,45 @@ def host_value(extent: Value | int) -> str | None:
     return None
 
 
-def _memref_error(view: Value, facts: DivisibilityAnalysis, by_host: bool) -> str:
+def _memref_error(view: Value, facts: DivisibilityAnalysis, by_host: bool) -> Reason | None:
     memref = memref_of(view)
     if memref is None:
-        return "its memref is not known here"
+        return Reason("maps.memref-unknown")
     if by_host and host_value(memref.base) is None:
-        return f"its base pointer is computed, so the host cannot tell it{BY_DEVICE}"
+        return Reason("maps.base-computed")
     if facts.divisor(memref.base) % UNIT:
-        return "base pointer not 16-byte aligned"
+        return Reason("maps.base-alignment")
     inner = contiguous_dim(view.type)
     if inner is None:
-        return "no dimension is known to have stride 1"
+        return Reason("maps.no-unit-stride")
     size = view.type.element_type.width // 8
     if view.type.shape[inner] * size % UNIT:
-        return "leading tile dimension not 16-byte aligned"
+        return Reason("maps.tile-alignment")
     for dim in range(memref.result.type.rank):
         wrong = _extent_error(memref, dim, dim == view.type.dim_map[inner], size, facts, by_host)
         if wrong:
             return wrong
-    return ""
+    return None
 
 
 def _extent_error(
     memref: Any, dim: int, is_inner: bool, size: int, facts: DivisibilityAnalysis, by_host: bool
-) -> str:
-    """The error in the size or the stride of a dimension of a memref with elements of `size` bytes, or ""."""
+) -> Reason | None:
+    """The error in the size or the stride of a dimension of a memref with elements of `size` bytes, or None."""
     extent, stride = memref.size(dim), memref.stride(dim)
-    if by_host and (host_value(extent) is None or host_value(stride) is None):
-        return f"the {'size' if host_value(extent) is None else 'stride'} of dimension {dim} is computed{BY_DEVICE}"
+    if by_host and host_value(extent) is None:
+        return Reason("maps.size-computed", dim=dim)
+    if by_host and host_value(stride) is None:
+        return Reason("maps.stride-computed", dim=dim)
     type = getattr(extent, "type", None)
     if isinstance(type, IntegerType) and type.width > MOST_INDEX_BITS:
-        return f"the size of dimension {dim} has {type.width} bits, coordinates of boxes {MOST_INDEX_BITS}"
+        return Reason("maps.size-bits", dim=dim, bits=type.width, most=MOST_INDEX_BITS)
     if extent == 0:
-        return f"dimension {dim} has no elements"
+        return Reason("maps.no-elements", dim=dim)
     if is_inner:
-        return ""
+        return None
     known = stride if isinstance(stride, int) and stride != DYNAMIC else facts.divisor(stride)
-    return f"stride of dimension {dim} not 16-byte aligned" if known * size % UNIT else ""
+    return Reason("maps.stride-alignment", dim=dim) if known * size % UNIT else None
 
 
 def _follows(token: Value, wanted: Callable[[Operation], bool]) -> bool:

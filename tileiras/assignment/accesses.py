@@ -13,6 +13,7 @@ from tileiras.ir import Operation, TensorType, element_type_of
 from tileiras.ir.pass_manager import PassContext
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode
+from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
@@ -81,7 +82,7 @@ def _choose_tensor_maps(
             op.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(name, 1)
         elif engine.remarks and isinstance(data_of(op).type, TensorType):
             name = func.sym_name.value
-            engine.emit(Remark("missed", "RemarkMemoryTensorMap", op.location, reason=refusal, function=name))
+            engine.emit(Remark(Reason("maps.unused", cause=refusal), op.location, function=name))
 
 
 def _shared_by_cluster(func: aa.FuncOp, target: Target) -> Callable[[Operation], bool]:
@@ -114,21 +115,16 @@ def _remark(
     """Emits a remark: how an operation reaches memory, and the bound on the width of its accesses."""
     type = data_of(op).type
     instruction = UPDATE if atom is None else atom.instruction
-    kind = "Load" if isinstance(op, _READS) else "Store" if isinstance(op, _WRITES) else "Atomic"
     if atom is None:
         vector_size = 1
     bits = max(8, element_type_of(type).width) * vector_size
     arguments = {"Instruction": instruction, "Width": f"{bits // 8} bytes"}
-    reason = ""
+    cause = None
     if layout is not None:
         arguments |= {"Shape": list(type.shape), "Elements per access": vector_size}
-        if atom is None:
-            reason = "an update is of one element"
-        else:
-            reason = assignment.memory.why_not_wider(op, layout)
-    engine.emit(
-        Remark(
-            "passed", f"RemarkMemory{kind}InstructionSelected", op.location,
-            arguments=arguments, reason=reason, function=function,
-        )
+        cause = Reason("access.one-element") if atom is None else assignment.memory.why_not_wider(op, layout)
+    said = Reason(
+        "access.load" if isinstance(op, _READS) else "access.store" if isinstance(op, _WRITES) else "access.atomic",
+        bytes=bits // 8, cause=cause,
     )  # fmt: skip
+    engine.emit(Remark(said, op.location, arguments=arguments, function=function))

@@ -23,6 +23,7 @@ from tileiras.layout.memory import (
     vector_registers,
 )
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 
 MEMORY_OPS = (
     aa.TiledLoadOp,
@@ -51,7 +52,7 @@ BRANCH_ELEMENTS = 4
 """The fewest elements of a vector of less than 16 bytes for which an access is written twice."""
 
 def access_of(
-    op: Operation, facts: DivisibilityAnalysis, threads: int, why: list[str] | None = None
+    op: Operation, facts: DivisibilityAnalysis, threads: int, why: list[Reason] | None = None
 ) -> Access | None:
     """The access of a memory operation by `threads`; None if it moves a scalar.  The bounds of the aligned run, the
     tightest one last, are appended to `why`."""
@@ -63,7 +64,7 @@ def access_of(
     return _pointer_access(op, type, facts, threads, why)
 
 
-def _tiled_access(op: tileas.Access, type: TensorType, facts: DivisibilityAnalysis, why: list[str] | None) -> Access:
+def _tiled_access(op: tileas.Access, type: TensorType, facts: DivisibilityAnalysis, why: list[Reason] | None) -> Access:
     view = op.view.type
     source = view.source
     memref = op.view.defining_op.source.defining_op
@@ -73,19 +74,14 @@ def _tiled_access(op: tileas.Access, type: TensorType, facts: DivisibilityAnalys
     inner = order[0]
     if strides[inner] != 1 or view.sparse_dim == view.dim_map[inner]:
         if why is not None:
-            gathers = strides[inner] == 1
-            why.append("elements are gathered" if gathers else "no dimension is known to have a stride of 1")
+            why.append(Reason("access.gathered" if strides[inner] == 1 else "access.no-unit-stride"))
         return Access(type.shape, tuple(order), bits, 1)
     # Every address in the tile is base + sum(coordinate * stride): aligned as far as the base and each outer step are.
     # Tiles begin at multiples of their extent (or traversal stride): a run along the inner dimension does so as well.
     aligned_bytes = facts.divisor(memref.base)
     if why is not None:
         known = _power(aligned_bytes)
-        why.append(
-            f"the base address is known to be a multiple of {known} bytes only"
-            if known > 1
-            else "nothing is known of the alignment of the base address"
-        )
+        why.append(Reason("access.base-alignment", bytes=known) if known > 1 else Reason("access.base-unknown"))
     element_bytes = max(1, bits // 8)
     for d in order:
         stride = memref.stride(view.dim_map[d])
@@ -93,14 +89,14 @@ def _tiled_access(op: tileas.Access, type: TensorType, facts: DivisibilityAnalys
         steps = view.traversal_strides[d] if d == inner else 1
         narrowed = _gcd_power_of_two(aligned_bytes, step * steps * element_bytes)
         if why is not None and narrowed < aligned_bytes:
-            what = "the tile's extent" if d == inner else f"the stride of dimension {view.dim_map[d]}"
-            why.append(f"{what} is known to be a multiple of {narrowed} bytes only")
+            extent = Reason("access.extent-alignment", bytes=narrowed)
+            why.append(extent if d == inner else Reason("access.stride-alignment", dim=view.dim_map[d], bytes=narrowed))
         aligned_bytes = narrowed
     return Access(type.shape, tuple(order), bits, max(1, aligned_bytes // element_bytes))
 
 
 def _pointer_access(
-    op: tileas.Access, type: TensorType, facts: DivisibilityAnalysis, threads: int, why: list[str] | None
+    op: tileas.Access, type: TensorType, facts: DivisibilityAnalysis, threads: int, why: list[Reason] | None
 ) -> Access:
     bits = _element_bits(type)
     contiguity = facts.contiguity(op.pointer)
@@ -111,12 +107,10 @@ def _pointer_access(
     divisor = facts.facts(op.pointer).divisor[order[0]]
     aligned = min(run, max(1, divisor // max(1, bits // 8)))
     if why is not None:
-        runs = f"addresses are known to follow each other in runs of {run} only"
-        why.append(
-            (runs if run > 1 else "addresses are not known to follow each other")
-            if aligned == run
-            else f"runs of addresses are known to start at multiples of {_power(divisor)} bytes only"
-        )
+        if aligned < run:
+            why.append(Reason("access.run-alignment", bytes=_power(divisor)))
+        else:
+            why.append(Reason("access.short-runs", elements=run) if run > 1 else Reason("access.scattered"))
     mask = getattr(op, "mask", None)
     if mask is not None:
         # A vector access is executed or not as a whole.  If its ends determine that, a branch tests them.
@@ -127,8 +121,8 @@ def _pointer_access(
             if held >= BRANCH_ELEMENTS or held * bits >= ACCESS_BITS:
                 constancy = max(constancy, run)
         if why is not None and constancy < aligned:
-            same = f"the mask is known to be the same for {constancy} elements in a row only"
-            why.append(same if constancy > 1 else "the mask may be another one for each element")
+            same = Reason("access.mask-runs", elements=constancy)
+            why.append(same if constancy > 1 else Reason("access.mask-varies"))
         aligned = min(aligned, constancy)
     return Access(type.shape, tuple(order), bits, aligned, run == 1)
 
@@ -164,11 +158,11 @@ class MemoryLayouts:
         self, func: Operation, facts: DivisibilityAnalysis, num_warps: int, remarks: bool = False
     ) -> None:
         self.accesses: dict[Operation, Access] = {}
-        self.bounds: dict[Operation, list[str]] = {}
+        self.bounds: dict[Operation, list[Reason]] = {}
         """With `remarks`: the bounds of the aligned run of each access, the tightest one last."""
         for op in func.walk():
             if isinstance(op, MEMORY_OPS):
-                why: list[str] | None = [] if remarks else None
+                why: list[Reason] | None = [] if remarks else None
                 access = access_of(op, facts, 32 * num_warps, why)
                 if access is not None:
                     self.accesses[op] = access
@@ -204,18 +198,18 @@ class MemoryLayouts:
         axis = access.order[0]
         return 1 << len(vector_registers(layout, axis, access.element_bits, contiguous=run, divisibility=divisibility))
 
-    def why_not_wider(self, op: Operation, layout: LinearLayout) -> str:
-        """The reason why accesses of an operation in `layout` are below 16 bytes; empty if they are not."""
+    def why_not_wider(self, op: Operation, layout: LinearLayout) -> Reason | None:
+        """The reason why accesses of an operation in `layout` are below 16 bytes; None if they are not."""
         access = self.accesses[op]
         vector = self.vector_size(op, layout)
         if vector * access.element_bits >= ACCESS_BITS:
-            return ""
+            return None
         if vector >= access.aligned_elements:
-            return self.bounds[op][-1] if self.bounds.get(op) else ""
+            return self.bounds[op][-1] if self.bounds.get(op) else None
         held = 1 << len(contiguous_registers(layout, access.order[0]))
         if held <= vector:
-            return f"a thread holds {held} of the tile's elements in a row"
-        return "other elements of the tile lie between those of a wider access"
+            return Reason("access.few-in-thread", elements=held)
+        return Reason("access.interleaved")
 
     def sectors(self, op: Operation, layout: LinearLayout) -> int:
         """32-byte sectors that a warp touches when the operation runs in `layout`, summed over its accesses.

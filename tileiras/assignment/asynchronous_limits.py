@@ -10,6 +10,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.linear_layout import SHARED_DIMS
+from tileiras.reasons import Reason
 from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.shared_memory import SCRATCH_BYTES, shared_budget
 from tileiras.targets import Fragment, mma_atom, registers_per_thread
@@ -58,7 +59,7 @@ def _keep_within_shared_memory(dots: Sequence[aa.Dot], plans: DotPlans, func: aa
             there = [op for op in group if held.keys() >= set(_in_shared(op, plans))]
             largest = max(there, key=lambda op: sum(map(_bytes, _in_shared(op, plans))))
             reader = "wgmma" if target.has("wgmma") else "tcgen05.mma"
-            reason = f"{needed} bytes of operands do not fit into the {limit} of shared memory that {reader} reads"
+            reason = Reason("dots.operand-bytes", bytes=needed, most=limit, instruction=reader)
             plans.refuse_asynchronous(largest, reason)
             group.remove(largest)
 

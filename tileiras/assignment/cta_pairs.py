@@ -33,9 +33,10 @@ from tileiras.ir import ArrayAttr, Builder, IntegerType, Operation, TensorType, 
 from tileiras.layout import LinearLayout
 from tileiras.layout.accumulators import is_of_tensor_memory, reads_a_in_tensor_memory
 from tileiras.layout.encoding import encode, layout_of
-from tileiras.layout.matrix_descriptor import describe, matrix_layout
+from tileiras.layout.matrix_descriptor import NoDescriptor, describe, matrix_layout
 from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.layout.tensor_memory import HALF, LANES, accumulator_layout, fragment_layout
+from tileiras.reasons import Argument, Reason
 from tileiras.remarks import Remark
 from tileiras.targets import (
     MmaAtom,
@@ -52,7 +53,11 @@ PAIR = 2
 
 
 class _Refusal(Exception):
-    """Why a dot is not one of a pair."""
+    """The reason for which a dot is not one of a pair."""
+
+    def __init__(self, code: str, /, *, cause: Reason | None = None, **arguments: Argument) -> None:
+        super().__init__(code)
+        self.reason = Reason(code, cause=cause, **arguments)
 
 
 def pair_dots(
@@ -79,9 +84,9 @@ def pair_dots(
             _check_boxes(dot, facts, tensor_maps, agents)
     except _Refusal as error:
         if engine is not None and tileas.PAIRS_OF in func.attributes:
-            _say(dot, f"{error}", func.attributes[tileas.PAIRS_OF].value, engine)  # type: ignore[attr-defined]
+            _say(dot, error.reason, func.attributes[tileas.PAIRS_OF].value, engine)  # type: ignore[attr-defined]
         elif engine is not None:
-            engine.remark(dot.location, f"each CTA multiplies by itself: {error}")
+            engine.emit(Remark(Reason("pairs.cta-alone", cause=error.reason), dot.location))
         return False
     behind = Builder.after(ranks[0])
     behind.location = ranks[0].location
@@ -90,12 +95,12 @@ def pair_dots(
     halves: dict[Value, Value] = {}
     for dot in dots:
         if engine is not None:
-            engine.remark(dot.location, "two CTAs multiply together, each with half of B's columns")
+            engine.emit(Remark(Reason("pairs.together"), dot.location))
         _join(dot, half, halves, target)
     return True
 
 
-def say_alone(func: aa.FuncOp, reason: str, engine: DiagnosticEngine) -> None:
+def say_alone(func: aa.FuncOp, reason: Reason, engine: DiagnosticEngine) -> None:
     """Emits a remark with the reason why tile blocks of a function do not multiply in pairs, if its dots, which have
     their atoms, are into tensor memory."""
     dot = next(filter(is_of_tensor_memory, func.walk()), None)
@@ -103,8 +108,8 @@ def say_alone(func: aa.FuncOp, reason: str, engine: DiagnosticEngine) -> None:
         _say(dot, reason, func.sym_name.value, engine)
 
 
-def _say(dot: Operation, reason: str, function: str, engine: DiagnosticEngine) -> None:
-    engine.emit(Remark("missed", "RemarkTensorCorePairs", dot.location, reason=reason, function=function))
+def _say(dot: Operation, reason: Reason, function: str, engine: DiagnosticEngine) -> None:
+    engine.emit(Remark(Reason("pairs.blocks-alone", cause=reason), dot.location, function=function))
 
 
 # ---- conditions ------------------------------------------------------------------------------------------------------
@@ -115,15 +120,15 @@ def _check_operands(dot: Any, dots: list[Any], target: Target) -> None:
     scaled = isinstance(dot, tileas.BlockScaledMmaOp)
     if dot.exchanged is not None or not scaled and m % LANES and m != HALF:
         least = str(LANES) if scaled else f"{HALF} or {LANES}"
-        raise _Refusal(f"tcgen05.mma of a pair has {least} rows of each CTA, which has {m}")
+        raise _Refusal("pairs.rows", least=least, rows=m)
     if m == HALF and any(isinstance(user, tileas.ExtractSliceOp) for user in _uses_of(dot)):
-        raise _Refusal("its accumulator is loaded in slices")
+        raise _Refusal("pairs.accumulator-in-slices")
     if reads_a_in_tensor_memory(dot):
-        raise _Refusal("its A goes through registers to tensor memory")
+        raise _Refusal("pairs.a-in-tensor-memory")
     if _atom_of(dot, target) is None:
-        raise _Refusal(f"tcgen05.mma of a pair has 32 to 256 columns, the dot {n}")
+        raise _Refusal("pairs.columns", columns=n)
     if any(user not in dots or dot.b in (user.a, user.c) for user in dot.b.users):
-        raise _Refusal("B is used elsewhere as well")
+        raise _Refusal("pairs.b-used-elsewhere")
     _half_layout(dot)
 
 
@@ -140,36 +145,36 @@ def _check_boxes(dot: Any, facts: DivisibilityAnalysis, tensor_maps: str, agents
     """Raises _Refusal unless the operands of a dot come in boxes of tensor maps."""
     loop = dot.parent_op
     if not isinstance(loop, scf.ForOp):
-        raise _Refusal("boxes of tensor maps come ahead of loops, and it is in none")
+        raise _Refusal("pairs.no-loop")
     if not isinstance(loop.parent_op, aa.FuncOp):
         _check_loop_over_tiles(dot, loop, agents)
     if tensor_maps == "none":
-        raise _Refusal("without tensor maps threads copy its operands, which would wait for those of the other CTA")
+        raise _Refusal("pairs.no-maps")
     for name, value in (("A", dot.a), ("B", dot.b)):
         load = _load_of(value)
-        refusal = "it is computed" if load is None else access_refusal(load, facts, tensor_maps == "host")
+        refusal = Reason("pairs.computed") if load is None else access_refusal(load, facts, tensor_maps == "host")
         if refusal:
-            raise _Refusal(f"its {name} does not come in boxes of a tensor map: {refusal}")
+            raise _Refusal("pairs.operand-not-in-boxes", operand=name, cause=refusal)
     if isinstance(dot, tileas.BlockScaledMmaOp):
         encodings = dot.operand_layouts.elements[3:]
         for name, value, encoding in zip("AB", (dot.scale_a, dot.scale_b), encodings):
             layout = layout_of(value.type.with_encoding(encoding))
             refusal = _scales_refusal(value, layout, facts, tensor_maps)
             if refusal:
-                raise _Refusal(f"the scales of its {name} do not come in boxes of a tensor map: {refusal}")
+                raise _Refusal("pairs.scales-not-in-boxes", operand=name, cause=refusal)
 
 
-def _scales_refusal(value: Value, layout: LinearLayout, facts: DivisibilityAnalysis, tensor_maps: str) -> str:
-    """Why scales with a layout in shared memory are not copied there in boxes, or the empty string."""
+def _scales_refusal(value: Value, layout: LinearLayout, facts: DivisibilityAnalysis, tensor_maps: str) -> Reason | None:
+    """The reason why scales with a layout in shared memory are not copied there in boxes, or None."""
     op: Any = value.defining_op
     while isinstance(op, (tileas.ViewOp, tileas.PermuteOp)):
         layout, op = operand_layout(op, layout), op.operand.defining_op
     if not isinstance(op, tileas.TiledLoadOp):
-        return "they are computed"
+        return Reason("pairs.computed")
     refusal = access_refusal(op, facts, tensor_maps == "host")
     inner = contiguous_dim(op.view.type)
     if not refusal and (inner is None or tensor_boxes(layout, inner, value.type.element_type.width) is None):
-        refusal = "no boxes lie as copies to tensor memory take them"
+        refusal = Reason("pairs.scales-in-other-order")
     return refusal
 
 
@@ -177,24 +182,24 @@ def _check_loop_over_tiles(dot: Any, loop: scf.ForOp, agents: bool) -> None:
     """Raises _Refusal unless an agent could multiply in a loop nested in another one: only its pipes signal one CTA
     that the other's threads have loaded the previous accumulator."""
     if not agents:
-        raise _Refusal("boxes of tensor maps come ahead of its loop only where that is in no other one, or with agents")
+        raise _Refusal("pairs.nested-loop")
     place = next((n for n, dots in accumulated_in_place(loop).items() if dot in dots), None)
     if place is None or not is_zero(loop.init_args[place]) or not any(True for _ in scf.loops_around(loop)):
-        raise _Refusal("no agent could multiply, whose loop stands in one over tiles and begins with zero")
+        raise _Refusal("pairs.no-agent-multiplies")
     for op in loop.body.block.operations:
         moved = isinstance(op, (tileas.TiledLoadOp, *tileas.VIEW_LIKE, *tileas.DOTS))
         if not moved and any(isinstance(result.type, TensorType) for result in op.results):
-            raise _Refusal("no agent could multiply, beside which threads compute with tiles in its loop")
+            raise _Refusal("pairs.threads-in-loop")
 
 
 def _check_ranks(dot: Any, uniformity: ClusterUniformity) -> None:
     """Raises _Refusal unless both CTAs execute a dot with the same B."""
     if not uniformity.is_reached_together(dot):
-        raise _Refusal("a CTA comes to it without the other")
+        raise _Refusal("pairs.reached-alone")
     if not uniformity.is_common(dot.b):
-        raise _Refusal("the CTAs multiply with different B")
+        raise _Refusal("pairs.different-b")
     if isinstance(dot, tileas.BlockScaledMmaOp) and not uniformity.is_common(dot.scale_b):
-        raise _Refusal("the CTAs multiply with different scales of B")
+        raise _Refusal("pairs.different-scales")
 
 
 def _load_of(value: Value) -> tileas.TiledLoadOp | None:
@@ -214,8 +219,8 @@ def _half_layout(dot: Any) -> LinearLayout:
     depth, columns = whole.shape
     try:
         return matrix_layout((depth, columns // PAIR), 0, bits, found.major)
-    except ValueError as error:
-        raise _Refusal(str(error)) from None
+    except NoDescriptor as error:
+        raise _Refusal("pairs.descriptor", cause=error.reason) from None
 
 
 # ---- the dots of pairs -----------------------------------------------------------------------------------------------

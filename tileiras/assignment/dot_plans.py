@@ -11,6 +11,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import FloatType
 from tileiras.layout import LinearLayout, blocked, fma_operands, mma_layouts, scale_layouts
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 from tileiras.targets import (
     UNIVERSAL_FMA,
     MmaAtom,
@@ -78,7 +79,7 @@ class DotPlan(NamedTuple):
     c: LinearLayout
     scales: tuple[LinearLayout, ...] = ()
     exchanged: bool = False
-    reason: str = ""
+    reason: Reason | None = None
 
 
 class DotPlans:
@@ -94,7 +95,7 @@ class DotPlans:
         self._plans: dict[aa.Dot, DotPlan] = {}
         self._asynchronous = None if func is None else _asynchronous_dots(target, num_warps, func)
 
-    def refuse_asynchronous(self, op: aa.Dot, reason: str) -> None:
+    def refuse_asynchronous(self, op: aa.Dot, reason: Reason) -> None:
         """Excludes the asynchronous form of a dot."""
         self._plans[op] = self._make_plain(op)._replace(reason=reason)
 
@@ -158,10 +159,10 @@ class DotPlans:
     def _make(self, op: aa.Dot) -> DotPlan:
         if self._asynchronous is None:
             return self._make_plain(op)
-        why: list[str] = []
+        why: list[Reason] = []
         found = self._asynchronous.plan(op, why)
         if found is None:
-            return self._make_plain(op)._replace(reason=why[-1] if why else "")
+            return self._make_plain(op)._replace(reason=why[-1] if why else None)
         scales = getattr(found, "scales", ())
         return DotPlan(found.atom.name, found.a, found.b, found.c, scales, exchanged=found.exchanged)
 

@@ -9,6 +9,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ArrayAttr, UnitAttr
 from tileiras.layout.encoding import encode
+from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.targets import SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target, known_mma_atom, product_types, why_no_better_atom
 
@@ -49,10 +50,10 @@ def _remark(op: tileas.DotOp, plan: DotPlan, target: Target, function: str, engi
         "Shape": [1, 1, 1] if atom is None else list(atom.shape),
         "Atom": name,
     }
-    reason = plan.reason
-    if not reason and not isinstance(op, aa.BlockScaledMmaOp) and (atom is None or atom.executor == "warp"):
-        reason = why_no_better_atom(target, *product_types(op), c.shape[-2], c.shape[-1], a.shape[-1])
-    elif isinstance(op, aa.BlockScaledMmaOp) and not hasattr(atom, "scale_type") and not reason:
-        reason = f"{target.name} has no instruction that takes these scales: each run of K is scaled by itself"
-    kind, title = ("failed", "RemarkTensorCoreFMA") if name == UNIVERSAL_FMA else ("passed", "RemarkTensorCoreMMA")
-    engine.emit(Remark(kind, title, op.location, arguments=arguments, reason=reason, function=function))
+    cause = plan.reason
+    if cause is None and not isinstance(op, aa.BlockScaledMmaOp) and (atom is None or atom.executor == "warp"):
+        cause = why_no_better_atom(target, *product_types(op), c.shape[-2], c.shape[-1], a.shape[-1])
+    elif isinstance(op, aa.BlockScaledMmaOp) and not hasattr(atom, "scale_type") and cause is None:
+        cause = Reason("dots.scales-by-runs", target=target.name)
+    said = Reason("dots.fma" if name == UNIVERSAL_FMA else "dots.tensor-cores", cause=cause)
+    engine.emit(Remark(said, op.location, arguments=arguments, function=function))

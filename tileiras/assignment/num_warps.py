@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from tileiras.diagnostics import DiagnosticEngine, counted
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Operation, TensorType
+from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.targets import Target
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP
@@ -146,10 +147,10 @@ def assign_num_warps(
     spec = func.kernel_spec
     warps = asked or spec.num_warps or choose_num_warps(func, target, in_turn)
     if engine is not None and engine.remarks:
-        reason = "as an option says" if asked else "as the kernel says" if spec.num_warps else "chosen from its tiles"
-        engine.emit(
-            Remark("analysis", "RemarkKernelLaunch", func.location,
-                   counted(warps, "warp"), counted(spec.num_ctas or 1, "CTA"),
-                   reason=reason, function=func.sym_name.value)
+        cause = Reason(
+            "kernel.warps-by-option" if asked else "kernel.warps-by-kernel" if spec.num_warps
+            else "kernel.warps-by-tiles"
         )  # fmt: skip
+        said = Reason("kernel.launch", warps=warps, ctas=spec.num_ctas or 1, cause=cause)
+        engine.emit(Remark(said, func.location, function=func.sym_name.value))
     func.attributes["kernel_spec"] = spec.with_num_warps(warps)

@@ -16,6 +16,8 @@ from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.accumulators import continues
 from tileiras.layout.tensor_memory import COLUMNS, LANES, LEAST_COLUMNS, scale_columns, scale_places
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.targets import Target, mma_atom
 
 from .dot_plans import DotPlans
@@ -54,8 +56,8 @@ def fit_tensor_memory(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
     ctas = min(asked, COLUMNS // max(LEAST_COLUMNS, 1 << max(needed - 1, 0).bit_length()))
     func.attributes["kernel_spec"] = spec.with_occupancy(ctas)
     if ctas < asked and engine is not None:
-        message = f"{ctas} CTAs to an SM instead of {asked}: accumulators take {needed} columns of tensor memory"
-        engine.remark(func.location, message)
+        cause = Reason("kernel.columns-needed", columns=needed)
+        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas, asked=asked, cause=cause), func.location))
 
 
 def _leave_what_exceeds(
@@ -80,8 +82,7 @@ def _leave_what_exceeds(
         if only_a:
             return needed
         largest = max(group, key=lambda each: each.columns)
-        reason = f"{needed} columns of accumulators do not fit into the {limit} of tensor memory"
-        plans.refuse_asynchronous(largest.dot, reason)
+        plans.refuse_asynchronous(largest.dot, Reason("dots.columns-in-use", columns=needed, most=limit))
         held.remove(largest)
     return 0
 

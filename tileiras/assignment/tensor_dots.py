@@ -14,7 +14,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import TensorType, Value
 from tileiras.layout import LinearLayout
-from tileiras.layout.matrix_descriptor import matrix_layout
+from tileiras.layout.matrix_descriptor import NoDescriptor, matrix_layout
 from tileiras.layout.tensor_memory import (
     COLUMNS,
     HALF,
@@ -28,6 +28,7 @@ from tileiras.layout.tensor_memory import (
     scale_places,
 )
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 from tileiras.targets import (
     MmaAtom,
     ScaledMmaAtom,
@@ -42,6 +43,8 @@ from tileiras.targets.atoms.rows import SharedTile
 from .linked_dots import is_linked
 from .operand_origins import Origins, major
 from .tensor_operands import operand_columns, source_dot
+
+NAME = "tcgen05.mma"
 
 WARPS = 4
 """The fewest warps that access all lanes (PTX ISA, "Access restrictions" of tensor memory)."""
@@ -80,11 +83,11 @@ class TensorDots:
         """Has a dot read A in shared memory from now on."""
         self._in_shared.add(op)
 
-    def plan(self, op: aa.Dot, why: list[str]) -> TensorPlan | None:
+    def plan(self, op: aa.Dot, why: list[Reason]) -> TensorPlan | None:
         """How tcgen05.mma multiplies a dot; None, with the reason in `why`, when it cannot."""
         c, k = op.c.type, op.a.type.shape[-1]
         if c.rank != 2:
-            why.append("tcgen05.mma is not used for batches")
+            why.append(Reason("dots.batch", instruction=NAME))
             return None
         if isinstance(op, aa.BlockScaledMmaOp):
             return self._scaled(op, why) if self._has_warps(why) else None
@@ -92,17 +95,17 @@ class TensorDots:
         m, n = c.shape[::-1] if exchanged else c.shape
         rows = min(m, LANES)
         if m < HALF or n < LEAST_COLUMNS[rows]:
-            least = f"{HALF} rows and {LEAST_COLUMNS[HALF]} columns, {LANES} and {LEAST_COLUMNS[LANES]}"
-            why.append(f"tcgen05.mma has {least} at least, the dot {c.shape[0]} x {c.shape[1]}")
+            least = f"{HALF}x{LEAST_COLUMNS[HALF]}, {LANES}x{LEAST_COLUMNS[LANES]}"
+            why.append(Reason("dots.small", instruction=NAME, least=least, m=c.shape[0], n=c.shape[1]))
             return None
         types = product_types(op)
         atom_types = (types[1], types[0], types[2]) if exchanged else types
         atom = find_tensor_atom(self._target, *atom_types, rows, min(n, MOST_COLUMNS))
         if atom is None:
-            why.append(f"tcgen05.mma of {self._target.name} does not multiply {types[0]} x {types[1]} + {types[2]}")
+            why.append(Reason("dots.types", instruction=NAME, a=types[0], b=types[1], c=types[2]))
             return None
         if k % atom.shape[2]:
-            why.append(f"K of {k} is less than the {atom.shape[2]} of tcgen05.mma")
+            why.append(Reason("dots.shallow", instruction=NAME, k=k, least=atom.shape[2]))
             return None
         if not self._has_warps(why):
             return None
@@ -120,27 +123,27 @@ class TensorDots:
         operands = self._operands(op, atom, exchanged, why)
         return None if operands is None else TensorPlan(atom, *operands, accumulator, exchanged)
 
-    def _has_warps(self, why: list[str]) -> bool:
+    def _has_warps(self, why: list[Reason]) -> bool:
         if self._num_warps < WARPS:
-            why.append(f"tensor memory is read by {WARPS} warps, the kernel has {self._num_warps}")
+            why.append(Reason("dots.few-warps", instruction=NAME, least=WARPS, warps=self._num_warps))
         return self._num_warps >= WARPS
 
-    def _scaled(self, op: aa.BlockScaledMmaOp, why: list[str]) -> TensorPlan | None:
+    def _scaled(self, op: aa.BlockScaledMmaOp, why: list[Reason]) -> TensorPlan | None:
         """How it multiplies with scales, which copies bring to tensor memory: a word for four runs of K, a column for
         32 rows."""
         (m, n), runs = op.c.type.shape, op.scale_a.type.shape[-1]
         if _scaled_shape(m, n) is None:
-            least = f"{HALF} rows and {LEAST_COLUMNS[LANES]} columns"
-            why.append(f"tcgen05.mma with block scales has {least} at least, the dot {m} x {n}")
+            least = f"{HALF}x{LEAST_COLUMNS[LANES]}"
+            why.append(Reason("dots.small", instruction=f"{NAME}.block_scale", least=least, m=m, n=n))
             return None
         atom = _scaled_atom(self._target, op)
         if atom is None:
             types = [element_name(v.type.element_type) for v in (op.a, op.b, op.scale_a)]
-            kind = f"{types[0]} x {types[1]} with scales of {types[2]} for {op.block}"
-            why.append(f"tcgen05.mma of {self._target.name} does not multiply {kind}")
+            a, b, scales = types
+            why.append(Reason("dots.scaled-types", instruction=NAME, a=a, b=b, scales=scales, block=op.block))
             return None
         if op.a.type.shape[1] % atom.shape[2]:
-            why.append(f"K of {op.a.type.shape[1]} is less than the {atom.shape[2]} of tcgen05.mma")
+            why.append(Reason("dots.shallow", instruction=NAME, k=op.a.type.shape[1], least=atom.shape[2]))
             return None
         exchanged, spread = _is_exchanged(m, n), atom.is_spread
         # A loop has those of two iterations.
@@ -154,19 +157,19 @@ class TensorDots:
         return TensorPlan(atom, *operands, accumulator, exchanged, scales)
 
     def _accumulator(
-        self, type: TensorType, rows: int, exchanged: bool, why: list[str], beside: int = 0, halves: bool = False
+        self, type: TensorType, rows: int, exchanged: bool, why: list[Reason], beside: int = 0, halves: bool = False
     ) -> LinearLayout | None:
         """The fragments that threads load of the accumulator, `halves` of its rows where lanes are free; None if it
         does not fit with the columns `beside` it, or its lanes cannot be divided among the warps."""
         size = type.num_elements // rows
         if size + beside > self._columns:
-            why.append(f"{size} columns of the accumulator do not fit into the {self._columns} of tensor memory")
+            why.append(Reason("dots.accumulator-columns", columns=size, most=self._columns))
             return None
         layout = accumulator_layout(type.shape, rows, exchanged)
         assert columns_of(layout) == size
         fragment = fragment_layout(layout, self._num_warps, type.element_type.width, halves)
         if fragment is None:
-            why.append(f"{size} columns of tensor memory are too few for {self._num_warps} warps")
+            why.append(Reason("dots.columns-for-warps", columns=size, warps=self._num_warps))
         return fragment
 
     def _a_in_tensor_memory(self, op: aa.DotOp, atom: MmaAtom) -> LinearLayout | None:
@@ -188,7 +191,7 @@ class TensorDots:
         return made.parent is op.parent and (origin is None or not origin.copied)
 
     def _operands(
-        self, op: aa.Dot, atom: MmaAtom | ScaledMmaAtom, exchanged: bool, why: list[str]
+        self, op: aa.Dot, atom: MmaAtom | ScaledMmaAtom, exchanged: bool, why: list[Reason]
     ) -> tuple[LinearLayout, LinearLayout] | None:
         """The layouts of A and B in shared memory; None if copies can fill none."""
         a = self._operand(op.a, 1, atom, why, exchanged)
@@ -196,7 +199,7 @@ class TensorDots:
         return None if a is None or b is None else (a, b)
 
     def _operand(
-        self, value: Value, k_axis: int, atom: MmaAtom | ScaledMmaAtom, why: list[str], is_b: bool = True
+        self, value: Value, k_axis: int, atom: MmaAtom | ScaledMmaAtom, why: list[Reason], is_b: bool = True
     ) -> LinearLayout | None:
         """The layout of an operand in shared memory, which `is_b` of the instruction."""
         bits = value.type.element_type.width
@@ -205,13 +208,13 @@ class TensorDots:
         # Elements of four bits lie along K; others are rearranged on their way to shared memory.
         along, spread = major(origin, k_axis, atom.b.majors) or "k", atom.is_spread and not is_b
         if along == "mn" and bits == 8 and is_b and atom.shape[1] < LEAST_COLUMNS[LANES]:
-            why.append("tcgen05.mma takes 16 columns at least of elements of 8 bits that are not along K")
+            why.append(Reason("dots.narrow-columns"))
             return None
         try:
             return matrix_layout(value.type.shape, k_axis, bits, along, spread)
-        except ValueError as error:
+        except NoDescriptor as error:
             if along == "k" or origin is None or origin.copied:
-                why.append(str(error))
+                why.append(error.reason)
                 return None
             # It goes through registers, from where its elements can be stored in any order.
             return matrix_layout(value.type.shape, k_axis, bits, "k", spread)

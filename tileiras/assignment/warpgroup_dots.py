@@ -13,12 +13,15 @@ from typing import Any
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import TensorType, Value
 from tileiras.layout import LinearLayout, warpgroup_layouts
-from tileiras.layout.matrix_descriptor import Major, matrix_layout
+from tileiras.layout.matrix_descriptor import Major, NoDescriptor, matrix_layout
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 from tileiras.resources.limits import registers_for_tiles
 from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types
 
 from .operand_origins import Origin, Origins, major
+
+NAME = "wgmma"
 
 ROWS = 64
 """Rows of an instruction (PTX ISA, "Matrix Shape" of wgmma)."""
@@ -71,7 +74,7 @@ class WarpgroupDots:
         self._registers = registers_for_tiles(32 * num_warps)
         self._origins = origins
 
-    def plan(self, op: aa.Dot, why: list[str]) -> WarpgroupPlan | None:
+    def plan(self, op: aa.Dot, why: list[Reason]) -> WarpgroupPlan | None:
         """How warpgroups multiply a dot; None, with the reason in `why`, when they cannot or should not."""
         if not self._target.has("wgmma") or isinstance(op, aa.BlockScaledMmaOp):
             return None
@@ -84,10 +87,10 @@ class WarpgroupDots:
         columns = min(MOST_COLUMNS, shape.n // shape.groups[1])
         atom = find_warpgroup_atom(self._target, *atom_types, columns)
         if atom is None:
-            why.append(f"wgmma does not multiply {types[0]} x {types[1]} + {types[2]}")
+            why.append(Reason("dots.types", instruction=NAME, a=types[0], b=types[1], c=types[2]))
             return None
         if shape.k % atom.shape[2]:
-            why.append(f"K of {shape.k} is less than the {atom.shape[2]} of wgmma")
+            why.append(Reason("dots.shallow", instruction=NAME, k=shape.k, least=atom.shape[2]))
             return None
         bits = op.a.type.element_type.width
         origin_a, origin_b = self._origins.of(op.a), self._origins.of(op.b)
@@ -103,33 +106,33 @@ class WarpgroupDots:
         try:
             b = matrix_layout(op.b.type.shape, 0, bits, major_b)
             a = fragment if major_a is None else matrix_layout(op.a.type.shape, 1, bits, major_a)
-        except ValueError as error:
-            why.append(str(error))
+        except NoDescriptor as error:
+            why.append(error.reason)
             return None
         assert a is not None, "an operand in registers has a fragment"
         return WarpgroupPlan(atom, a, b, accumulator.permute((1, 0)) if exchanged else accumulator, exchanged)
 
-    def _shape(self, op: aa.DotOp, why: list[str]) -> Shape | None:
+    def _shape(self, op: aa.DotOp, why: list[Reason]) -> Shape | None:
         """The sizes of a dot as the instruction sees them; None when it has no such form."""
         c, k = op.c.type, op.a.type.shape[-1]
         if c.rank != 2:
-            why.append("wgmma is not used for batches")
+            why.append(Reason("dots.batch", instruction=NAME))
             return None
         m, n = c.shape if c.shape[0] >= ROWS else (c.shape[1], c.shape[0])
         if m < ROWS or n < FEWEST_COLUMNS:
-            least = f"{ROWS} rows and {FEWEST_COLUMNS} columns"
-            why.append(f"wgmma has {least} at least, the dot {c.shape[0]} x {c.shape[1]}")
+            least = f"{ROWS}x{FEWEST_COLUMNS}"
+            why.append(Reason("dots.small", instruction=NAME, least=least, m=c.shape[0], n=c.shape[1]))
             return None
         if self._num_warps < WARPS:
-            why.append(f"wgmma takes {WARPS} warps, the kernel has {self._num_warps}")
+            why.append(Reason("dots.few-warps", instruction=NAME, least=WARPS, warps=self._num_warps))
             return None
         groups = split_groups(self._num_warps // WARPS, m, n)
         if groups is None:
-            why.append(f"a dot of {m} x {n} has no work for {self._num_warps // WARPS} warpgroups")
+            why.append(Reason("dots.idle-warpgroups", m=m, n=n, warpgroups=self._num_warps // WARPS))
             return None
         accumulator = m * n * max(16, c.element_type.width) // (32 * 32 * self._num_warps)
         if accumulator > min(MOST_ACCUMULATORS, self._registers):
-            why.append(f"{accumulator} registers a thread for the accumulator are more than wgmma can have")
+            why.append(Reason("dots.accumulator-registers", registers=accumulator))
             return None
         return Shape(m, n, k, groups)
 

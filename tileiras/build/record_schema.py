@@ -169,14 +169,23 @@ def _check_diagnostic(row: Any, depth: int = 0) -> None:
 
 
 def _check_remark(row: Any) -> None:
-    """Kind, name, text, arguments, reason, function."""
-    from tileiras.remarks import KINDS, NAMES
+    """Codes with arguments, details, function."""
+    if not isinstance(row, list) or len(row) != 3:
+        raise ValueError("a remark that is no list of three")
+    _text(row[2], "a remark's function")
+    _check_pairs(row[1], (str,))
+    for each in _list(row[0], "codes of a remark"):
+        if not isinstance(each, list) or len(each) != 2:
+            raise ValueError("a code without arguments")
+        _text(each[0], "a code")
+        _check_pairs(each[1], (int, str))
 
-    if not isinstance(row, list) or len(row) != 6 or not isinstance(row[3], dict):
-        raise ValueError("a remark that is no list of six")
-    kind, name, *words = _texts([*row[:3], *row[4:], *row[3], *row[3].values()], "a remark")
-    if kind not in KINDS or name not in NAMES:
-        raise ValueError(f"a remark that there is not: {kind} {name}")
+
+def _check_pairs(value: Any, types: tuple[type, ...]) -> None:
+    for pair in _list(value, "arguments of a remark"):
+        if not isinstance(pair, list) or len(pair) != 2 or type(pair[1]) not in types:
+            raise ValueError("an argument of a remark that is no name and value")
+        _text(pair[0], "an argument's name")
 
 
 def _check_seconds(value: Any) -> None:

@@ -9,7 +9,7 @@ mistakes are reported, in the order of the words, before the program exits.  The
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tileiras.cli.process import CommandLineError
@@ -44,6 +44,8 @@ class Spec(NamedTuple):
     stops: bool = False
     lists: bool = False
     """The diagnostic for a word that is not accepted lists the accepted ones."""
+    accepts: Callable[[str], bool] | None = None
+    """Further words that are accepted besides those of `kind`."""
 
 
 class Stop(Exception):
@@ -250,7 +252,7 @@ def _read(spec: Spec, text: str) -> Any:
                     f"unknown {spec.name} feature '{word}'; supported features: {', '.join(spec.features)}"
                 )
         return tuple(text.split(","))
-    if isinstance(kind, tuple) and text not in kind:
+    if isinstance(kind, tuple) and text not in kind and not (spec.accepts is not None and spec.accepts(text)):
         raise ValueError(f"Cannot find option named '{text}'!{_listed(spec)}")
     return text
 

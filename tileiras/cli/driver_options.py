@@ -12,7 +12,7 @@ from tileiras.cli import instrumentation
 from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, help_lines
 from tileiras.options import OPTIONS, Option, accepted
 from tileiras.pipeline import EMIT
-from tileiras.remarks import CATEGORIES, KINDS
+from tileiras.remarks import CATEGORIES, KINDS, is_code
 
 PROGRAM = "tileiras"
 
@@ -31,8 +31,11 @@ VENDOR = (
     Spec("output-file", str, "Name of the output file, - for standard output; elf.o for a cubin", "file"),
     Spec("preview", str, "Named preview features", "feature[,feature...]", features=("simt",)),
     Spec("remark-format", ("command-line", "yaml"), "Print remarks, or write them to a YAML file"),
-    Spec("remarks", _CATEGORIES, "Remarks of all kinds about a category"),
-    *(Spec(f"remarks-{kind}", _CATEGORIES, f"Category of {kind} remarks") for kind in sorted(KINDS)),
+    Spec("remarks", _CATEGORIES, "Remarks of all kinds about a category, or with a code", accepts=is_code),
+    *(
+        Spec(f"remarks-{kind}", _CATEGORIES, f"Category or code of {kind} remarks", accepts=is_code)
+        for kind in sorted(KINDS)
+    ),
     Spec("remarks-output-file", str, "File of remarks in YAML; tileir_remarks.yaml when absent", "file"),
     Spec("Wunsupported-hints", FLAG, "Warn of optimization hints that make no sense", hidden=True),
     Spec("Werr-hints", FLAG, "With --Wunsupported-hints: they are errors", hidden=True),

@@ -81,9 +81,7 @@ class Report:
     def success(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Print warnings and the requested remarks."""
         diagnostics = list(diagnostics)
-        # Remarks without a category are printed if any category is requested.
-        spoken = (Severity.WARNING, Severity.REMARK) if self.remarks.any else (Severity.WARNING,)
-        self._print([d for d in diagnostics if d.severity in spoken and not isinstance(d, Remark)])
+        self._print([d for d in diagnostics if d.severity is Severity.WARNING])
         remarks = [d for d in remarks_of(diagnostics) if self.remarks.admits(d)]
         if self._remark_file is not None:
             self._write_remarks(remarks)
@@ -92,10 +90,10 @@ class Report:
         elif remarks:
             print(render_command_line(remarks), end="", file=sys.stderr)
 
-    def remark(self, text: str) -> None:
+    def remark(self, remark: Remark | None) -> None:
         """Print a remark about the command line, whether or not remarks about the kernel are requested."""
-        if text:
-            self._print([Diagnostic(Severity.REMARK, None, text)])
+        if remark is not None:
+            self._print([remark])
 
     def _write_remarks(self, remarks: Iterable[Remark]) -> None:
         if self._remark_file is not None:

@@ -161,7 +161,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         kept.check(artifact.data)
     unread = layered.without_effect() if layered is not None else []
     report.success([*unread, *said, *artifact.diagnostics])
-    report.remark(layered.differences(options) if layered is not None else "")
+    report.remark(layered.differences(options) if layered is not None else None)
     unchanged = values.get("write-if-changed") and product.holds(artifact.data)
     contents = [] if unchanged else [(product, artifact.data)]
     if depfile is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tileiras.codegen.kernel_resources import KernelResources
 from tileiras.diagnostics import DiagnosticEngine, Locatable
+from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.targets.sm import REGISTERS_PER_THREAD
 
@@ -24,26 +25,24 @@ def remark_on_kernels(
         used = kernel.used
         place = locations.get(kernel.name, location)
 
-        def say(kind: str, name: str, *values: object, reason: str = "", **arguments: object) -> None:
-            named = {key.replace("_", " "): value for key, value in arguments.items()}
-            engine.emit(
-                Remark(kind, name, place, *values, arguments=named, reason=reason, function=kernel.name)  # noqa: B023
-            )
+        def say(said: Reason, **arguments: object) -> None:
+            engine.emit(Remark(said, place, arguments=arguments, function=kernel.name))  # noqa: B023
 
-        shared = kernel.shared
+        registers = used.registers
         say(
-            "analysis", "RemarkKernelResources", used.registers,
-            f"at least {used.shared}" if shared is None else shared,
+            Reason("kernel.resources-at-least", registers=registers, shared=used.shared) if kernel.shared is None
+            else Reason("kernel.resources", registers=registers, shared=kernel.shared),
             Warps=kernel.warps, CTAs=kernel.ctas, Barriers=used.barriers, Stack=f"{used.stack} bytes",
         )  # fmt: skip
         if used.spill_stores or used.spill_loads:
-            reason = (
-                f"a thread has at most {REGISTERS_PER_THREAD} registers"
-                if used.registers >= REGISTERS_PER_THREAD
-                else f"{kernel.threads} threads a CTA leave {used.registers} registers to each"
+            cause = (
+                Reason("kernel.most-registers", most=REGISTERS_PER_THREAD)
+                if registers >= REGISTERS_PER_THREAD
+                else Reason("kernel.registers-by-threads", threads=kernel.threads, registers=registers)
             )
-            say("missed", "RemarkKernelSpills", used.spill_stores, used.spill_loads, reason=reason)
+            say(Reason("kernel.spills", stored=used.spill_stores, loaded=used.spill_loads, cause=cause))
         if kernel.occupancy is not None:
-            reason = f"limited by {kernel.occupancy.limit}"
-            say("analysis", "RemarkKernelOccupancy", kernel.resident_warps, kernel.most_warps,
-                CTAs=kernel.occupancy.ctas, reason=reason)  # fmt: skip
+            cause = kernel.occupancy.reason
+            warps, most = kernel.resident_warps, kernel.most_warps
+            assert warps is not None, "known with the occupancy"
+            say(Reason("kernel.occupancy", warps=warps, most=most, cause=cause), CTAs=kernel.occupancy.ctas)

@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, FilePosition, Locatable
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, FilePosition
 from tileiras.named_tuple import NamedTuple
 
 from .attributes import VerifyError
@@ -115,10 +115,10 @@ class Pass:
         self._after = name
         return self
 
-    def signal_soft_failure(self, context: "PassContext", location: Locatable | None = None, message: str = "") -> None:
-        """Emits a remark with the reason, unless that has been reported, then sets the bit."""
-        if message:
-            context.engine.remark(location, message)
+    def signal_soft_failure(self, context: "PassContext", remark: Diagnostic | None = None) -> None:
+        """Emits the remark with the reason, unless that has been reported, then sets the bit."""
+        if remark is not None:
+            context.engine.emit(remark)
         self.state |= self.SOFT_FAILURE
 
 

@@ -16,6 +16,7 @@ from tileiras import gf2
 from tileiras.layout.constructors import swizzled_shared
 from tileiras.layout.linear_layout import LinearLayout, log2_exact
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 
 SPANS = (128, 64, 32, 16)
 """Bytes, the widest first: rows in more banks, fewer of them in the same ones.  16 is without a swizzle."""
@@ -84,6 +85,17 @@ _SPREAD_BITS = 4
 """Low bits that the number of a row has in common with the number of the instruction's row."""
 
 
+class NoDescriptor(ValueError):
+    """The reason for which no matrix descriptor reads an operand."""
+
+    def __init__(self, code: str, rows: int, columns: int) -> None:
+        self.reason = Reason(code, rows=rows, columns=columns)
+        super().__init__(code, rows, columns)
+
+    def __str__(self) -> str:
+        return str(self.reason)
+
+
 @functools.lru_cache(maxsize=256)
 def matrix_layout(
     shape: tuple[int, int], k_axis: int, element_bits: int, major: Major, spread: bool = False
@@ -91,8 +103,8 @@ def matrix_layout(
     """Where the elements of an operand of this shape, whose dimension `k_axis` is K, lie in shared memory; `spread`: it
     is an A of `SPREAD_ROWS` rows for an instruction with 128.
 
-    Raises ValueError for an operand whose contiguous dimension is shorter than 16 bytes, or than 128 where it is not K
-    and elements have 32 bits.
+    Raises NoDescriptor for an operand whose contiguous dimension is shorter than 16 bytes, or than 128 where it is not
+    K and elements have 32 bits.
     """
     contiguous = k_axis if major == "k" else 1 - k_axis
     rows, columns = shape[1 - contiguous], shape[contiguous]
@@ -100,12 +112,12 @@ def matrix_layout(
         return _spread_layout(rows, columns, contiguous, element_bits, major)
     if _is_wide(element_bits, major):
         if columns * element_bits < 8 * SPANS[0] or rows < ROWS:
-            raise ValueError(f"{rows} rows of {columns} elements along K are no operand of a matrix descriptor")
+            raise NoDescriptor("dots.no-wide-descriptor", rows, columns)
         layout = swizzled_shared((rows, columns), element_bits, SPANS[0], WIDE_ATOM)
         return layout if contiguous == 1 else layout.permute((1, 0))
     span = next((span for span in SPANS if columns * element_bits >= 8 * span), 0)
     if not span or rows < ROWS:
-        raise ValueError(f"{rows} rows of {columns} elements are no operand of a matrix descriptor")
+        raise NoDescriptor("dots.no-descriptor", rows, columns)
     layout = swizzled_shared((rows, columns), element_bits, span)
     return layout if contiguous == 1 else layout.permute((1, 0))
 
@@ -118,7 +130,7 @@ def _spread_layout(rows: int, columns: int, contiguous: int, element_bits: int, 
     else:
         fits = rows == SPREAD_ROWS and columns * element_bits >= 8 * SPANS[-1]
     if not fits:
-        raise ValueError(f"{rows} rows of {columns} elements are no A in every second 16 rows")
+        raise NoDescriptor("dots.no-spread-descriptor", rows, columns)
     span = SPANS[-1] if major == "mn" else next(span for span in SPANS if columns * element_bits >= 8 * span)
     layout = swizzled_shared((rows, columns), element_bits, span)
     offset = list(layout.bases("offset"))

@@ -9,6 +9,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import gpu_of
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 
 
 class AgentVerifier(Pass):
@@ -23,8 +25,8 @@ class AgentVerifier(Pass):
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = gpu_of(self.compute_capability)
 
-        def unchecked(place: Operation, why: str) -> None:
-            context.engine.remark(place.location, why)
+        def unchecked(place: Operation, said: Reason) -> None:
+            context.engine.emit(Remark(said, place.location))
 
         from tileiras.dialects.nv_tileas import names
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.passes import FunctionPass, functions_of, gpu_of
+from tileiras.reasons import Reason
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
@@ -38,9 +39,6 @@ class PairTileBlocks(FunctionPass):
                 continue
             if (func.kernel_spec.num_ctas or 1) > 1:
                 continue  # the CTAs of a tile block are the pair
-            reason = pair_tile_blocks(func) if self.tensor_maps == "host" else _NO_LAUNCHER
-            if reason:
-                func.attributes[ALONE] = StringAttr(reason)
-
-
-_NO_LAUNCHER = "only launchers that fill tensor maps (tensor-maps=host) read in NAME.json which kernel to launch"
+            reason = pair_tile_blocks(func) if self.tensor_maps == "host" else Reason("pairs.no-launcher")
+            if reason is not None:
+                func.attributes[ALONE] = StringAttr(reason.spelled())

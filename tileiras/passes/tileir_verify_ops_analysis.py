@@ -11,6 +11,8 @@ from tileiras.dialects.nv_tileaa.module_attributes import module_chip
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import gpu_of
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 
 
 class VerifyOpsAnalysis(Pass):
@@ -28,8 +30,8 @@ class VerifyOpsAnalysis(Pass):
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = gpu_of(self.compute_capability)
 
-        def unchecked(place: Operation, why: str) -> None:
-            context.engine.remark(place.location, why)
+        def unchecked(place: Operation, said: Reason) -> None:
+            context.engine.emit(Remark(said, place.location))
 
         functions = [func for func in op.regions[0].operations if isinstance(func, aa.FuncOp)]
         chip = module_chip(op)

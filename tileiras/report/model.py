@@ -151,6 +151,16 @@ class Obstacle(NamedTuple):
     what: str
     why: str
     remedy: str
+    code: str
+    """Code of the cause that the remedy removes; of the choice itself without a known cause."""
+
+
+class Cause(NamedTuple):
+    """The obstacle to a better choice, by its code (docs/reasons.md)."""
+
+    code: str
+    code_arguments: dict[str, int | str]
+    remedy: str
 
 
 class Choice(NamedTuple):
@@ -159,9 +169,13 @@ class Choice(NamedTuple):
     kind: str
     category: str
     places: tuple[int, ...]
+    code: str
+    code_arguments: dict[str, int | str]
     message: str
     arguments: dict[str, str]
+    """Printed as given."""
     reason: str
+    causes: tuple[Cause, ...]
 
 
 class PassChange(NamedTuple):

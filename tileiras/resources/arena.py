@@ -26,6 +26,8 @@ from tileiras.ir import (
 from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.targets import Target
 
 if TYPE_CHECKING:
@@ -117,8 +119,8 @@ def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
             failed = failed or error
             continue
         func.attributes[tileas.SHARED_MEMORY] = IntegerAttr(arena.bytes, i32)
-        for op, text in arena.remarks:
-            engine.remark(op.location, text)
+        for op, said in arena.remarks:
+            engine.emit(Remark(said, op.location))
         return
     assert failed is not None
     text = f"needs {failed.size} bytes of shared memory, {target.name} has {target.shared_per_cta}"
@@ -155,7 +157,7 @@ class _Arena:
 
     def __init__(self, target: Target, warps: Warps, inherited: int, small_agents_first: bool) -> None:
         self._limit = target.shared_per_cta
-        self.remarks: list[tuple[Operation, str]] = []
+        self.remarks: list[tuple[Operation, Reason]] = []
         self._warps = warps
         self._inherited = inherited
         """The warps of an agent without a number of its own."""
@@ -332,9 +334,7 @@ class _Arena:
     def _remark(self, op: Any, exchange: Exchange, size: int, rounds: int) -> None:
         if rounds == 1 or not isinstance(exchange, (Conversion, Slice)) or exchange.bytes <= self._left:
             return
-        what = "slice" if isinstance(exchange, Slice) else "tile"
-        text = f"a {what} goes through {size} bytes of shared memory in {rounds} rounds"
-        self.remarks.append((op, text))
+        self.remarks.append((op, Reason("memory.exchange-rounds", bytes=size, rounds=rounds)))
 
 
 def _largest_exchange(agent: Region, warps: Warps) -> int:

@@ -12,6 +12,8 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import IntegerAttr, TensorType, UnitAttr, i32
 from tileiras.layout.tensor_memory import COLUMNS
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.targets import Occupancy, Target, occupancy, registers_per_thread
 from tileiras.targets.sm import WARP_SIZE
 
@@ -26,7 +28,7 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
     func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(tileas.block_warps(func), i32)
     ctas = func.kernel_spec.num_ctas or 1
     if ctas > 1 and not target.has("cluster"):
-        engine.remark(func.location, f"{target.name} has no clusters: the tile block is one CTA")
+        engine.emit(Remark(Reason("kernel.no-clusters", target=target.name), func.location))
         ctas = 1
     func.attributes[tileas.CLUSTER_CTAS] = IntegerAttr(ctas, i32)
     if not any(op.ctas is not None for op in func.walk() if isinstance(op, CreatePipelineOp)):
@@ -48,11 +50,11 @@ def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int
     that the kernel requests is passed only if ptxas might reach fewer CTAs by itself.
     """
     threads = WARP_SIZE * tileas.block_warps(func)
-    room = min(_rooms(func, target, threads))
+    room = min(_rooms(func, target, threads), key=lambda each: each.ctas)
     asked = func.kernel_spec.occupancy or 1
     wanted = min(asked, max(1, room.ctas))
     if wanted < asked:
-        engine.remark(func.location, f"{wanted} CTAs to an SM instead of {asked}, limited by {room.limit}")
+        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=wanted, asked=asked, cause=room.reason), func.location))
     if _sets_registers(func):
         # ptxas 13.5 passes over `setmaxnreg` where `.reqntid` alone bounds the registers that threads start with (its
         # message C7508).
@@ -81,7 +83,8 @@ def _by_registers(func: aa.FuncOp, threads: int, wanted: int, engine: Diagnostic
     least = _held(needed, threads, wanted)
     if least < wanted:
         asked = func.kernel_spec.occupancy
-        engine.remark(func.location, f"{least} CTAs to an SM instead of {asked}: a thread needs {needed} registers")
+        cause = Reason("kernel.registers-needed", registers=needed)
+        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=least, asked=asked, cause=cause), func.location))
         if least <= _held(expected, threads, wanted):
             return None
     return least
@@ -98,7 +101,7 @@ def _rooms(func: aa.FuncOp, target: Target, threads: int) -> Iterator[Occupancy]
     for op in func.walk():
         if op.name == names.TENSOR_RESERVE:
             columns = op.attributes["columns"].value
-            yield Occupancy(COLUMNS // columns, f"{columns} columns of tensor memory a CTA")
+            yield Occupancy(COLUMNS // columns, Reason("kernel.limited-by-columns", columns=columns))
 
 
 def _sets_registers(func: aa.FuncOp) -> bool:

@@ -8,6 +8,8 @@ from tileiras.analysis.copied_loads import LOADS, copied_vector
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.targets import Target, find_copy_atom, registers_per_thread
 
 from .limits import threads_of
@@ -42,10 +44,8 @@ def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | 
         return
     func.attributes["kernel_spec"] = spec.with_occupancy(ctas)
     if engine is not None:
-        engine.remark(
-            func.location,
-            f"{ctas} CTAs to an SM instead of {asked}: a thread needs {needed} registers",
-        )
+        cause = Reason("kernel.registers-needed", registers=needed)
+        engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas, asked=asked, cause=cause), func.location))
 
 
 def _goes_to_dots(value: Value) -> bool:

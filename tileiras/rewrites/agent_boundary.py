@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileiras.analysis.agents import least_ctas_of
-from tileiras.diagnostics import DiagnosticEngine, counted
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
@@ -15,6 +15,8 @@ from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import DenseArrayAttr, IntegerAttr, Operation, Region, TensorType, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, layout_of, with_layout
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.agent_registers import (
     POINTER_COPIES,
     TILED_COPIES,
@@ -57,14 +59,14 @@ def resolve_boundary(
     while (ctas := least_ctas_of(func)) > 1 and entry_registers(WARP_SIZE * shares.warps, ctas) < needed:
         func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(ctas - 1)
         if engine is not None:
-            message = f"{ctas - 1} CTAs to an SM instead of {ctas}: an instruction needs {needed} registers"
-            engine.remark(func.location, message)
+            cause = Reason("kernel.registers-of-instruction", registers=needed)
+            engine.emit(Remark(Reason("kernel.fewer-ctas", ctas=ctas - 1, asked=ctas, cause=cause), func.location))
         shares = register_shares(tiles, expected, compute, others, service, ctas - 1)
     give_warps(switch, func, target, counts, shares)
     if engine is not None:
         pipes = sum(op.name == names.CREATE_PIPELINE for op in func.body.blocks[0].operations)
-        shared = f"{compute} compute, {sum(counts[1:])} load through {counted(pipes, 'pipe')}"
-        engine.remark(switch.location, f"warps by agent: {shared}")
+        said = Reason("agents.warps", compute=compute, load=sum(counts[1:]), pipes=pipes)
+        engine.emit(Remark(said, switch.location))
 
 
 def shares_with_further(switch: AgentSwitchOp, func: aa.FuncOp, warps: int) -> RegisterShares:
@@ -72,7 +74,7 @@ def shares_with_further(switch: AgentSwitchOp, func: aa.FuncOp, warps: int) -> R
     threads that compute get too few."""
     compute, *others = switch.warps(func.kernel_spec.num_warps)
     if WARP_SIZE * (compute + sum(others) + warps) > MAX_THREADS_PER_CTA:
-        raise NotSeparable(switch, f"{compute + sum(others) + warps} warps are more than a CTA has")
+        raise NotSeparable(switch, "agents.too-many-warps", warps=compute + sum(others) + warps)
     tiles, ctas = block_registers(switch.agents[0].block), least_ctas_of(func)
     shares = register_shares(
         tiles, expected_registers(func), compute, sum(others) + warps, service_registers(switch), ctas
@@ -80,7 +82,7 @@ def shares_with_further(switch: AgentSwitchOp, func: aa.FuncOp, warps: int) -> R
     # Values beyond the registers that a thread can have would spill without further warps as well.
     needed = min(tiles + LEAST_RESERVE, registers_per_thread(WARP_SIZE * compute, ctas))
     if needed > shares.most:
-        raise NotSeparable(switch, f"a thread needs {needed} registers and gets {shares.most} beside a further warp")
+        raise NotSeparable(switch, "agents.too-few-registers", needed=needed, most=shares.most)
     return shares
 
 

@@ -15,6 +15,8 @@ from tileiras.dialects.arith.build import integer
 from tileiras.ir import Block, Builder, Operation, Value
 from tileiras.layout.encoding import layout_of
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.large_dots import OPERAND_MAKERS, is_multiply_add
 from tileiras.resources.shared_memory import buffer_bytes, scratch_bytes, shared_budget
 from tileiras.targets import Target
@@ -31,7 +33,7 @@ def loop_fma_dots(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | No
     plan = _Plan(func, shared_budget(func, target))
     for dot in dots:
         if not any(map(plan.add, (dot, *dot.cut()))) and engine is not None:
-            engine.remark(dot.op.location, "dot fully unrolled: no shared memory left for its operands")
+            engine.emit(Remark(Reason("dots.fma-unrolled"), dot.op.location))
     plan.run()
 
 

@@ -8,6 +8,8 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nvvm.tensor_memory import MOST_WORDS
 from tileiras.layout.encoding import layout_of
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.agent_registers import BESIDE_ACCUMULATORS, RegisterShares
 from tileiras.schedule.agent_plan import MMA_WARPS
 from tileiras.schedule.linked_products_plan import plan_linked_products
@@ -33,23 +35,20 @@ def specialize_products(
         shares = _shares(switch, func)
     except NotSeparable as found:
         if engine is not None:
-            text = f"the products of this kernel stay with the warps that compute: {found.reason}"
-            engine.remark(found.op.location, f"warp-specialize: {text}")
+            engine.emit(Remark(Reason("agents.dots-stay", cause=found.reason), found.op.location))
         return False
     counts = [*switch.warps(func.kernel_spec.num_warps), MMA_WARPS]
     if linked is not None:
         give_further(separate_linked_products(switch, linked), func, target, counts, shares)
         if engine is not None:
-            text = "warp-specialize: a warp of its own multiplies, the next iteration's first product ahead"
-            engine.remark(linked.loops[0].loop.location, text)
+            engine.emit(Remark(Reason("agents.dots-ahead"), linked.loops[0].loop.location))
         return True
     assert plan is not None, "one of the two"
     switch = separate_products(switch, plan)
     give_further(switch, func, target, counts, shares)
     if engine is not None:
-        into = "one accumulator" if plan.loops[0].stages == 1 else "two accumulators in turn"
-        text = f"warp-specialize: a warp of its own multiplies, into {into}"
-        engine.remark(plan.loops[0].loop.location, text)
+        said = Reason("agents.dots-specialized", accumulators=plan.loops[0].stages)
+        engine.emit(Remark(said, plan.loops[0].loop.location))
     return True
 
 
@@ -59,8 +58,7 @@ def _shares(switch: AgentSwitchOp, func: aa.FuncOp) -> RegisterShares:
     loads = [op for outer in switch.agents[0].operations for op in outer.walk() if isinstance(op, tileas.TensorLoadOp)]
     least = BESIDE_ACCUMULATORS + max((_loaded_at_once(op) for op in loads), default=0)
     if least > shares.entry:
-        entry = shares.entry
-        raise NotSeparable(switch, f"a thread needs {least} registers and begins with {entry} beside a further warp")
+        raise NotSeparable(switch, "agents.too-few-at-entry", needed=least, most=shares.entry)
     return shares
 
 

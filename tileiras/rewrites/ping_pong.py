@@ -4,10 +4,12 @@ memory."""
 from __future__ import annotations
 
 from tileiras.analysis.agents import least_ctas_of
-from tileiras.diagnostics import DiagnosticEngine, counted
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.agent_registers import RegisterShares, register_shares
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE
@@ -44,8 +46,7 @@ def take_turns(
         for loop in loops:
             loop.attributes.pop(tileas.PING_PONG, None)
         if engine is not None:
-            text = f"all warps that compute have the same tile: {found.reason}"
-            engine.remark(found.op.location, f"warp-specialize: {text}")
+            engine.emit(Remark(Reason("turns.tiles-together", cause=found.reason), found.op.location))
         return None
     location = plan.loop.location
     new = alternate(switch, plan, outside)
@@ -53,8 +54,8 @@ def take_turns(
     compute, *others = new.num_warps.elements
     give_warps(new, func, target, [compute] * GROUPS + others, shares, GROUPS)
     if engine is not None:
-        text = f"{GROUPS} agents of {func.kernel_spec.num_warps} warps take tiles by turns"
-        engine.remark(location, f"warp-specialize: {text}")
+        said = Reason("turns.tiles-alternate", agents=GROUPS, warps=func.kernel_spec.num_warps)
+        engine.emit(Remark(said, location))
     return new
 
 
@@ -72,9 +73,9 @@ def _check_gain(
     a second agent."""
     tiles = plan.loop.trip_count
     if tiles is not None and tiles < GROUPS:
-        raise NotSeparable(plan.loop, "there is one tile")
+        raise NotSeparable(plan.loop, "turns.one-tile")
     if func.kernel_spec.num_warps != WARPGROUP:
-        raise NotSeparable(plan.loop, f"{func.kernel_spec.num_warps} warps compute a tile together")
+        raise NotSeparable(plan.loop, "turns.many-warps", warps=func.kernel_spec.num_warps)
     expected, least = expected_registers(func), least_ctas_of(func)
     by_agent = switch.max_regs is not None and any(switch.max_regs.elements)
     threads = WARP_SIZE * tileas.block_warps(func)
@@ -82,7 +83,7 @@ def _check_gain(
     held = max(least, occupancy(target, threads, entry, taken[0]).ctas)
     left = max(least, occupancy(target, WARP_SIZE * shares.warps, shares.entry, taken[1]).ctas)
     if left < held:
-        raise NotSeparable(switch, f"an SM holds {counted(held, 'CTA')}, and {left} with a second agent")
+        raise NotSeparable(switch, "agents.fewer-ctas", alone=held, beside=left)
 
 
 def _shares(switch: AgentSwitchOp, func: aa.FuncOp, plan: PingPongPlan) -> RegisterShares:
@@ -90,16 +91,16 @@ def _shares(switch: AgentSwitchOp, func: aa.FuncOp, plan: PingPongPlan) -> Regis
     compute, *others = switch.warps(func.kernel_spec.num_warps)
     total = GROUPS * compute + sum(others)
     if compute % WARPGROUP:
-        raise NotSeparable(switch, f"{compute} warps are no warpgroup")
+        raise NotSeparable(switch, "turns.part-of-warpgroup", warps=compute)
     if total * WARP_SIZE > MAX_THREADS_PER_CTA:
-        raise NotSeparable(switch, f"{total} warps are more than a CTA has")
+        raise NotSeparable(switch, "agents.too-many-warps", warps=total)
     tiles, expected, ctas = block_registers(switch.agents[0].block), expected_registers(func), least_ctas_of(func)
     shares = register_shares(tiles, expected, GROUPS * compute, sum(others), service_registers(switch), ctas)
     # ptxas computes an epilogue of a few registers at a time, whose tiles as a whole do not fit.
     live = LiveRegisters()
     needed = LEAST_RESERVE + max(live.of_loop(run) for run in plan.runs)
     if needed > shares.most:
-        raise NotSeparable(switch, f"a thread needs {needed} registers and gets {shares.most} beside those of another")
+        raise NotSeparable(switch, "agents.too-few-registers", needed=needed, most=shares.most)
     return shares
 
 
@@ -111,5 +112,5 @@ def _bytes_taken(switch: AgentSwitchOp, func: aa.FuncOp, target: Target) -> tupl
     # The memory of the agents is in use at the same time.
     both = most + bytes_in_use(switch.agents[0].block, budget)
     if both > budget:
-        raise NotSeparable(switch, f"two agents take {both} bytes of shared memory, of {budget}")
+        raise NotSeparable(switch, "turns.shared-memory", bytes=both, budget=budget)
     return most, both

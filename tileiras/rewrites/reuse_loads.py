@@ -26,6 +26,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.memory import moved_registers, register_groups, vector_registers
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.resources.registers import lacks, words
 
@@ -71,7 +72,7 @@ def _reuse_whole(
     other, known = found
     if engine is not None and engine.remarks:
         accesses = layout_of(load.data.type).registers // load.atom.vector_size
-        _remark(load, 0, accesses, "a load before has the same elements", func, engine)
+        _remark(load, 0, accesses, Reason("access.same-load"), func, engine)
     load.data.replace_all_uses_with(known)
     load.result_token.replace_all_uses_with(other.result_token)
     load.erase()
@@ -102,9 +103,8 @@ def _reuse_part(
     load.parent.insert_before(made, load.next)
     data.replace_uses_in(made.result, users)
     if engine is not None and engine.remarks:
-        where = "further on" if source.by > 0 else "further back"
-        reason = f"a load before has its elements {abs(source.by)} {where} along dimension {source.dim}"
-        _remark(load, source.left, source.accesses, reason, func, engine)
+        cause = Reason("access.shifted-load", distance=source.by, dim=source.dim)
+        _remark(load, source.left, source.accesses, cause, func, engine)
     return made.result
 
 
@@ -162,12 +162,8 @@ def _accesses(load: tileas.LoadOp, layout: LinearLayout, dim: int) -> Sequence[S
 
 
 def _remark(
-    load: tileas.Load, left: int, accesses: int, reason: str, func: aa.FuncOp, engine: DiagnosticEngine
+    load: tileas.Load, left: int, accesses: int, cause: Reason, func: aa.FuncOp, engine: DiagnosticEngine
 ) -> None:
     """Emits a remark with the accesses that remain of a load."""
-    engine.emit(
-        Remark(
-            "passed", "RemarkMemoryLoadReused", load.location, left, accesses, reason=reason,
-            function=func.sym_name.value,
-        )
-    )  # fmt: skip
+    said = Reason("access.reused", left=left, accesses=accesses, cause=cause)
+    engine.emit(Remark(said, load.location, function=func.sym_name.value))

@@ -13,11 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS
-from tileiras.diagnostics import DiagnosticEngine, counted
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import MemoryRead, NoMemoryEffect, Operation, RecursiveMemoryEffects, TensorType
 from tileiras.ir.effects import has_no_effect
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.loaded_tiles import is_over_slices
 from tileiras.resources.registers import exceeds, lacks_registers
 
@@ -43,9 +45,7 @@ def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
             op.move_before(place)
             moved += isinstance(op, LOADS)
     if moved and engine is not None:
-        engine.remark(
-            func.location, f"{moved} tiles are loaded where they are used: a thread has no registers for them"
-        )
+        engine.emit(Remark(Reason("memory.loads-sunk", tiles=moved), func.location))
 
 
 def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
@@ -57,9 +57,7 @@ def sink_into_slices(func: aa.FuncOp, engine: DiagnosticEngine | None = None) ->
     """
     for loop in [op for op in func.walk() if is_over_slices(op) and any(map(_multiplies, op.body.block.operations))]:
         if exceeds(loop, func) > 0 and (moved := _sink_into(loop)) and engine is not None:
-            tiles = counted(moved, "tile")
-            said = f"{tiles} loaded for each slice: a thread has no registers for more beside products"
-            engine.remark(loop.location, said)
+            engine.emit(Remark(Reason("memory.loads-per-slice", tiles=moved), loop.location))
 
 
 def _sink_into(loop: scf.ForOp) -> int:

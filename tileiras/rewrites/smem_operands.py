@@ -22,6 +22,8 @@ from tileiras.ir import Block, Builder, IntegerAttr, Operation, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.registers import LiveRegisters, exceeds, lacks, words
 from tileiras.resources.shared_memory import (
     buffer_bytes,
@@ -69,7 +71,7 @@ def keep_loop_invariant(func: aa.FuncOp, target: Target, engine: DiagnosticEngin
         by_block.setdefault(load.parent, []).append(resident)
         if engine is not None:
             shape = "x".join(map(str, load.data.type.shape))
-            engine.remark(load.location, f"the {shape} tile stays in shared memory: the loop needs its registers")
+            engine.emit(Remark(Reason("memory.stays-in-shared", shape=shape), load.location))
     for found in by_block.values():
         _keep(found, atom)
 
@@ -99,9 +101,7 @@ def copy_refused(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | Non
         left = shared_budget(func, target) - ring_bytes(loop) - scratch_beside(loop, gone)
         count = copy_where_used(loads, left, atom)
         if count and engine is not None:
-            engine.remark(
-                loop.location, f"{count} of the loads that do not run ahead go to shared memory where they are used"
-            )
+            engine.emit(Remark(Reason("memory.copied-at-use", loads=count), loop.location))
 
 
 def copy_where_used(loads: list[Any], left: int, atom: CopyAtom) -> int:
@@ -151,7 +151,7 @@ def copy_large(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None 
             continue
         if engine is not None:
             shape = "x".join(map(str, load.data.type.shape))
-            engine.remark(load.location, f"the {shape} tile goes to shared memory at once: a thread has no registers")
+            engine.emit(Remark(Reason("memory.copied-at-once", shape=shape), load.location))
         _keep([resident], atom)
 
 

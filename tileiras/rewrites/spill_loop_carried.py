@@ -23,6 +23,8 @@ from tileiras.dialects import scf
 from tileiras.dialects.arith.build import integer
 from tileiras.ir import Builder, FloatType, IntegerType, Operation, TensorType, Value
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.registers import exceeds, words
 from tileiras.resources.shared_memory import bytes_in_use, ring_bytes, shared_budget
 from tileiras.targets import Target
@@ -58,10 +60,7 @@ def spill_loop_carried(func: aa.FuncOp, target: Target, engine: DiagnosticEngine
         if kept:
             _keep(loop, kept)
             if engine is not None:
-                engine.remark(
-                    loop.location,
-                    f"{len(kept)} loop-carried tiles wait in shared memory: a thread has no registers for them",
-                )
+                engine.emit(Remark(Reason("memory.carried-in-shared", tiles=len(kept)), loop.location))
 
 
 def _waiting(loop: scf.ForOp) -> list[Carried]:

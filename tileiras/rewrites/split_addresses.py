@@ -12,6 +12,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerAttr, i32
 from tileiras.layout.encoding import layout_of
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.address_parts import can_be_in_parts, made_for, words_of_element
 
 PART_WORDS = 64
@@ -33,8 +35,7 @@ def split_addresses(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> 
             continue
         access.attributes[tileas.PARTS] = IntegerAttr(parts, i32)
         if engine is not None:
-            engine.remark(
-                access.location,
-                f"addresses and conditions of {registers // parts} elements at a time: those of {registers} would take"
-                f" {registers * words} registers",
+            said = Reason(
+                "memory.addresses-in-parts", elements=registers // parts, all=registers, registers=registers * words
             )
+            engine.emit(Remark(said, access.location))

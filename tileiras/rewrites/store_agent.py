@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.analysis.agents import least_ctas_of
-from tileiras.diagnostics import DiagnosticEngine, counted
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.agent_registers import RegisterShares
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.shared_memory import MBARRIER_BYTES, buffer_bytes, scratch_bytes, shared_budget
@@ -38,22 +40,21 @@ def specialize_stores(
         _check_room(func, plan, shares, target)
     except NotSeparable as found:
         if engine is not None:
-            text = f"the stores of this kernel stay with the warps that compute: {found.reason}"
-            engine.remark(found.op.location, f"warp-specialize: {text}")
+            engine.emit(Remark(Reason("agents.stores-stay", cause=found.reason), found.op.location))
         return False
     counts = [*switch.warps(func.kernel_spec.num_warps), STORE_WARPS]
     give_further(separate_stores(switch, plan), func, target, counts, shares)
     if engine is not None:
-        text = f"warp-specialize: a warp of its own makes {counted(len(plan.stores), 'store')}, in boxes"
-        engine.remark(plan.stores[0].location, text)
+        said = Reason("agents.stores-specialized", stores=len(plan.stores))
+        engine.emit(Remark(said, plan.stores[0].location))
     return True
 
 
 def _check_tile(store: tileas.TiledStoreOp) -> None:
     if stored_in_boxes(store) is None:
-        raise NotSeparable(store, "no boxes have its tile")
+        raise NotSeparable(store, "maps.no-boxes")
     if tile_bytes(store) < LEAST_BYTES:
-        raise NotSeparable(store, f"its tile has {tile_bytes(store)} bytes, fewer than {LEAST_BYTES}")
+        raise NotSeparable(store, "maps.small-tile", bytes=tile_bytes(store), least=LEAST_BYTES)
 
 
 def _check_room(func: aa.FuncOp, plan: StoreAgentPlan, shares: RegisterShares, target: Target) -> None:
@@ -65,14 +66,14 @@ def _check_room(func: aa.FuncOp, plan: StoreAgentPlan, shares: RegisterShares, t
     stages = sum(STAGES * aligned_to(tile_bytes(store), ARENA_ALIGNMENT) for store in plan.stores)
     before, after = _bytes_taken(func, budget, set()), stages + _bytes_taken(func, budget, gone)
     if after > budget:
-        raise NotSeparable(plan.stores[0], f"its stages take shared memory to {after} bytes, of {budget}")
+        raise NotSeparable(plan.stores[0], "agents.store-shared-memory", bytes=after, budget=budget)
     expected, least = expected_registers(func), least_ctas_of(func)
     held = []
     for warps, taken in ((tileas.block_warps(func), before), (shares.warps, after)):
         registers = shares.entry if shares.compute else min(expected, shares.entry)
         held.append(max(least, occupancy(target, WARP_SIZE * warps, registers, taken).ctas))
     if held[1] < held[0]:
-        raise NotSeparable(plan.stores[0], f"an SM holds {counted(held[0], 'CTA')}, and {held[1]} with its stages")
+        raise NotSeparable(plan.stores[0], "agents.fewer-ctas", alone=held[0], beside=held[1])
 
 
 def _bytes_taken(func: aa.FuncOp, budget: int, gone: set[Any]) -> int:

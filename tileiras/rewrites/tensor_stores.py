@@ -28,6 +28,7 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp, TmaStoreTailOp
 from tileiras.ir import Builder, IntegerAttr, UnitAttr, i32
 from tileiras.layout.arena import SCRATCH_LIMIT
+from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.resources.shared_memory import buffer_bytes, conversion_bytes, ring_bytes, scratch_bytes, shared_budget
 from tileiras.schedule.materialize.box_ring import box_coordinates
@@ -65,7 +66,7 @@ def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine, ke
             _rewrite(store, room // tile_bytes(store), not keeps_maps or is_waited_for(store))
         elif engine.remarks:
             name = func.sym_name.value
-            engine.emit(Remark("missed", "RemarkMemoryTensorMap", store.location, reason=refusal, function=name))
+            engine.emit(Remark(Reason("maps.unused", cause=refusal), store.location, function=name))
 
 
 def _most_bytes(func: aa.FuncOp) -> int:
@@ -77,30 +78,30 @@ def _most_bytes(func: aa.FuncOp) -> int:
     return most
 
 
-def _room(store: Any, most: int, budget: int) -> tuple[int, str]:
+def _room(store: Any, most: int, budget: int) -> tuple[int, Reason | None]:
     """Bytes of shared memory for the tiles of a store; and the reason why a store that a tensor map can serve does not
-    use them, or the empty string."""
+    use them, or None."""
     if stored_in_boxes(store) is None:
-        return 0, "no boxes have its tile"
+        return 0, Reason("maps.no-boxes")
     size, data = tile_bytes(store), store.data.defining_op
     if size < LEAST_BYTES:
-        return 0, f"its tile has {size} bytes, fewer than {LEAST_BYTES}"
+        return 0, Reason("maps.small-tile", bytes=size, least=LEAST_BYTES)
     if follows_strong(store.token) and is_waited_for(store):
         # As of a sum that tile blocks add to in turn, by a lock: f16 256x256x4096 in 8 parts takes 16.4 us on H200 by
         # the estimate, and 21.0 where the copies stand between the lock and its release.
-        return 0, "other tile blocks wait for it, and a copy in boxes takes longer"
+        return 0, Reason("maps.others-wait")
     if writes_conflict(store):
-        return 0, "threads would write its tile bank upon bank, as the boxes have it in shared memory"
+        return 0, Reason("maps.bank-conflicts")
     if agent_of(store) is not None:
         room = drained_bytes(store)
         if not room:
-            return 0, "its warps run a program of their own, and no agent stores for them"
-        return room, "" if size <= room else f"its tile has {size} bytes, the pipe that is drained {room}"
+            return 0, Reason("maps.no-store-agent")
+        return room, None if size <= room else Reason("maps.pipe-too-small", bytes=size, room=room)
     own = conversion_bytes(data) if isinstance(data, tileas.ConvertLayoutOp) else 0
     room, left = max(most, own), budget - ring_bytes(store)
     if size > room:
-        return 0, f"its tile takes {size} bytes of shared memory, more than the kernel takes without"
-    return min(room, left), "" if size <= left else "no shared memory is left"
+        return 0, Reason("maps.more-than-kernel", bytes=size)
+    return min(room, left), None if size <= left else Reason("maps.no-shared-memory")
 
 
 def _rewrite(store: Any, most_stages: int, complete: bool) -> None:

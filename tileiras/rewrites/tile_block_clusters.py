@@ -16,6 +16,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import CLUSTER_BLOCKS
 from tileiras.ir import IntegerAttr, i32
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 
 from .tile_block_order import may_hand_on
 
@@ -39,7 +41,7 @@ def cluster_tile_blocks(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
     values = ClusterUniformity(func)
     alone = (func.kernel_spec.occupancy or 1) == 1
     if any(_is_shared(load, values, alone) for load in func.walk() if isinstance(load, aa.TiledLoadOp)):
-        engine.remark(func.location, f"{BLOCKS} tile blocks, neighbours along x, may share copies in a cluster")
+        engine.emit(Remark(Reason("kernel.blocks-share", blocks=BLOCKS), func.location))
     else:
         del func.attributes[CLUSTER_BLOCKS]
 

@@ -29,6 +29,8 @@ from tileiras.dialects.arith.build import binary, integer
 from tileiras.dialects.nv_tileas import BLOCK_GROUP, CLUSTER_BLOCKS, number_of
 from tileiras.ir import Builder, IntegerAttr, Operation, Value, i32
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 
 GROUP = 512
 """The fewest tile blocks of a group, for each CTA that a kernel requests on an SM.  Of blocks whose work grows along a
@@ -53,7 +55,7 @@ def start_longest_first(func: aa.FuncOp, engine: DiagnosticEngine) -> None:
     for axis in (axis for axis in AXES if any(op.axis.value == axis for op in ids)):
         trends = set(_trip_counts(loops, TrendAnalysis(axis, ranges)))
         if 1 in trends and -1 not in trends:
-            engine.remark(func.location, f"tile blocks start from the end of axis {axis}, where loops run longer")
+            engine.emit(Remark(Reason("kernel.longest-first", axis=axis), func.location))
             numbers = _Numbers(func)
             group = GROUP * (func.kernel_spec.occupancy or 1)
             fresh = numbers.by_groups(group) if axis == "x" else numbers.from_end(axis)

@@ -22,6 +22,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import PAIRS_OF, PAIRS_WHERE
 from tileiras.ir import ArrayAttr, StringAttr, Value
+from tileiras.reasons import Reason
 
 from .tile_block_order import may_hand_on
 
@@ -36,16 +37,16 @@ shared memory.  By the model of a B200, 4096 cubed, microseconds without pairs a
 _RENAMED = (aa.PermuteOp, aa.ViewOp)
 
 
-def pair_tile_blocks(func: aa.FuncOp) -> str:
+def pair_tile_blocks(func: aa.FuncOp) -> Reason | None:
     """Adds the second kernel after a function of nv_tileaa, if all of its dots are of loads in loops, with a B that is
     the same for tile blocks that are neighbours along x.  `tileas-pair-dots` makes its dots those of pairs, or removes
-    it again.  Returns the reason if there is no second kernel, or the empty string.
+    it again.  Returns the reason if there is no second kernel, or None.
 
     Tile blocks that may wait for each other by other means stay apart: one of a pair that waits for a lock would keep
     the other one, which may hold it, from its tiles.
     """
     reason = _refusal(func)
-    if reason:
+    if reason is not None:
         return reason
     name = func.sym_name.value
     paired = func.clone()
@@ -56,11 +57,11 @@ def pair_tile_blocks(func: aa.FuncOp) -> str:
     for dot in dots_of(paired):
         load = _load_of(dot.b)
         if load is None:
-            return "B is computed"
+            return Reason("pairs.operand-computed", operand="B")
         if not values.is_reached_together(load):
-            return "neighbours along x may execute a product a different number of times"
+            return Reason("pairs.trips-differ")
         if not values.is_same(load):
-            return "neighbours along x are not known to have the same columns of B"
+            return Reason("pairs.columns-differ")
     if facts:
         paired.attributes[PAIRS_WHERE] = ArrayAttr(tuple(map(StringAttr, facts)))
     block = func.parent
@@ -69,23 +70,23 @@ def pair_tile_blocks(func: aa.FuncOp) -> str:
         block.append(paired)
     else:
         block.insert_before(paired, func.next)
-    return ""
+    return None
 
 
-def _refusal(func: aa.FuncOp) -> str:
-    """Why a function has no second kernel, independent of the data that its tile blocks share."""
+def _refusal(func: aa.FuncOp) -> Reason | None:
+    """The reason why a function has no second kernel, independent of the data that its tile blocks share."""
     if not any(isinstance(op, aa.GetProgramIdOp) and op.axis.value == "x" for op in func.walk()):
-        return "the program id along x is not used"
+        return Reason("pairs.no-program-id")
     if any(map(may_hand_on, func.walk())):
-        return "tile blocks may wait for each other"
+        return Reason("pairs.blocks-wait")
     dots = dots_of(func)
     if not all(isinstance(dot.parent_op, scf.ForOp) for dot in dots):
-        return "a product is not in a loop, in which its operands could be copied ahead"
+        return Reason("pairs.dot-without-loop")
     if not all(_load_of(dot.a) for dot in dots):
-        return "A is computed"
+        return Reason("pairs.operand-computed", operand="A")
     if any(dot.c.type.num_elements >= MOST_PRODUCTS for dot in dots):
-        return "products of tiles this large are bound by the tensor cores, not by the shared memory port"
-    return ""
+        return Reason("pairs.large-tiles")
+    return None
 
 
 def dots_of(func: aa.FuncOp) -> list[Any]:

@@ -29,6 +29,7 @@ from tileiras.layout.arena import ARENA_ALIGNMENT, aligned_to
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.tensor_memory import COLUMNS, LANES
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 from tileiras.resources.agent_registers import (
     BESIDE_ACCUMULATORS,
     FEWER_REGISTERS,
@@ -136,11 +137,11 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None or not target.has("setmaxnreg"):
-        raise NotSeparable(func, f"{target.name} has no registers by agent")
+        raise NotSeparable(func, "agents.no-registers-by-agent", target=target.name)
     # Agents have as many warps as the kernel has until `tileas-resolve-agent-boundary` determines the number of each.
     warps = 2 * func.kernel_spec.num_warps
     if warps * WARP_SIZE > MAX_THREADS_PER_CTA:
-        raise NotSeparable(func, f"{warps} warps are more than a CTA has")
+        raise NotSeparable(func, "agents.too-many-warps", warps=warps)
     plans = [_loop_plan(loop, atom, target) for loop in loops]
     _check_pairs(func, plans)
     _share_rings(plans, func)
@@ -151,7 +152,7 @@ def plan_agents(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> Agen
     needed = ProducerSlice(func, [each.load for each in staged])
     for each in staged:
         if comes_in_boxes(each) and each.load.view.defining_op not in needed.outside:
-            raise NotSeparable(each.load, "the tensor map of its view is not known before the agents begin")
+            raise NotSeparable(each.load, "agents.map-in-agent")
     return AgentPlan(plans, needed, atom, beside, shares)
 
 
@@ -185,16 +186,16 @@ def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:
     flying = {each for dot in carried for each in chain_of(dot)}
     groups: dict[tuple[str, str, frozenset[Operation]], list[StagedLoad]] = {}
     for load in loads:
-        why: list[str] = []
+        why: list[Reason] = []
         staged = staged_load(load, loop, atom, why)
         if staged is None:
-            raise NotSeparable(load, why[-1] if why else "no asynchronous copy brings it")
+            raise NotSeparable.of(load, why[-1] if why else Reason("agents.no-copy"))
         producer, consumer = BOXES if comes_in_boxes(staged) else RUNS, consumer_kind(staged)
         if consumer is None:
-            raise NotSeparable(load, "its tile is read in registers and in shared memory")
+            raise NotSeparable(load, "agents.read-in-two-ways")
         protocol = PIPE_PROTOCOLS.get((producer, consumer))
         if protocol is None or not target.meets(protocol.requires):
-            raise NotSeparable(load, f"{target.name} has no pipe from '{producer}' to '{consumer}'")
+            raise NotSeparable(load, "agents.no-pipe", target=target.name, producer=producer, consumer=consumer)
         dots = frozenset(dot for leaf in staged.leaves for dot in _dots(leaf.convert))
         groups.setdefault((producer, consumer, dots), []).append(staged)
     pipes = []
@@ -257,28 +258,28 @@ def _check_pairs(func: aa.FuncOp, plans: list[LoopPlan]) -> None:
     columns: dict[tuple[Operation, int], int] = {}
     for dot in dots:
         if not {_unmoved(value) for value in (dot.a, dot.b, *scales_of(dot))} <= leaves:
-            raise NotSeparable(dot, "two CTAs multiply operands that do not all come in boxes of tensor maps")
+            raise NotSeparable(dot, "agents.pair-without-boxes")
         loop: Any = dot.parent_op
         if not isinstance(loop, scf.ForOp):
-            raise NotSeparable(dot, _LOADED_BEFORE)
+            raise NotSeparable(dot, "agents.pair-accumulator-loaded")
         places = accumulated_in_place(loop)
         place = next((number for number, each in places.items() if dot in each), None)
         if place is None or not is_zero(loop.init_args[place]):
-            raise NotSeparable(dot, "two CTAs add to accumulators that the threads of both write")
+            raise NotSeparable(dot, "agents.pair-accumulator-written")
         columns[loop, place] = dot.c.type.num_elements // LANES
     loops = [dot.parent_op for dot in dots]
     if not pairs_need_mma_agent(func):
         if len(set(loops)) > 1:
-            raise NotSeparable(dots[0], _LOADED_BEFORE)
+            raise NotSeparable(dots[0], "agents.pair-accumulator-loaded")
         return
     staged = {each.load for pipe in boxes for each in pipe.loads}
     for loop in loops:
         if not any(True for _ in scf.loops_around(loop)) or not _only_multiplies(loop, staged):
-            raise NotSeparable(loop, _LOADED_BEFORE)
+            raise NotSeparable(loop, "agents.pair-accumulator-loaded")
     scales = sum(_columns_of_scales(dot, boxes) for dot in dots)
     taken, most = sum(columns.values()) + scales, COLUMNS // (func.kernel_spec.occupancy or 1)
     if taken > most:
-        raise NotSeparable(dots[0], f"they take {taken} columns of tensor memory, which has {most}")
+        raise NotSeparable(dots[0], "agents.pair-columns", taken=taken, most=most)
 
 
 def _columns_of_scales(dot: Any, pipes: list[PipePlan]) -> int:
@@ -286,9 +287,6 @@ def _columns_of_scales(dot: Any, pipes: list[PipePlan]) -> int:
     if not isinstance(dot, tileas.BlockScaledMmaOp):
         return 0
     return turns_of_stages(max(pipe.stages for pipe in pipes)) * sum(columns_of_scales(dot))
-
-
-_LOADED_BEFORE = "two CTAs multiply again into columns that the threads of both load before"
 
 
 def pairs_need_mma_agent(func: aa.FuncOp) -> bool:
@@ -349,7 +347,7 @@ def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
     if needed > shares.most or least > shares.entry:
         most = shares.most if needed > shares.most else shares.entry
         wanted = max(needed, least)
-        raise NotSeparable(func, f"a thread needs {wanted} registers and gets {most} beside warps that load")
+        raise NotSeparable(func, "agents.too-few-registers", needed=wanted, most=most)
     return shares
 
 
@@ -386,8 +384,7 @@ def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:
             beside = in_rounds
             continue
         if deepest.stages <= LEAST_STAGES:
-            least = "two stages" if deepest.stages == LEAST_STAGES else "a stage"
-            raise NotSeparable(deepest.loop, f"no shared memory is left for {least} of each pipe")
+            raise NotSeparable(deepest.loop, "agents.no-shared-memory", stages=deepest.stages)
         for ring in dict.fromkeys(pipe.first for pipe in deepest.pipes):
             ring.stages -= 1
     return beside

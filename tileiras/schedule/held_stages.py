@@ -50,11 +50,11 @@ def held_stages(
             continue
         if isinstance(op, tileas.CopyOp) and op.buffer in buffers:
             if not all(dot.parent_op in around for dot in readers_of(op)):
-                raise NotSeparable(op, "threads read a stage of a ring of a loop around")
+                raise NotSeparable(op, "agents.stage-read")
             found.copies.append(op)
         elif isinstance(op, ConsumerWaitOp) and pipe_of(op.token) in pipes:
             if not all(isinstance(user, ConsumerReleaseOp) for user in op.results[0].users):
-                raise NotSeparable(op, "threads read a stage of a ring of a loop around")
+                raise NotSeparable(op, "agents.stage-read")
             found.waits.append(op)
         elif isinstance(op, ConsumerReleaseOp) and pipe_of(op.token) in pipes:
             found.releases.append(op)
@@ -62,5 +62,5 @@ def held_stages(
             found.steps.append(op)
     for pipe in pipes:
         if pipe.kinds[1] != TENSOR_MEMORY:
-            raise NotSeparable(pipe, "threads hold the stage of an operand")
+            raise NotSeparable(pipe, "agents.stage-held")
     return found

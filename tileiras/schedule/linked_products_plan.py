@@ -103,7 +103,7 @@ def plan_linked_products(func: aa.FuncOp, switch: AgentSwitchOp) -> LinkedPlan |
         return None
     for dot in dots:
         if not isinstance(dot.parent_op, scf.ForOp):
-            raise NotSeparable(dot, "one of them is in no loop")
+            raise NotSeparable(dot, "linked.no-loop")
     found = [_Loop(loop, own).plan() for loop, own in loops.items()]
     _check_waits(inside, found)
     fixed = _fixed_operands(found)
@@ -160,8 +160,7 @@ def _take_turns(func: aa.FuncOp, groups: int, loops: list[LinkedLoop]) -> bool:
     if taken <= most:
         return False
     if sum(own.values()) > most or groups == 1 or not all(map(_overwrites_scores, loops)):
-        reason = f"accumulators and operands of their own take {taken} columns of tensor memory, of which a CTA has"
-        raise NotSeparable(loops[0].loop, f"{reason} {most}")
+        raise NotSeparable(loops[0].loop, "linked.columns", taken=taken, most=most)
     return True
 
 
@@ -189,9 +188,9 @@ def _check_waits(inside: Iterable[Operation], loops: list[LinkedLoop]) -> None:
     commits = {dot.commit for each in loops for dot in each.dots}
     for op in inside:
         if isinstance(op, tileas.TensorCommitOp) and op not in commits:
-            raise NotSeparable(op, "their groups are not one product each")
+            raise NotSeparable(op, "linked.several-dots-in-group")
         if isinstance(op, tileas.TensorWaitOp) and op.parent not in blocks:
-            raise NotSeparable(op, "threads wait for them in a branch")
+            raise NotSeparable(op, "linked.wait-in-branch")
 
 
 # ---- one loop --------------------------------------------------------------------------------------------------------
@@ -212,7 +211,7 @@ class _Loop:
     def plan(self) -> LinkedLoop:
         dots = [self._dot(dot) for dot in self._dots]
         if not any(each.is_ahead for each in dots) or all(each.is_ahead for each in dots):
-            raise NotSeparable(self._loop, "no thread computes between two of an iteration")
+            raise NotSeparable(self._loop, "linked.no-computation")
         for dot in self._dots:
             self._moved[dot] = None
             self._need(dot.adds)
@@ -229,7 +228,7 @@ class _Loop:
         for number in self._carried:
             end = self._block.last.operands[number]  # type: ignore[union-attr]
             if end.defining_op not in self._moved and is_inside(end, self._loop):
-                raise NotSeparable(self._loop, "what it carries for them is computed by threads")
+                raise NotSeparable(self._loop, "linked.carried-by-threads")
         self._check_stages(dots)
         moved = sorted(self._moved, key=lambda op: self._places[op])
         return LinkedLoop(self._loop, dots, moved, sorted(self._carried), list(self._fixed))
@@ -243,26 +242,26 @@ class _Loop:
             pipe: Any = pipe_of(wait.token)
             readers = {each.is_ahead for each in dots if reads_of(each.dot, pipe.buffers)}
             if len(readers) > 1 and pipe.num_stages.value < 2:
-                raise NotSeparable(wait, "two of an iteration read an operand of which there is one stage")
+                raise NotSeparable(wait, "linked.single-stage")
 
     def _dot(self, dot: Any) -> LinkedDot:
         if dot.atom.is_of_pair or dot.scales:
-            raise NotSeparable(dot, "they are those of two CTAs, or have scales")
+            raise NotSeparable(dot, "linked.pair-or-scales")
         commit = dot.next if isinstance(dot.next, tileas.TensorCommitOp) else None
         place = self._places[dot]
         if isinstance(dot.a.type, tileas.TensorBufferType):
             touched = [*self._touched(dot.a), *self._touched(dot.buffer)]
             if not touched or any(self._places[op] > place for op in touched):
-                raise NotSeparable(dot, "threads use what one of them has left in the same iteration")
+                raise NotSeparable(dot, "linked.used-at-once")
             if is_inside(dot.buffer, self._loop):
-                raise NotSeparable(dot, "an accumulator of what threads have stored does not outlive its iteration")
+                raise NotSeparable(dot, "linked.accumulator-of-iteration")
             return LinkedDot(dot, commit, False, *self._ends(touched), [dot.a, dot.buffer])
         touched = self._touched(dot.buffer)
         fresh = is_zero(dot.adds) and isinstance(dot.buffer.defining_op, tileas.TensorAllocOp)
         if not fresh or not is_inside(dot.buffer, self._loop):
-            raise NotSeparable(dot, "an accumulator of what is loaded outlives its iteration")
+            raise NotSeparable(dot, "linked.accumulator-outlives")
         if not touched or any(self._places[op] < place for op in touched):
-            raise NotSeparable(dot, "threads write to an accumulator of what is loaded")
+            raise NotSeparable(dot, "linked.accumulator-written")
         return LinkedDot(dot, commit, True, *self._ends(touched), [dot.buffer])
 
     def _touched(self, buffer: Value) -> list[Operation]:
@@ -276,7 +275,7 @@ class _Loop:
                 found += self._touched(user.result)
             elif isinstance(user, tileas.TensorDotOp):
                 if user.parent is not self._block or buffer is not user.buffer and user.a is not buffer:
-                    raise NotSeparable(user, "one of them reads what another one has left")
+                    raise NotSeparable(user, "linked.reads-result")
             elif not isinstance(user, tileas.TensorDeallocOp):
                 found.append(around)
         return found
@@ -313,9 +312,9 @@ class _Loop:
                     self._need(operand)
             return
         if op.parent is not self._block or op.regions:
-            raise NotSeparable(op, "one of their operands is made in a branch")
+            raise NotSeparable(op, "linked.operand-in-branch")
         if isinstance(op, tileas.CopyOp) and tileas.pipe_of_buffer(op.buffer) is None:
-            raise NotSeparable(op, "threads write one of their operands to shared memory")
+            raise NotSeparable(op, "linked.operand-by-threads")
         self._moved[op] = None
         for operand in op.operands:
             if not isinstance(operand.type, (tileas.BufferType, aa.MemTokenType)):
@@ -327,7 +326,7 @@ class _Loop:
         if pipe is None or not any(buffer in rings for buffer in pipe.buffers):
             return
         if op.parent is not self._block or pipe.kinds[1] != TENSOR_MEMORY:
-            raise NotSeparable(op, "threads hold the stage of an operand")
+            raise NotSeparable(op, "agents.stage-held")
         self._moved[op] = None
         if isinstance(op, ConsumerWaitOp):
             self._need(op.iterator)
@@ -385,15 +384,15 @@ def _fixed_operands(loops: list[LinkedLoop]) -> list[FixedOperand]:
             ends = (*fills, *(user for user in buffer.users if isinstance(user, tileas.DeallocTensorOp)))
             beside = [user for user in buffer.users if user not in ends]
             if made is None or made.name != tileas.AllocTensorOp.name or len(fills) != 1 or buffer.type.stages != 1:
-                raise NotSeparable(copy, "an operand that does not change is filled in several parts")
+                raise NotSeparable(copy, "linked.invariant-in-parts")
             if not all(isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type) for user in beside):
-                raise NotSeparable(copy, "threads read an operand that does not change")
+                raise NotSeparable(copy, "linked.invariant-read-by-threads")
             if fills[0].parent is not each.loop.parent or not fills[0].is_before_in_block(each.loop):
-                raise NotSeparable(copy, "an operand that does not change is filled elsewhere")
+                raise NotSeparable(copy, "linked.invariant-filled-elsewhere")
             operand = found.setdefault(buffer, FixedOperand(buffer, fills[0], [], []))
             if not is_inside(copy.result, each.loop):  # type: ignore[attr-defined]
                 if operand.copies and copy.parent is not operand.copies[0].parent:
-                    raise NotSeparable(copy, "an operand that does not change is read elsewhere")
+                    raise NotSeparable(copy, "linked.invariant-read-elsewhere")
                 if copy not in operand.copies:
                     operand.copies.append(copy)
             if each.loop not in operand.loops:

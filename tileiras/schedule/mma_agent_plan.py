@@ -60,9 +60,9 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
     for dot in dots:
         loop = _outermost(dot)
         if loop is None:
-            raise NotSeparable(dot, "other threads do something in its loop")
+            raise NotSeparable(dot, "agents.dot-beside-threads")
         if not _is_in_loop(loop):
-            raise NotSeparable(loop, "there is no loop over tiles around it")
+            raise NotSeparable(loop, "agents.no-loop-over-tiles")
         loops[loop] = None
     found = [_product_loop(loop) for loop in loops]
     columns = sum(buffer.type.columns for each in found for buffer in each.buffers)  # type: ignore[attr-defined]
@@ -73,9 +73,7 @@ def plan_mma_agent(func: aa.FuncOp, switch: AgentSwitchOp) -> MmaAgentPlan | Non
         # it.
         found = [each._replace(stages=1) for each in found]
     elif taken > most:
-        scales = f", with {beside} of scales," if beside else ""
-        reason = f"two accumulators in turn take {taken} columns{scales} of tensor memory, which has {most}"
-        raise NotSeparable(found[0].loop, reason)
+        raise NotSeparable(found[0].loop, "agents.dot-columns", taken=taken, scales=beside, most=most)
     needed = AgentSlice(switch, set(func.body.blocks[0].operations))
     for each in found:
         needed.take(each.loop, _taken(each))
@@ -103,23 +101,23 @@ def _product_loop(loop: scf.ForOp) -> ProductLoop:
     touched: list[Operation] = []
     for buffer in buffers:
         if not isinstance(buffer.defining_op, tileas.TensorAllocOp) or buffer.parent_block is not loop.parent:
-            raise NotSeparable(loop, "its accumulators outlive a round of the loop around it")
+            raise NotSeparable(loop, "agents.accumulator-outlives")
         for user in _users(buffer):
             if not isinstance(user, (tileas.TensorDotOp, tileas.TensorLoadOp)):
-                raise NotSeparable(user, "threads write to its accumulator")
+                raise NotSeparable(user, "agents.accumulator-written")
             if isinstance(user, tileas.TensorLoadOp):
                 around = loop.parent.find_ancestor_op(user)
                 if around is None:
-                    raise NotSeparable(user, "it is elsewhere that its accumulator is loaded")
+                    raise NotSeparable(user, "agents.accumulator-loaded-elsewhere")
                 touched.append(around)
     if not touched:
-        raise NotSeparable(loop, "nobody loads its accumulator")
+        raise NotSeparable(loop, "agents.accumulator-unread")
     places = {op: number for number, op in enumerate(loop.parent.operations)}
     touched.sort(key=lambda op: places[op])
     is_of_pair = any(dot.atom.is_of_pair for dot in dots)
     scales = list(dict.fromkeys(allocation_of(each) for dot in dots for each in dot.scales[2:]))
     if any(buffer.parent_block is not loop.parent for buffer in scales):
-        raise NotSeparable(loop, "columns of its scales outlive a round of the loop around it")
+        raise NotSeparable(loop, "agents.scales-outlive")
     return ProductLoop(loop, commit, buffers, touched[0], touched[-1], is_of_pair, scales=scales)
 
 

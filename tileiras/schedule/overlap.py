@@ -26,6 +26,8 @@ from tileiras.dialects import scf
 from tileiras.ir import Operation, Value
 from tileiras.layout.encoding import is_in_shared
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import registers_for_tiles, threads_of
 from tileiras.resources.registers import LiveRegisters
@@ -137,11 +139,11 @@ class LoopOverlap:
         placed."""
         loop = self._loop
         if any(isinstance(op, (scf.ForOp, scf.WhileOp)) for op in loop.walk() if op is not loop):
-            self._stays("there is a loop in it")
+            self._stays(Reason("loops.inner-loop"))
             return None
         graph = loop_graph(loop, self._target, self._warps, self._staged)
         if graph is None:
-            self._stays("how long its operations take is not known")
+            self._stays(Reason("loops.latency-unknown"))
             return None
         choice = self._serial(graph)
         if self._may_overlap(level):
@@ -152,8 +154,8 @@ class LoopOverlap:
         """Emits a remark where iterations overlap."""
         stages = 1 + max(stage for stage, _ in choice.slots)
         if stages > 1:
-            self._say(f"{stages} iterations overlap: {choice.cycles} cycles an iteration by the static"
-                      f" model, {self._serial(graph).cycles} as it is written")  # fmt: skip
+            serial = self._serial(graph).cycles
+            self._say(Reason("loops.overlap", stages=stages, cycles=choice.cycles, serial=serial))
 
     def choose(self, level: int, iterations: int, forced: bool) -> None:
         loop = self._loop
@@ -181,18 +183,18 @@ class LoopOverlap:
                 loop.attributes[tileas.DOTS_IN_FLIGHT] = in_flight
             found = self._stages(analysis, choice.cycles, forced)
         if found is None:
-            return self._stays("no shared memory is left for its stages")
+            return self._stays(Reason("loops.no-shared-memory"))
         publish(graph, choice.slots)
         self.announce(graph, choice)
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.UNSPECIALIZE, found)
 
-    def _say(self, message: str) -> None:
+    def _say(self, said: Reason) -> None:
         if self._engine is not None:
-            self._engine.remark(self._loop.location, message)
+            self._engine.emit(Remark(said, self._loop.location))
 
-    def _stays(self, reason: str) -> None:
+    def _stays(self, reason: Reason) -> None:
         if not self._by_rule:
-            self._say(f"Failed to pipeline loop in stages: {reason}")
+            self._say(Reason("loops.not-in-stages", cause=reason))
 
     # -- placement -----------------------------------------------------------------------------------------------------
 
@@ -235,7 +237,7 @@ class LoopOverlap:
         for _ in range(iterations):
             placed = place(graph.graph, least=least)
             if placed is None:
-                self._say("modulo scheduler returned no feasible II")
+                self._say(Reason("loops.no-interval"))
                 break
             if exact and least == 0:
                 placed = improve(graph.graph, placed).placement or placed
@@ -247,7 +249,7 @@ class LoopOverlap:
             least = placed.interval + max(1, (longest - placed.interval) // 4)
         if best is None:
             if overlap and not self._by_rule:
-                self._say("its iterations do not overlap: no placement was found whose tiles fit into registers")
+                self._say(Reason("loops.no-overlap"))
             return serial
         return best if best.cycles * GAIN <= serial.cycles else serial
 

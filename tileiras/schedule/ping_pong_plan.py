@@ -69,17 +69,17 @@ def plan_ping_pong(switch: AgentSwitchOp, agent: Region, outside: set[Operation]
         if op is loop:
             continue
         if _touches(op):
-            raise NotSeparable(op, f"'{op.name}' happens once, outside of the loop over tiles")
+            raise NotSeparable(op, "turns.executes-once", op=op.name)
         before.add(op)
     tile = loop.body.block
     _check_round(loop, tile)
     needed = AgentSlice(switch, outside | before)
-    needed.what = "whether there is a further tile, and the trip counts of its loops,"
+    needed.what = "the tiles of an agent"
     runs: dict[Operation, dict[CreatePipelineOp, int]] = {}
     for op in (inner for outer in tile.operations for inner in outer.walk()):
         if isinstance(op, tileas.IncIterOp) and op.parent_op not in runs:
             if op.by is not None:
-                raise NotSeparable(op, "stages are passed by already")
+                raise NotSeparable(op, "turns.stages-skipped")
             around = op.parent_op
             if around is not loop and isinstance(around, scf.ForOp):
                 runs[around] = _stages_of(around)
@@ -91,7 +91,7 @@ def plan_ping_pong(switch: AgentSwitchOp, agent: Region, outside: set[Operation]
     needed.close()
     for op, handed_on in needed.handed_on.items():
         if op is not loop and handed_on:
-            raise NotSeparable(op, "the next tile depends on a loop or a branch of this one")
+            raise NotSeparable(op, "turns.next-tile-unknown")
     waits = [op for op in tile.operations if any(isinstance(inner, tileas.ConsumerWaitOp) for inner in op.walk())]
     by_tokens = _ordered_by_tokens(loop, tile)
     stores = [inner for op in by_tokens for inner in op.walk() if isinstance(inner, tileas.TiledStoreOp)]
@@ -116,10 +116,10 @@ def _tile_loop(program: Block) -> scf.ForOp:
     if len(loops) != 1:
         first = program.first
         assert first is not None
-        raise NotSeparable(loops[1] if loops else first, f"it has {len(loops)} loops over tiles")
+        raise NotSeparable(loops[1] if loops else first, "turns.loops", loops=len(loops))
     (loop,) = loops
     if not isinstance(loop, scf.ForOp):
-        raise NotSeparable(loop, "the loop over tiles has no counter")
+        raise NotSeparable(loop, "turns.no-counter")
     return loop
 
 
@@ -136,20 +136,20 @@ def _check_round(loop: scf.ForOp, tile: Block) -> None:
         semantic = getattr(op, "mem_semantic", None)
         if isinstance(op, _ACCESSES):
             if semantic is not None and semantic.value != "weak":
-                raise NotSeparable(op, f"'{op.name}' is ordered with other accesses")
+                raise NotSeparable(op, "turns.ordered", op=op.name)
         elif isinstance(op, scf.WhileOp) and any(isinstance(inner, _ON_PIPES) for inner in op.walk()):
-            raise NotSeparable(op, "a loop without a counter waits for stages")
+            raise NotSeparable(op, "turns.while-waits")
         elif isinstance(op, (*_ON_PIPES, *_OF_TILES, scf.ForOp, scf.IfOp, scf.WhileOp, Terminator)):
             continue
         elif op.has_trait(MemoryRead) or op.has_trait(MemoryWrite):
-            raise NotSeparable(op, f"'{op.name}' is to happen in the order of tiles")
+            raise NotSeparable(op, "turns.in-order", op=op.name)
         if tileas.AWS_STAGE in op.attributes:
-            raise NotSeparable(op, "iterations of a loop overlap")
+            raise NotSeparable(op, "turns.iterations-overlap")
     for value in loop.init_args:
         if isinstance(value.type, (TensorType, tileas.InFlightType)):
-            raise NotSeparable(loop, "a round goes on with a tile of the one before")
+            raise NotSeparable(loop, "turns.tile-carried")
         if isinstance(value.type, (tileas.ConsumerTokenType, tileas.ProducerTokenType)):
-            raise NotSeparable(loop, "a round holds a stage of the one before")
+            raise NotSeparable(loop, "turns.stage-carried")
 
 
 def is_of_round(value: Value) -> bool:
@@ -167,11 +167,11 @@ def _stages_of(run: scf.ForOp) -> dict[CreatePipelineOp, int]:
         while value is not argument:
             op = value.defining_op
             if not isinstance(op, tileas.IncIterOp) or op.by is not None:
-                raise NotSeparable(run, "iterations of a loop use different numbers of stages")
+                raise NotSeparable(run, "turns.unequal-stages")
             count, value = count + 1, op.iterator
         pipe = pipe_of(argument)
         if pipe is None or pipe in found:
-            raise NotSeparable(run, "several stages of a pipe are in use at a time")
+            raise NotSeparable(run, "turns.several-stages")
         found[pipe] = count
     return found
 
@@ -184,7 +184,7 @@ def _iterators(tile: Block) -> dict[Value, CreatePipelineOp]:
     for value in (*moved, *(value for value in end.operands if isinstance(value.type, PipelineIteratorType))):
         pipe = pipe_of(value)
         if pipe is None:
-            raise NotSeparable(end, "iterators of several pipes are exchanged")
+            raise NotSeparable(end, "turns.iterators-exchanged")
         found[value] = pipe
     return found
 
@@ -196,13 +196,13 @@ def _pipes_of(agent: Region) -> list[CreatePipelineOp]:
         if isinstance(op, (tileas.ConsumerWaitOp, tileas.ProducerAcquireOp)):
             pipe = pipe_of(op.token)
             if pipe is None:
-                raise NotSeparable(op, "it waits for a stage of one of several pipes")
+                raise NotSeparable(op, "turns.pipe-unknown")
             found[pipe] = None
         elif isinstance(op, (tileas.ProducerTailOp, tileas.ConsumerTailOp)):
-            raise NotSeparable(op, "a pipe is waited for at the end")
+            raise NotSeparable(op, "turns.pipe-drained")
     for pipe in found:
         if protocol_of(pipe).is_in_tensor_memory or pipe.groups is not None or agent_of(pipe) is not None:
-            raise NotSeparable(pipe, "its products are not those of warpgroups")
+            raise NotSeparable(pipe, "turns.not-of-warpgroups")
     return list(found)
 
 

@@ -22,6 +22,8 @@ from tileiras.dialects import scf
 from tileiras.ir import Operation, UnitAttr
 from tileiras.layout.accumulators import reads_a_in_tensor_memory
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.registers import registers_behind, words
@@ -102,11 +104,9 @@ def stages_leave_room(
     while func.kernel_spec.occupancy > 1 and wanted > shared_budget(func, target):
         func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(func.kernel_spec.occupancy - 1)
     if func.kernel_spec.occupancy < asked and engine is not None:
-        engine.remark(
-            func.location,
-            f"{func.kernel_spec.occupancy} CTAs to an SM instead of {asked}:"
-            f" loads that run ahead need {wanted} bytes of shared memory",
-        )
+        cause = Reason("kernel.bytes-ahead", bytes=wanted)
+        said = Reason("kernel.fewer-ctas", ctas=func.kernel_spec.occupancy, asked=asked, cause=cause)
+        engine.emit(Remark(said, func.location))
 
 
 def _that_run_ahead(func: aa.FuncOp, atom: CopyAtom) -> Iterator[tuple[scf.ForOp, list[StagedLoad]]]:
@@ -182,20 +182,20 @@ class _Scheduler:
             outcomes.append(self._prefetch(loop) if self._atom is None else self._stage(loop, self._atom))
         return Outcome(outcomes.count(True), outcomes.count(False))
 
-    def _as_written(self, loop: scf.ForOp, reason: str) -> None:
+    def _as_written(self, loop: scf.ForOp, reason: Reason) -> None:
         if self._remarks is not None:
             self._remarks.as_written(loop, reason)
 
-    def _say(self, loop: scf.ForOp, message: str) -> None:
+    def _say(self, loop: scf.ForOp, said: Reason) -> None:
         if self._engine is not None:
-            self._engine.remark(loop.location, message)
+            self._engine.emit(Remark(said, loop.location))
 
     def _prefetch(self, loop: scf.ForOp) -> bool | None:
         """Whether loads of a loop run ahead in registers, by one iteration, as they can on every target; None when none
         does."""
         may = can_look_ahead(loop) and self._stages != 1 and trip_count(loop) != 1
         loads = prefetched_loads(loop, self._func) if may else []
-        reason = f"{self._target.name} has no asynchronous copy"
+        reason = Reason("loops.no-async-copy", target=self._target.name)
         if not loads:
             self._as_written(loop, reason)
             return None
@@ -222,16 +222,16 @@ class _Scheduler:
         if not found:
             return None
         if not can_look_ahead(loop):
-            self._as_written(loop, "later values of its counter cannot be compared with its bound")
+            self._as_written(loop, Reason("loops.bound-unknown"))
             return None
         known = trip_count(loop)
         wanted = self._stages or _wanted_stages(found)
         wanted = wanted if known is None else min(wanted, known)
         if known == FEW_TRIPS and not self._stages and _is_around_rings(loop, atom):
-            self._as_written(loop, f"it runs {known} times, around loops that need the shared memory")
+            self._as_written(loop, Reason("loops.around-loops", iterations=known))
             return None
         if wanted < 2:
-            self._as_written(loop, "one stage was asked for" if self._stages == 1 else "it runs at most once")
+            self._as_written(loop, Reason("loops.one-stage-option" if self._stages == 1 else "loops.at-most-once"))
             return None
         return self._fit(loop, found, wanted, atom)
 
@@ -310,7 +310,7 @@ class _Scheduler:
             budget -= pipe_mbarrier_bytes(self._func)
         if self._goes_through_one_stage(loop, found, budget):
             return True
-        staged, fitting = list(found), 0
+        staged, fitting, no_room = list(found), 0, Reason("loops.no-shared-memory")
         while staged:
             fitting = (budget - scratch_beside(loop, _gone(staged))) // sum(s.stage_bytes for s in staged)
             if fitting >= 2:
@@ -321,10 +321,10 @@ class _Scheduler:
         for load in others:
             load.attributes[tileas.NO_ROOM] = UnitAttr()
         if others:
-            self._say(loop, f"{len(others)} of {len(found)} loads do not run ahead: no shared memory is left")
+            self._say(loop, Reason("loops.loads-without-room", loads=len(others), all=len(found), cause=no_room))
         if not staged:
-            self._say(loop, "Failed to pipeline loop")
-            self._as_written(loop, "no shared memory is left")
+            self._say(loop, Reason("loops.not-pipelined", cause=no_room))
+            self._as_written(loop, no_room)
             return False
         # A dot in flight reads its tiles for an iteration longer: a stage more keeps as many copies ahead of it.
         in_place = any(leaf.in_place for each in staged for leaf in each.leaves)
@@ -345,7 +345,7 @@ class _Scheduler:
         if in_flight and number >= STAGES_IN_FLIGHT:
             loop.attributes[tileas.DOTS_IN_FLIGHT] = UnitAttr()
         if number < wanted:
-            self._say(loop, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
+            self._say(loop, Reason("loops.fewer-stages", stages=number, wanted=wanted, cause=no_room))
         if self._remarks is not None:
             self._remarks.pipelined(loop, staged, number, wanted, atom)
         self._rings[loop] = number * sum(s.stage_bytes for s in staged)

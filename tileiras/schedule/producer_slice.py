@@ -16,6 +16,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import BlockArgument, MemoryWrite, NoMemoryEffect, Operation, Pure, TensorType, Value
+from tileiras.reasons import Argument, Reason
 
 if TYPE_CHECKING:
     from tileiras.ir import Block
@@ -24,12 +25,19 @@ READS = (tileas.TiledLoadOp, tileas.LoadOp)
 
 
 class NotSeparable(Exception):
-    """Why an operation prevents the loads of a kernel from being left to another agent."""
+    """The reason for which an operation keeps work of a kernel from another agent, as a code with arguments."""
 
-    def __init__(self, op: Operation, reason: str) -> None:
-        super().__init__(reason)
-        self.op = op
-        self.reason = reason
+    def __init__(self, place: Operation, code: str, /, **arguments: Argument) -> None:
+        super().__init__(code)
+        self.op = place
+        self.reason = Reason(code, **arguments)  # type: ignore[arg-type]
+
+    @classmethod
+    def of(cls, place: Operation, reason: Reason) -> NotSeparable:
+        """A refusal with a reason of another analysis."""
+        found = cls(place, reason.code)
+        found.reason = reason
+        return found
 
 
 class AgentSlice:
@@ -113,7 +121,7 @@ class AgentSlice:
             if isinstance(inner, READS):
                 self._check_order(inner)
             elif not (inner.regions or inner.has_trait(NoMemoryEffect) or inner.has_trait(Pure)):
-                raise NotSeparable(inner, f"{self.what} depend on '{inner.name}', which happens once")
+                raise NotSeparable(inner, "agents.executes-once", values=self.what, op=inner.name)
             self._pending += [
                 value
                 for value in inner.operands
@@ -121,12 +129,12 @@ class AgentSlice:
             ]
 
     what = "trip counts"
-    """The agent's own values that depend on the repeated operations, as messages name them."""
+    """The agent's own values that depend on the repeated operations, as remarks name them."""
 
     def _check_order(self, load: Any) -> None:
         """Raises NotSeparable where a load has to wait for an operation of another agent."""
         if load.mem_semantic.value != "weak":
-            raise NotSeparable(load, "it is ordered after other accesses")
+            raise NotSeparable(load, "agents.ordered")
         seen: set[Value] = set()
         pending = [] if load.token is None else [load.token]
         while pending:
@@ -144,7 +152,7 @@ class AgentSlice:
             if isinstance(op, aa.GdcWaitOp) and op.parent_op is self._program:
                 self.operations.add(op)  # each agent waits for the grid itself
             elif self._comes_first(op, load):
-                raise NotSeparable(load, f"it is ordered after '{op.name}', which another agent does")
+                raise NotSeparable(load, "agents.ordered-after", op=op.name)
             pending += [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]
 
     def _comes_first(self, op: Any, load: Operation) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import DiagnosticEngine
+from tileiras.reasons import Reason
 from tileiras.remarks import Remark, supersede
 from tileiras.targets import CopyAtom
 
@@ -29,53 +30,47 @@ class ScheduleRemarks:
         self._engine = engine
         self._function = function
 
-    def _emit(
-        self, kind: str, name: str, location: Location, *values: int, reason: str = "", **arguments: object
-    ) -> None:
-        self._engine.emit(
-            Remark(kind, name, location, *values, arguments=arguments, reason=reason, function=self._function)
-        )
+    def _emit(self, said: Reason, location: Location, **arguments: object) -> None:
+        self._engine.emit(Remark(said, location, arguments=arguments, function=self._function))
 
     def staged(
-        self, loop: scf.ForOp, loads: Sequence[Any], attempt: Callable[[Any, list[str]], StagedLoad | None]
+        self, loop: scf.ForOp, loads: Sequence[Any], attempt: Callable[[Any, list[Reason]], StagedLoad | None]
     ) -> list[StagedLoad]:
         """The result of `attempt(load, why)` for the loads of a loop; emits the reason for those for which it finds
         nothing."""
         found = []
         for load in loads:
-            why: list[str] = []
+            why: list[Reason] = []
             staged = attempt(load, why)
             if staged is not None:
                 found.append(staged)
             else:
-                reason = why[-1] if why else "its layout has no vectors"
-                self._emit("missed", "RemarkLoopLoad", load.location, reason=reason)
+                cause = why[-1] if why else Reason("copies.no-vectors")
+                self._emit(Reason("loops.load-stays", cause=cause), load.location)
         if not found:
-            self.as_written(loop, "none of its loads can run ahead" if loads else "there is no load in it")
+            self.as_written(loop, Reason("loops.no-load-ahead" if loads else "loops.no-loads"))
         return found
 
-    def as_written(self, loop: scf.ForOp, reason: str) -> None:
-        self._emit("missed", "RemarkLoopSchedule", loop.location, reason=reason)
+    def as_written(self, loop: scf.ForOp, reason: Reason) -> None:
+        self._emit(Reason("loops.as-written", cause=reason), loop.location)
 
-    def no_boxes(self, load: Operation, reason: str) -> None:
+    def no_boxes(self, load: Operation, reason: Reason) -> None:
         """A load that a tensor map could serve, and that does not run ahead in boxes."""
-        self._emit("missed", "RemarkMemoryTensorMap", load.location, reason=reason)
+        self._emit(Reason("maps.unused", cause=reason), load.location)
 
-    def prefetched(self, loop: scf.ForOp, loads: Sequence[Any], reason: str) -> None:
+    def prefetched(self, loop: scf.ForOp, loads: Sequence[Any], reason: Reason) -> None:
         """A loop some of whose loads run one iteration ahead in registers."""
-        arguments = {"Loads": len(loads), "Buffers": "registers"}
-        self._emit("passed", "RemarkLoopPipeline", loop.location, 2, reason=reason, **arguments)
+        said = Reason("loops.pipelined", stages=2, cause=reason)
+        self._emit(said, loop.location, Loads=len(loads), Buffers="registers")
 
     def pipelined(
         self, loop: scf.ForOp, staged: Sequence[StagedLoad], stages: int, wanted: int, atom: CopyAtom
     ) -> None:
         """A loop whose loads run `stages - 1` iterations ahead."""
         used = stages * sum(each.stage_bytes for each in staged)
-        reason = f"{wanted} stages do not fit into shared memory" if stages < wanted else ""
-        self._emit(
-            "passed", "RemarkLoopPipeline", loop.location, stages,
-            Loads=len(staged), Buffers=f"{used} bytes", reason=reason,
-        )  # fmt: skip
+        cause = Reason("loops.stages-do-not-fit", wanted=wanted) if stages < wanted else None
+        said = Reason("loops.pipelined", stages=stages, cause=cause)
+        self._emit(said, loop.location, Loads=len(staged), Buffers=f"{used} bytes")
         for each in staged:
             type = each.load.data.type
             desc = descriptor_type(each) if comes_in_boxes(each) else None
@@ -86,33 +81,29 @@ class ScheduleRemarks:
                     arguments["Rounded to"] = str(desc.element)
                 if is_multicast(each):
                     arguments["CTAs"] = each.cluster
+                self._selected(each.load, Reason("access.boxes"), arguments)
             else:
-                arguments = _copies(each.load, stages, atom)
-            self._selected(each.load, arguments)
+                self._copied(each.load, stages, atom)
 
     def streamed(self, stream: Stream, stages: int, atom: CopyAtom) -> None:
         """A loop whose threads copy their own elements `stages - 1` iterations ahead."""
         used = stages * stream.stage_bytes
         self._emit(
-            "passed", "RemarkLoopPipeline", stream.loop.location, stages,
+            Reason("loops.pipelined", stages=stages), stream.loop.location,
             Loads=len(stream.loads), Buffers=f"{used} bytes, of each thread its own",
         )  # fmt: skip
         for each in stream.loads:
-            self._selected(each.load, _copies(each.load, stages, atom))
+            self._copied(each.load, stages, atom)
 
-    def _selected(self, load: tileas.Load, arguments: dict[str, Any]) -> None:
-        supersede(
-            self._engine,
-            Remark("passed", "RemarkMemoryLoadInstructionSelected", load.location, arguments=arguments,
-                   function=self._function),
-        )  # fmt: skip
+    def _copied(self, load: tileas.Load, stages: int, atom: CopyAtom) -> None:
+        """A load whose threads copy it."""
+        type, vector = load.data.type, load.atom.vector_size
+        width = vector * type.element_type.width // 8
+        arguments = {
+            "Instruction": atom.instruction, "Width": f"{width} bytes", "Shape": list(type.shape),
+            "Elements per access": vector, "Stages": stages,
+        }  # fmt: skip
+        self._selected(load, Reason("access.load", bytes=width), arguments)
 
-
-def _copies(load: tileas.Load, stages: int, atom: CopyAtom) -> dict[str, Any]:
-    """The wording of a remark for copies by threads."""
-    type, vector = load.data.type, load.atom.vector_size
-    width = vector * type.element_type.width // 8
-    return {
-        "Instruction": atom.instruction, "Width": f"{width} bytes", "Shape": list(type.shape),
-        "Elements per access": vector, "Stages": stages,
-    }  # fmt: skip
+    def _selected(self, load: tileas.Load, said: Reason, arguments: dict[str, Any]) -> None:
+        supersede(self._engine, Remark(said, load.location, arguments=arguments, function=self._function))

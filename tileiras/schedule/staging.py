@@ -43,6 +43,7 @@ from tileiras.layout.shared import INSTRUCTION_COST
 from tileiras.layout.staging import buffer_offsets, reading_cost
 from tileiras.layout.tensor_box import box_layout, stage_of_boxes
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 from tileiras.targets import CopyAtom
 
 if TYPE_CHECKING:
@@ -87,24 +88,26 @@ def buffer_type(load: tileas.Load, offsets: tuple[int, ...], stages: int) -> til
     return tileas.BufferType(stages, TensorType(type.shape, type.element_type, encode_offsets(offsets, type.shape)))
 
 
-def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[str] | None = None) -> StagedLoad | None:
+def staged_load(
+    load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[Reason] | None = None
+) -> StagedLoad | None:
     """How a load in the body of `loop` can be staged by `atom`; None, with the reason in `why`, when it cannot or need
     not be."""
     vector = copied_vector(load, atom, why, tileas.AHEAD_ATOM in load.attributes)
     if vector is None:
         return None
     if not addresses_follow(load, loop):
-        return refused(why, "its addresses depend on what an iteration computes")
+        return refused(why, "copies.address-computed")
     tokens = tokens_from_outside(load.token, loop)
     if tokens is None:
-        return refused(why, "it is ordered after a write in the loop")
+        return refused(why, "copies.ordered-in-loop")
     element, writer = load.data.type.element_type, layout_of(load.data.type)
     leaves = tuple(leaves_of(load.data, loop.body.block))
     if not feeds_dot(load, leaves):
-        return refused(why, "its elements do not go through shared memory to a dot")
+        return refused(why, "copies.no-dot")
     offsets = stage_offsets(writer, vector, leaves, element.width)
     if offsets is None:
-        return refused(why, "dots read its tile in shared memory in different layouts")
+        return refused(why, "copies.layouts-differ")
     if tileas.AHEAD_ATOM in load.attributes:
         others = any(tileas.AHEAD_ATOM in other.attributes for other in loads_of(loop) if other is not load)
         offsets = _offsets_of_boxes(load, leaves, offsets, others) or offsets

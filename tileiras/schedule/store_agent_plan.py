@@ -48,7 +48,7 @@ def plan_store_agent(switch: AgentSwitchOp, outside: set[Operation]) -> StoreAge
     together = set(stores)
     for store in stores:
         if store.view.defining_op not in outside:
-            raise NotSeparable(store, "the tensor map of its view is not known before the agents begin")
+            raise NotSeparable(store, "agents.map-in-agent")
         _check_before(store, together)
         _check_behind(store, together)
         needed.take(store, store.coords)
@@ -76,7 +76,7 @@ def _check_before(store: Any, stores: set[Any]) -> None:
             pending += [each.value for each in handed_on]
         elif op is not None and op not in stores:
             if op.regions or _accesses(op):
-                raise NotSeparable(store, f"it is ordered after '{op.name}', which another agent does")
+                raise NotSeparable(store, "agents.ordered-after", op=op.name)
             pending += [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]
 
 
@@ -93,7 +93,7 @@ def _check_behind(store: Any, stores: set[Any]) -> None:
             if user in stores:
                 continue
             if not isinstance(user, _HANDING_ON):
-                raise NotSeparable(user, f"'{user.name}' is ordered after a store that another agent would make")
+                raise NotSeparable(user, "agents.store-ordered-before", op=user.name)
             pending += _becomes(token, user)
 
 

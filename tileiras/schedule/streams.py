@@ -22,6 +22,7 @@ from tileiras.dialects import scf
 from tileiras.ir import BlockArgument, Convergent, NoMemoryEffect, TensorType, Value
 from tileiras.layout.encoding import layout_of
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.resources.shared_memory import scratch_beside
@@ -88,25 +89,25 @@ def stream_of(loop: scf.ForOp, atom: CopyAtom, loads: list[Any] | None = None) -
 
 
 def streamed_load(
-    load: tileas.Load, loop: scf.ForOp, around: scf.ForOp | None, atom: CopyAtom, why: list[str] | None = None
+    load: tileas.Load, loop: scf.ForOp, around: scf.ForOp | None, atom: CopyAtom, why: list[Reason] | None = None
 ) -> StreamedLoad | None:
     """How a load can run ahead of its loop and the one around it; None, with the reason in `why`, where it cannot."""
     if not isinstance(load, tileas.TiledLoadOp):
-        return refused(why, "it loads through pointers")
+        return refused(why, "copies.pointers")
     if copied_vector(load, atom, why) is None or rounds(load):
         return None
     type: TensorType = load.data.type
     if load.atom.vector_size * type.element_type.width != 8 * COPIED_BYTES:
-        return refused(why, f"its accesses are not {COPIED_BYTES} bytes wide")
+        return refused(why, "copies.stream-width", bytes=COPIED_BYTES)
     if not layout_of(type).is_injective:
-        return refused(why, "several threads hold the same elements")
+        return refused(why, "copies.replicated")
     loops = [each for each in (loop, around) if each is not None]
     if not all(_follows(value, loops) for value in (load.view, *load.coords)):
-        return refused(why, "its addresses depend on what an iteration computes")
+        return refused(why, "copies.address-computed")
     if any(not _depends(load.coords, each, loops) for each in loops):
-        return refused(why, "it loads the same again")
+        return refused(why, "copies.same-tile")
     tokens = tokens_from_outside(load.token, loops[-1])
-    return refused(why, "it is ordered after a write in the loop") if tokens is None else StreamedLoad(load, tokens)
+    return refused(why, "copies.ordered-in-loop") if tokens is None else StreamedLoad(load, tokens)
 
 
 def stages_of(func: aa.FuncOp, stream: Stream, target: Target, wanted: int, budget: int, taken: int) -> int:

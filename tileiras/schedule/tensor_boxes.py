@@ -16,6 +16,7 @@ from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
 from tileiras.ir import Value
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.tensor_box import tensor_boxes
+from tileiras.reasons import Reason
 from tileiras.targets import UNIVERSAL_FMA, CopyAtom
 from tileiras.targets.atoms.bulk_copies import BOX_LOAD, BOX_MULTICAST, BULK_COPY_ATOMS
 from tileiras.targets.pipe_protocol import PAIR, TENSOR_MEMORY, THREADS
@@ -39,21 +40,21 @@ def box_atom(staged: StagedLoad) -> CopyAtom:
     return BULK_COPY_ATOMS[staged.load.attributes[tileas.AHEAD_ATOM].atom]
 
 
-def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> str:
-    """Why boxes cannot execute a load that a tensor map can serve ahead of this loop, or an empty string; `by_agent`:
+def box_refusal(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False) -> Reason | None:
+    """Why boxes cannot execute a load that a tensor map can serve ahead of this loop, None if they can; `by_agent`:
     into pipes that live as long as the kernel, as its map has to."""
     made = staged.load.view.defining_op
     if made is None or loop.is_ancestor_of(made) or by_agent and not isinstance(made.parent_op, aa.FuncOp):
-        return "its view is made inside of the loop"
+        return Reason("maps.view-in-loop")
     if staged.stage_bytes > _LARGEST_STAGE:
-        return f"an mbarrier counts {_LARGEST_STAGE} bytes, not {staged.stage_bytes}"
+        return Reason("maps.stage-bytes", most=_LARGEST_STAGE, bytes=staged.stage_bytes)
     if consumer_kind(staged) is None:
-        return "dots read its tile in shared memory, and threads load it as well"
+        return Reason("maps.read-in-two-ways")
     if not by_agent and not isinstance(loop.parent_op, aa.FuncOp) and consumer_kind(staged) in (TENSOR_MEMORY, PAIR):
-        return "commits of dots, which may come behind its loop inside of another operation, free its stages"
+        return Reason("maps.commits-behind-loop")
     if any(isinstance(op, tileas.DOTS) and op.atom.atom == UNIVERSAL_FMA for op in loop.walk()):
-        return "multiply-adds read its tile, whose threads nothing brings together before they give it back"
-    return "" if _descriptor(staged, 1) is not None else "no boxes lie as its stages do in shared memory"
+        return Reason("maps.read-by-fma")
+    return None if _descriptor(staged, 1) is not None else Reason("maps.no-stage-boxes")
 
 
 def is_multicast(staged: StagedLoad) -> bool:
@@ -66,26 +67,26 @@ def ctas_of(staged: Iterable[StagedLoad]) -> int:
     return max((each.cluster for each in staged if is_multicast(each)), default=1)
 
 
-def keep_apart(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False, single: bool = False) -> str:
+def keep_apart(staged: StagedLoad, loop: scf.ForOp, by_agent: bool = False, single: bool = False) -> Reason | None:
     """Makes each CTA of the cluster copy the whole tile of a load, which is the same for all, where they cannot share
-    its copy; returns the reason, or an empty string.  Each of two CTAs that multiply together fills stages of its own.
+    its copy; returns the reason, or None.  Each of two CTAs that multiply together fills stages of its own.
 
     `single`: into one stage, which threads refill once they have read it.
     """
     if not is_multicast(staged):
-        return ""
-    refusal = ""
+        return None
+    refusal = None
     if consumer_kind(staged) != PAIR:
         if not by_agent and not isinstance(loop.parent_op, aa.FuncOp):
-            refusal = "each CTA of the cluster loads it: its loop stands in another one, or in a branch"
+            refusal = Reason("maps.alone-nested")
         elif not by_agent and _of_blocks(loop):
-            refusal = "each tile block of the cluster loads it: no agent runs as far as the others do"
+            refusal = Reason("maps.alone-without-agent")
         elif single:
-            refusal = "each CTA of the cluster loads it: it goes through a single stage"
+            refusal = Reason("maps.alone-single-stage")
         elif _descriptor(staged, staged.cluster) is None:
-            refusal = f"each CTA of the cluster loads it: its boxes cannot be shared out to {staged.cluster} CTAs"
+            refusal = Reason("maps.alone-indivisible", ctas=staged.cluster)
         else:
-            return ""
+            return None
     staged.load.attributes[tileas.AHEAD_ATOM] = tileas.CopyAtomAttr(BOX_LOAD, 1)
     return refusal
 

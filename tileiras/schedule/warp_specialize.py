@@ -33,12 +33,14 @@ from typing import TYPE_CHECKING
 
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.dots_in_flight import is_of_tensor_memory, is_of_warpgroups
-from tileiras.diagnostics import DiagnosticEngine, counted
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import IntegerAttr, Operation, i32
 from tileiras.layout.accumulators import reads_a_in_tensor_memory
 from tileiras.layout.tensor_memory import COLUMNS
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.targets import Target, registers_per_thread
@@ -79,12 +81,12 @@ def specialize_loops(
         return False
     try:
         if not loops:
-            raise NotSeparable(func, "no loads run ahead of a loop")
+            raise NotSeparable(func, "agents.no-loads-ahead")
         for loop in by_threads:
-            raise NotSeparable(loop, "the loads of a loop go through single stages, which its own threads fill")
+            raise NotSeparable(loop, "agents.stages-filled-by-threads")
         plan = plan_agents(func, target, loops)
         # Without agents, all threads of both CTAs would meet in each iteration of a product in a loop over tiles.
-        why = _gain(func, plan, target) if by_rule and not pairs_need_mma_agent(func) else ""
+        why = _gain(func, plan, target) if by_rule and not pairs_need_mma_agent(func) else None
         if heavy:
             from .agent_stages import place_agents
 
@@ -92,21 +94,16 @@ def specialize_loops(
     except NotSeparable as found:
         leave_plain(loops, target)
         if engine is not None:
-            engine.remark(
-                found.op.location,
-                f"warp-specialize ({variant}): the warps of this kernel are not specialized, its loops get the "
-                f"unspecialized pipeline: {found.reason}",
-            )
+            said = Reason("agents.loads-stay", variant=variant, cause=found.reason)
+            engine.emit(Remark(said, found.op.location))
         return False
     for each in plan.loops:
         each.loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.WARP_SPECIALIZE, each.stages)
         if each.loop in single:
             _mark_stages(each, engine)
     if engine is not None:
-        count = counted(len(plan.loops), "loop")
-        engine.remark(
-            func.location, f"warp-specialize ({variant}): the loads of {count} go to an agent of their own{why}"
-        )
+        said = Reason("agents.loads-specialized", variant=variant, loops=len(plan.loops), cause=why)
+        engine.emit(Remark(said, func.location))
     return True
 
 
@@ -118,38 +115,34 @@ def _mark_stages(each: LoopPlan, engine: DiagnosticEngine | None) -> None:
         for staged in pipe.loads:
             staged.load.attributes[tileas.STAGES] = IntegerAttr(pipe.stages, i32)
             if engine is not None:
-                engine.remark(staged.load.location, f"the pipe of its tile has {counted(pipe.stages, 'stage')}")
+                engine.emit(Remark(Reason("agents.pipe-stages", stages=pipe.stages), staged.load.location))
 
 
-def _gain(func: aa.FuncOp, plan: AgentPlan, target: Target) -> str:
-    """Why the rule of `auto` gives a kernel another agent, for a remark.
+def _gain(func: aa.FuncOp, plan: AgentPlan, target: Target) -> Reason:
+    """The reason for which the rule of `auto` gives a kernel another agent, for a remark.
 
     Raises NotSeparable, with the reason, where it does not.
     """
-    why, in_boxes = ": a thread copies their tiles in boxes", True
+    why, in_boxes = Reason("agents.one-thread-copies"), True
     for each in plan.loops:
         loop, trips = each.loop, trip_count(each.loop)
         size = sum(staged.stage_bytes for pipe in each.pipes for staged in pipe.loads)
         if trips is not None and trips < LEAST_TRIPS:
-            raise NotSeparable(loop, f"the loop runs {counted(trips, 'time')}")
+            raise NotSeparable(loop, "agents.few-iterations", iterations=trips)
         if _kind(loop) == tileas.SINGLE_BUFFER:
             _check_single(func, each)
         if size < LEAST_BYTES:
-            raise NotSeparable(loop, f"an iteration loads {size} bytes, fewer than {LEAST_BYTES}")
+            raise NotSeparable(loop, "agents.few-bytes", bytes=size, least=LEAST_BYTES)
         if any(pipe.producer != BOXES for pipe in each.pipes):
             in_boxes = False
             copies, others = _issued(each, resources(target), func.kernel_spec.num_warps)
             if others < copies:
-                raise NotSeparable(
-                    loop,
-                    f"threads copy its tiles for {copies:.0f} cycles of an iteration, and issue other instructions for"
-                    f" {others:.0f}",
-                )
-            why = f": threads copy their tiles for {copies:.0f} cycles of an iteration, under {others:.0f} of others"
+                raise NotSeparable(loop, "agents.copies-dominate", copies=round(copies), others=round(others))
+            why = Reason("agents.copies-are-covered", copies=round(copies), others=round(others))
     _check_registers(func)
     alone, beside = resident_ctas(func, plan, target, in_boxes)
     if beside < alone:
-        raise NotSeparable(func, f"an SM holds {counted(alone, 'CTA')}, with warps that load {beside}")
+        raise NotSeparable(func, "agents.fewer-ctas", alone=alone, beside=beside)
     return why
 
 
@@ -157,13 +150,13 @@ def _check_single(func: aa.FuncOp, each: LoopPlan) -> None:
     """Raises NotSeparable unless a loop with single stages gains: a pipe has two, and threads leave copies, or
     products, to others."""
     if all(pipe.stages == 1 for pipe in each.pipes):
-        raise NotSeparable(each.loop, "no shared memory is left for two stages of a pipe")
+        raise NotSeparable(each.loop, "agents.no-second-stage")
     if any(pipe.producer != BOXES for pipe in each.pipes):
         return
     dots = [op for op in each.loop.body.block.operations if isinstance(op, tileas.DOTS)]
     fits = columns_taken(dots) <= COLUMNS // (func.kernel_spec.occupancy or 1)
     if not fits or not any(map(reads_a_in_tensor_memory, dots)):
-        raise NotSeparable(each.loop, "one thread copies already, and the products stay with the warps that compute")
+        raise NotSeparable(each.loop, "agents.one-thread-copies-already")
 
 
 def _check_registers(func: aa.FuncOp) -> None:
@@ -173,7 +166,7 @@ def _check_registers(func: aa.FuncOp) -> None:
         return
     most = registers_per_thread(threads_of(func), least_ctas_of(func))
     if expected_registers(func) >= most:
-        raise NotSeparable(func, f"a thread is likely to take all of the {most} registers that it can have")
+        raise NotSeparable(func, "agents.no-register-left", most=most)
 
 
 def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]:

@@ -31,6 +31,8 @@ from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.ir import Block, Builder, IntegerAttr, Location, Operation, UnitAttr, i32
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.targets import Target
 from tileiras.targets.sm import NAMED_BARRIERS, WARPGROUP
 
@@ -67,7 +69,8 @@ def order_warpgroups(
         for loop, turn in found:
             _put(loop, turn, number)
             if engine is not None:
-                engine.remark(loop.location, f"{warps // WARPGROUP} warpgroups take turns at the tensor cores")
+                said = Reason("turns.warpgroups-alternate", warpgroups=warps // WARPGROUP)
+                engine.emit(Remark(said, loop.location))
         if found:
             _begin_and_end(program, number, found[0][0].location)
             func.attributes[tileas.NAMED_BARRIERS] = IntegerAttr(behind, i32)

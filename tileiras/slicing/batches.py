@@ -23,6 +23,8 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout.tensor_memory import LANES
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.targets import MmaAtom, Target, find_tensor_atom, find_warpgroup_atom, product_types
 
 from .dimensions import DOTS, WRITES, RematerializedValues, Unsliceable
@@ -41,7 +43,7 @@ def slice_batches(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | No
             continue
         if engine is not None:
             shape = "x".join(map(str, dot.result.type.shape))
-            engine.remark(dot.location, f"the {shape} dot is worked on in {group.parts} matrices")
+            engine.emit(Remark(Reason("slices.matrices", shape=shape, parts=group.parts), dot.location))
         SlicedLoops(group).run()
 
 

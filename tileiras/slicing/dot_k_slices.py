@@ -20,6 +20,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Value
 from tileiras.layout.arena import SCRATCH_LIMIT
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.large_dots import UNROLLED, accumulates_wider
 from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 from tileiras.resources.shared_memory import shared_budget
@@ -77,11 +79,9 @@ def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnost
             continue
         if engine is not None:
             rows, depth = op.a.type.shape[-2:]
-            engine.remark(
-                op.location,
-                f"the dot of {rows}x{depth} and {depth}x{op.b.type.shape[-1]} takes {group.parts} steps of K:"
-                f" a thread would need {needed} registers for its operands",
-            )
+            columns = op.b.type.shape[-1]
+            said = Reason("slices.depth", m=rows, k=depth, n=columns, parts=group.parts, registers=needed)
+            engine.emit(Remark(said, op.location))
         SlicedLoops(group).run()
 
 

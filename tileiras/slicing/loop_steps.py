@@ -33,6 +33,8 @@ from tileiras.ir import (
     i32,
     i64,
 )
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.large_dots import accumulates_wider
 from tileiras.resources.shared_memory import shared_budget
 from tileiras.targets import find_copy_atom, known_mma_atom
@@ -64,11 +66,11 @@ def split_loop_steps(func: aa.FuncOp, dots: DotPlans, wanted: int, engine: Diagn
         if group is None:
             continue
         if engine is not None:
-            engine.remark(
-                loop.location,
-                f"{parts} steps of {depth // parts} along K instead of one of {depth}: shared memory holds"
-                f" {budget // stage} of {wanted} stages of {stage} bytes",
-            )
+            said = Reason(
+                "slices.steps", parts=parts, depth=depth // parts, whole=depth, held=budget // stage, wanted=wanted,
+                bytes=stage,
+            )  # fmt: skip
+            engine.emit(Remark(said, loop.location))
         _SplitLoop(loop, group, ranges).replace()
 
 

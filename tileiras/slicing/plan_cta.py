@@ -29,6 +29,8 @@ from tileiras.ir import (
     Value,
     i32,
 )
+from tileiras.reasons import Argument, Reason
+from tileiras.remarks import Remark
 
 from .dimensions import ACCESSES, STORES, Access, RematerializedValues, Unsliceable
 from .groups import Group, accesses_before, tile_alike
@@ -36,11 +38,12 @@ from .operations import SlicedOperations, tiling_beside
 
 
 class Indivisible(Exception):
-    """The work cannot be divided among CTAs; the message gives the reason."""
+    """The reason for which the work cannot be divided among CTAs."""
 
-    def __init__(self, op: Operation, message: str) -> None:
-        super().__init__(message)
-        self.location = op.location
+    def __init__(self, place: Operation, code: str, /, **arguments: Argument) -> None:
+        super().__init__(code)
+        self.location = place.location
+        self.reason = Reason(code, **arguments)  # type: ignore[arg-type]
 
 
 def plan_cta(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
@@ -54,7 +57,7 @@ def plan_cta(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
         _check_order(func, groups.values())
     except Indivisible as error:
         if engine is not None:
-            engine.remark(error.location, f"the first of the cluster's {parts} CTAs does all the work: {error}")
+            engine.emit(Remark(Reason("slices.first-cta", ctas=parts, cause=error.reason), error.location))
         return
     builder = Builder.before(func.body.block.first)
     builder.location = func.location
@@ -63,7 +66,7 @@ def plan_cta(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
     for store, group in groups.items():
         if engine is not None:
             shape = "x".join(map(str, data_of(store).type.shape))
-            engine.remark(store.location, f"the cluster's {parts} CTAs share the {shape} tile")
+            engine.emit(Remark(Reason("slices.shared-by-ctas", ctas=parts, shape=shape), store.location))
         _Share(group, rank).replace()
 
 
@@ -108,16 +111,16 @@ def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
         if op.has_trait(NoMemoryEffect) and not op.has_trait(Convergent):
             continue
         if not isinstance(op, ACCESSES) or op.mem_semantic.value != "weak":
-            raise Indivisible(op, f"'{op.name}' is not for every CTA to do")
+            raise Indivisible(op, "slices.executes-once", op=op.name)
         if not isinstance(op, STORES) or op in met:
             continue
         group = found[op] = _group(op, parts, aliases, rematerialized)
         inside = {inner for unit in group.ops for inner in unit.walk()}
         if inside & met:
-            raise Indivisible(op, "its tiles are cut in two ways")
+            raise Indivisible(op, "slices.cut-twice")
         met |= inside
     if not found:
-        raise Indivisible(func, "it stores nothing")
+        raise Indivisible(func, "slices.no-store")
     return found
 
 
@@ -127,7 +130,7 @@ def _group(
     """The group of a stored tile, cut along the slowest dimension whose slices are independent of each other."""
     data = data_of(store)
     if not isinstance(data.type, TensorType):
-        raise Indivisible(store, "a scalar is stored once")
+        raise Indivisible(store, "slices.scalar")
     if data in rematerialized or data.defining_op is not None and data.defining_op.parent is store.parent:
         for dim in range(data.type.rank):
             try:
@@ -136,7 +139,7 @@ def _group(
                 continue
             if group.phase_count == 1 and not group.crosses_slices:
                 return group
-    raise Indivisible(store, f"what is stored here does not come in {parts} independent slices")
+    raise Indivisible(store, "slices.dependent", parts=parts)
 
 
 # ---- order -----------------------------------------------------------------------------------------------------------
@@ -156,7 +159,7 @@ def _check_order(func: aa.FuncOp, groups: Iterable[Group]) -> None:
             if writes and aliases.may_alias(address_of(first), address_of(second)):
                 dims = {cuts.get(op) for op in (first, second)}
                 if len(dims) > 1 or not _have_one_owner(first, second, dims.pop(), func):
-                    raise Indivisible(second, "it may meet what another CTA accesses before")
+                    raise Indivisible(second, "slices.meets-other-cta")
 
 
 def _have_one_owner(first: Access, second: Access, dim: int | None, func: aa.FuncOp) -> bool:

@@ -23,6 +23,8 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.layout.tensor_memory import LANES
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 
 from .dimensions import DOTS, WRITES, RematerializedValues, Unsliceable, operand_dims
@@ -74,11 +76,8 @@ def slice_tiles(
             met.update(group.ops)
             if engine is not None:
                 shape = "x".join(map(str, seed.type.shape))
-                engine.remark(
-                    op.location,
-                    f"the {shape} tile is worked on in {group.parts} slices:"
-                    f" a thread would need {slicing.taken(group)} registers for what is there at a time",
-                )
+                said = Reason("slices.tile", shape=shape, parts=group.parts, registers=slicing.taken(group))
+                engine.emit(Remark(said, op.location))
             # Slices along one dimension may still be too large.
             bodies = SlicedLoops(group).run()
             pending += bodies

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 from tileiras.targets.requirements import admits, split
 
 if TYPE_CHECKING:
@@ -115,7 +116,11 @@ class Occupancy(NamedTuple):
     """How many CTAs of a kernel an SM holds at once, and the resource that limits their number."""
 
     ctas: int
-    limit: str
+    reason: Reason
+
+    @property
+    def limit(self) -> str:
+        return str(self.reason)
 
 
 def occupancy(on: Target, threads: int, registers: int, shared: int) -> Occupancy:
@@ -127,15 +132,15 @@ def occupancy(on: Target, threads: int, registers: int, shared: int) -> Occupanc
     warps = -(-threads // WARP_SIZE)
     per_warp = -(-registers * WARP_SIZE // REGISTER_UNIT) * REGISTER_UNIT
     bounds = [
-        (on.threads // (warps * WARP_SIZE), f"{on.threads} threads an SM"),
-        (on.ctas, f"{on.ctas} CTAs an SM"),
+        (on.threads // (warps * WARP_SIZE), Reason("kernel.limited-by-threads", threads=on.threads)),
+        (on.ctas, Reason("kernel.limited-by-ctas", ctas=on.ctas)),
     ]
     if per_warp:
         held = REGISTERS_PER_SM // per_warp // WARP_UNIT * WARP_UNIT
-        bounds.append((held // warps, f"{registers} registers a thread"))
+        bounds.append((held // warps, Reason("kernel.limited-by-registers", registers=registers)))
     bytes = -(-(shared + on.shared_reserved) // SHARED_UNIT) * SHARED_UNIT
     if bytes:
-        bounds.append((on.shared_per_sm // bytes, f"{shared} bytes of shared memory a CTA"))
+        bounds.append((on.shared_per_sm // bytes, Reason("kernel.limited-by-shared", bytes=shared)))
     return Occupancy(*min(bounds, key=lambda bound: bound[0]))
 
 

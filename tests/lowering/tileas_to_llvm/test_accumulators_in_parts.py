@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kernels.dots import attention_like
+from tests.kernels.reasons import stated
 from tileiras.codegen import ptxas as assembler
 
 PLANS = {
@@ -19,10 +20,8 @@ def test_rows_of_attention_that_two_warpgroups_do_not_hold(plan, ptxas):
     ptxas would spill some, and serialize the products."""
     kernel = attention_like(1, rows=256, columns=128, depth=64, steps=3, halved=True)
     artifact = kernel.compiled("sm_90", **PLANS[plan])
-    (said,) = [d.message for d in artifact.diagnostics if "slices" in d.message]
-    assert said == (
-        "the 256x64 tile is worked on in 2 slices: a thread would need 256 registers for what is there at a time"
-    )
+    (said,) = stated(artifact.diagnostics, "slices.tile")
+    assert said == "slices.tile shape=256x64 parts=2 registers=256"
     assembled = assembler.assemble(artifact.text, "sm_90")
     assert not assembled.messages and assembled.resources["k"].stack == 0
     assert "wgmma.mma_async" in artifact.text
@@ -35,12 +34,12 @@ def test_rows_that_they_hold_are_whole():
     """160 registers."""
     kernel = attention_like(1, rows=128, columns=128, depth=128, steps=3, halved=True)
     artifact = kernel.compiled("sm_90", emit="tileas", num_warps=8)
-    assert not any("slices" in d.message for d in artifact.diagnostics)
+    assert not stated(artifact.diagnostics, "slices.tile")
 
 
 def test_parts_that_two_ctas_on_an_sm_could_not_hold_whole():
     """The kernel asks for two, for which 128 registers of scores are too many: parts have wgmma."""
     kernel = attention_like(2, rows=256, columns=128, depth=64, steps=3, halved=True)
     artifact = kernel.compiled("sm_90", pipeline_strategy="unspecialize")
-    assert any("the 256x64 tile is worked on in 2 slices" in d.message for d in artifact.diagnostics)
+    assert any("slices.tile shape=256x64 parts=2 " in said for said in stated(artifact.diagnostics))
     assert "wgmma.mma_async" in artifact.text and "mma.sync" not in artifact.text

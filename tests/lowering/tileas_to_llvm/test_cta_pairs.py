@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tests.kernels.dots import Matmul
+from tests.kernels.reasons import stated
 from tests.kernels.tensor_memory import GPU, ORDERS, TENSOR_ORDERS, check, fails, survivors
 from tests.kernels.tile_rounds import rounds
 from tests.kernels.views import Kernel, of_rows, reduced, tile_type, whole_numbers
-from tileiras.remarks import remarks_of
 
 CLUSTER = r"|barrier\.cluster\.(?:arrive|wait)[^;]*;"
-ONE_CTA = "each CTA multiplies by itself: "
-TOGETHER = "two CTAs multiply together, each with half of B's columns"
+ONE_CTA = "pairs.cta-alone; "
+TOGETHER = "pairs.together"
 BOXES = {"tensor_maps": "host"}
 AGENTS = {**BOXES, "pipeline_strategy": "warp-specialize"}
 
@@ -41,7 +41,7 @@ def with_sums_of_rows(steps: int = 3) -> Kernel:
 def remarks(kernel: Kernel, **options) -> list[str]:
     """What is said of pairs."""
     artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **{**BOXES, **options})
-    return [d.text for d in remarks_of(artifact.diagnostics) if d.text.startswith((ONE_CTA, TOGETHER))]
+    return stated(artifact.diagnostics, "pairs.")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_agents_that_would_wait_for_those_of_the_peer():
     """Nothing brings the threads of one agent of both CTAs together."""
     artifact = matmul((256, 64, 64), start="loaded").compiled(GPU, **AGENTS)
     assert artifact.kernels[0].metadata["block"][0] == 128
-    assert any("add to accumulators that the threads of both write" in d.message for d in artifact.diagnostics)
+    assert any("agents.pair-accumulator-written" in said for said in stated(artifact.diagnostics))
 
 
 def test_what_threads_read_as_well_is_behind_a_barrier_of_the_cluster():
@@ -186,19 +186,19 @@ def test_bytes_of_both_stages_are_expected():
 
 def test_remarks_say_why_a_cta_multiplies_by_itself():
     assert remarks(matmul((256, 64, 64))) == [TOGETHER]
-    copied = "without tensor maps threads copy its operands, which would wait for those of the other CTA"
+    copied = "pairs.no-maps"
     assert remarks(matmul((256, 64, 64)), tensor_maps="none") == [ONE_CTA + copied]
-    few = "tcgen05.mma of a pair has 64 or 128 rows of each CTA, which has 32"
+    few = 'pairs.rows least="64 or 128" rows=32'
     assert remarks(matmul((64, 64, 64))) == [ONE_CTA + few]
-    narrow = "tcgen05.mma of a pair has 32 to 256 columns, the dot 16"
+    narrow = "pairs.columns columns=16"
     assert remarks(matmul((256, 16, 64))) == [ONE_CTA + narrow]
     check(matmul((256, 16, 64)), "f16 128x16", **BOXES)
-    inside = "boxes of tensor maps come ahead of its loop only where that is in no other one, or with agents"
+    inside = "pairs.nested-loop"
     hints = "sm_100 = {num_cta_in_cga = 2}"
     plain = {**BOXES, "pipeline_strategy": "unspecialize"}
     assert remarks(rounds((256, 64, 32), count=4, hints=hints), **plain) == [ONE_CTA + inside]
     check(rounds((256, 64, 32), count=3, hints=hints), "f16 128x64", **BOXES)
-    loaded = "no agent could multiply, whose loop stands in one over tiles and begins with zero"
+    loaded = "pairs.no-agent-multiplies"
     assert remarks(rounds((256, 64, 32), count=4, loaded=True, hints=hints), **AGENTS) == [ONE_CTA + loaded]
     check(rounds((256, 64, 32), count=3, loaded=True, hints=hints), "f16 128x64", **AGENTS)
 

@@ -10,17 +10,16 @@ import pytest
 import tileiras
 from tests.kernels.dots import scaled
 from tests.kernels.packed_scales import packed_matmul
+from tests.kernels.reasons import causes
 from tests.kernels.tensor_memory import GPU, ORDERS, SEEDS, fails, survivors
 from tests.kernels.views import Kernel
 from tests.machine_code import assemble
 from tileiras.codegen import toolkit
-from tileiras.remarks import remarks_of
 
 CLUSTER = r"|barrier\.cluster\.(?:arrive|wait)[^;]*;"
 WAIT = r"mbarrier\.try_wait[^;]*;\s*not\.pred[^;]*;\s*@%p\d+ bra[^;]*;"
 """Until a phase is complete, with the branch back."""
 COPY = r"tcgen05\.cp[^;]*;"
-ONE_CTA = "each CTA multiplies by itself: "
 BOXES = {"tensor_maps": "host", "pipeline_strategy": "unspecialize"}
 AGENTS = {"tensor_maps": "host", "pipeline_strategy": "warp-specialize"}
 PLANS = {
@@ -46,7 +45,7 @@ def check(kernel: Kernel, kind: str, gpu: str = GPU, **options) -> str:
 
 def remarks(kernel: Kernel, **options) -> list[str]:
     artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **{**BOXES, **options})
-    return [d.text for d in remarks_of(artifact.diagnostics) if d.text.startswith(ONE_CTA)]
+    return causes(artifact.diagnostics, "pairs.cta-alone")
 
 
 def stored_by_threads(kernel: Kernel) -> Kernel:
@@ -152,11 +151,9 @@ def test_scales_of_all_stages_need_columns_of_their_own(tmp_path):
 def test_remarks_say_why_a_cta_multiplies_by_itself():
     hints = "sm_100 = {num_cta_in_cga = 2}"
     kernel = scaled((256, 128, 128), hints=hints)
-    narrow = "the scales of its A do not come in boxes of a tensor map: leading tile dimension not 16-byte aligned"
-    assert remarks(kernel) == [ONE_CTA + narrow]
+    assert remarks(kernel) == ["pairs.scales-not-in-boxes operand=A; maps.tile-alignment"]
     far = scaled((256, 128, 512), hints=hints)
-    apart = "no boxes lie as copies to tensor memory take them"
-    assert remarks(far) == [f"{ONE_CTA}the scales of its A do not come in boxes of a tensor map: {apart}"]
+    assert remarks(far) == ["pairs.scales-not-in-boxes operand=A; pairs.scales-in-other-order"]
     for each in (kernel, far):
         artifact = each.compiled(GPU, **AGENTS)
         assert "cta_group::1" in artifact.text

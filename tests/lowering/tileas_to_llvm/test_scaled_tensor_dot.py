@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.dots import scaled
+from tests.kernels.reasons import causes
 from tests.kernels.tensor_memory import FENCES, GPU, ORDERS, check, survivors
 from tests.machine_code import assemble
 from tileiras.codegen import toolkit
@@ -265,7 +266,5 @@ def test_what_is_too_small_goes_to_warps_with_a_remark(tiles):
     artifact = scaled(tiles).compiled(GPU, emit_remarks=True)
     assert "tcgen05" not in artifact.text
     scaled(tiles).emulated(artifact)
-    reasons = [d.reason for d in artifact.diagnostics if getattr(d, "name", "") == "RemarkTensorCoreMMA"]
-    assert reasons and all(
-        reason.startswith("tcgen05.mma with block scales has 64 rows and 16 columns at least") for reason in reasons
-    )
+    reasons = causes(artifact.diagnostics, "dots.tensor-cores")
+    assert reasons and all(reason.startswith("dots.small instruction=tcgen05.mma.block_scale ") for reason in reasons)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.dots import attention_in_two_loops, attention_like
+from tests.kernels.reasons import stated
 from tests.kernels.tensor_memory import FENCES, GPU, TENSOR_ORDERS, check, survivors
 from tests.kernels.views import Kernel
 from tileiras.dialects import nv_tileas as tileas
@@ -143,8 +144,8 @@ def test_accumulators_that_tensor_memory_holds_of_fewer_ctas():
     kernel = attention(4, 2, 64, 256, 128)
     ptx = check(kernel, "f16 64x128", "f16 64x256")
     assert (launch(ptx)[1], columns_of(kernel)) == (1, 512)
-    said = [d.message for d in kernel.compiled(GPU, emit="tileas").diagnostics]
-    assert "1 CTAs to an SM instead of 4: accumulators take 384 columns of tensor memory" in said
+    said = stated(kernel.compiled(GPU, emit="tileas").diagnostics)
+    assert "kernel.fewer-ctas ctas=1 asked=4; kernel.columns-needed columns=384" in said
 
 
 @pytest.mark.parametrize("maps", ["none", "host"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.dots import Matmul, attention_like, by_columns, chained, converted, matmul
+from tests.kernels.reasons import causes, stated
 from tests.kernels.tensor_memory import FENCES, ORDERS, PLAIN, TENSOR_ORDERS, check, fails, survivors
 from tests.kernels.views import Kernel
 from tileiras.codegen import ptxas, toolkit
@@ -308,16 +309,16 @@ def test_a_loop_that_does_not_run_gives_the_start():
 def reasons(kernel: Kernel, **options) -> list[str]:
     """Why dots are not multiplied into tensor memory, as remarks say it."""
     artifact = kernel.compiled(GPU, emit_remarks=True, emit="tileas", **options)
-    return [d.reason for d in artifact.diagnostics if getattr(d, "name", "") == "RemarkTensorCoreMMA" and d.reason]
+    return causes(artifact.diagnostics, "dots.tensor-cores")
 
 
 def test_remarks_name_the_rule_or_the_resource():
     assert reasons(matmul((128, 64, 64), steps=2), num_warps=2) == [
-        "tensor memory is read by 4 warps, the kernel has 2"
+        "dots.few-warps instruction=tcgen05.mma least=4 warps=2"
     ]
     for warps in (2, 4):
         assert reasons(matmul((16, 16, 64), steps=2), num_warps=warps) == [
-            "tcgen05.mma has 64 rows and 8 columns, 128 and 16 at least, the dot 16 x 16"
+            'dots.small instruction=tcgen05.mma least="64x8, 128x16" m=16 n=16'
         ]
     assert reasons(matmul((128, 64, 64), steps=2)) == []
 
@@ -335,8 +336,8 @@ def test_a_that_is_computed_goes_to_shared_memory_before_an_occupancy_yields(col
 
 def test_an_occupancy_yields_to_accumulators():
     few = Matmul((128, 64, 64), steps=2, hints="sm_100 = {occupancy = 16}").kernel()
-    said = [d.message for d in few.compiled(GPU, emit="tileas", num_warps=4).diagnostics]
-    assert "8 CTAs to an SM instead of 16: accumulators take 64 columns of tensor memory" in said
+    said = stated(few.compiled(GPU, emit="tileas", num_warps=4).diagnostics)
+    assert "kernel.fewer-ctas ctas=8 asked=16; kernel.columns-needed columns=64" in said
 
 
 def test_an_occupancy_yields_to_operands_of_loops():
@@ -347,7 +348,7 @@ def test_an_occupancy_yields_to_operands_of_loops():
         check(few, "f16 128x64", num_warps=4, **options)
     once = Matmul((128, 64, 64), hints="sm_100 = {occupancy = 16}").kernel()
     assert reasons(once, num_warps=4) == [
-        "24576 bytes of operands do not fit into the 11776 of shared memory that tcgen05.mma reads"
+        "dots.operand-bytes bytes=24576 most=11776 instruction=tcgen05.mma"
     ]
 
 

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.kernels.dots import Matmul, attention_in_two_loops, attention_like, by_columns, chained, converted, matmul
+from tests.kernels.reasons import causes
 from tests.kernels.views import Kernel
 from tests.machine_code import assemble
 from tileiras.codegen import toolkit
@@ -190,8 +191,7 @@ def test_operands_that_take_turns_in_an_iteration():
 
 def test_a_row_is_too_few_however_many_warps_there_are():
     artifact = matmul((1, 64, 64), steps=2, sizes=(1, 64, 128)).compiled("sm_90", num_warps=2, emit_remarks=True)
-    (said,) = [d for d in artifact.diagnostics if getattr(d, "name", "").startswith("RemarkTensorCore")]
-    assert said.reason == "wgmma has 64 rows and 8 columns at least, the dot 1 x 64"
+    assert causes(artifact.diagnostics, "dots.") == ["dots.small instruction=wgmma least=64x8 m=1 n=64"]
 
 
 def test_an_accumulator_that_is_loaded():

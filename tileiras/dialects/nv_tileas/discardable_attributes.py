@@ -83,7 +83,8 @@ PAIRS_WHERE = "nv_tileas.pairs_where"
 `targets/launch_facts.py`."""
 
 ALONE = "nv_tileas.alone"
-"""Discardable attribute of a function with dots: why there is no kernel for pairs of its tile blocks beside it."""
+"""Discardable attribute of a function with dots: the reason, as `Reason.spelled` has it, why no kernel for pairs of its
+tile blocks is beside it."""
 
 BLOCK_GROUP = "nv_tileas.block_group"
 """Discardable attribute of a function: rows of the grid are joined into groups of at least this many tile blocks, in

@@ -35,6 +35,7 @@ from tileiras.ir import (
     tf32,
     variadic_operand,
 )
+from tileiras.reasons import Reason
 
 from .buffers import BufferType, check_stage
 
@@ -81,7 +82,7 @@ class TmaDescType(Type):
         return self.element is not self.view.element_type
 
     def verify(self) -> None:
-        wrong = view_error(self.view) or self._wrong()
+        wrong = str(view_error(self.view) or self._wrong())
         if wrong:
             raise VerifyError(wrong, prefix=False)
 
@@ -143,23 +144,23 @@ class TmaDescType(Type):
         return cls(view, box, order, **given)
 
 
-def view_error(view: Type) -> str:
-    """The first rule of tensor maps that a view violates, or an empty string; rules that depend on run-time values are
+def view_error(view: Type) -> Reason | None:
+    """The first rule of tensor maps that a view violates, or None; rules that depend on run-time values are
     not checked."""
     if not isinstance(view, aa.TiledViewType):
-        return f"expected a tiled view, got {view}"
+        return Reason("maps.view-kind", view=str(view))
     if view.sparse_dim is not None:
-        return "expected a view without a sparse dimension"
+        return Reason("maps.view-sparse")
     if not 1 <= len(view.shape) <= _MOST_DIMENSIONS:
-        return f"expected a view of 1 to {_MOST_DIMENSIONS} dimensions, got {len(view.shape)}"
+        return Reason("maps.view-rank", most=_MOST_DIMENSIONS, rank=len(view.shape))
     element = view.element_type
     if not isinstance(element, (IntegerType, FloatType)) or element.width not in _WIDTHS:
-        return f"expected elements of 1, 2, 4 or 8 bytes, got {element}"
+        return Reason("maps.view-elements", element=str(element))
     if view.padding is not None and view.padding.value not in ("zero", "nan"):
-        return f"expected a padding of zeros or NaN, got {view.padding.value}"
+        return Reason("maps.view-padding", padding=view.padding.value)
     if view.source.address_space != 1:
-        return "expected a view of global memory"
-    return ""
+        return Reason("maps.view-memory")
+    return None
 
 
 class MakeTmaDescOp(Operation):

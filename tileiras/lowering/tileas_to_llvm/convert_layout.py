@@ -23,6 +23,7 @@ from tileiras.layout.convert import (
 from tileiras.layout.scratch import in_rounds
 from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_shared
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 
 from .access import as_data, from_data, load_vector, store_vector
@@ -362,35 +363,23 @@ def _remark(op: tileas.ConvertLayoutOp, plan: Plan, lowering: FunctionLowering) 
     """Emits a remark with the cost of a conversion that is more than a renaming of registers."""
     if not lowering.engine.remarks or not isinstance(plan, (SharedPlan, WarpShuffle)):
         return
-    how = "between the lanes of a warp" if isinstance(plan, WarpShuffle) else f"{plan.bytes} bytes of shared memory"
-    lowering.engine.emit(
-        Remark(
-            "analysis", "RemarkMemoryConversion", op.location, how,
-            arguments={"Shape": list(op.result.type.shape)}, reason=_wanted_by(op),
-            function=lowering.func.sym_name.value,
-        )
-    )  # fmt: skip
+    cause = _wanted_by(op)
+    if isinstance(plan, WarpShuffle):
+        said = Reason("memory.conversion-in-warp", cause=cause)
+    else:
+        said = Reason("memory.conversion", bytes=plan.bytes, cause=cause)
+    arguments = {"Shape": list(op.result.type.shape)}
+    lowering.engine.emit(Remark(said, op.location, arguments=arguments, function=lowering.func.sym_name.value))
 
 
-_USERS = {
-    tileas.DotOp: "the dot",
-    tileas.BlockScaledMmaOp: "the dot",
-    tileas.TiledStoreOp: "the store",
-    tileas.StoreOp: "the store",
-    tileas.TiledAtomicRMWOp: "the update",
-    tileas.ReduceOp: "the reduction",
-    tileas.ScanOp: "the scan",
-}
-
-
-def _wanted_by(op: tileas.ConvertLayoutOp) -> str:
+def _wanted_by(op: tileas.ConvertLayoutOp) -> Reason | None:
     """The use that requires the conversion, for the remark."""
     users = [user for user in op.result.users if user is not op]
     for user in users:
         place = user.location.resolve()
         if place is not None and place.line:
-            return f"{_USERS.get(type(user), 'what is')} at line {place.line} wants the elements in other threads"
-    return ""
+            return Reason("memory.conversion-user", op=user.name, line=place.line)
+    return None
 
 
 def convert_layout(op: tileas.ConvertLayoutOp, args: Sequence[Value], lowering: FunctionLowering) -> Value | list[Any]:

@@ -40,6 +40,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.arena import ARENA_ALIGNMENT
 from tileiras.layout.encoding import held_layout
 from tileiras.named_tuple import NamedTuple
+from tileiras.reasons import Reason
 from tileiras.remarks import Remark
 from tileiras.targets import Target
 from tileiras.targets.sm import WARP_SIZE
@@ -239,10 +240,8 @@ class FunctionLowering:
                 self.result.attributes[lowered] = self.func.attributes[name]
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
-            self.engine.emit(
-                Remark("analysis", "RemarkMemorySmemAllocated", self.func.location, self.shared_bytes,
-                       arguments=arguments, function=name)
-            )  # fmt: skip
+            said = Reason("memory.allocated", bytes=self.shared_bytes)
+            self.engine.emit(Remark(said, self.func.location, arguments=arguments, function=name))
         return self.result
 
     def _leave_to_first_cta(self) -> None:
@@ -351,10 +350,6 @@ class FunctionLowering:
         number = emit.sext(counter, i32)
         text = f"{{ .reg .b32 n; add.s32 n, $1, {2 * self._zeros - 1}; mul.lo.s32 n, n, $1; and.b32 $0, n, 1; }}"
         return emit.insert(llvm.AddOp(emit.register("tid.x"), emit.assembly(text, "=r,r", [number], i32)))
-
-    def remark(self, message: str) -> None:
-        """Emits a remark about the operation that is being lowered."""
-        self.engine.remark(self.emit.location, message)
 
     # -- used by patterns ---------------------------------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
 from tileiras.ir import Block, Builder, DenseArrayAttr, IntegerAttr, Region, i32
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.schedule.agent_plan import AgentPlan, leave_plain, plan_agents
 from tileiras.schedule.producer_slice import NotSeparable
 from tileiras.targets import Target
@@ -44,7 +46,7 @@ def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None 
     except NotSeparable as found:
         leave_plain(loops, target)
         if engine is not None:
-            engine.remark(found.op.location, f"Failed to specialize warps: {found.reason}")
+            engine.emit(Remark(Reason("agents.not-split", cause=found.reason), found.op.location))
         return
     for loop in loops:
         for op in loop.body.block.operations:

@@ -10,6 +10,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
+from tileiras.reasons import Reason
+from tileiras.remarks import Remark
 from tileiras.schedule.induction_variable import can_look_ahead
 from tileiras.schedule.schedule_analysis import withdraw
 from tileiras.targets import CopyAtom, Target, find_copy_atom
@@ -46,19 +48,19 @@ def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine 
         loads = [op for op in loads_of(loop) if op.attributes.pop(tileas.RUNS_AHEAD, None) is not None]
         if loads:
             done = _rewrite(loop, loads, schedule, atom)
-            reason = "its loads cannot run ahead as its schedule says"
+            reason = Reason("loops.schedule-not-met")
             if not done and schedule.kind == tileas.UNSPECIALIZE:
                 schedule = _plain(loop, schedule)
                 done = _rewrite(loop, loads, schedule, atom)
                 if done and engine is not None:
-                    engine.remark(loop.location, f"Failed to pipeline loop in stages: {reason}")
+                    engine.emit(Remark(Reason("loops.not-in-stages", cause=reason), loop.location))
         else:
             done = schedule.kind == tileas.SERIAL or _is_rewritten(loop, schedule.kind)
-            reason = f"its schedule is '{schedule.kind}', and none of its loads is to run ahead"
+            reason = Reason("loops.schedule-without-loads", schedule=schedule.kind)
         if not done:
             loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
             if engine is not None:
-                engine.remark(loop.location, f"Failed to pipeline loop: {reason}")
+                engine.emit(Remark(Reason("loops.not-pipelined", cause=reason), loop.location))
 
 
 def _rewrite(

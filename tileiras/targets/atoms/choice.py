@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras.reasons import Reason
 from tileiras.targets.requirements import spelled
 from tileiras.targets.sm import Target
 
@@ -160,26 +161,25 @@ NEAREST = {"f32": "tf32"}
 """Element type that no instruction multiplies -> one with its range that one does."""
 
 
-def why_no_better_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> str:
-    """Why `find_mma_atoms` has nothing larger to put first; empty when it puts the largest there is."""
+def why_no_better_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> Reason | None:
+    """The reason why `find_mma_atoms` puts no larger atom first; None if it puts the largest."""
     chosen = next(iter(find_mma_atoms(on, a_type, b_type, c_type, m, n, k)), None)
-    types = f"{a_type} x {b_type} + {c_type}"
     known = _atoms_of(a_type, b_type, c_type)
     if not known:
         nearest = (NEAREST.get(a_type, a_type), NEAREST.get(b_type, b_type), c_type)
-        instead = "" if nearest == (a_type, b_type, c_type) or not find_mma_atoms(on, *nearest, m, n, k) else (
-            f"; there is one for operands of {nearest[0]}"
-        )
-        return f"no tensor-core instruction multiplies {types}{instead}"
+        if nearest == (a_type, b_type, c_type) or not find_mma_atoms(on, *nearest, m, n, k):
+            return Reason("dots.no-instruction", a=a_type, b=b_type, c=c_type)
+        return Reason("dots.no-instruction-but-near", a=a_type, b=b_type, c=c_type, near=nearest[0])
     largest = max(known, key=lambda atom: atom.shape[0] * atom.shape[1] * atom.shape[2])
     if largest is not chosen:
         if not any(on.meets(atom.requires) for atom in known):
             least = spelled(min(atom.requires for atom in known))
-            return f"{on.name} has no tensor-core instruction for {types}, which needs {least}"
+            return Reason("dots.target-lacks", target=on.name, a=a_type, b=b_type, c=c_type, needs=least)
+        shape = "m{}n{}k{}".format(*largest.shape)
         if not on.meets(largest.requires):
-            return f"m{{}}n{{}}k{{}} needs {spelled(largest.requires)}".format(*largest.shape)
+            return Reason("dots.atom-needs", atom=shape, needs=spelled(largest.requires))
         if largest.shape[2] > k:
-            return "m{}n{}k{} is deeper than the tile's K of {}".format(*largest.shape, k)
-        return "m{}n{}k{} would repeat rows or columns of a {} x {} tile".format(*largest.shape, m, n)
+            return Reason("dots.atom-deeper", atom=shape, k=k)
+        return Reason("dots.atom-repeats", atom=shape, m=m, n=n)
     larger = next((name for feature, name in ASYNCHRONOUS.items() if on.has(feature)), None)
-    return f"{larger} is not generated" if larger is not None and m >= ASYNCHRONOUS_ROWS else ""
+    return Reason("dots.not-generated", instruction=larger) if larger is not None and m >= ASYNCHRONOUS_ROWS else None

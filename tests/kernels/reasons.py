@@ -1,0 +1,21 @@
+"""The codes of remarks, as tests compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tileiras.diagnostics import Diagnostic
+from tileiras.remarks import Remark
+
+
+def stated(diagnostics: Iterable[Diagnostic], subject: str = "") -> list[str]:
+    """The spelled reasons of remarks, `agents.loads-stay variant=auto; agents.few-iterations iterations=2`, of those
+    whose code begins with `subject`."""
+    found = (each.said for each in diagnostics if isinstance(each, Remark))
+    return [said.spelled() for said in found if said.code.startswith(subject)]
+
+
+def causes(diagnostics: Iterable[Diagnostic], subject: str = "") -> list[str]:
+    """The spelled causes of such remarks."""
+    found = (each.said for each in diagnostics if isinstance(each, Remark))
+    return [said.cause.spelled() for said in found if said.cause is not None and said.code.startswith(subject)]
