@@ -12,6 +12,7 @@ from tileiras.dialects import scf
 from tileiras.ir import parse_module, print_op
 from tileiras.schedule.materialize.loops import materialize_loops
 from tileiras.schedule.plain import generate_schedule
+from tileiras.schedule.strategy import Strategy
 from tileiras.sim import EmulationError, emulate
 from tileiras.targets import target
 
@@ -149,7 +150,7 @@ def test_stages_shrink_to_what_fits():
     through(module, LAYOUTS, "sm_80")
     engine = DiagnosticEngine()
     (func,) = [op for op in module.walk() if op.name == "nv_tileaa.func"]
-    generate_schedule(func, small, 8, engine)
+    generate_schedule(func, small, Strategy(stages=8), engine)
     materialize_loops(func, small, engine)
     (remark,) = engine.diagnostics
     assert remark.message == "2 pipeline stages instead of 8: no shared memory is left"
