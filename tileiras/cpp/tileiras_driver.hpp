@@ -19,6 +19,7 @@ extern "C" __declspec(dllimport) void *__stdcall GetProcAddress(void *, const ch
 
 namespace tileiras {
 
+/// A compiled kernel (`tileiras.hpp`).
 struct Image;
 
 /// Numbers of errors that are not the driver's: those are positive, as cuda.h has them.

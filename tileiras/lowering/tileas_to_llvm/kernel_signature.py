@@ -1,4 +1,4 @@
-"""The signature of a lowered kernel: its parameters, and what each launch of it must be."""
+"""The signature of a lowered kernel: its parameters and the requirements of its launches."""
 
 from __future__ import annotations
 
