@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import argparse
 
+from tileiras.schedule.strategy import Loads, Overlap, Strategy, Variant
+
 Plan = dict[str, str | int]
+
+RINGS, AGENTS = Strategy(Loads.ALL_WARPS).options(), Strategy(Loads.AGENT).options()
+LIGHT = Strategy(Loads.AGENT, Variant.LIGHT).options()
+OVERLAP = Strategy(Loads.ALL_WARPS, overlap=Overlap.MODEL).options()
+HOST, DEVICE = {"tensor_maps": "host"}, {"tensor_maps": "device"}
 
 PLANS: dict[str, Plan] = {
     "default": {},
-    "none": {"pipeline_strategy": "none"},
-    "plain": {"pipeline_strategy": "unspecialize"},
-    "boxes": {"pipeline_strategy": "unspecialize", "tensor_maps": "host"},
-    "device-boxes": {"pipeline_strategy": "unspecialize", "tensor_maps": "device"},
-    "overlap": {"pipeline_strategy": "unspecialize", "v2_opt_level": 1},
-    "overlap-boxes": {"pipeline_strategy": "unspecialize", "v2_opt_level": 1, "tensor_maps": "host"},
-    "agents": {"pipeline_strategy": "warp-specialize"},
-    "agents-boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host"},
-    "agents-device-boxes": {"pipeline_strategy": "warp-specialize", "tensor_maps": "device"},
-    "light": {"pipeline_strategy": "warp-specialize", "rrt_size_threshold": 0},
-    "light-boxes": {"pipeline_strategy": "warp-specialize", "rrt_size_threshold": 0, "tensor_maps": "host"},
-    "clusters": {"pipeline_strategy": "warp-specialize", "tensor_maps": "host", "num_ctas": 2},
-    "auto": {"pipeline_strategy": "auto", "tensor_maps": "host"},
+    "none": Strategy(Loads.NONE).options(),
+    "plain": RINGS,
+    "boxes": RINGS | HOST,
+    "device-boxes": RINGS | DEVICE,
+    "overlap": OVERLAP,
+    "overlap-boxes": OVERLAP | HOST,
+    "agents": AGENTS,
+    "agents-boxes": AGENTS | HOST,
+    "agents-device-boxes": AGENTS | DEVICE,
+    "light": LIGHT,
+    "light-boxes": LIGHT | HOST,
+    "clusters": AGENTS | HOST | {"num_ctas": 2},
+    "auto": Strategy(Loads.BY_RULE).options() | HOST,
 }
 """Options of `tileiras.compile`: what is chosen without any, loads where they stand, loads that run ahead in plain
 rings, in boxes of tensor maps that the host makes or the device, the same with operations of several iterations at a

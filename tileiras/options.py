@@ -127,6 +127,9 @@ SEPARATELY = frozenset(("-c", "--compile-only"))
 """Options of ptxas that make it ignore `setmaxnreg` (its message C7504): objects that are linked later must have the
 same number of registers.  Agents then do not get the registers chosen for them."""
 
+DEFAULTS_SEPARATELY = {"pipeline-strategy": "unspecialize"}
+"""Option -> its value in place of the default with one of `SEPARATELY`: agents are not chosen by rule."""
+
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
 
@@ -196,8 +199,10 @@ class CompileOptions(Mapping[str, Any]):
                 "optimized debugging is currently not supported, change the optimization level to 0 or disable full "
                 "debug info"
             )
-        if values["pipeline-strategy"] == "auto" and not SEPARATELY.isdisjoint(values["ptxas-options"]):
-            values["pipeline-strategy"] = "unspecialize"
+        if not SEPARATELY.isdisjoint(values["ptxas-options"]):
+            for name, value in DEFAULTS_SEPARATELY.items():
+                if values[name] == OPTIONS[name].default:
+                    values[name] = value
         self._values = values
 
     def __getitem__(self, name: str) -> Any:

@@ -38,7 +38,9 @@ from bench.plans import PLANS, plans  # noqa: E402
 from tests.kernels.random_loops import RandomChains, RandomLoops  # noqa: E402
 from tileiras.codegen import ptxas, toolkit  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
+from tileiras.options import CompileOptions  # noqa: E402
 from tileiras.progress import Progress  # noqa: E402
+from tileiras.schedule.strategy import Strategy  # noqa: E402
 from tileiras.sim import emulate  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
 
@@ -103,13 +105,11 @@ FEATURES = {
     "tcgen05": r"\btcgen05\.mma", "wgmma": r"\bwgmma\.mma_async", "mma.sync": r"\bmma\.sync",
     "boxes": r"\bcp\.async\.bulk\.tensor", "multicast": r"\bmulticast::cluster", "cp.async": r"\bcp\.async\.c[ag]",
 }  # fmt: skip
-AGENTS = ("warp-specialize", "auto")
-"""Strategies that may give a kernel agents."""
 
 
 def features(ptx: str, program: Program, target: str, options: dict[str, Any]) -> tuple[str, ...]:
     found = [name for name, pattern in FEATURES.items() if re.search(pattern, ptx)]
-    if options.get("pipeline_strategy", "auto") in AGENTS:
+    if Strategy.of(CompileOptions(options)).may_have_agents:
         # PTX does not say whether warps that go separate ways are agents.
         decided = tileiras.compile(program.source, gpu_name=target, emit="tileas", **options).text
         found += ["agents"] * (".agent_switch " in decided)

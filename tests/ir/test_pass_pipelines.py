@@ -7,7 +7,8 @@ import pytest
 from tileiras.cli.tileiras_opt import main
 from tileiras.diagnostics import CompileError
 from tileiras.ir import parse_module, print_op
-from tileiras.ir.pass_manager import Pass, PassContext, PassManager, parse_pipeline
+from tileiras.ir.pass_manager import Pass, PassContext, PassManager
+from tileiras.ir.pass_pipelines import parse_pipeline
 from tileiras.passes import lookup_pass
 
 NESTED = """\
@@ -153,6 +154,13 @@ def test_a_real_pass_leaves_other_operations_alone(tmp_path, capsys):
     ("loop-split{split-threshold=-1}", 12, "'-1' value invalid for option 'split-threshold' of pass 'loop-split'"),
     ("convert-target-to-nvvm{opt-level=4}", 24, "'4' value invalid for option 'opt-level' of pass 'convert-target-to"),
     ("loop-split{split-threshold=1 speed=2}", 30, "pass 'loop-split' has no option 'speed'"),
+    ("tileas-ping-pong{strategy={loads=agent}", 17, "expected '}' after the options"),
+    ("tileas-ping-pong{strategy={loads=agent variant=soft}}", 40, "'variant=soft' value invalid for option 'strategy'"),
+    ("tileas-ping-pong{strategy={ stages=9 }}", 29, "of pass 'tileas-ping-pong'; expected stages=1 to 8"),
+    ("tileas-ping-pong{strategy={stages=two}}", 28, "expected stages=1 to 8"),
+    ("tileas-ping-pong{strategy={placements=-1}}", 28, "expected placements=0 to"),
+    ("tileas-ping-pong{strategy={agents}}", 28, "expected a field of loads, variant, overlap, stages, placements"),
+    ("tileas-ping-pong{strategy}", 18, "expected a field of loads, variant, overlap, stages, placements"),
     ("builtin.module(tileir{=3})", 16, "expected the name of an option of 'tileir' at '=3'"),
     ("builtin.module(tileir{num-warps=-4})", 16, "invalid value for option 'num-warps': -4"),
     ("builtin.module(tileir{rrt-size-threshold=-1})", 16, "'-1' value invalid for option 'rrt-size-threshold'"),

@@ -1,5 +1,5 @@
-// RUN: tileiras-opt %s --pass-pipeline='builtin.module(tileas-cluster-tile-blocks{tensor-maps=host agents=true})' --verify-roundtrip | FileCheck %s
-// RUN: tileiras-opt %s --pass-pipeline='builtin.module(tileas-cluster-tile-blocks{tensor-maps=none agents=true})' | FileCheck %s --check-prefix=APART
+// RUN: tileiras-opt %s --pass-pipeline='builtin.module(tileas-cluster-tile-blocks{tensor-maps=host strategy={loads=agent}})' --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --pass-pipeline='builtin.module(tileas-cluster-tile-blocks{tensor-maps=none strategy={loads=by-rule}})' | FileCheck %s --check-prefix=APART
 // RUN: tileiras-opt %s --pass-pipeline='builtin.module(tileas-cluster-tile-blocks{tensor-maps=host})' | FileCheck %s --check-prefix=APART
 
 // Tile blocks in a row of the grid load the same columns of B: two of them may be a cluster, and share their copies.

@@ -11,8 +11,8 @@
 // RUN: tileiras-opt %t.layouts.mlir --verify-roundtrip | FileCheck %s --check-prefix=LAYOUTS
 // RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule=compute-capability=sm_80 -o %t.scheduled.mlir
 // RUN: tileiras-opt %t.scheduled.mlir --verify-roundtrip | FileCheck %s --check-prefix=SCHEDULED
-// RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule="compute-capability=sm_80 num-stages=2" | FileCheck %s --check-prefix=TWO
-// RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule="compute-capability=sm_80 num-stages=1" | FileCheck %s --check-prefix=SERIAL
+// RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule="compute-capability=sm_80 strategy={stages=2}" | FileCheck %s --check-prefix=TWO
+// RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule="compute-capability=sm_80 strategy={stages=1}" | FileCheck %s --check-prefix=SERIAL
 // RUN: tileiras-opt %t.scheduled.mlir --tileas-unspecialized-pipeline=compute-capability=sm_80 -o %t.rings.mlir
 // RUN: tileiras-opt %t.rings.mlir --verify-roundtrip | FileCheck %s --check-prefix=RINGS
 // RUN: tileiras-opt %t.rings.mlir --tileas-unspecialized-pipeline=compute-capability=sm_80 | FileCheck %s --check-prefix=RINGS

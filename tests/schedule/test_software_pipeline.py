@@ -13,6 +13,7 @@ from tileiras.dialects import scf
 from tileiras.ir import parse_module, print_op
 from tileiras.schedule.materialize.loops import materialize_loops
 from tileiras.schedule.plain import generate_schedule
+from tileiras.schedule.strategy import Strategy
 from tileiras.sim import EmulationError, emulate
 from tileiras.targets import target
 
@@ -150,7 +151,7 @@ def test_stages_shrink_to_what_fits():
     through(module, LAYOUTS, "sm_80")
     engine = DiagnosticEngine()
     (func,) = [op for op in module.walk() if op.name == "nv_tileaa.func"]
-    generate_schedule(func, small, 8, engine)
+    generate_schedule(func, small, Strategy(stages=8), engine)
     materialize_loops(func, small, engine)
     assert stated(engine.diagnostics) == ["loops.fewer-stages stages=2 wanted=8; loops.no-shared-memory"]
     assert {op.result.type.stages for op in module.walk() if op.name == "nv_tileas.alloc_tensor"} == {2}

@@ -17,66 +17,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 from tileiras.analysis.dots import joined_conversions
-from tileiras.analysis.stage_numbers import LOST, Number, StageNumbers
+from tileiras.analysis.proxy_uses import (
+    FENCED,
+    FLIGHT,
+    MOST_GROUPS,
+    OWN,
+    SEEN,
+    UNCOMMITTED,
+    Kind,
+    Place,
+    Progress,
+    Use,
+    Uses,
+    join,
+    less,
+    missing_order,
+    within,
+)
+from tileiras.analysis.stage_numbers import Number, StageNumbers
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas import names
 from tileiras.ir import Block, Operation, Value
 from tileiras.layout.encoding import is_in_shared
-from tileiras.named_tuple import NamedTuple
 from tileiras.targets.pipe_protocol import PipeProtocol
 from tileiras.targets.sm import WARP_SIZE
 
 Finding = tuple[Operation, str]
-Kind = Literal["write", "copy", "read", "wgmma", "tcgen05", "bulk"]
-"""Kind of a use: writes of threads, their asynchronous copies, reads of threads; or reads of the asynchronous proxy, by
-the kind of wait that completes them."""
-
-FLIGHT, OWN, FENCED, SEEN = 0, 1, 2, 3
-"""Order established after a use: none; it is complete for the threads that waited for it; these threads have executed a
-fence; a barrier has been passed, but no fence.  A use with both is dropped."""
-
-_MOST = 16
-"""Committed groups are counted up to this number."""
-
-_UNCOMMITTED = -1
-
-
-class Place(NamedTuple):
-    """Bytes of shared memory; if they are a buffer of several `stages`, only stage `stage` of it."""
-
-    start: int
-    end: int
-    buffer: Value | None = None
-    stages: int = 1
-    stage: Number = Number(None, 0)
-
-    def meets(self, other: Place) -> bool:
-        if self.buffer is not None and self.buffer is other.buffer:
-            return not self.stage.is_apart(other.stage, self.stages)
-        return self.start < other.end and other.start < self.end
-
-
-class Use(NamedTuple):
-    """A use of shared memory by the threads of `program`: an agent's block, or the function's."""
-
-    kind: Kind
-    op: Operation
-    place: Place
-    program: Block
-
-
-class Progress(NamedTuple):
-    """Progress of a use: its state, and the number of groups committed after its own."""
-
-    state: int
-    groups: int = _UNCOMMITTED
-
-
-Uses = dict[Use, Progress]
 
 
 def order_errors(func: Any) -> Iterator[Finding]:
@@ -120,7 +90,7 @@ class _Walk:
 
     # -- uses ----------------------------------------------------------------------------------------------------------
 
-    def _use(self, kind: Kind, op: Operation, place: Place, state: int = OWN, groups: int = _UNCOMMITTED) -> None:
+    def _use(self, kind: Kind, op: Operation, place: Place, state: int = OWN, groups: int = UNCOMMITTED) -> None:
         self._look(kind, op, place)
         self.uses[Use(kind, op, place, self._program)] = Progress(state, groups)
 
@@ -135,7 +105,7 @@ class _Walk:
                 continue
             if _pipe(place.buffer) is not None and _pipe(place.buffer) is _pipe(use.place.buffer):
                 continue  # ordered by the pipe's mbarriers
-            wrong = _missing(use, progress, threads, overwrites)
+            wrong = missing_order(use, progress, threads, overwrites)
             if wrong:
                 self.found[op] = wrong
                 return
@@ -147,7 +117,7 @@ class _Walk:
         stages, start = buffer.type.stages, alloc.offset.value  # type: ignore[attr-defined]
         number = self._numbers.known(stage) if stages > 1 else Number(None, 0)
         end = start + buffer.type.bytes  # type: ignore[attr-defined]
-        return Place(start, end, buffer, stages, _within(number, stages))
+        return Place(start, end, buffer, stages, within(number, stages))
 
     def _each(self, change: Callable[[Use, Progress], Progress | None]) -> None:
         """Update the progress of all uses; those for which `change` returns None are dropped."""
@@ -245,7 +215,7 @@ class _Walk:
         def committed(use: Use, progress: Progress) -> Progress:
             if use.kind != kind or progress.state != FLIGHT or use.program is not self._program:
                 return progress
-            return Progress(FLIGHT, min(_MOST, progress.groups + 1))
+            return Progress(FLIGHT, min(MOST_GROUPS, progress.groups + 1))
 
         self._each(committed)
 
@@ -370,9 +340,9 @@ class _Walk:
         for use, progress in uses.items():
             place = use.place
             if place.stages > 1:
-                place = place._replace(stage=_within(number(place.stage), place.stages))
+                place = place._replace(stage=within(number(place.stage), place.stages))
                 use = use._replace(place=place)
-            result[use] = _less(result[use], progress) if use in result else progress
+            result[use] = less(result[use], progress) if use in result else progress
         return result
 
     def _moved(self, op: Operation, sources: Sequence[Value], targets: Sequence[Value]) -> Uses:
@@ -391,8 +361,8 @@ class _Walk:
         for _ in count() if trips is None else range(trips):
             self.uses = dict(entered)
             self.block(op.body.block)
-            _join(left, self._moved(op, op.yield_op.operands, op.results))
-            if not _join(entered, self._renumbered(self.uses, lambda number: self._numbers.advanced(number, op))):
+            join(left, self._moved(op, op.yield_op.operands, op.results))
+            if not join(entered, self._renumbered(self.uses, lambda number: self._numbers.advanced(number, op))):
                 break
         self.uses = left
 
@@ -404,10 +374,10 @@ class _Walk:
         while True:
             self.uses = dict(entered)
             self.block(before)
-            _join(left, self._moved(op, passed, op.results))
+            join(left, self._moved(op, passed, op.results))
             self.uses = self._moved(op, passed, after.arguments)
             self.block(after)
-            if not _join(entered, self._moved(op, after.last.operands, before.arguments)):
+            if not join(entered, self._moved(op, after.last.operands, before.arguments)):
                 break
         self.uses = left
 
@@ -419,7 +389,7 @@ class _Walk:
             if region.blocks:
                 self.block(region.blocks[0])
                 self.uses = self._moved(op, region.blocks[0].last.operands, op.results)
-            _join(left, self.uses)
+            join(left, self.uses)
         self.uses = left
 
     def _agents(self, op: Any) -> None:
@@ -436,61 +406,12 @@ class _Walk:
                         continue  # their stages have been released, which the checks of pipes verify
                     progress = Progress(OWN) if progress.state == SEEN else progress
                     use = use._replace(program=program)
-                _join(left, {use: progress})
+                join(left, {use: progress})
         self._program, self._threads, self.uses = program, threads, left
 
     def _one(self, op: Any) -> None:
         """Walk the region with which threads write or read a stage of a pipe."""
         self.block(op.regions[0].blocks[0])
-
-
-def _within(number: Number, stages: int) -> Number:
-    """The number with its offset reduced modulo the stages."""
-    if stages == 1:
-        return Number(None, 0)
-    if number is LOST or number.modulus % stages:
-        return LOST
-    return Number(number.root, number.offset % stages, stages)
-
-
-def _less(one: Progress, other: Progress) -> Progress:
-    """The progress of a use that holds on both of two paths."""
-    states = {one.state, other.state}
-    state = OWN if states == {FENCED, SEEN} else min(states)
-    groups = [each.groups for each in (one, other) if each.state == state or state != FLIGHT]
-    return Progress(state, min(groups, default=_UNCOMMITTED))
-
-
-def _join(uses: Uses, others: Uses) -> bool:
-    """Merge the uses of another path in place; return whether anything has changed."""
-    changed = False
-    for use, progress in others.items():
-        before = uses.get(use)
-        after = progress if before is None else _less(before, progress)
-        if after != before:
-            uses[use] = after
-            changed = True
-    return changed
-
-
-def _missing(use: Use, progress: Progress, threads: bool, overwrites: bool) -> str:
-    """The error text for a wait, barrier or fence missing between a use and the next one of its bytes, if any."""
-    what = f"'{use.op.name}'"
-    verb = "overwrites" if overwrites else "reads"
-    if use.kind in ("wgmma", "tcgen05", "bulk"):
-        if not overwrites:
-            return ""
-        if progress.state == FLIGHT:
-            return f"overwrites shared memory that {what} still reads: it is not waited for"
-        return f"overwrites shared memory that {what} has read for other threads: no barrier stands between"
-    if threads or use.kind == "read" and not overwrites:
-        return ""
-    did = "read" if use.kind == "read" else "wrote"
-    if progress.state == FLIGHT:
-        return f"{verb} shared memory that {what} still writes: it is not waited for"
-    if progress.state == FENCED:
-        return f"{verb} shared memory that {what} {did} for other threads: no barrier stands between"
-    return f"{verb} shared memory that {what} {did} by the generic proxy: no fence stands between"
 
 
 def _pipe(buffer: Value | None) -> Any:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from tileiras import inputs, pipeline
 from tileiras.build import NOTES, overrides
 from tileiras.build.fingerprint import CodeBase
+from tileiras.build.further_inputs import inputs_key, states_now, stored_inputs
 from tileiras.build.history import History, key_of, noted_inputs
-from tileiras.build.record_schema import INPUTS, OWN_INPUTS
+from tileiras.build.record_schema import OWN_INPUTS
 from tileiras.build.step import Outcome, Report, Standing, Step, lie_there, read_beside, report
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
@@ -241,7 +242,7 @@ class Session:
             if full_key is not None:
                 rows = inputs.write(record.inputs)
                 self.store.put(found.key + OWN_INPUTS, rows)
-                self.store.publish(self.inputs_key(found.key), rows)
+                self.store.publish(inputs_key(found.key), rows)
         made = self._remember(step, found.parts, "ran", record)
         self._ran.update(step.outputs)
         if found.record is not None:
@@ -344,7 +345,7 @@ class Session:
             return Standing(None)
         parts = self.parts(step, data, read_beside(step))
         if step.stage.reads_files:
-            parts["inputs"] = inputs.states(_as_now(step, noted_inputs(entry)))
+            parts["inputs"] = inputs.states(states_now(step, noted_inputs(entry)))
         if parts != entry.parts:
             return Standing(None)
         whole = True
@@ -404,11 +405,6 @@ class Session:
         parts = self.parts(step, data, beside, read)
         return self._with_inputs(step, f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}", parts, ask=False)
 
-    @staticmethod
-    def inputs_key(key: str) -> str:
-        """Return the key of the rows of inputs that a step read besides its input file."""
-        return key + INPUTS
-
     def parts(
         self, step: Step, data: bytes, beside: Mapping[str, bytes],
         read: Callable[[str], bytes | None] = read_if_there,
@@ -458,29 +454,14 @@ class Session:
         if not step.stage.reads_files:
             return key
         if known is None:
-            rows = self._stored_inputs(step, key, ask)
+            rows = stored_inputs(self.store, step, key, ask)
             if rows is None:
                 return None
-            known = _as_now(step, rows)
+            known = states_now(step, rows)
         parts["inputs"] = inputs.states(known)
         if any(row.kind == UNSEEN for row in known):
             return None
         return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
-
-    def _stored_inputs(self, step: Step, key: str, ask: bool) -> tuple[Input, ...] | None:
-        """Return the stored rows of a key's inputs; None if they are absent or must not be looked up."""
-        own = self.store.get(key + OWN_INPUTS)
-        stored = own if own is not None else self.store.fetch(self.inputs_key(key), ask)
-        try:
-            rows = inputs.parse(stored) if stored is not None else None
-        except ValueError:
-            return None  # written by another program
-        if rows is None or own is not None:
-            return rows
-        from tileiras.inputs.confinement import admits
-
-        source = read_if_there(step.source_path)
-        return rows if source is not None and admits(rows, _folder(step), source) else None
 
     def _table(self, step: Step) -> LocationTable | None:
         """Return the location table of the step's input, referring to the current source; None if unreadable."""
@@ -492,18 +473,6 @@ class Session:
 def _fails(step: Step, record: Record) -> bool:
     """Whether a record has errors that fail its stage; only stages with an error code make such records in builds."""
     return step.stage.error_code != 0 and record.has_errors
-
-
-def _as_now(step: Step, rows: Iterable[Input]) -> tuple[Input, ...]:
-    """Return the rows of a stage's further inputs with their current states."""
-    from tileiras.inputs import kinds
-
-    return tuple(kinds.now(rows, _folder(step)))
-
-
-def _folder(step: Step) -> str:
-    """Return the folder to which file names in rows of inputs are relative."""
-    return os.path.dirname(os.path.realpath(step.source_path))
 
 
 def perform_here(session: Session, step: Step) -> Report:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tileiras.build.execute import Session
+from tileiras.build.further_inputs import inputs_key
 from tileiras.build.record_schema import INPUTS
 from tileiras.build.step import Step
 from tileiras.build.store import REFRESH, VERIFY, Record
@@ -76,7 +77,7 @@ class _Waves:
         key = session.step_key(step, data, beside, self._read)
         if step.stage.reads_files and id(step) not in self._listed:
             self._listed.add(id(step))
-            keys.setdefault(session.inputs_key(key), []).append(step)
+            keys.setdefault(inputs_key(key), []).append(step)
             return ()
         full = session.full_key(step, data, beside, self._read)
         if full is not None:

@@ -98,7 +98,7 @@ class Options:
 
 def parse_arguments(argv: list[str]) -> Options:
     """Raises UsageError, or CompileError (code 2) for a pass or pass option that does not exist."""
-    from tileiras.ir.pass_manager import parse_pipeline
+    from tileiras.ir.pass_pipelines import parse_pipeline
     from tileiras.options import lookup, parse_value
     from tileiras.passes import lookup_pass
 

@@ -1,8 +1,8 @@
 """`tileas-assign-num-warps`: the number of warps of a tile block, from the option or the kernel, else from its tiles
 and dots.
 
-`by-rule`: in kernels to which a rule gives agents that load boxes through tensor maps, loops over tiles may have two
-computing agents (`tileas-ping-pong`), each with as many warps as a single one would have.
+With `strategy={loads=by-rule}`, in kernels to which a rule gives agents that load boxes through tensor maps, loops over
+tiles may have two computing agents (`tileas-ping-pong`), each with as many warps as a single one would have.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.passes import FunctionPass
+from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -27,10 +28,10 @@ class AssignNumWarps(FunctionPass):
 
     num_warps: int = 0
     tensor_maps: str = "none"
-    by_rule: bool = False
+    strategy: Strategy = Strategy()
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.assignment.num_warps import assign_num_warps
 
-        in_turn = self.by_rule and self.tensor_maps == "host"
+        in_turn = self.strategy.is_by_rule and self.tensor_maps == "host"
         assign_num_warps(func, self.num_warps, gpu, context.engine, in_turn)

@@ -1,7 +1,7 @@
 """`tileas-cluster-tile-blocks`: marks kernels whose tile blocks share copies if a launch puts them in one cluster.
 
-`tensor_maps` names the creator of tensor maps, and `agents` allows warp specialization: only TMA boxes can be copied to
-several CTAs, and only agents wait for them.
+`tensor_maps` names the creator of tensor maps, and `strategy` may allow warp specialization: only TMA boxes can be
+copied to several CTAs, and only agents wait for them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.passes import FunctionPass
+from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -24,11 +25,11 @@ class ClusterTileBlocks(FunctionPass):
     keeps = "everything else"
 
     tensor_maps: str = "none"
-    agents: bool = False
+    strategy: Strategy = Strategy()
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         # The launcher that fills tensor maps reads NAME.json, which requests clusters.
-        if not self.agents or self.tensor_maps != "host" or not gpu.has("wgmma"):
+        if not self.strategy.may_have_agents or self.tensor_maps != "host" or not gpu.has("wgmma"):
             return
         if any(op.name == "nv_tileaa.dot" for op in func.walk()):
             # Loaded for such kernels only.

@@ -2,7 +2,7 @@
 
 `resource` is the scarce one: `registers` of a thread for its tiles, or `shared-memory` of a CTA for two stages of the
 loads that could run ahead.  Some loops use a single stage rather than lower the occupancy to one CTA, unless
-`num-stages` sets the number of stages or `agents` leaves the loads to another agent.
+`strategy` sets the number of stages or leaves the loads to an agent.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.passes import FunctionPass
+from tileiras.schedule.strategy import Loads, Strategy
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -25,11 +26,9 @@ class LowerOccupancy(FunctionPass):
     needs = "layouts and atoms"
     establishes = "an occupancy in `kernel_spec` that leaves a thread its registers, or a CTA its shared memory"
     keeps = "operations"
-    accepts = {"num_stages": range(9)}
 
     resource: str = "registers"
-    num_stages: int = 0
-    agents: bool = False
+    strategy: Strategy = Strategy()
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if self.resource not in ("registers", "shared-memory"):
@@ -44,4 +43,5 @@ class LowerOccupancy(FunctionPass):
         else:
             from tileiras.schedule.plain import stages_leave_room
 
-            stages_leave_room(func, gpu, context.engine, by_threads=not self.agents and not self.num_stages)
+            by_threads = self.strategy.loads is not Loads.AGENT and self.strategy.stages is None
+            stages_leave_room(func, gpu, context.engine, by_threads=by_threads)

@@ -1,7 +1,7 @@
 """`tileas-pair-dots`: dots into tensor memory become dots of two CTAs of a cluster, where each CTA loads half of B.
 
-`tensor_maps` names the creator of tensor maps: without maps, no dot is paired.  `agents`: warp specialization is
-allowed; without it, dots in loops over tiles stay dots of one CTA.
+`tensor_maps` names the creator of tensor maps: without maps, no dot is paired.  Unless `strategy` allows warp
+specialization, dots in loops over tiles stay dots of one CTA.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tileiras.diagnostics import CompileError
 from tileiras.dialects.nv_tileas import ALONE, PAIRS_OF
 from tileiras.passes import FunctionPass, functions_of, gpu_of
+from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
@@ -25,7 +26,7 @@ class PairDots(FunctionPass):
     keeps = "other operations; of kernels that are launched for such dots only those that have them"
 
     tensor_maps: str = "none"
-    agents: bool = False
+    strategy: Strategy = Strategy()
 
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = gpu_of(self.compute_capability)
@@ -46,5 +47,6 @@ class PairDots(FunctionPass):
                 continue
             from tileiras.assignment.cta_pairs import pair_dots
 
-            if not pair_dots(func, gpu, context.engine, self.tensor_maps, self.agents) and by_choice:
+            may_have_agents = self.strategy.may_have_agents
+            if not pair_dots(func, gpu, context.engine, self.tensor_maps, may_have_agents) and by_choice:
                 func.erase()

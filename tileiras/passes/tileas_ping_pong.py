@@ -1,7 +1,8 @@
 """`tileas-ping-pong`: in kernels with agents, two computing agents process the tiles of a loop alternately, so that the
 epilogue of one overlaps the dots of the other.
 
-`nv_tile.aws.ping_pong` on such a loop requests it; with `by-rule` the rule of `auto` decides for dots of warpgroups.
+`nv_tile.aws.ping_pong` on such a loop requests it; with `strategy={loads=by-rule}` a rule decides for dots of
+warpgroups.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.passes import FunctionPass
+from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -23,7 +25,7 @@ class PingPong(FunctionPass):
     establishes = "a second agent that computes, for every other tile, in loops over tiles"
     keeps = "values, other functions"
 
-    by_rule: bool = False
+    strategy: Strategy = Strategy()
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.dialects.nv_tileas import names
@@ -34,5 +36,5 @@ class PingPong(FunctionPass):
             from tileiras.passes.dce import remove_dead_operations
             from tileiras.rewrites.ping_pong import take_turns
 
-            if take_turns(switches[0], func, gpu, self.by_rule, context.engine) is not None:
+            if take_turns(switches[0], func, gpu, self.strategy.is_by_rule, context.engine) is not None:
                 remove_dead_operations(func)

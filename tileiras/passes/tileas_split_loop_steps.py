@@ -1,7 +1,6 @@
 """`tileas-split-loop-steps`: loops over K with dots take smaller steps if shared memory holds too few stages.
 
-`num_stages` is the requested number of stages, 0 for the default; `warpgroups` allows asynchronous dots, as in
-`tileas-assign-dot-layouts`.
+`strategy` may request a number of stages; `warpgroups` allows asynchronous dots, as in `tileas-assign-dot-layouts`.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.passes import FunctionPass, check_num_warps
+from tileiras.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -24,9 +24,7 @@ class SplitLoopSteps(FunctionPass):
     establishes = "loops of products whose stages fit into shared memory"
     keeps = "values, the order of additions"
 
-    accepts = {"num_stages": range(9)}
-
-    num_stages: int = 0
+    strategy: Strategy = Strategy()
     warpgroups: bool = True
 
     def verify_input(self, op: Operation, context: PassContext) -> None:
@@ -36,7 +34,7 @@ class SplitLoopSteps(FunctionPass):
         from tileiras.resources.shared_memory import shared_budget
         from tileiras.slicing.sizes import WANTED_STAGES, has_large_steps
 
-        wanted = self.num_stages or WANTED_STAGES
+        wanted = self.strategy.stages or WANTED_STAGES
         if wanted > 1 and has_large_steps(func, shared_budget(func, gpu) // wanted):
             # Loaded for such kernels only.
             from tileiras.assignment.dot_plans import DotPlans

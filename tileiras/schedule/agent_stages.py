@@ -25,6 +25,7 @@ from .overlap import Choice, Computing, LoopOverlap
 from .producer_slice import NotSeparable
 from .resident_ctas import resident_ctas
 from .schedule_analysis import publish, withdraw
+from .strategy import Strategy
 from .tensor_boxes import ctas_of
 
 ALL_THERE_ARE = 1 << 16
@@ -32,16 +33,13 @@ ALL_THERE_ARE = 1 << 16
 
 
 def place_agents(
-    func: aa.FuncOp, plan: AgentPlan, target: Target, level: int, iterations: int,
-    engine: DiagnosticEngine | None = None, forced: bool = False, by_rule: bool = False,
-) -> AgentPlan:  # fmt: skip
+    func: aa.FuncOp, plan: AgentPlan, target: Target, strategy: Strategy, engine: DiagnosticEngine | None = None
+) -> AgentPlan:
     """The plan with the loops of the agent that computes placed; their operations have their stages from now on.
 
-    `level` and `iterations` are as for loops of one agent (`overlap.py`); `forced`: the user has given the number of
-    stages; `by_rule`: the heavy variant is the compiler's choice, and iterations overlap only where an SM has one CTA
-    of one warpgroup.  With more CTAs, one already computes under the products of another: attention of 64 heads over
-    4,096 positions in tiles of 64x64, d 64, three CTAs on an SM of H200, takes 753 us by our estimate, and 799 where
-    iterations overlap.
+    Where a rule decides about agents, iterations overlap only if an SM has one CTA of one warpgroup.  With more CTAs,
+    one already computes under the products of another: attention of 64 heads over 4,096 positions in tiles of 64x64,
+    d 64, three CTAs on an SM of H200, takes 753 us by our estimate, and 799 where iterations overlap.
     """
     for loop in [each.loop for each in plan.loops]:
         (each,) = (each for each in plan.loops if each.loop is loop)
@@ -49,11 +47,11 @@ def place_agents(
         # accumulators and groups of their own.
         if any(ctas_of(pipe.loads) > 1 or pipe.consumer in (PAIR, TENSOR_MEMORY) for pipe in each.pipes):
             continue
-        computing = _computing(func, plan, target)._replace(only_alone=by_rule)
-        overlap = LoopOverlap(func, loop, target, plan.atom, engine, computing)
-        placed = overlap.placed(level, iterations)
+        computing = _computing(func, plan, target)._replace(only_alone=strategy.is_by_rule)
+        overlap = LoopOverlap(func, loop, target, plan.atom, strategy, engine, computing)
+        placed = overlap.placed()
         if placed is not None:
-            plan = _Placing(func, plan, target, overlap, computing).place(each, *placed, forced)
+            plan = _Placing(func, plan, target, overlap, computing).place(each, *placed, strategy.stages is not None)
     return plan
 
 

@@ -44,6 +44,7 @@ from .resource_table import Unit, resources
 from .round_model import GROUP, round_cycles
 from .schedule_analysis import ScheduleAnalysis, broken_wait, publish, slots_of
 from .staging import StagedLoad, staged_load
+from .strategy import Overlap, Strategy
 from .tensor_boxes import comes_in_boxes, consumer_kind
 
 OVERLAPPING = 2
@@ -79,16 +80,11 @@ class Choice(NamedTuple):
     registers: int
 
 
-def overlap_loops(
-    func: aa.FuncOp, target: Target, level: int, iterations: int, engine: DiagnosticEngine | None = None,
-    forced: bool = False, by_rule: bool = False,
-) -> None:  # fmt: skip
+def overlap_loops(func: aa.FuncOp, target: Target, strategy: Strategy, engine: DiagnosticEngine | None = None) -> None:
     """Gives loops of a function of nv_tileas that have the plain schedule one whose operations overlap, in place.
 
-    `level`: from 2 on operations overlap also where an SM has several warps for each scheduler, and small loops are
-    searched for a smaller interval; `iterations`: placements that are tried until one fits into registers; `forced`:
-    the user has given the stages of the plain schedule; `by_rule`: the user has not requested overlap, and loops whose
-    operations are in one stage keep their schedule, without a remark.
+    Where a rule decides (`Overlap.BY_RULE`), loops whose operations are in one stage keep their schedule, without a
+    remark.
     """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
@@ -96,7 +92,7 @@ def overlap_loops(
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         schedule = loop.attributes[tileas.LOOP_SCHEDULE]
         if schedule.kind == tileas.PLAIN and can_look_ahead(loop):  # type: ignore[attr-defined]
-            LoopOverlap(func, loop, target, atom, engine, by_rule=by_rule).choose(level, iterations, forced)
+            LoopOverlap(func, loop, target, atom, strategy, engine).choose()
 
 
 class Computing(NamedTuple):
@@ -109,15 +105,15 @@ class Computing(NamedTuple):
 
 
 class LoopOverlap:
-    """The choice for one loop; `computing`: for the agent that computes, where another one loads; `by_rule`: the user
-    has not requested overlap."""
+    """The choice for one loop; `computing`: for the agent that computes, where another one loads."""
 
     def __init__(
-        self, func: aa.FuncOp, loop: scf.ForOp, target: Target, atom: CopyAtom, engine: DiagnosticEngine | None,
-        computing: Computing | None = None, by_rule: bool = False,
+        self, func: aa.FuncOp, loop: scf.ForOp, target: Target, atom: CopyAtom, strategy: Strategy,
+        engine: DiagnosticEngine | None, computing: Computing | None = None,
     ) -> None:  # fmt: skip
+        self._strategy = strategy
         self._computing = computing
-        self._by_rule = by_rule
+        self._by_rule = computing is None and strategy.overlap is Overlap.BY_RULE
         self._func = func
         self._loop = loop
         self._target = target
@@ -134,7 +130,7 @@ class LoopOverlap:
         self._seen: set[tuple[int, ...]] = set()
         """Numbers of stages that were examined."""
 
-    def placed(self, level: int, iterations: int) -> tuple[LoopGraph, Choice] | None:
+    def placed(self) -> tuple[LoopGraph, Choice] | None:
         """The graph of the loop, and the stage and order of its operations; None, with a remark, where it cannot be
         placed."""
         loop = self._loop
@@ -146,8 +142,8 @@ class LoopOverlap:
             self._stays(Reason("loops.latency-unknown"))
             return None
         choice = self._serial(graph)
-        if self._may_overlap(level):
-            choice = self._placed(graph, choice, iterations, level > 1)
+        if self._may_overlap():
+            choice = self._placed(graph, choice)
         return graph, choice
 
     def announce(self, graph: LoopGraph, choice: Choice) -> None:
@@ -157,11 +153,11 @@ class LoopOverlap:
             serial = self._serial(graph).cycles
             self._say(Reason("loops.overlap", stages=stages, cycles=choice.cycles, serial=serial))
 
-    def choose(self, level: int, iterations: int, forced: bool) -> None:
+    def choose(self) -> None:
         loop = self._loop
-        if self._by_rule and not self._may_overlap(level):
+        if self._by_rule and not self._may_overlap():
             return
-        placed = self.placed(level, iterations)
+        placed = self.placed()
         if placed is None:
             return
         graph, choice = placed
@@ -170,7 +166,7 @@ class LoopOverlap:
         analysis = ScheduleAnalysis(loop, graph.operations, choice.slots, graph.waits)
         # Dots in flight at the end of a round of stages are waited for there.
         in_flight = loop.attributes.pop(tileas.DOTS_IN_FLIGHT, None) if analysis.stages > 1 else None
-        found = self._stages(analysis, choice.cycles, forced)
+        found = self._stages(analysis, choice.cycles)
         if found is None and self._by_rule:
             if in_flight is not None:
                 loop.attributes[tileas.DOTS_IN_FLIGHT] = in_flight
@@ -181,7 +177,7 @@ class LoopOverlap:
             analysis = analysis._replace(slots=choice.slots)
             if in_flight is not None:
                 loop.attributes[tileas.DOTS_IN_FLIGHT] = in_flight
-            found = self._stages(analysis, choice.cycles, forced)
+            found = self._stages(analysis, choice.cycles)
         if found is None:
             return self._stays(Reason("loops.no-shared-memory"))
         publish(graph, choice.slots)
@@ -203,13 +199,13 @@ class LoopOverlap:
         slots = tuple((0, number) for number in range(len(graph.operations)))
         return Choice(slots, round(round_cycles(graph, slots, self._warps)), self._registers(graph, slots))
 
-    def _may_overlap(self, level: int) -> bool:
+    def _may_overlap(self) -> bool:
         """Whether operations of several iterations may overlap: not where other warps of the SM compute under the
         products of each, nor where threads read boxes, which gains nothing by `sim.estimate` (docs/scheduling.md).
         Beside an agent that loads, they do for one warpgroup; several take turns (`warpgroup_turns.py`)."""
         if self._constraints.serial or trip_count(self._loop) == 1:
             return False
-        if level > 1:
+        if self._strategy.searches:
             return True
         if self._computing is not None:
             beside = self._computing.ctas if self._computing.only_alone else 1
@@ -228,18 +224,18 @@ class LoopOverlap:
         found = occupancy(self._target, threads_of(self._func), expected_registers(self._func), shared)
         return max(1, found.ctas) * self._warps
 
-    def _placed(self, graph: LoopGraph, serial: Choice, iterations: int, exact: bool) -> Choice:
-        if iterations < 1:
+    def _placed(self, graph: LoopGraph, serial: Choice) -> Choice:
+        if self._strategy.placements < 1:
             return serial
         longest = place_serially(graph.graph).interval
         best = self._better(graph, _by_cuts(graph), None)
         least, overlap = 0, best is not None
-        for _ in range(iterations):
+        for _ in range(self._strategy.placements):
             placed = place(graph.graph, least=least)
             if placed is None:
                 self._say(Reason("loops.no-interval"))
                 break
-            if exact and least == 0:
+            if self._strategy.searches and least == 0:
                 placed = improve(graph.graph, placed).placement or placed
             if placed.interval >= longest or best is not None and best.cycles <= placed.interval * graph.grain:
                 break
@@ -319,14 +315,14 @@ class LoopOverlap:
 
     # -- shared memory -------------------------------------------------------------------------------------------------
 
-    def _stages(self, analysis: ScheduleAnalysis, cycles: float, forced: bool) -> int | None:
+    def _stages(self, analysis: ScheduleAnalysis, cycles: float) -> int | None:
         """Stages of the ring that is held longest, when an iteration lasts `cycles`; None where no copy can run ahead,
         or, where the user has not requested overlap, where loads would not run as far ahead as with the plain schedule:
         loops that L2 bounds would wait for them."""
         from .materialize.unspecialized import held_iterations
 
         held = [held_iterations(each, analysis) for each in self._staged]
-        if forced:
+        if self._strategy.stages is not None:
             ahead = self._plain_ahead
         else:
             ahead = self.iterations_ahead(cycles)

@@ -36,11 +36,11 @@ from .materialize.register_prefetch import prefetched_loads
 from .remarks import ScheduleRemarks
 from .single_buffer import turns_of, turns_of_threads
 from .staging import StagedLoad, staged_load
+from .strategy import MAX_STAGES, Loads, Strategy
 from .streams import StreamedLoad, stages_of, stream_of
 from .tensor_boxes import box_refusal, comes_in_boxes, keep_apart, keep_apart_beside_threads
 
 DEFAULT_STAGES = 3
-MAX_STAGES = 8
 
 STAGES_IN_FLIGHT = 3
 """The fewest stages with which dots can be in flight at the end of an iteration: theirs, the next iteration's, and one
@@ -67,13 +67,11 @@ class Outcome(NamedTuple):
 def generate_schedule(
     func: aa.FuncOp,
     target: Target,
-    stages: int | None = None,
+    strategy: Strategy = Strategy(),
     engine: DiagnosticEngine | None = None,
-    by_agent: Sequence[bool] = (False,),
 ) -> Outcome:
-    """Chooses a schedule for every loop of a function of nv_tileas; `stages` overrides the number chosen for each;
-    `by_agent`: whether loads will be left to an agent, which supports more than a loop's own ring, or both."""
-    return _Scheduler(func, target, stages, engine, by_agent).run()
+    """Chooses a schedule for every loop of a function of nv_tileas, with loads that run ahead where possible."""
+    return _Scheduler(func, target, strategy, engine).run()
 
 
 def leave_serial(func: Any) -> None:
@@ -157,17 +155,18 @@ def _wanted_stages(found: Sequence[StagedLoad | StreamedLoad]) -> int:
     return min(MAX_STAGES, max(2, *hints)) if hints else DEFAULT_STAGES
 
 
+_BY_AGENT = {Loads.ALL_WARPS: (False,), Loads.AGENT: (True,), Loads.BY_RULE: (False, True)}
+"""Whether loads will be left to an agent, which supports more than a loop's own ring, or both."""
+
+
 class _Scheduler:
     """Visits the loops of a function, outer loops first: their rings take shared memory from inner ones."""
 
-    def __init__(
-        self, func: aa.FuncOp, target: Target, stages: int | None, engine: DiagnosticEngine | None,
-        by_agent: Sequence[bool],
-    ) -> None:  # fmt: skip
-        self._by_agent = by_agent
+    def __init__(self, func: aa.FuncOp, target: Target, strategy: Strategy, engine: DiagnosticEngine | None) -> None:
+        self._by_agent = _BY_AGENT[strategy.loads]
         self._func = func
         self._target = target
-        self._stages = stages
+        self._stages = strategy.stages
         self._engine = engine
         self._remarks = ScheduleRemarks(engine, func.sym_name.value) if engine is not None and engine.remarks else None
         self._atom: CopyAtom | None = find_copy_atom(target, "global", "shared", asynchronous=True)

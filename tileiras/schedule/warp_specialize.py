@@ -53,11 +53,10 @@ from .materialize.tensor_buffers import columns_taken
 from .producer_slice import NotSeparable
 from .resident_ctas import resident_ctas
 from .resource_table import Resources, Unit, resources
+from .strategy import Strategy, Variant
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
-
-AUTO, AUTO_LIGHT, HEAVY = "auto", "auto-light", "heavy"
 
 LEAST_TRIPS, LEAST_BYTES = 3, 8192
 """The least trip count, where it is known, of a loop that `auto` specializes, and the least bytes of the tiles of an
@@ -65,18 +64,16 @@ iteration."""
 
 
 def specialize_loops(
-    func: aa.FuncOp, target: Target, variant: str, engine: DiagnosticEngine | None = None, level: int = 0,
-    iterations: int = 10, forced: bool = False,
-) -> bool:  # fmt: skip
+    func: aa.FuncOp, target: Target, strategy: Strategy, engine: DiagnosticEngine | None = None
+) -> bool:
     """Whether the loops of a function of nv_tileas with a plain schedule leave their loads to an agent; their schedules
-    then say so.  Where they do not, a remark gives the reason.  `level`, `iterations` and `forced` apply to the heavy
-    variant (`agent_stages.py`)."""
+    then say so.  Where they do not, a remark gives the reason."""
     kinds = {op: _kind(op) for op in func.walk() if isinstance(op, scf.ForOp)}
     single = [loop for loop, kind in kinds.items() if kind == tileas.SINGLE_BUFFER]
     by_threads = [loop for loop in single if not _is_freed_by_commits(loop)]
     loops = [loop for loop, kind in kinds.items() if kind in (tileas.PLAIN, tileas.SINGLE_BUFFER)]
     loops = [loop for loop in loops if loop not in by_threads]
-    by_rule, heavy = variant in (AUTO, AUTO_LIGHT), variant in (AUTO, HEAVY)
+    by_rule, variant = strategy.is_by_rule, strategy.agents
     if not loops and by_rule:
         return False
     try:
@@ -87,10 +84,10 @@ def specialize_loops(
         plan = plan_agents(func, target, loops)
         # Without agents, all threads of both CTAs would meet in each iteration of a product in a loop over tiles.
         why = _gain(func, plan, target) if by_rule and not pairs_need_mma_agent(func) else None
-        if heavy:
+        if strategy.variant is Variant.HEAVY:
             from .agent_stages import place_agents
 
-            plan = place_agents(func, plan, target, level, iterations, engine, forced, by_rule)
+            plan = place_agents(func, plan, target, strategy, engine)
     except NotSeparable as found:
         leave_plain(loops, target)
         if engine is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
@@ -23,6 +23,7 @@ from tileiras.ir.pass_manager import PassContext, PassManager, PassWhereFound
 from tileiras.named_tuple import NamedTuple
 from tileiras.order.tracing import attach, trace
 from tileiras.passes import lookup_pass
+from tileiras.schedule.strategy import Loads, Strategy
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 
@@ -47,10 +48,7 @@ class Decision(NamedTuple):
         return lookup_pass(self.name)
 
 
-CLUSTER_TILE_BLOCKS = "tileas-cluster-tile-blocks"
-PAIR_DOTS, GENERATE_SCHEDULE, AGENT_VERIFIER = "tileas-pair-dots", "tileas-generate-schedule", "tileaa-agent-verifier"
-LOWER_OCCUPANCY = "tileas-lower-occupancy"
-ASSIGN_NUM_WARPS, PING_PONG = "tileas-assign-num-warps", "tileas-ping-pong"
+GENERATE_SCHEDULE, AGENT_VERIFIER = "tileas-generate-schedule", "tileaa-agent-verifier"
 REGISTERS, SHARED_MEMORY = {"resource": "registers"}, {"resource": "shared-memory"}
 INVARIANT, IN_LOOPS, OUTSIDE_LOOPS = ({"where": each} for each in ("loop-invariant", "in-loops", "outside-loops"))
 
@@ -193,7 +191,7 @@ AGENTS = (names.AGENT_SWITCH,)
 
 WORKS_ON: Mapping[str, tuple[str, ...]] = {
     "tileas-pair-tile-blocks": TILEAA_DOTS,
-    CLUSTER_TILE_BLOCKS: TILEAA_DOTS,
+    "tileas-cluster-tile-blocks": TILEAA_DOTS,
     "tileas-order-tile-blocks": LOOPS,
     "tileas-slice-batches": TILEAA_DOTS,
     "tileas-fold-unit-batches": TILEAA_DOTS,
@@ -233,10 +231,7 @@ function without any."""
 GIVEN = {
     "compute_capability": "gpu-name",
     "num_warps": "num-warps",
-    "num_stages": "unspecialized-pipeline-num-stages",
     "tensor_maps": "tensor-maps",
-    "v2_opt_level": "v2-opt-level",
-    "max_constraint_iterations": "max-constraint-iterations",
 }
 """Options of passes that are options of the stage."""
 
@@ -248,7 +243,7 @@ def decisions(options: StageOptions) -> list[Decision]:
 
 
 def _asked_rows(options: StageOptions) -> list[Decision]:
-    schedules = _schedules(options)
+    schedules = Strategy.of(options).loads is not Loads.NONE
     asked = (row for row in DECISIONS if not row.asked_by or options[row.asked_by])
     return [row for row in asked if schedules or not row.schedules]
 
@@ -280,17 +275,6 @@ def _tell_bisection(module: Operation, rows: Sequence[tuple[str, bool]]) -> None
         print(f"BISECT: {'' if runs else 'NOT '}running pass ({number}) {name} on {entry}", file=sys.stderr)
 
 
-def _schedules(options: StageOptions) -> bool:
-    """Whether loads may run ahead."""
-    return options.pipeline_strategy != "none" and options.opt_level > 0
-
-
-def _is_left_to_a_rule(options: StageOptions) -> bool:
-    """Whether a rule decides if a kernel gets agents; options of the unspecialized pipeline disable the rule."""
-    asked = options.v2_opt_level > 0 or options.unspecialized_pipeline_num_stages is not None
-    return options.pipeline_strategy == "auto" and not asked
-
-
 def passes(options: StageOptions) -> list[Pass]:
     return [item if isinstance(item, Pass) else item.made() for item in _items(options)]
 
@@ -302,14 +286,14 @@ def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
         from tileiras.passes.verify_deterministic import VerifyDeterministic
 
         found.append(VerifyDeterministic())
-    specializes = options.pipeline_strategy == "warp-specialize"
+    strategy = Strategy.of(options)
     for row in decisions(options):
-        made = partial(_pass, row, options)
+        made = partial(_pass, row, options, strategy)
         # If agents are requested, the pass reports kernels without loops as well.
-        always = specializes and row.name == GENERATE_SCHEDULE
+        always = strategy.loads is Loads.AGENT and row.name == GENERATE_SCHEDULE
         works_on = WORKS_ON.get(f"{row.name} after {row.after}" if row.after else row.name)
         found.append(made() if always or works_on is None else PassWhereFound(made, works_on))
-    if options.opt_level > 0 and (specializes or _is_left_to_a_rule(options)):
+    if strategy.may_have_agents:
         found.append(PassWhereFound(partial(_agent_verifier, options), WORKS_ON[AGENT_VERIFIER]))
     return found
 
@@ -322,37 +306,21 @@ def _agent_verifier(options: StageOptions) -> Pass:
 
 def explained(options: StageOptions) -> list[tuple[str, str]]:
     """Each pass as it runs, and the reason for its position."""
-    return [(_pass(row, options).spelled(), row.why) for row in decisions(options)]
+    strategy = Strategy.of(options)
+    return [(_pass(row, options, strategy).spelled(), row.why) for row in decisions(options)]
 
 
-@cache
-def _asked(made: type[Pass]) -> list[tuple[str, str]]:
-    """The options of a pass that are options of the stage, with their names there."""
-    fields = made.options()
-    return [(field, name) for field, name in GIVEN.items() if field in fields]
-
-
-def _pass(row: Decision, options: StageOptions) -> Pass:
+def _pass(row: Decision, options: StageOptions, strategy: Strategy) -> Pass:
     made = row.made
+    known = made.options()
     given: dict[str, Any] = dict(row.options)
-    for field, name in _asked(made):
-        if options[name] is not None:
+    for field, name in GIVEN.items():
+        if field in known and options[name] is not None:
             given[field] = options[name]
-    may_have_agents = options.pipeline_strategy == "warp-specialize" or _is_left_to_a_rule(options)
-    if row.name in (CLUSTER_TILE_BLOCKS, PAIR_DOTS) and may_have_agents:
-        given["agents"] = True
-    if row.name in (ASSIGN_NUM_WARPS, PING_PONG) and options.opt_level > 0 and _is_left_to_a_rule(options):
-        given["by_rule"] = True
-    if row.name == LOWER_OCCUPANCY and options.pipeline_strategy == "warp-specialize":
-        given["agents"] = True
-    if options.opt_level == 0 and "warpgroups" in made.options():
+    if "strategy" in known:
+        given["strategy"] = strategy
+    if options.opt_level == 0 and "warpgroups" in known:
         given["warpgroups"] = False
-    if row.name == GENERATE_SCHEDULE and not _schedules(options):
-        given["serial"] = True
-    elif row.name == GENERATE_SCHEDULE and options.pipeline_strategy == "warp-specialize":
-        given["agents"] = "light" if options.rrt_size_threshold == 0 else "heavy"
-    elif row.name == GENERATE_SCHEDULE and _is_left_to_a_rule(options):
-        given["agents"] = "auto-light" if options.rrt_size_threshold == 0 else "auto"
     item = made(**given)
     return item.after(row.after) if row.after else item
 

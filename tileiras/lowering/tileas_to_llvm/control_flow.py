@@ -17,7 +17,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Type, Value
 
-from .function import FunctionLowering, has_no_value
+from .function import FunctionLowering
+from .kernel_signature import has_no_value
 from .types import bit_width, count_of, element_of, fragment_type
 
 

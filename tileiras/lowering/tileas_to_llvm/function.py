@@ -17,24 +17,19 @@ from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas import names
 from tileiras.ir import (
     Block,
-    DenseArrayAttr,
     FloatType,
     IntegerAttr,
     IntegerType,
     Operation,
-    StringAttr,
     SymbolRefAttr,
     TensorType,
     Type,
     UnitAttr,
     Value,
     VerifyError,
-    i8,
     i32,
-    i64,
 )
 from tileiras.layout import LinearLayout
 from tileiras.layout.arena import ARENA_ALIGNMENT
@@ -46,6 +41,7 @@ from tileiras.targets import Target
 from tileiras.targets.sm import WARP_SIZE
 
 from .emitter import FULL_WARP, Emitter
+from .kernel_signature import define_kernel, is_in_cluster, num_ctas_of
 from .types import count_of, scalar_type, vector_of
 
 if TYPE_CHECKING:
@@ -57,15 +53,6 @@ SHARED_ARENA = "smem"
 """The one array of dynamic shared memory; its size comes from the launch."""
 
 FAILURE = "failed to convert nv_tileas to llvm"
-
-TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT = 128, 64
-"""CUDA driver API, CUtensorMap; PTX ISA, "Tensor-map"."""
-
-"""By name: few kernels have descriptors."""
-
-_PARAMETERS = (IntegerType, FloatType, aa.PtrType)
-_NO_VALUE = (aa.MemTokenType, aa.MemRefType, aa.TiledViewType)
-
 
 _KEPT = {
     tileas.BLOCK_GROUP: llvm.BLOCK_GROUP, tileas.CLUSTER_BLOCKS: llvm.CLUSTER_BLOCKS, tileas.PAIRS_OF: llvm.PAIRS_OF,
@@ -124,8 +111,8 @@ class FunctionLowering:
         """Whether the emitted code is executed by one thread alone."""
         self.pipes: dict[Operation | None, Any] = {}
         """Pipe -> the addresses of its mbarriers (`pipes.Pipe`)."""
-        self.num_ctas = tileas.number_of(func, tileas.CLUSTER_CTAS) or 1
-        self.is_in_cluster = self.num_ctas > 1 or tileas.PAIRS_OF in func.attributes
+        self.num_ctas = num_ctas_of(func)
+        self.is_in_cluster = is_in_cluster(func)
         """Whether each launch has made the CTA one of a cluster."""
         self.may_be_in_cluster = self.is_in_cluster or tileas.CLUSTER_BLOCKS in func.attributes
         """Whether the CTA may have been launched with others in a cluster."""
@@ -156,66 +143,9 @@ class FunctionLowering:
         """Operations that are lowered with a later one, in parts."""
         self.narrow: dict[LinearLayout, LinearLayout] = {}
         """Layout -> its restriction to the registers of the part that is being lowered."""
-        self.result = self._kernel()
+        self.result = define_kernel(func, engine, flush_to_zero)
         self.entry = self.result.body.blocks[0]
         self.emit = Emitter(self.entry, func.location)
-
-    def _kernel(self) -> llvm.LLVMFuncOp:
-        """The kernel of the LLVM dialect, with its parameters, its launch requirements, and an empty block."""
-        func = self.func
-        arguments = func.body.blocks[0].arguments
-        inputs = [self._parameter_type(argument) for argument in arguments]
-        attributes: dict[str, Any] = {
-            "nvvm.kernel": UnitAttr(),
-            "nvvm.reqntid": DenseArrayAttr(i32, (WARP_SIZE * tileas.block_warps(func),)),
-        }
-        if self.flush_to_zero:
-            attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
-        if tileas.MIN_CTAS in func.attributes:
-            attributes["nvvm.minctasm"] = func.attributes[tileas.MIN_CTAS]
-        if self.num_ctas > 1:
-            # The launch counts clusters, which are the tile blocks (PTX ISA, ".blocksareclusters").
-            attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (self.num_ctas,))
-            attributes["nvvm.blocksareclusters"] = UnitAttr()
-        elif self.is_in_cluster:
-            # The launch counts CTAs, which are the tile blocks.
-            attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (tileas.cluster_size(func),))
-        attributes |= {name: value for name, value in func.attributes.items() if name in aa.LAUNCH_HINTS}
-        return llvm.LLVMFuncOp.define(
-            func.sym_name.value,
-            inputs,
-            arg_attrs=[self._parameter_attributes(argument) for argument in arguments],
-            attributes=attributes,
-            location=func.location,
-        )
-
-    def _parameter_type(self, argument: Value) -> Any:
-        """The type of a kernel's parameter: a number, an address, or a tensor map passed by value."""
-        if isinstance(argument.type, _PARAMETERS):
-            return scalar_type(argument.type)
-        if self._map_of(argument) is not None:
-            return llvm.LLVMPointerType(0)
-        self.engine.error(self.func.location, f"failed to convert function signature type for: {argument.type}")
-        raise CompileError(self.engine.diagnostics, ExitCode.COMPILE_FAILURE)
-
-    def _map_of(self, argument: Value) -> StringAttr | None:
-        """How the host fills an argument that is a tensor map; None for an ordinary argument."""
-        if argument.type.name != names.TMA_DESC:
-            return None
-        maps = list(self.func.attributes.get(tileas.TENSOR_MAPS, ()))
-        number = argument.index - len(self.func.function_type.inputs) + len(maps)
-        return maps[number] if number >= 0 else None
-
-    def _parameter_attributes(self, argument: Value) -> dict[str, Any]:
-        fill = self._map_of(argument)
-        if fill is None:
-            return {llvm.PARAMETER_TYPE: StringAttr(source_type(argument.type))}
-        return {
-            "llvm.byval": llvm.LLVMArrayType(TENSOR_MAP_BYTES, i8),
-            "llvm.align": IntegerAttr(TENSOR_MAP_ALIGNMENT, i64),
-            llvm.GRID_CONSTANT: UnitAttr(),
-            llvm.HIDDEN_PARAMETER: fill,
-        }
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -493,13 +423,3 @@ class FunctionLowering:
         self.result.body.append(block)
         self.emit.dominated(block, dominator or self.emit.block)
         return block
-
-
-def has_no_value(type: Type) -> bool:
-    """Whether values of the type exist at compile time only."""
-    return isinstance(type, _NO_VALUE)
-
-
-def source_type(type: Type) -> str:
-    """A parameter's type as a kernel's description names it: `ptr<f32>`, `i32`."""
-    return f"ptr<{source_type(type.pointee)}>" if isinstance(type, aa.PtrType) else str(type)
