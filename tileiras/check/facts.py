@@ -42,6 +42,7 @@ class Parameter:
     tile: int = 0
     """Elements of the largest tile along the dimension whose size this is."""
     counts_trips: bool = False
+    """A number, or an array of numbers, that bounds loops."""
     starts_at_zero: bool = False
     """Integers that order tile blocks (counters, locks, flags): their initial value is zero."""
     is_threshold: bool = False
@@ -101,6 +102,7 @@ def facts(entry: Operation) -> Facts:
     keys = _views(entry, position, entry_facts)
     _counts(arguments, entry_facts)
     _arrays(arguments, entry_facts)
+    _lengths(entry, position, entry_facts)
     entry_facts.groups = _groups(entry_facts, keys)
     for op in entry.walk():
         if op.name == "cuda_tile.mmaf_scaled":
@@ -281,6 +283,18 @@ def _arrays(arguments: list[BlockArgument], entry_facts: Facts) -> None:
         entry_facts.views.append(ViewFact(start, extents, steps))
         for n in strides:
             entry_facts.parameters[n].kind = "stride"
+
+
+def _lengths(entry: Operation, position: dict[Value, int], entry_facts: Facts) -> None:
+    """Arrays of numbers that bound loops, such as the lengths of sequences: they count as sizes do."""
+    for op in entry.walk():
+        if not op.name.startswith("cuda_tile.load_") or not _bounds_loop(op.results[0]):
+            continue
+        for number in (position.get(pointer) for pointer in _loaded_from(op.results[0])):
+            if number is not None and isinstance(entry_facts.parameters[number].element, IntegerType):
+                parameter = entry_facts.parameters[number]
+                parameter.counts_trips = True
+                parameter.tile = max(parameter.tile, _compared(op.results[0], set()), 1)
 
 
 def _moves_pointers(value: Value, seen: set[Value], multiplied: bool = False) -> bool:

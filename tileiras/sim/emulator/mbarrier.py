@@ -86,7 +86,9 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 
     def step(group: WarpGroup) -> None:
         cells, elements, threads = barriers_at(group, item, address, space)
-        synchronise(group, elements, threads, order, order.releases or operation in ("arrive", "arrive_drop"))
+        arrives = operation in ("arrive", "arrive_drop")
+        if not arrives:
+            synchronise(group, elements, threads, order, order.releases)
         if operation not in ("init", "inval"):
             check_initialised(group, item, elements, threads)
             note_arrivals(group, item, elements, threads)
@@ -94,7 +96,8 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         if group.launch.recorder is not None:
             tell(group, elements, threads, amounts)
         tokens = np.zeros(group.n, np.uint64)
-        for element, thread in zip(elements, threads):
+        synchronised = 0
+        for number, (element, thread) in enumerate(zip(elements, threads), 1):
             if operation == "inval":
                 if "mbarrier-inval" not in group.launch.waived:
                     state_at(group, item, cells, element, thread)
@@ -108,7 +111,13 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                 tokens[thread] = int(cells[element]) & (1 << 21) - 1  # parity and pending arrivals
                 if open_ended and state.pending <= int(amounts[thread]) and not state.transactions:
                     group.fault("an arrival with .noComplete completes the phase of the barrier", item, thread)
-            put_state(group, item, cells, element, thread, _changed(state, operation, expect, int(amounts[thread])))
+            state = _changed(state, operation, expect, int(amounts[thread]))
+            if arrives and (state.is_complete or number == len(threads)):
+                # Later arrivals, of the next phase, are released by its end.
+                last = slice(synchronised, number)
+                synchronise(group, elements[last], threads[last], order, True)
+                synchronised = number
+            put_state(group, item, cells, element, thread, state)
         if operation == "inval":
             cells[elements] = 0
             note_inval(group, elements)
@@ -241,7 +250,7 @@ class _Look:
         done[threads] = [parities[element] != int(phases[thread]) & 1 for element, thread in zip(elements, threads)]
         passed = [(element, thread) for element, thread in zip(elements, threads) if done[thread]]
         if passed:
-            synchronise(group, *(list(each) for each in zip(*passed)), self.order, False)
+            synchronise(group, *(list(each) for each in zip(*passed)), self.order, False, True)
         return done
 
     def poll(self, group: WarpGroup, lanes: np.ndarray) -> np.ndarray:
