@@ -9,8 +9,6 @@ zero.  A register with several definitions has the bounds of all; one that is co
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-
 from tests.check.faults import Fault
 from tileiras.check.facts import Facts, source
 from tileiras.ir import Operation
@@ -21,10 +19,12 @@ _FREE = 64
 
 
 class Registers:
-    """What is known of the integer registers of one entry; `divisors` has that of each parameter."""
+    """What is known of the integer registers of one entry, with the assumptions on its parameters."""
 
-    def __init__(self, ptx: str, divisors: Mapping[int, int]) -> None:
-        self.divisors = divisors
+    def __init__(self, ptx: str, facts: Facts) -> None:
+        self.divisors = {each.position: each.divisor for each in facts.parameters}
+        self.natural = {each.position for each in facts.parameters if each.low is not None and each.low >= 0}
+        """Parameters that the program assumes not to be negative."""
         self.definitions: dict[str, list[tuple[str, list[str]]]] = {}
         self.alignments = {
             match[2]: int(match[1]).bit_length() - 1
@@ -76,6 +76,13 @@ class Registers:
             return last - 1
         if name in ("mov", "cvt") and first is not None and first < 1 << 31:
             return first
+        parameter = re.search(r"_param_(\d+)\]", inputs[0]) if opcode.startswith("ld.param.b32") else None
+        if parameter is not None and int(parameter[1]) in self.natural:
+            return (1 << 31) - 1
+        if name == "max" and ".s" in opcode and any(each is not None and each < 1 << width - 1 for each in ends):
+            return (1 << width - 1) - 1
+        if name == "min" and None not in ends:
+            return min(each for each in ends if each is not None)
         if None in ends or not ends:
             return None
         known = [each for each in ends if each is not None]
@@ -142,12 +149,14 @@ def proof(fault: Fault, original: str, facts: Facts, single: set[tuple[int, int]
     code = re.sub(r"^@!?%p\d+\s+", "", fault.line).rstrip(";")
     opcode, rest = (*re.split(r"\s+", code, maxsplit=1), "")[:2]
     result, *inputs = [each.strip() for each in rest.split(",")]
-    registers = Registers(original, {each.position: each.divisor for each in facts.parameters})
+    registers = Registers(original, facts)
+    if fault.kind == "order moved" and code == "cp.async.commit_group" and " cp.async" not in f" {fault.changed[11:]}":
+        return 'PTX ISA, "cp.async.commit_group": it groups the prior cp.async of its thread, and orders nothing else'
     if fault.kind == "type" and re.search(r"\.[su](?:32|64)", opcode) and inputs:
         limit = 1 << (63 if re.search(r"\.[su]64$", opcode) else 31)
         ends = [registers.most(each) for each in inputs]
         if all(each is not None and each < limit for each in ends):
-            return f"operands are at most {ends}: their sign is zero"
+            return f"operands are at most {ends}, by the PTX ISA and the program's assumptions: their sign is zero"
     if fault.kind in ("mask bound", "trip count") and len(inputs) == 2 and fault.changed.startswith("setp"):
         if not re.search(r"\.f(?:32|64|16)", opcode) and fault.changed.endswith(rest):
             return _never_equal(registers, inputs, single)

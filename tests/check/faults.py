@@ -257,7 +257,7 @@ def _flow(ptx: str) -> tuple[list[tuple[int, int, str, bool]], dict[str, int]]:
     """(start, end, label, whether it may fall through) of each branch, and the labels."""
     labels = {match[1]: match.start() for match in re.finditer(r"^(\$[\w$]+):", ptx, re.MULTILINE)}
     branches = [
-        (match.start(), match.end(), (match["code"].split() + [""])[-1], match["guard"] is not None)
+        (match.start(), match.end(), [*match["code"].split(), ""][1], match["guard"] is not None)
         for match in _STATEMENT.finditer(ptx) if re.match(r"bra\b|ret\b|exit\b", match["code"])
     ]  # fmt: skip
     return branches, labels

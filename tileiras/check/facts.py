@@ -224,8 +224,11 @@ def _tiled(op: Operation, entry_facts: Facts) -> Iterator[tuple[Any, int]]:
             index = source(user.index[number])
             known = constant_of(index)
             key = ("constant", known, tile) if known is not None else _index_key(index)
-            if isinstance(index, BlockArgument) and index.block.parent_op.name == "cuda_tile.for":
-                parameter.counts_trips = True
+            if isinstance(index, BlockArgument):
+                parameter.counts_trips |= index.block.parent_op.name == "cuda_tile.for"
+            elif index.defining_op.name == "cuda_tile.get_tile_block_id":
+                # Later blocks have more trips, as in products with triangular matrices.
+                parameter.counts_trips |= _bounds_loop(index)
             yield (key, described[1])
 
 

@@ -357,9 +357,12 @@ class _Trial:
             address = self.addresses[parameter.position]
             count = values.count_in_memory(parameter.element, self.memory.ends.get(address, 0))
             contents = self._contents(parameter, max(count, 1))
-            arguments.append(values.poisoned(parameter.element, contents, self._untouched(address, contents)))
             if address in self.memory.written:
+                # A stray store of NaN onto NaN would not show.
                 written.add(parameter.position)
+            else:
+                contents = values.poisoned(parameter.element, contents, self._untouched(address, contents))
+            arguments.append(contents)
         if self.plan.is_aliased:
             _alias(self.facts, arguments, written)
         return Fitted(grid, arguments, self.plan, written)

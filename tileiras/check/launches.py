@@ -66,18 +66,14 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
     met: Counter[tuple[int, str, int]] = Counter()
     for number in range(EDGE_LAUNCHES):
         plan = _plan(facts, 1 + number % 6, False)
-        is_directed = False
-        for group in facts.groups:
-            members = [facts.parameters[position] for position in group]
-            sizes = _drawn(members, number, draw, met)
-            if directed := boundaries.choose(members):
-                is_directed = True
-                first = next(iter(directed.values()))
-                sizes = {each.position: directed.get(each.position, first) for each in members}
+        groups = [[facts.parameters[position] for position in group] for group in facts.groups]
+        directed = boundaries.choose(groups, one=number % 2 == 1)
+        if number >= RANDOM_LAUNCHES and not directed:
+            return
+        for members in groups:
+            sizes = directed or _drawn(members, number, draw, met)
             for each in members:
                 plan.numbers[each.position] = _within(each, sizes[each.position])
-        if number >= RANDOM_LAUNCHES and not is_directed:
-            return
         plan.lengths = tuple((draw.randrange(3), draw.randrange(-7, 8)) for _ in range(4))
         plan.kind = ("normal", "whole")[number % 2]
         plan.seed += 100 + number

@@ -167,7 +167,7 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     slot = decoder.dst(item.operands[0], PRED)
     address = address_slot(decoder, item.operands[1], space)
     phase = decoder.src(item.operands[2], U32 if parity else U64)
-    look = _Look(item, space, address, phase, slot, order)
+    look = _Look(item, space, address, phase, slot, order, bool(parity))
     if not waits:
         decoder.emit(look.once)
         return
@@ -193,10 +193,13 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 class _Look:
     """An instruction that queries whether a phase of a barrier is complete, with the slots of its operands."""
 
-    __slots__ = ("address", "item", "order", "phase", "slot", "space")
+    __slots__ = ("address", "item", "order", "parity", "phase", "slot", "space")
 
-    def __init__(self, item: Instruction, space: str, address: int, phase: int, slot: int | None, order: Order) -> None:
+    def __init__(
+        self, item: Instruction, space: str, address: int, phase: int, slot: int | None, order: Order, parity: bool
+    ) -> None:
         self.item = item
+        self.parity = parity
         self.space = space
         self.address = address
         self.phase = phase
@@ -242,6 +245,10 @@ class _Look:
     def _complete(self, group: WarpGroup, cells: np.ndarray, elements: list[int], threads: list[int]) -> np.ndarray:
         """bool per thread of the group: those of ``threads`` whose phase is complete after completing due copies."""
         phases = group.full(self.phase)
+        if self.parity and (bad := phases[threads] > 1).any():
+            # PTX ISA, "mbarrier.test_wait": "the valid values of phaseParity operand are 0 and 1".
+            thread = threads[int(bad.argmax())]
+            group.fault(f"the parity of a phase is 0 or 1, and not {int(phases[thread])}", self.item, thread)
         wanted = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
         _deliver(group.batch, cells, wanted)
         check_initialised(group, self.item, elements, threads)
