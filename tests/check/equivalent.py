@@ -9,9 +9,9 @@ zero.  A register with several definitions has the bounds of all; one that is co
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-
 from tests.check.faults import Fault
+from tileiras.check.facts import Facts, source
+from tileiras.ir import Operation
 
 _SPECIAL = {"%tid.x": 1023, "%laneid": 31, "%ctaid.x": (1 << 31) - 2, "%ctaid.y": 65534, "%ctaid.z": 65534}
 _FREE = 64
@@ -19,17 +19,39 @@ _FREE = 64
 
 
 class Registers:
-    """What is known of the integer registers of one entry; `divisors` has that of each parameter."""
+    """What is known of the integer registers of one entry, with the assumptions on its parameters."""
 
-    def __init__(self, ptx: str, divisors: Mapping[int, int]) -> None:
-        self.divisors = divisors
+    def __init__(self, ptx: str, facts: Facts) -> None:
+        self.divisors = {each.position: each.divisor for each in facts.parameters}
+        self.natural = {each.position for each in facts.parameters if each.low is not None and each.low >= 0}
+        """Parameters that the program assumes not to be negative."""
         self.definitions: dict[str, list[tuple[str, list[str]]]] = {}
+        self.alignments = {
+            match[2]: int(match[1]).bit_length() - 1
+            for match in re.finditer(r"\.shared \.align (\d+) \.b8 (\w+)", ptx)
+        }  # fmt: skip
+        self._every: list[tuple[str, list[str]]] = []
         for match in re.finditer(r"^[ \t]+(?:@!?%p\d+[ \t]+)?([a-z][\w.:]*)[ \t]+([^;]*);", ptx, re.MULTILINE):
             opcode, (result, *operands) = match[1], [each.strip() for each in re.split(r",(?![^{\[]*[}\]])", match[2])]
+            self._every.append((opcode, operands if not opcode.startswith("st.") else [result, *operands]))
             for name in re.findall(r"%r[sd]?\d+", result):
                 if not opcode.startswith("st."):
                     # Of several results of one statement nothing is known.
                     self.definitions.setdefault(name, []).append((opcode if result == name else "?", operands))
+
+    def origin(self, operand: str) -> str:
+        """The special register or the place of the parameter that a register is a copy of, or the operand itself."""
+        while len(every := self.definitions.get(operand, ())) == 1:
+            opcode, inputs = every[0]
+            if not re.match(r"mov\.|cvt\.[us]64\.u32|cvt\.u32\.u64|ld\.param\.b(?:32|64)", opcode) or len(inputs) != 1:
+                break
+            operand = inputs[0]
+        return operand
+
+    def uses(self, register: str) -> list[tuple[str, list[str]]]:
+        """The statements that read a register."""
+        name = re.compile(rf"{re.escape(register)}\b")
+        return [(opcode, operands) for opcode, operands in self._every if any(name.search(each) for each in operands)]
 
     def most(self, operand: str, seen: frozenset[str] = frozenset()) -> int | None:
         """The largest value as an unsigned number; None where nothing is known."""
@@ -54,6 +76,13 @@ class Registers:
             return last - 1
         if name in ("mov", "cvt") and first is not None and first < 1 << 31:
             return first
+        parameter = re.search(r"_param_(\d+)\]", inputs[0]) if opcode.startswith("ld.param.b32") else None
+        if parameter is not None and int(parameter[1]) in self.natural:
+            return (1 << 31) - 1
+        if name == "max" and ".s" in opcode and any(each is not None and each < 1 << width - 1 for each in ends):
+            return (1 << width - 1) - 1
+        if name == "min" and None not in ends:
+            return min(each for each in ends if each is not None)
         if None in ends or not ends:
             return None
         known = [each for each in ends if each is not None]
@@ -90,23 +119,84 @@ class Registers:
             return min(bits[0] + int(inputs[1]), _FREE) if inputs[1].isdigit() else bits[0]
         if name in ("mul", "mad"):
             return min(bits[0] + bits[1], *bits[2:], _FREE)
+        if name == "mov" and inputs[0] in self.alignments:
+            return self.alignments[inputs[0]]
         return max(bits) if name == "and" else bits[0] if name in ("mov", "cvt", "neg") else 0
 
 
-def proof(fault: Fault, original: str, divisors: Mapping[int, int]) -> str:
+def single_tiles(entry: Operation, facts: Facts) -> set[tuple[int, int]]:
+    """(axis, parameter) where the number of a tile block along the axis is that of a tile of one element along a
+    dimension of the parameter's size: at the size, the tile lies entirely outside of its view."""
+    found = set()
+    for op in entry.walk():
+        if not hasattr(op, "index") or not hasattr(op, "view"):
+            continue
+        view = op.view.type
+        made = op.view.defining_op
+        shape = facts.sizes_of.get(source(made.operands[0]), []) if made is not None else []
+        dims = tuple(getattr(view, "dim_map", range(len(view.tile_shape))))
+        for index, dim, tile in zip(op.index, dims, view.tile_shape):
+            block = source(index).defining_op
+            described = shape[dim] if dim < len(shape) else None
+            if tile == 1 and described is not None and described[0] == "parameter" and block is not None:
+                if block.name == "cuda_tile.get_tile_block_id":
+                    found.add((list(block.results).index(source(index)), described[1]))
+    return found
+
+
+def proof(fault: Fault, original: str, facts: Facts, single: set[tuple[int, int]] = frozenset()) -> str:
     """Why the changed statement does what the original does; empty where no rule says so."""
     code = re.sub(r"^@!?%p\d+\s+", "", fault.line).rstrip(";")
     opcode, rest = (*re.split(r"\s+", code, maxsplit=1), "")[:2]
-    inputs = [each.strip() for each in rest.split(",")][1:]
-    registers = Registers(original, divisors)
+    result, *inputs = [each.strip() for each in rest.split(",")]
+    registers = Registers(original, facts)
+    if fault.kind == "order moved" and code == "cp.async.commit_group" and " cp.async" not in f" {fault.changed[11:]}":
+        return 'PTX ISA, "cp.async.commit_group": it groups the prior cp.async of its thread, and orders nothing else'
     if fault.kind == "type" and re.search(r"\.[su](?:32|64)", opcode) and inputs:
         limit = 1 << (63 if re.search(r"\.[su]64$", opcode) else 31)
         ends = [registers.most(each) for each in inputs]
         if all(each is not None and each < limit for each in ends):
-            return f"operands are at most {ends}: their sign is zero"
+            return f"operands are at most {ends}, by the PTX ISA and the program's assumptions: their sign is zero"
     if fault.kind in ("mask bound", "trip count") and len(inputs) == 2 and fault.changed.startswith("setp"):
-        if not re.search(r"\.f(?:32|64|16)", opcode) and inputs[1].isdigit() and fault.changed.endswith(rest):
-            bits = registers.zeros(inputs[0])
-            if int(inputs[1]) % (1 << min(bits, 31)):
-                return f"{inputs[0]} is a multiple of {1 << min(bits, 31)}, {inputs[1]} is not: they are never equal"
+        if not re.search(r"\.f(?:32|64|16)", opcode) and fault.changed.endswith(rest):
+            return _never_equal(registers, inputs, single)
+    if fault.kind == "number" and opcode.split(".")[0] in ("add", "or") and inputs[-1].isdigit():
+        return _same_part(registers, original, result, inputs, fault.changed)
     return ""
+
+
+def _never_equal(registers: Registers, inputs: list[str], single: set[tuple[int, int]]) -> str:
+    """`lt` and `le` agree on operands that are never equal."""
+    for number, other in (inputs, inputs[::-1]):
+        bits = registers.zeros(number)
+        if other.isdigit() and int(other) % (1 << min(bits, 31)):
+            return f"{number} is a multiple of {1 << min(bits, 31)}, {other} is not: they are never equal"
+        axis = re.fullmatch(r"%ctaid\.([xyz])", registers.origin(other))
+        if axis is None:
+            continue
+        if registers.origin(number) == f"%nctaid.{axis[1]}":
+            return 'PTX ISA, "%ctaid": each element is below that of %nctaid'
+        parameter = re.search(r"_param_(\d+)\]", registers.origin(number))
+        if parameter is not None and ("xyz".index(axis[1]), int(parameter[1])) in single:
+            return 'Tile IR, "load_view_tko": a tile entirely outside of its view is undefined, and is one where they agree'
+    return ""
+
+
+def _same_part(registers: Registers, ptx: str, result: str, inputs: list[str], changed: str) -> str:
+    """Low bits of a sum that each of its users drops: a shift, or a comparison with multiples."""
+    constant = re.search(r"(\d+)$", changed)
+    if constant is None or len(registers.definitions.get(result, ())) != 1:
+        return ""
+    known = registers.zeros(inputs[0])
+    for opcode, operands in registers.uses(result):
+        if opcode.startswith("shr.") and operands[0] == result and operands[1].isdigit():
+            bits = int(operands[1])
+        elif re.match(r"setp\.(?:lt|ge)\.[su]", opcode) and operands[0] == result:
+            bits = registers.zeros(operands[1])
+        elif re.match(r"setp\.(?:gt|le)\.[su]", opcode) and operands[1] == result:
+            bits = registers.zeros(operands[0])
+        else:
+            return ""
+        if known < bits or int(inputs[-1]) >> bits != int(constant[1]) >> bits or int(constant[1]) >> known != int(inputs[-1]) >> known:
+            return ""
+    return f"{inputs[0]} is a multiple of {1 << known}, and the users of {result} drop the bits below"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -11,14 +12,16 @@ _STATEMENT = re.compile(
     r"^[ \t]+(?:(?P<guard>@!?%p\d+)[ \t]+)?(?P<code>[a-z][^;{}\n]*(?:\{[^;]*)?);", re.MULTILINE
 )
 _ORDER = re.compile(
-    r"bar\.|barrier\.|fence|mbarrier\.|cp\.async\.(?:bulk\.)?(?:commit|wait)|wgmma\.(?:fence|commit|wait)"
+    r"bar\.|barrier\.|fence|mbarrier\.|cp\.async\.(?:bulk\.)?(?:commit|wait|mbarrier)|wgmma\.(?:fence|commit|wait)"
     r"|tcgen05\.(?:fence|commit|wait)"
 )
 _MEMORY = re.compile(r"(?:ld|st|red|atom|ldmatrix|stmatrix|cp|wgmma|mma|tcgen05)\.")
 _NUMBER = re.compile(r"(?<![\w%.+$])\d+(?![\w.])")
 _COUNTED = re.compile(
-    r"mbarrier\.(?:init|arrive.*expect_tx|expect_tx)|cp\.async\.bulk\.(?!wait|commit)\w+(?!.*tensor)|cp\.async\.c[ag]"
+    r"mbarrier\.(?:init|arrive.*expect_tx|expect_tx)|cp\.async\.bulk\.(?!wait|commit|tensor)|cp\.async\.c[ag]"
 )
+_REGISTER = "%fault"
+"""A register of the changed text for an operand that it computes."""
 _LESS = ((".lt.", ".le."), (".gt.", ".ge."), (".le.", ".lt."), (".ge.", ".gt."))
 
 
@@ -77,20 +80,43 @@ def _swizzle(code: str, draw: random.Random) -> str | None:
 
 
 def _phase(code: str, draw: random.Random) -> str | None:
-    """A wait for one phase of a barrier, whichever comes next."""
+    """A wait for the other phase of a barrier each time, or for one and the same phase."""
     if not re.match(r"mbarrier\.(?:try|test)_wait", code):
         return None
-    head, comma, last = code.rpartition(",")
-    return f"{head}{comma} {draw.randrange(2) if '%' in last else 1 - int(last) % 2}"
+    head, _, last = code.rpartition(", ")
+    if "%" not in last:
+        return f"{head}, {1 - int(last) % 2}"
+    other = draw.randrange(3)
+    return f"{head}, {other}" if other < 2 else f"xor.b32 {_REGISTER}, {last}, 1; {head}, {_REGISTER}"
 
 
 def _bytes(code: str, draw: random.Random) -> str | None:
-    """Another count of bytes that a copy has or a barrier expects, or of arrivals."""
-    found = list(_NUMBER.finditer(code))
-    if not found or not _COUNTED.match(code):
+    """Another count of bytes that a copy has or a barrier expects."""
+    if not _COUNTED.match(code) or code.startswith("mbarrier.init"):
         return None
-    step = 1 if code.startswith("mbarrier.init") else 16 if "bulk" in code or "mbar" in code else -8
-    return _replaced(code, found[-1], int(found[-1].group()) + step)
+    is_copy = code.startswith("cp.async.c")
+    operands = list(re.finditer(r"(?<=, )(?:%r\d+|\d+)(?=,|$)", code))
+    if not operands:
+        return None
+    operand = operands[-1] if is_copy or "mbarrier.arrive" in code else operands[0]
+    if operand.group().isdigit():
+        return _replaced(code, operand, int(operand.group()) + (-8 if is_copy else 16))
+    changed = f"{code[: operand.start()]}{_REGISTER}{code[operand.end() :]}"
+    if is_copy:
+        return f"shr.u32 {_REGISTER}, {operand.group()}, 1; {changed}"
+    return f"add.u32 {_REGISTER}, {operand.group()}, {draw.choice((16, -16))}; {changed}"
+
+
+def _arrivals(code: str, draw: random.Random) -> str | None:
+    """A barrier expects an arrival more or less, or copies of cp.async count as arrivals that it does not expect."""
+    if code.startswith("cp.async.mbarrier.arrive.noinc"):
+        return code.replace(".noinc", "", 1)
+    if not code.startswith("mbarrier.init"):
+        return None
+    head, _, last = code.rpartition(", ")
+    if last.isdigit():
+        return f"{head}, {int(last) + 1}"
+    return f"add.u32 {_REGISTER}, {last}, {draw.choice((1, -1))}; {head}, {_REGISTER}"
 
 
 def _type(code: str, draw: random.Random) -> str | None:
@@ -109,7 +135,7 @@ def _type(code: str, draw: random.Random) -> str | None:
 
 KINDS: dict[str, Callable[[str, random.Random], str | None]] = {
     "order deleted": _deleted, "offset": _offset, "mask bound": _bound, "rounding": _rounding, "number": _number,
-    "swizzle": _swizzle, "phase": _phase, "byte count": _bytes, "type": _type,
+    "swizzle": _swizzle, "phase": _phase, "byte count": _bytes, "arrive count": _arrivals, "type": _type,
 }  # fmt: skip
 """Changes of one statement, from its code alone."""
 
@@ -128,8 +154,13 @@ def _changed(ptx: str, kind: str) -> Iterator[Fault]:
             continue
         start, end = match.span("code")
         # A statement without its code is none, guard and semicolon included.
+        before, _, changed = changed.rpartition("; ")
         text = ptx[: match.start()] + ptx[match.end() :] if not changed else ptx[:start] + changed + ptx[end:]
-        yield Fault(text, kind, match.group().strip(), changed)
+        if before:
+            body = ptx.rindex("\n{\n", 0, start) + 3
+            head = f"{ptx[:body]}\t.reg .b32 {_REGISTER};\n{ptx[body : match.start()]}"
+            text = f"{head}\t{before};\n{text[match.start() :]}"
+        yield Fault(text, kind, match.group().strip(), f"{before} {changed}".strip())
 
 
 def _moved(ptx: str) -> Iterator[Fault]:
@@ -181,12 +212,14 @@ def _predicates(ptx: str) -> Iterator[Fault]:
 
 
 def _trips(ptx: str) -> Iterator[Fault]:
-    """A loop ends a trip later or earlier: the comparison that its branch back is guarded by, or a step of it."""
-    labels = {match[1]: match.start() for match in re.finditer(r"^(\$[\w$]+):", ptx, re.MULTILINE)}
+    """A loop ends a trip later or earlier: the comparison behind a branch with one way that stays in the loop."""
     statements = list(_STATEMENT.finditer(ptx))
     for number, match in enumerate(statements):
-        target = re.match(r"bra(?:\.uni)?\s+(\$\S+)", match["code"])
-        if target is None or match["guard"] is None or labels.get(target[1], len(ptx)) > match.start():
+        if match["guard"] is None or not match["code"].startswith("bra"):
+            continue
+        target = match["code"].split()[-1]
+        ways = [_reached(ptx, ptx.find(f"\n{target}:")), _reached(ptx, match.end())]
+        if ptx.find(f"\n{target}:") < 0 or sum(match.start() in way for way in ways) != 1:
             continue
         name = match["guard"].lstrip("@!")
         compare = next((s for s in statements[number::-1] if re.match(rf"setp\S+\s+{name}\b", s["code"])), None)
@@ -197,6 +230,37 @@ def _trips(ptx: str) -> Iterator[Fault]:
         if compare is not None and changed is not None:
             start, end = compare.span("code")
             yield Fault(ptx[:start] + changed + ptx[end:], "trip count", compare.group().strip(), changed)
+
+
+def _reached(ptx: str, start: int) -> set[int]:
+    """The branches that may be executed behind a place."""
+    branches, labels = _flow(ptx)
+    reached: set[int] = set()
+    waiting, seen = [start], set()
+    while waiting:
+        at = waiting.pop()
+        follows = next((each for each in branches if each[0] >= at), None)
+        if follows is None or follows[0] in seen:
+            continue
+        seen.add(follows[0])
+        reached.add(follows[0])
+        place, end, target, falls = follows
+        if target in labels:
+            waiting.append(labels[target])
+        if falls:
+            waiting.append(end)
+    return reached
+
+
+@functools.lru_cache(maxsize=2)
+def _flow(ptx: str) -> tuple[list[tuple[int, int, str, bool]], dict[str, int]]:
+    """(start, end, label, whether it may fall through) of each branch, and the labels."""
+    labels = {match[1]: match.start() for match in re.finditer(r"^(\$[\w$]+):", ptx, re.MULTILINE)}
+    branches = [
+        (match.start(), match.end(), [*match["code"].split(), ""][1], match["guard"] is not None)
+        for match in _STATEMENT.finditer(ptx) if re.match(r"bra\b|ret\b|exit\b", match["code"])
+    ]  # fmt: skip
+    return branches, labels
 
 
 _WHOLE: dict[str, Callable[[str], Iterator[Fault]]] = {

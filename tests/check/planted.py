@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import json
 import random
 import re
 import signal
@@ -17,65 +16,35 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
-import tileiras
-from tests.check.equivalent import proof
+from tests.check.equivalent import proof, single_tiles
 from tests.check.faults import ALL_KINDS, Fault, faults
+from tests.check.specimens import Kernel, chosen, kernels
 from tileiras.check import judging, launches
+from tileiras.check.boundaries import Boundaries
 from tileiras.check.checker import SEEDS
 from tileiras.check.coverage import Coverage
 from tileiras.check.facts import facts
-from tileiras.check.fitting import Fitted, Unfit, fit
+from tileiras.check.fitting import Fitted, Plan, Unfit, fit
 from tileiras.check.judging import Image, Reference, hold, interpreted, rounded_otherwise
 from tileiras.check.verdict import WRONG
 from tileiras.codegen import ptxas
 from tileiras.diagnostics import CompileError
-from tileiras.ir import Operation
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.interpreter.machine import InterpreterError
-from tileiras.units import entries_of, entry_name
+from tileiras.units import entry_name
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 STEPS = 200_000
 """Instructions of warps after which a launch counts as endless: right launches, which are held to it too, take less."""
-GENERATED = "generated:"
-"""A kernel that `tests.generator` draws by the number behind it."""
+MOST = 12
+"""Faults of one kind in one kernel."""
 
 
-class Kernel(NamedTuple):
-    """One entry and its code under the options of its build."""
-
-    name: str
-    gpu_name: str
-    module: Operation
-    entry: Operation
-    ptx: str
-    metadata: Any
-
-
-def names() -> list[str]:
-    patterns = ("*.mlir", "*.py", "kernels/*.mlir", "kernels/*.py")
-    return sorted(path.relative_to(EXAMPLES).as_posix() for pattern in patterns for path in EXAMPLES.glob(pattern))
-
-
-def kernels(name: str, gpu_name: str) -> Iterator[Kernel]:
-    """The entries of an example or of a generated kernel.  Raises CompileError."""
-    options: dict[str, Any] = {}
-    source: Any = EXAMPLES / name
-    if name.startswith(GENERATED):
-        from tests.generator.judge import draw
-
-        drawn, given = draw(int(name.removeprefix(GENERATED)), targets=(gpu_name,))
-        source, options, gpu_name = drawn.bytecode(given.hints), given.options, given.gpu_name
-    module = tileiras.parse(source)
-    for entry in entries_of(module):
-        artifact = tileiras.compile(source, gpu_name=gpu_name, entry=entry_name(entry), **options)
-        metadata = artifact.kernels[0].artifacts.get(".json")
-        yield Kernel(name, gpu_name, module, entry, artifact.text, json.loads(metadata) if metadata else None)
+class CalledWrong(Exception):
+    """The right code is wrong in a launch."""
 
 
 class Expired(BaseException):
@@ -87,13 +56,13 @@ def alarm(seconds: float) -> Iterator[None]:
     def expire(*_: object) -> None:
         raise Expired
 
-    previous = signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    previous = signal.signal(signal.SIGPROF, expire)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
 
 
 class Launches:
@@ -101,52 +70,61 @@ class Launches:
 
     def __init__(self, kernel: Kernel, seconds: float) -> None:
         self.kernel = kernel
-        self.deadline = time.monotonic() + seconds
+        self.seconds = seconds
         self.facts = facts(kernel.entry)
         self.name = entry_name(kernel.entry)
         self.coverage = Coverage(kernel.entry)
-        self._plans = iter([*launches.plans(self.facts), *launches.edge_plans(self.facts)])
-        self._ready: list[tuple[Fitted, Reference, Any]] = []
-        self._seen: set[Any] = set()
+        self.single = single_tiles(kernel.entry, self.facts)
+        self._right: dict[Any, str] = {}
+        self._known: dict[str, tuple[Fitted, Reference, Any] | None] = {}
 
-    def __iter__(self) -> Iterator[tuple[Fitted, Reference, Any]]:
-        number = 0
-        while number < len(self._ready) or self._next():
-            yield self._ready[number]
-            number += 1
-
-    def _next(self) -> bool:
-        for plan in self._plans:
-            if time.monotonic() > self.deadline and self._ready:
-                return False
-            try:
+    def _launch(self, plan: Plan) -> tuple[Fitted, Reference, Any] | None:
+        key = repr(plan)
+        if key not in self._known:
+            self._known[key] = None
+            with contextlib.suppress(Unfit, InterpreterError):
                 launch = fit(self.kernel.entry, self.kernel.module, self.facts, plan)
-                key = (launch.grid, plan.kind, launch.describe(), plan.is_aliased)
-                again = functools.partial(
-                    interpreted, self.kernel.module, self.name, launch, self.coverage, {}
-                )
-                if key not in self._seen:
-                    self._seen.add(key)
-                    self._ready.append((launch, again(), again))
-                    return True
-            except (Unfit, InterpreterError):
-                continue
-        return False
+                again = functools.partial(interpreted, self.kernel.module, self.name, launch, self.coverage, {})
+                self._known[key] = (launch, again(), again)
+        return self._known[key]
 
     def find(self, ptx: str) -> str:
-        """The launch that finds a fault, with its finding; empty where none does."""
+        """The launch that finds a fault, with its finding; empty where none does.  Raises CalledWrong where the right
+        code is wrong in that launch, too."""
         image = Image(ptx, self.name, self.kernel.metadata)
-        for number, (launch, reference, again) in enumerate(self):
-            seeds = SEEDS[:1] if launch.plan.is_edge else SEEDS
-            try:
-                judged = hold(self.facts, image, launch, number, seeds, reference, again)
-            except SimulationError as error:
-                return f"launch {number}: {str(error).splitlines()[0]}"
-            if judged.status == WRONG:
-                finding = next(each for each in judged.findings if each.is_wrong)
-                return f"launch {number} ({launch.plan.kind}): {finding.message[:100]}"
+        boundaries, deadline = Boundaries(self.facts), time.process_time() + self.seconds
+        seen: set[Any] = set()
+        for plan in launches.every(self.facts, boundaries, ptx):
+            ready = self._launch(plan)
+            if time.process_time() > deadline and seen:
+                break
+            key = None if ready is None else (ready[0].grid, plan.kind, ready[0].describe(), plan.is_aliased)
+            if ready is None or key in seen:
+                continue
+            number = len(seen)
+            seen.add(key)
+            found = self._held(image, ready, number, boundaries)
+            if found:
+                if key not in self._right:
+                    self._right[key] = self._held(replace(image, ptx=self.kernel.ptx), ready, number, None)
+                if self._right[key]:
+                    raise CalledWrong(self._right[key])
+                return f"launch {number} ({plan.kind}): {found}"
         finding = rounded_otherwise(self.kernel.module, image)
         return f"roundings: {finding.message}" if finding is not None else ""
+
+    def _held(
+        self, image: Image, ready: tuple[Fitted, Reference, Any], number: int, boundaries: Boundaries | None
+    ) -> str:
+        launch, reference, again = ready
+        seeds = SEEDS[:1] if launch.plan.is_edge else SEEDS
+        try:
+            judged = hold(self.facts, image, launch, number, seeds, reference, again, boundaries=boundaries)
+        except SimulationError as error:
+            return str(error).splitlines()[0]
+        if judged.status != WRONG:
+            return ""
+        return next(each for each in judged.findings if each.is_wrong).message[:100]
 
 
 @functools.lru_cache(maxsize=64)
@@ -174,73 +152,81 @@ def _survivor(searched: Launches, fault: Fault) -> str:
     same = is_equivalent(searched.kernel, fault.ptx)
     if same is None:
         return "refused by ptxas"
-    divisors = {each.position: each.divisor for each in searched.facts.parameters}
-    why = "the machine code is the same" if same else proof(fault, searched.kernel.ptx, divisors)
+    why = "the machine code is the same" if same else proof(fault, searched.kernel.ptx, searched.facts, searched.single)
     return f"equivalent: {why}" if why else "survivor"
 
 
-def drawn(kernel: Kernel, kinds: tuple[str, ...], each: int, draw: random.Random) -> list[Fault]:
-    chosen = []
+def drawn(known: list[Kernel], kinds: Sequence[str], count: int, draw: random.Random) -> list[list[Fault]]:
+    """`count` faults, as many of each kind as there are, spread over the kernels; those of each kernel."""
+    each = -(-count // len(kinds))
+    taken: list[list[Fault]] = [[] for _ in known]
     for kind in kinds:
-        every = faults(kernel.ptx, kind)
-        chosen += draw.sample(every, min(each, len(every)))
-    return chosen
+        waiting = []
+        for number, kernel in enumerate(known):
+            every = faults(kernel.ptx, kind)
+            few = draw.sample(every, min(each, len(every), MOST))
+            # Kernels take turns: the first fault of each, then the second of each.
+            waiting += [(turn, draw.random(), number, fault) for turn, fault in enumerate(few)]
+        for _, _, number, fault in sorted(waiting, key=lambda row: row[:3])[:each]:
+            taken[number].append(fault)
+    return taken
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.check.planted", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--each", type=int, default=2, help="faults of each kind in a kernel")
     parser.add_argument("--count", type=int, default=1000, help="faults in all")
-    parser.add_argument("--kernels", default="", help="names, separated by commas; all examples")
-    parser.add_argument("--generated", type=int, default=12, help="generated kernels besides")
-    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--kernels", default="", help="TARGET:NAME, separated by commas; those of `specimens`")
     parser.add_argument("--kinds", default=",".join(ALL_KINDS))
     parser.add_argument("--seconds", type=float, default=1e9, help="no further fault is planted then")
-    parser.add_argument("--budget", type=float, default=12.0, help="seconds after which a kernel gets no more launches")
+    parser.add_argument("--budget", type=float, default=20.0, help="processor seconds of launches for a fault")
     given = parser.parse_args(arguments)
     judging.STEP_LIMIT = STEPS
-    draw, targets, deadline = random.Random(given.seed), given.targets.split(","), time.monotonic() + given.seconds
-    chosen = given.kernels.split(",") if given.kernels else names()
-    if not given.kernels:
-        chosen += [f"{GENERATED}{draw.randrange(1 << 20)}" for _ in range(given.generated)]
-        draw.shuffle(chosen)
+    draw, deadline = random.Random(given.seed), time.monotonic() + given.seconds
+    rows = chosen(draw)
+    if given.kernels:
+        rows = [(name, gpu_name) for gpu_name, _, name in (each.partition(":") for each in given.kernels.split(","))]
+    known: list[Kernel] = []
+    for name, gpu_name in rows:
+        try:
+            known += kernels(name, gpu_name)
+        except CompileError as error:
+            print(f"{name}\t{gpu_name}\tleft out: {str(error).splitlines()[0]}", flush=True)
     outcomes: Counter[tuple[str, str]] = Counter()
     used: set[tuple[str, str]] = set()
-    planted = 0
-    for number, name in enumerate(chosen):
-        gpu_name = targets[(number + given.seed) % len(targets)]
-        try:
-            entries = list(kernels(name, gpu_name))
-        except CompileError:
-            continue
-        for kernel in entries:
-            begin, searched = time.monotonic(), Launches(kernel, given.budget)
-            if begin > deadline or planted >= given.count:
-                break
-            try:
-                with alarm(5 * given.budget):
-                    wrong = searched.find(kernel.ptx)
-            except Expired:
-                print(f"{name}\t{gpu_name}\tleft out: a launch takes too long", flush=True)
-                continue
-            print(f"{name}\t{gpu_name}\tright code\t{time.monotonic() - begin:.1f} s\t{wrong or 'right'}", flush=True)
-            outcomes["right code", "called wrong" if wrong else "right"] += 1
-            if wrong:
-                continue
-            for fault in drawn(kernel, tuple(given.kinds.split(",")), given.each, draw):
-                if time.monotonic() > deadline:
-                    break
-                outcome = found = searched.find(fault.ptx)
-                if not found:
-                    outcome = _survivor(searched, fault)
-                used.add((name, gpu_name))
-                planted += 1
-                outcomes[fault.kind, "found" if found else outcome.partition(":")[0]] += 1
-                columns = (name, gpu_name, fault.kind, f"{fault.line} -> {fault.changed}", outcome)
-                print(*(" ".join(each.split()) for each in columns), sep="\t", flush=True)
+    planted = list(zip(known, drawn(known, given.kinds.split(","), given.count, draw)))
+    draw.shuffle(planted)
+    for kernel, planned in planted:
+        if planned and time.monotonic() < deadline:
+            _plant(kernel, planned, given.budget, deadline, outcomes, used)
     print(*_table(outcomes, used), sep="\n")
     return 0
+
+
+def _plant(
+    kernel: Kernel, planned: list[Fault], budget: float, deadline: float, outcomes: Counter[tuple[str, str]],
+    used: set[tuple[str, str]],
+) -> None:  # fmt: skip
+    searched, head = Launches(kernel, budget), (kernel.name, kernel.gpu_name)
+    for fault in planned:
+        if time.monotonic() > deadline:
+            break
+        begin = time.process_time()
+        try:
+            with alarm(8 * budget):
+                outcome = found = searched.find(fault.ptx)
+        except CalledWrong as error:
+            outcomes["right code", "called wrong"] += 1
+            print(*head, "right code", f"called wrong: {error}", sep="\t", flush=True)
+            return
+        except Expired:
+            found, outcome = "", "survivor"
+        if not found:
+            outcome = _survivor(searched, fault)
+        used.add(head)
+        outcomes[fault.kind, "found" if found else outcome.partition(":")[0]] += 1
+        changed, seconds = f"{fault.line} -> {fault.changed}", f"{time.process_time() - begin:.1f} s"
+        print(*(" ".join(each.split()) for each in (*head, fault.kind, changed, seconds, outcome)), sep="\t", flush=True)
 
 
 def _table(outcomes: Counter[tuple[str, str]], used: set[tuple[str, str]]) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 import tileiras
 from tests.kernels.checked import DOUBLED, module, rows, with_tile
 from tileiras.check import launches
+from tileiras.check.boundaries import Boundaries
 from tileiras.check.facts import Facts, facts
 from tileiras.check.fitting import Fitted, Unfit, fit
 from tileiras.units import entries_of
@@ -154,10 +155,10 @@ def test_a_plan_is_the_same_in_every_process():
 
 
 def test_further_sizes_are_many_and_small():
-    sizes = [plan.numbers[2] for plan in launches.edge_plans(found(DOUBLED)[0])]
-    assert len(set(sizes)) > launches.EDGE_LAUNCHES // 2 and max(sizes) <= 512
-    assert {size % 16 for size in sizes} == set(range(16)), "every register of a vector has a size that ends there"
-    assert {(size - 1) % 256 // 32 for size in sizes} == set(range(8))
+    described = found(DOUBLED)[0]
+    sizes = [plan.numbers[2] for plan in launches.edge_plans(described, Boundaries(described))]
+    assert len(sizes) == launches.RANDOM_LAUNCHES and len(set(sizes)) > len(sizes) // 2 and max(sizes) <= 512
+    assert len({size % 16 for size in sizes}) > 12 and {(size - 1) % 256 // 32 for size in sizes} == set(range(8))
 
 
 def test_counters_start_at_zero():
@@ -190,7 +191,7 @@ def test_a_threshold_of_hashes_takes_parts_of_the_range():
 
 def test_sizes_of_one_index_end_apart_in_the_last_tile():
     described = found(with_second_view("%m", "%w: tile<ptr<f32>>, %m: tile<i32>"))[0]
-    pairs = [(plan.numbers[2], plan.numbers[4]) for plan in launches.edge_plans(described)]
+    pairs = [(plan.numbers[2], plan.numbers[4]) for plan in launches.edge_plans(described, Boundaries(described))]
     assert described.groups == [[2, 4]] and all(-(-n // 64) == -(-m // 64) for n, m in pairs)
     assert any(n != m for n, m in pairs) and any(n == m for n, m in pairs)
 
@@ -224,7 +225,7 @@ def test_masks_hold_back_a_block_that_launchers_round_up_to(text, has_spare):
     (entry,) = entries_of(parsed)
     described = facts(entry)
     spare = []
-    for plan in launches.edge_plans(described):
+    for plan in launches.edge_plans(described, Boundaries(described)):
         launch = fit(entry, parsed, described, plan)
         elements = launch.grid[0] * (64 if has_spare else 256)
         spare.append(elements - len(launch.arguments[-2]) >= (64 if has_spare else 256))

@@ -41,6 +41,7 @@ class Parameter:
     tile: int = 0
     """Elements of the largest tile along the dimension whose size this is."""
     counts_trips: bool = False
+    """A number, or an array of numbers, that bounds loops."""
     starts_at_zero: bool = False
     """Integers that order tile blocks (counters, locks, flags): their initial value is zero."""
     is_threshold: bool = False
@@ -100,6 +101,7 @@ def facts(entry: Operation) -> Facts:
     keys = _views(entry, position, entry_facts)
     _counts(arguments, entry_facts)
     _arrays(arguments, entry_facts)
+    _lengths(entry, position, entry_facts)
     entry_facts.groups = _groups(entry_facts, keys)
     for op in entry.walk():
         if op.name == "cuda_tile.mmaf_scaled":
@@ -222,8 +224,11 @@ def _tiled(op: Operation, entry_facts: Facts) -> Iterator[tuple[Any, int]]:
             index = source(user.index[number])
             known = constant_of(index)
             key = ("constant", known, tile) if known is not None else _index_key(index)
-            if isinstance(index, BlockArgument) and index.block.parent_op.name == "cuda_tile.for":
-                parameter.counts_trips = True
+            if isinstance(index, BlockArgument):
+                parameter.counts_trips |= index.block.parent_op.name == "cuda_tile.for"
+            elif index.defining_op.name == "cuda_tile.get_tile_block_id":
+                # Later blocks have more trips, as in products with triangular matrices.
+                parameter.counts_trips |= _bounds_loop(index)
             yield (key, described[1])
 
 
@@ -281,6 +286,18 @@ def _arrays(arguments: list[BlockArgument], entry_facts: Facts) -> None:
         entry_facts.views.append(ViewFact(start, extents, steps))
         for n in strides:
             entry_facts.parameters[n].kind = "stride"
+
+
+def _lengths(entry: Operation, position: dict[Value, int], entry_facts: Facts) -> None:
+    """Arrays of numbers that bound loops, such as the lengths of sequences: they count as sizes do."""
+    for op in entry.walk():
+        if not op.name.startswith("cuda_tile.load_") or not _bounds_loop(op.results[0]):
+            continue
+        for number in (position.get(pointer) for pointer in _loaded_from(op.results[0])):
+            if number is not None and isinstance(entry_facts.parameters[number].element, IntegerType):
+                parameter = entry_facts.parameters[number]
+                parameter.counts_trips = True
+                parameter.tile = max(parameter.tile, _compared(op.results[0], set()), 1)
 
 
 def _moves_pointers(value: Value, seen: set[Value], multiplied: bool = False) -> bool:

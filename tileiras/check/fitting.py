@@ -56,6 +56,10 @@ class Plan:
     """Run in lock step only: the launch tests the bounds of masks."""
     has_spare_blocks: bool = False
     """The grid has an extra block if that block touches nothing: launchers round grids up, and masks disable it."""
+    has_large_scalars: bool = False
+    """Floating-point parameters are large whatever the arrays contain."""
+    lengths: tuple[tuple[int, int], ...] = ()
+    """Numbers in memory that bound loops, in turn: tiles, and further elements."""
     limit: int | None = None
     """Integers in memory are below it, or all different (`values.DISTINCT`)."""
 
@@ -279,12 +283,15 @@ class _Trial:
     def _contents(self, parameter: Any, count: int) -> np.ndarray:
         if parameter.starts_at_zero:
             return np.zeros(count, values.dtype_in_memory(parameter.element))
+        if parameter.counts_trips and self.plan.lengths and self.plan.limit is None:
+            return values.lengths(parameter.element, count, parameter.tile, self.plan.lengths)
         seed = self.plan.seed * 100 + parameter.position
         return values.array(parameter.element, count, self.plan.kind, seed, self.plan.limit, parameter.scales)
 
     def _scalar(self, parameter: Any) -> Any:
         if parameter.kind == "float":
-            return values.scalar(parameter.element, self.plan.kind, self.plan.seed + parameter.position)
+            kind = "extreme" if self.plan.has_large_scalars else self.plan.kind
+            return values.scalar(parameter.element, kind, self.plan.seed + parameter.position)
         return self.plan.numbers[parameter.position]
 
     def run(self, block_id: tuple[int, int, int], grid: tuple[int, int, int]) -> bool:
@@ -332,6 +339,15 @@ class _Trial:
                 self.run(tuple(block), tuple(grid))
         return (grid[0] + spare[0], grid[1] + spare[1], grid[2] + spare[2])
 
+    def _untouched(self, address: int, contents: np.ndarray) -> np.ndarray:
+        """The elements that no tile block touches, such as the padding of rows."""
+        size = contents.dtype.itemsize
+        seen = self.seen if self.seen is not None else np.zeros(0, np.int64)
+        places = (seen[(seen >= address) & (seen < address + contents.nbytes)] - address) // size
+        untouched = np.ones(contents.size, bool)
+        untouched[places.astype(np.int64)] = False
+        return untouched
+
     def fitted(self, grid: tuple[int, int, int]) -> Fitted:
         arguments, written = [], set()
         for parameter, given in zip(self.facts.parameters, self.scalars):
@@ -340,9 +356,13 @@ class _Trial:
                 continue
             address = self.addresses[parameter.position]
             count = values.count_in_memory(parameter.element, self.memory.ends.get(address, 0))
-            arguments.append(self._contents(parameter, max(count, 1)))
+            contents = self._contents(parameter, max(count, 1))
             if address in self.memory.written:
+                # A stray store of NaN onto NaN would not show.
                 written.add(parameter.position)
+            else:
+                contents = values.poisoned(parameter.element, contents, self._untouched(address, contents))
+            arguments.append(contents)
         if self.plan.is_aliased:
             _alias(self.facts, arguments, written)
         return Fitted(grid, arguments, self.plan, written)

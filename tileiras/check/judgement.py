@@ -19,6 +19,7 @@ from tileiras.sim.interpreter import check_arguments
 from tileiras.units import entries_of, entry_name
 
 from . import launches, order
+from .boundaries import Boundaries
 from .coverage import Coverage, place
 from .facts import Facts, facts
 from .fitting import Fitted, Plan, Unfit, fit, may_index
@@ -80,6 +81,7 @@ class _Check:
         self.seeds, self.deadline = tuple(seeds), deadline
         self.facts: Facts = facts(entry)
         self.coverage = Coverage(entry)
+        self.boundaries = Boundaries(self.facts)
         self.reports: list[LaunchReport] = []
         self.findings: list[Finding] = []
         self.excluded: dict[tuple[str, str], int] = {}
@@ -93,10 +95,9 @@ class _Check:
 
     def own_launches(self, progress: Progress) -> None:
         """Runs the launches of the plans, within the budget."""
-        drawn = [*launches.plans(self.facts), *launches.edge_plans(self.facts)]
         seen: set[Any] = set()
-        for number, plan in enumerate(drawn, 1):
-            progress.say(f"launch {number} of {len(drawn)}, {plan.kind} values")
+        for number, plan in enumerate(launches.every(self.facts, self.boundaries, self.image.ptx), 1):
+            progress.say(f"launch {number} of at most {launches.MOST}, {plan.kind} values")
             if self.is_wrong:
                 return
             if time.monotonic() > self.deadline:
@@ -143,7 +144,7 @@ class _Check:
         try:
             return judge(
                 self.module, self.facts, self.image, launch, number, self._seeds(launch), self.coverage, self.options,
-                self.deadline,
+                self.deadline, self.boundaries,
             )  # fmt: skip
         except ArgumentMismatch as error:
             return Judged(INCONCLUSIVE, [Finding("unjudged", str(error), "", number)])

@@ -26,6 +26,7 @@ from tileiras.sim.interpreter.rounding import FLOAT_DTYPES
 from tileiras.sim.interpreter.values import width_of
 from tileiras.sim.memory import _raw_bytes, _root
 
+from .boundaries import Boundaries
 from .bounds import Bounds, is_anything, is_point, unit
 from .coverage import Coverage, place
 from .facts import Facts
@@ -113,6 +114,7 @@ def interpreted(
 def judge(
     module: Operation, facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None],
     coverage: Coverage, options: Mapping[str, Any], deadline: float = math.inf,
+    boundaries: Boundaries | None = None,
 ) -> Judged:  # fmt: skip
     """The launch under each order of warps."""
     try:
@@ -120,17 +122,17 @@ def judge(
     except InterpreterError as error:
         return Judged(FAULT, [_fault(error.diagnostic, number)])
     again = functools.partial(interpreted, module, image.entry, launch, coverage, options)
-    return hold(facts, image, launch, number, seeds, reference, again, deadline)
+    return hold(facts, image, launch, number, seeds, reference, again, deadline, boundaries)
 
 
 def hold(
     facts: Facts, image: Image, launch: Fitted, number: int, seeds: Sequence[int | None], reference: Reference,
-    again: Callable[..., Reference], deadline: float = math.inf,
+    again: Callable[..., Reference], deadline: float = math.inf, boundaries: Boundaries | None = None,
 ) -> Judged:  # fmt: skip
     """Compare an image with the interpreter's results of a launch, under each order of warps.
 
     Ends at the first order that is wrong; after the deadline no second order begins.  The results serve any number of
-    images.
+    images.  `boundaries` learns how far comparisons are from their bounds.
     """
     undefined = sum(int(where.sum()) for where in reference.undefined.values())
     judged = Judged(RIGHT, _notes(reference, number), 0.0, undefined, _unbounded(reference))
@@ -141,11 +143,12 @@ def hold(
             break
         judged.seeds += (seed,)
         arguments = launch.copies()
+        learns = boundaries is not None and seed is None
         try:
             result = emulate(
                 image.ptx, image.entry, launch.grid, arguments, metadata=image.metadata, seed=seed,
                 step_limit=STEP_LIMIT, leader=0 if seed is None else LEADER, hidden=image.hidden,
-                waive=image.waived,
+                waive=image.waived, compared=boundaries.compared if learns else None, ahead=_ahead(number, seed),
             )  # fmt: skip
         except (UnsupportedInstruction, UndescribedParameters) as error:
             return _ended(judged, INCONCLUSIVE, Finding("unjudged", error.message, "", number, error.line))
@@ -157,11 +160,18 @@ def hold(
             return _ended(judged, WRONG, refused)
         except ArgumentMismatch as error:
             return _ended(judged, INCONCLUSIVE, Finding("unjudged", str(error), "", number))
+        if learns:
+            boundaries.end(launch.plan.numbers)
         if not result.searched_races:
             judged.findings.append(Finding("unjudged", "the search for races did not reach the end", "", number))
         if not _compare(judged, facts, reference, arguments, number, again):
             break
     return judged
+
+
+def _ahead(number: int, seed: int | None) -> int:
+    """The order of every other launch: agents of one kind run as far ahead of the others as their barriers permit."""
+    return 0 if seed is None or not number % 2 else 1 - 2 * (seed % 2)
 
 
 def rounded_otherwise(module: Operation, image: Image) -> Finding | None:

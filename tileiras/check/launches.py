@@ -4,11 +4,13 @@ of its cases, in as few launches as the longest list of cases has."""
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tileiras.ir import IntegerType
 
+from .boundaries import Boundaries
 from .facts import Facts, Parameter
 from .fitting import Plan
 from .values import KINDS
@@ -18,6 +20,8 @@ TRIPS = ((3, 0), (4, 1), (1, 0), (0, 1), (5, -1), (2, 0), (0, 0), (9, 1))
 two to four stages, and past it."""
 EDGES = ((1, 0), (1, 1), (1, -1), (2, 1), (0, 1), (2, 0), (1, 0), (0, 0))
 """Sizes that the grid runs along: a tile, one element more, one less, several, a single element, nothing."""
+MOST_TRIPS = 17
+"""The third use of each stage of a ring of eight."""
 SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
 THRESHOLDS = (1, 3, 1, 3, 0, 3, 1, 2)
 """Quarters of an integer type's range: a tile of any numbers has some on either side of one or three, whether they are
@@ -26,47 +30,84 @@ BLOCKS = ((3, 2, 1), (2, 3, 1), (2, 2, 2), (4, 1, 1))
 VALUES = (KINDS[0], KINDS[1], KINDS[2], KINDS[0], KINDS[3], KINDS[1], KINDS[0], KINDS[4])
 PADDINGS = (0, 1, 0, 3, 0, 0, 5, 0)
 EDGE_LAUNCHES = 32
-"""Random sizes: each remainder of the largest vectors' sixteen elements, and each eighth of a tile, is met twice."""
+"""Most further sizes for the bounds of masks."""
+RANDOM_LAUNCHES = 16
+"""Of these, those that are drawn where no size is known to meet a further bound."""
+MOST = len(TRIPS) + EDGE_LAUNCHES
 _CANDIDATES = 24
 
 
-def plans(facts: Facts) -> Iterator[Plan]:
-    """The launches of a check, the plainest first."""
+def ring_trips(ptx: str) -> int:
+    """Trips of a loop after which each stage of the deepest ring of a code has been used a third time: a barrier's
+    phase then has the parity of its first one, and a parity that is not kept shows."""
+    stages = max((len(re.findall(r"mbarrier\.init\.", each)) for each in ptx.split(".entry")), default=0) // 2
+    return min(2 * stages + 1, MOST_TRIPS)
+
+
+def plans(facts: Facts, trips: int = 0) -> Iterator[Plan]:
+    """The launches of a check, the plainest first; the last one has `trips` trips at least."""
     count = max(len(TRIPS), len(EDGES))
     for number in range(count):
-        yield _plan(facts, number, all_zero=number == count - 1)
+        yield _plan(facts, number, number == count - 1, trips)
 
 
-def edge_plans(facts: Facts) -> Iterator[Plan]:
+def every(facts: Facts, boundaries: Boundaries, ptx: str) -> Iterator[Plan]:
+    """All launches of a check of a code; the later ones depend on what `boundaries` learns from the earlier ones."""
+    yield from plans(facts, ring_trips(ptx))
+    yield from edge_plans(facts, boundaries)
+
+
+def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
     """Further sizes, for the bounds of masks: each lane and register compares its own element position, and only a size
-    that ends there exposes a wrong bound.  Layouts are linear, so positions follow from bits of the size, and random
-    sizes cover each combination of the few bits that select a register."""
+    that ends there exposes a wrong bound.  Sizes are those that meet the most bounds; without any, random ones."""
     if not facts.groups:
         return
     draw = random.Random(len(facts.parameters))
     met: Counter[tuple[int, str, int]] = Counter()
     for number in range(EDGE_LAUNCHES):
         plan = _plan(facts, 1 + number % 6, False)
-        for group in facts.groups:
-            members = [facts.parameters[position] for position in group]
-            tile, divisor = max(each.tile for each in members), max(each.divisor for each in members)
-            most = tile if number % 4 else 2 * tile
-            drawn = [-(-draw.randrange(1, most + 1) // divisor) * divisor for _ in range(_CANDIDATES)]
-            times = [sum(met[key] for key in _parts(group[0], each, tile)) for each in drawn]
-            size = drawn[times.index(min(times))]
-            met.update(_parts(group[0], size, tile))
+        groups = [[facts.parameters[position] for position in group] for group in facts.groups]
+        directed = boundaries.choose(groups, one=number % 2 == 1)
+        if number >= RANDOM_LAUNCHES and not directed:
+            return
+        for members in groups:
+            sizes = directed or _drawn(members, number, draw, met)
             for each in members:
-                # As many tiles as the others have, with the last one partial: each view has its own masks.
-                end = size
-                if number % 2 and each.tile and each is not members[0]:
-                    end = (-(-size // tile) - 1) * each.tile + draw.randrange(1, each.tile + 1)
-                plan.numbers[each.position] = _within(each, end)
+                plan.numbers[each.position] = _within(each, sizes[each.position])
+        plan.lengths = tuple((draw.randrange(3), draw.randrange(-7, 8)) for _ in range(4))
         plan.kind = ("normal", "whole")[number % 2]
         plan.seed += 100 + number
         plan.is_aliased = False
         plan.is_edge = True
         plan.has_spare_blocks = number % 4 == 1
+        plan.has_large_scalars = number % 4 == 3
         yield plan
+
+
+def _drawn(
+    members: Sequence[Parameter], number: int, draw: random.Random, met: Counter[tuple[int, str, int]]
+) -> dict[int, int]:
+    """Random sizes of a group, of remainders and parts of a tile that were met least.
+
+    Layouts are linear, so positions follow from bits of the size, and random sizes cover each combination of the few
+    bits that select a register.
+    """
+    tile, divisor = max(each.tile for each in members), max(each.divisor for each in members)
+    # Where tiles have one element, what a block computes of its number shows in the third.
+    most = max(tile if number % 4 else 2 * tile, 3)
+    drawn = [-(-draw.randrange(1, most + 1) // divisor) * divisor for _ in range(_CANDIDATES)]
+    group = members[0].position
+    times = [sum(met[key] for key in _parts(group, each, tile)) for each in drawn]
+    size = drawn[times.index(min(times))]
+    met.update(_parts(group, size, tile))
+    sizes = {}
+    for each in members:
+        # As many tiles as the others have, with the last one partial: each view has its own masks.
+        end = size
+        if number % 2 and each.tile and each is not members[0]:
+            end = (-(-size // tile) - 1) * each.tile + draw.randrange(1, each.tile + 1)
+        sizes[each.position] = end
+    return sizes
 
 
 def _parts(group: int, size: int, tile: int) -> list[tuple[int, str, int]]:
@@ -74,14 +115,14 @@ def _parts(group: int, size: int, tile: int) -> list[tuple[int, str, int]]:
     return [(group, "low", size % 16), (group, "high", (size - 1) % tile * 8 // tile)]
 
 
-def _plan(facts: Facts, number: int, all_zero: bool) -> Plan:
+def _plan(facts: Facts, number: int, all_zero: bool, trips: int = 0) -> Plan:
     numbers: dict[int, int] = {}
     for order, group in enumerate(facts.groups):
         members = [facts.parameters[position] for position in group]
         # Groups take different cases in one launch, except for the first launch, where all have whole tiles, and the
         # last, where all are empty.
         turn = number if number == 0 or all_zero else 1 + (number - 1 + order * 3) % (len(TRIPS) - 2)
-        size = _size(members, turn)
+        size = _size(members, turn, trips)
         for position in group:
             numbers[position] = _within(facts.parameters[position], size)
     for parameter in facts.parameters:
@@ -89,7 +130,13 @@ def _plan(facts: Facts, number: int, all_zero: bool) -> Plan:
             numbers[parameter.position] = _within(parameter, _threshold(parameter, number))
         elif parameter.kind in ("scalar", "stride"):
             numbers.setdefault(parameter.position, _within(parameter, SCALARS[(number + parameter.position) % 8]))
-    return Plan(numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5)
+    # The longest takes its turn in the last launch only.
+    longest = (max(TRIPS[-1][0], trips), TRIPS[-1][1])
+    lengths = (longest, *TRIPS[:-1]) if all_zero else (*TRIPS[number:-1], *TRIPS[:number])
+    return Plan(
+        numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5,
+        lengths=lengths,
+    )  # fmt: skip
 
 
 def _threshold(parameter: Parameter, number: int) -> int:
@@ -99,10 +146,12 @@ def _threshold(parameter: Parameter, number: int) -> int:
     return quarters - (1 << width if quarters >> width - 1 else 0)
 
 
-def _size(members: Sequence[Parameter], turn: int) -> int:
+def _size(members: Sequence[Parameter], turn: int, trips: int) -> int:
     tile = max(each.tile for each in members)
     along = any(each.counts_trips for each in members)
     tiles, more = (TRIPS if along else EDGES)[turn]
+    if along and turn == len(TRIPS) - 1:
+        tiles = max(tiles, trips)
     divisor = max(each.divisor for each in members)
     size = tiles * tile + more * divisor
     return max(0, -(-size // divisor) * divisor)

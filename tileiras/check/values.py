@@ -3,6 +3,7 @@ and numbers whose sums cancel."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -54,6 +55,21 @@ def array(
     return np.resize(numbers[: max(length, 1)], count).astype(dtype_in_memory(element), copy=False)
 
 
+def poisoned(element: Any, contents: np.ndarray, untouched: np.ndarray) -> np.ndarray:
+    """The array with NaN, where the type has it, in the elements that the program does not touch: code that reads one
+    into a sum, even as a factor of zero, changes the result."""
+    if isinstance(element, FloatType) and element.keyword in FLOAT_DTYPES and width_of(element) > 4:
+        if FLOAT_SEMANTICS[element.keyword].has_nan:
+            contents[untouched] = np.array(np.nan).astype(contents.dtype)
+    return contents
+
+
+def lengths(element: Any, count: int, tile: int, trips: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Numbers that bound loops over tiles: (tiles, further elements) in turn."""
+    numbers = np.array([max(0, tiles * tile + more) for tiles, more in trips])
+    return np.resize(np.clip(numbers, 0, (1 << element.width - 1) - 1), count).astype(dtype_in_memory(element))
+
+
 def _integers(element: Any, kind: str, generator: np.random.Generator, limit: int | None) -> np.ndarray:
     width = getattr(element, "width", 64)
     if width == 1:
@@ -100,8 +116,8 @@ def _floats(keyword: str, kind: str, generator: np.random.Generator) -> np.ndarr
 
 
 def scalar(element: Any, kind: str, number: int) -> Any:
-    """A floating-point parameter's value."""
+    """A floating-point parameter's value; a large one gives functions arguments that they reduce another way."""
     choices = {
-        "whole": (1.0, 2.0, -1.0, 0.5), "special": (0.5, -1.0, 1.0, 2.0), "extreme": (1.5, 0.0, -2.0, 0.25),
+        "whole": (1.0, 2.0, -1.0, 0.5), "special": (0.5, -1.0, 1.0, 2.0), "extreme": (-40.0, 0.0, 40.0, 1e4),
     }.get(kind, (0.3, 1.7, 0.01, -0.6))  # fmt: skip
     return float(round_to(np.array(choices[number % len(choices)]), element.keyword))

@@ -94,15 +94,16 @@ class AsyncCopy:
 
 
 class CopyArrival:
-    """Arrival of a thread at a barrier after the completion of all its earlier copies; ``cell`` is the element of
-    shared memory that holds the barrier."""
+    """Arrival of threads of a warp at a barrier after the completion of all their earlier copies; ``cell`` is the
+    element of shared memory that holds the barrier."""
 
-    __slots__ = ("cell", "copies", "group", "item", "seen", "thread")
+    __slots__ = ("cell", "copies", "group", "item", "seen", "thread", "threads")
 
-    def __init__(self, group: WarpGroup, item: Instruction, thread: int, cell: int) -> None:
+    def __init__(self, group: WarpGroup, item: Instruction, threads: list[int], cell: int) -> None:
         self.group = group
         self.item = item
-        self.thread = thread
+        self.thread = threads[0]
+        self.threads = threads
         self.cell = cell
         self.seen = False
         self.copies = list(group.async_copies)
@@ -110,12 +111,14 @@ class CopyArrival:
     def land(self, batch: Batch) -> None:
         group = self.group
         mask = np.zeros(group.n, bool)
-        mask[self.thread] = True
+        mask[self.threads] = True
         for copy in self.copies:
             copy.land(group, mask)
         group.async_copies = [copy for copy in group.async_copies if copy.threads.size]
-        change_counts(group, self.item, self.thread, self.cell, pending=-1)
-        complete(group, self.thread, self.cell)
+        for thread in self.threads:
+            # Each may be the last of a phase.
+            complete(group, thread, self.cell)
+            change_counts(group, self.item, thread, self.cell, pending=-1)
 
 
 def land(group: WarpGroup, before: np.ndarray | None) -> None:
@@ -162,17 +165,19 @@ def _decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     address = address_slot(decoder, decoder.operands(1)[0], space)
 
     def step(group: WarpGroup) -> None:
+        together: dict[tuple[int, int], list[int]] = {}
         for thread in group.active().tolist():
             cell = barrier_cell(group, item, space, int(group.full(address)[thread]), thread)
+            together.setdefault((thread // 32, cell), []).append(thread)
             if counted:
                 change_counts(group, item, thread, cell, pending=1)
-            group.batch.bulk_copies.append(CopyArrival(group, item, thread, cell))
             if group.launch.recorder is not None:
                 if counted:  # the phase waits for one more arrival
                     more = Arrive(place(group, cell), -1, 0)
                     group.launch.recorder.operation(group, item, thread, more)
                 told = Commit("cp.async", (place(group, cell),))
                 group.launch.recorder.operation(group, item, thread, told)
+        group.batch.bulk_copies += [CopyArrival(group, item, own, cell) for (_, cell), own in together.items()]
         group.launch.fruitless_waits = 0
 
     decoder.emit(step)

@@ -36,9 +36,13 @@ class State:
         self.expected = bits >> 21 & COUNT
         self.transactions = (bits >> 41 & (1 << 21) - 1) - TX_BIAS
 
+    @property
+    def is_complete(self) -> bool:
+        return self.pending == 0 and self.transactions == 0
+
     def bits(self) -> int:
         """The object's bits, after starting the next phase if this one is complete."""
-        if self.pending == 0 and self.transactions == 0:
+        if self.is_complete:
             self.parity ^= 1
             self.pending = self.expected
         transactions = self.transactions + TX_BIAS
@@ -48,7 +52,7 @@ class State:
 def change_counts(
     group: WarpGroup, item: Instruction, thread: int, cell: int, pending: int = 0, transactions: int = 0
 ) -> None:
-    """Add to the pending arrivals and transactions of a barrier."""
+    """Add to the pending arrivals and transactions of a barrier, after what is released with them (`complete`)."""
     cells = group.batch.shared.view(np.uint64)
     state = State(int(cells[cell]))
     state.pending += pending
@@ -107,6 +111,8 @@ def put_state(group: WarpGroup, item: Instruction, cells: np.ndarray, element: i
         group.fault("more arrivals at a transaction barrier than it was initialised for", item, thread)
     if abs(state.transactions) >= TX_BIAS:
         group.fault("the transaction count of a barrier overflows", item, thread)
+    if state.is_complete and group.launch.races is not None:
+        group.launch.races.clocks.end_phase(-1 - element * 8 // group.launch.races.granule)
     cells[element] = state.bits()
 
 
@@ -196,9 +202,11 @@ def check_initialised(group: WarpGroup, item: Instruction, elements: list[int], 
             )  # fmt: skip
 
 
-def synchronise(group: WarpGroup, elements: list[int], threads: list[int], order: Order, arrives: bool) -> None:
-    """Arrivals release to a barrier object, successful waits acquire from it; a relaxed arrival releases the
-    accesses covered by an earlier fence."""
+def synchronise(
+    group: WarpGroup, elements: list[int], threads: list[int], order: Order, arrives: bool, waited: bool = False
+) -> None:
+    """Arrivals release to a barrier object, successful waits (`waited`) acquire from it, up to the last complete phase;
+    a relaxed arrival releases the accesses covered by an earlier fence."""
     races = group.launch.races
     if races is not None:
         if "barrier-scope" in group.launch.waived:
@@ -206,7 +214,7 @@ def synchronise(group: WarpGroup, elements: list[int], threads: list[int], order
         keys = [-1 - element * 8 // races.granule for element in elements]
         numbers = group.numbers[threads].tolist()
         # As read-modify-writes: each continues earlier releases.
-        races.clocks.synchronise(numbers, keys, order, True, arrives)
+        races.clocks.synchronise(numbers, keys, order, True, arrives, waited)
 
 
 def note_arrivals(group: WarpGroup, item: Instruction, elements: list[int], threads: list[int]) -> None:

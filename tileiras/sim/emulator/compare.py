@@ -30,6 +30,7 @@ _ORDERED = {
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _UNORDERED = {"equ": "eq", "neu": "ne", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge"}
 _COMPARISONS = (*_ORDERED, *_UNSIGNED, *_UNORDERED, "num", "nan")
+_INTEGERS = ("s32", "u32", "s64", "u64")
 _COMBINE = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 
 
@@ -80,6 +81,8 @@ def decode_setp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     x, y = decoder.src(operands[1], type_), decoder.src(operands[2], type_)
     c = decoder.src(operands[3], PRED) if combine else None
     join = _COMBINE[combine] if combine else None
+    if type_.name in _INTEGERS and name not in ("eq", "ne"):
+        decoder.emit(_apart(item.line, type_, x, y))
 
     if half != type_.name:
         _packed_compare(decoder, item, operands[0], types, x, y, c, test, join)
@@ -106,6 +109,19 @@ def decode_setp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         decoder.put(operands[0], PRED, lambda R: test(R[x], R[y]), raw=True)
     else:
         decoder.put(operands[0], PRED, lambda R: join(test(R[x], R[y]), R[c]), raw=True)
+
+
+def _apart(line: int, type_: PtxType, x: int, y: int):
+    """A step that tells an observer how far the operands of the active threads are apart."""
+
+    def step(group: WarpGroup) -> None:
+        tell = group.launch.compared
+        if tell is not None:
+            a, b = (group.R[slot].view(type_.value).astype(np.int64) for slot in (x, y))
+            differences = a - b
+            tell(line, differences if group.mask is None or differences.size == 1 else differences[group.mask])
+
+    return step
 
 
 def _write_set(decoder: Decoder, d: Register, result: PtxType, x: int, y: int, c, test, join) -> None:

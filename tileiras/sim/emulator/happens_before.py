@@ -56,6 +56,8 @@ class Clocks(Knowledge):
         super().__init__(launch)
         self.locations: dict[int, dict[tuple[int, int], Chain]] = {}
         """Releases to each location, by level and number of the block, cluster or GPU that may acquire them."""
+        self.phase_ends: dict[int, dict[tuple[int, int], tuple[Chain, int]]] = {}
+        """Releases to each mbarrier up to the end of its last complete phase, which a wait acquires."""
         self.shared_locations: list[int] = []
         self.fences: dict[int, Fence] = {}
         self.observed: dict[int, dict[Chain, Published]] = {}  # thread -> releases read by relaxed reads
@@ -76,6 +78,7 @@ class Clocks(Knowledge):
         """By block: accesses with a `stamp` up to this one happen before all present accesses of its threads."""
         for key in self.shared_locations:
             self.locations.pop(key, None)
+        self.phase_ends = {}
         self.shared_locations = []
         self.handed: dict[tuple[int, int], Vector] = {}
         """(row, barrier or `_CLUSTER_BARRIER`) -> knowledge that the warp released on arrival there."""
@@ -242,15 +245,23 @@ class Clocks(Knowledge):
             levels.append((GPU, 0))
         return levels
 
-    def synchronise(self, threads: list[int], keys: list[int], order: Order, reads: bool, writes: bool) -> None:
-        """Execute accesses by ``threads`` of the locations ``keys``, one after the other."""
+    def end_phase(self, key: int) -> None:
+        """The phase of an mbarrier is complete: later arrivals belong to the next one."""
+        found = self.locations.get(key, {})
+        self.phase_ends[key] = {level: (chain, chain.length) for level, chain in found.items()}
+
+    def synchronise(
+        self, threads: list[int], keys: list[int], order: Order, reads: bool, writes: bool, waited: bool = False
+    ) -> None:
+        """Execute accesses by ``threads`` of the locations ``keys``, one after the other; ``waited``: they are waits
+        for phases of mbarriers."""
         if not (self.locations or self.fences or order.releases) or self.exhausted:
             return
         advanced: set[int] = set()
         released: dict[tuple[int, int], set[int]] = {}
         places = list(zip(threads, keys))
         if reads and len(places) > 1 and order.semantics in ("acquire", "release"):
-            places = self._synchronise_warps(places, order, writes, advanced)
+            places = self._synchronise_warps(places, order, writes, advanced, waited)
         for thread, key in places:
             if self.exhausted:
                 break
@@ -259,7 +270,7 @@ class Clocks(Knowledge):
             row, block = warp - self.first, self.block_of(warp)
             found = self.locations.get(key)
             if reads and found and order.strong:
-                visible = self._visible(found, order.scope, block)
+                visible = self._visible(found, order.scope, block, self.phase_ends.get(key, {}) if waited else None)
                 if order.acquires:
                     self.acquire(thread, visible)
                 else:
@@ -288,15 +299,22 @@ class Clocks(Knowledge):
         if advanced:
             self.advance(np.array(sorted(advanced)))
 
-    def _visible(self, location: dict[tuple[int, int], Chain], scope: int, block: int) -> list[Published]:
-        """Releases to a location that a read of it may acquire."""
-        return [
-            Published(level[0], chain, chain.length)
-            for level in self._levels(scope, block) if (chain := location.get(level)) is not None
-        ]  # fmt: skip
+    def _visible(
+        self, location: dict[tuple[int, int], Chain], scope: int, block: int,
+        ends: dict[tuple[int, int], tuple[Chain, int]] | None = None,
+    ) -> list[Published]:  # fmt: skip
+        """Releases to a location that a read of it may acquire, or a wait for a phase of these ``ends``."""
+        visible = []
+        for level in self._levels(scope, block):
+            chain = location.get(level)
+            if chain is not None and ends is None:
+                visible.append(Published(level[0], chain, chain.length))
+            elif chain is not None and level in ends and ends[level][0] is chain:
+                visible.append(Published(level[0], chain, ends[level][1]))
+        return visible
 
     def _synchronise_warps(
-        self, places: list[tuple[int, int]], order: Order, writes: bool, advanced: set[int]
+        self, places: list[tuple[int, int]], order: Order, writes: bool, advanced: set[int], waited: bool
     ) -> list[tuple[int, int]]:
         """Execute `synchronise` for whole warps, all of whose lanes read one location and with ``writes`` then
         release to it; returns the remaining threads and locations."""
@@ -312,7 +330,8 @@ class Clocks(Knowledge):
                 continue
             self.work += 1
             row, block = warp - self.first, self.block_of(warp)
-            visible = self._visible(self.locations.get(key, {}), order.scope, block)
+            ends = self.phase_ends.get(key, {}) if waited else None
+            visible = self._visible(self.locations.get(key, {}), order.scope, block, ends)
             if visible and order.acquires:
                 acquired = Vector(chains={each.chain: each.length for each in visible})
                 seen = self.seen.setdefault(warp, Vector())

@@ -95,8 +95,8 @@ class BulkCopy:
             if each.shared and batch.shared_written is not None:
                 batch.shared_written.reshape(-1, raw.itemsize)[each.index] = True
         if self.cell is not None:
-            change_counts(self.group, self.item, self.thread, self.cell, transactions=-self.data.nbytes - self.missing)
             complete(self.group, self.thread, self.cell)
+            change_counts(self.group, self.item, self.thread, self.cell, transactions=-self.data.nbytes - self.missing)
 
 
 def read_together(copies: list[BulkCopy]) -> None:

@@ -78,6 +78,8 @@ def emulate(
     multiply: bool = True,
     journal: Journal | None = None,
     leader: int = 0,
+    compared: Callable[[int, np.ndarray], None] | None = None,
+    ahead: int = 0,
 ) -> EmulationResult:
     """Run ``entry`` of PTX, text or an artifact's bytes, over ``grid`` (in thread blocks, x first) and update ``args``'
     arrays in place.
@@ -108,6 +110,10 @@ def emulate(
     saves the data that the launch overwrites, so that it can be undone. `elect.sync` elects the first lane of its mask
     from ``leader`` on: the hardware may elect any, so that correct code is correct for each.
 
+    ``compared`` takes the line of each ordering comparison of integers that is executed, and the differences of its
+    operands in the active threads. ``ahead``, with a seed: 1 lets warps of low numbers run ahead of the others as far
+    as they can, -1 those of high numbers.
+
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or misaligned,
     a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid or arguments
     that do not fit the entry.
@@ -125,7 +131,8 @@ def emulate(
     launch = Launch(
         program, memory, *shapes, _dynamic_shared_memory(program, kernel, shared_memory), parameters, seed, step_limit,
         check_uninitialised, check_races, count_bank_conflicts, rules.waived(waive), recorder,
-        _chosen(blocks, shapes), multiply, leader,
+        _chosen(blocks, shapes), multiply, leader, compared,
+        ahead if seed is not None else 0,
     )  # fmt: skip
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()

@@ -86,7 +86,9 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 
     def step(group: WarpGroup) -> None:
         cells, elements, threads = barriers_at(group, item, address, space)
-        synchronise(group, elements, threads, order, order.releases or operation in ("arrive", "arrive_drop"))
+        arrives = operation in ("arrive", "arrive_drop")
+        if not arrives:
+            synchronise(group, elements, threads, order, order.releases)
         if operation not in ("init", "inval"):
             check_initialised(group, item, elements, threads)
             note_arrivals(group, item, elements, threads)
@@ -94,7 +96,8 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         if group.launch.recorder is not None:
             tell(group, elements, threads, amounts)
         tokens = np.zeros(group.n, np.uint64)
-        for element, thread in zip(elements, threads):
+        synchronised = 0
+        for number, (element, thread) in enumerate(zip(elements, threads), 1):
             if operation == "inval":
                 if "mbarrier-inval" not in group.launch.waived:
                     state_at(group, item, cells, element, thread)
@@ -108,7 +111,13 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                 tokens[thread] = int(cells[element]) & (1 << 21) - 1  # parity and pending arrivals
                 if open_ended and state.pending <= int(amounts[thread]) and not state.transactions:
                     group.fault("an arrival with .noComplete completes the phase of the barrier", item, thread)
-            put_state(group, item, cells, element, thread, _changed(state, operation, expect, int(amounts[thread])))
+            state = _changed(state, operation, expect, int(amounts[thread]))
+            if arrives and (state.is_complete or number == len(threads)):
+                # Later arrivals, of the next phase, are released by its end.
+                last = slice(synchronised, number)
+                synchronise(group, elements[last], threads[last], order, True)
+                synchronised = number
+            put_state(group, item, cells, element, thread, state)
         if operation == "inval":
             cells[elements] = 0
             note_inval(group, elements)
@@ -158,7 +167,7 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     slot = decoder.dst(item.operands[0], PRED)
     address = address_slot(decoder, item.operands[1], space)
     phase = decoder.src(item.operands[2], U32 if parity else U64)
-    look = _Look(item, space, address, phase, slot, order)
+    look = _Look(item, space, address, phase, slot, order, bool(parity))
     if not waits:
         decoder.emit(look.once)
         return
@@ -184,10 +193,13 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 class _Look:
     """An instruction that queries whether a phase of a barrier is complete, with the slots of its operands."""
 
-    __slots__ = ("address", "item", "order", "phase", "slot", "space")
+    __slots__ = ("address", "item", "order", "parity", "phase", "slot", "space")
 
-    def __init__(self, item: Instruction, space: str, address: int, phase: int, slot: int | None, order: Order) -> None:
+    def __init__(
+        self, item: Instruction, space: str, address: int, phase: int, slot: int | None, order: Order, parity: bool
+    ) -> None:
         self.item = item
+        self.parity = parity
         self.space = space
         self.address = address
         self.phase = phase
@@ -233,6 +245,10 @@ class _Look:
     def _complete(self, group: WarpGroup, cells: np.ndarray, elements: list[int], threads: list[int]) -> np.ndarray:
         """bool per thread of the group: those of ``threads`` whose phase is complete after completing due copies."""
         phases = group.full(self.phase)
+        if self.parity and (bad := phases[threads] > 1).any():
+            # PTX ISA, "mbarrier.test_wait": "the valid values of phaseParity operand are 0 and 1".
+            thread = threads[int(bad.argmax())]
+            group.fault(f"the parity of a phase is 0 or 1, and not {int(phases[thread])}", self.item, thread)
         wanted = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
         _deliver(group.batch, cells, wanted)
         check_initialised(group, self.item, elements, threads)
@@ -241,7 +257,7 @@ class _Look:
         done[threads] = [parities[element] != int(phases[thread]) & 1 for element, thread in zip(elements, threads)]
         passed = [(element, thread) for element, thread in zip(elements, threads) if done[thread]]
         if passed:
-            synchronise(group, *(list(each) for each in zip(*passed)), self.order, False)
+            synchronise(group, *(list(each) for each in zip(*passed)), self.order, False, True)
         return done
 
     def poll(self, group: WarpGroup, lanes: np.ndarray) -> np.ndarray:

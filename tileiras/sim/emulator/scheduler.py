@@ -37,6 +37,7 @@ _GROUP_THREADS = 4096
 # Instructions of a long turn: enough to run far ahead of the other warps, few enough for the holder of a lock on which
 # the group spins to get its turn.
 _TURN = 4096
+_AHEAD = 512  # instructions of a turn of warps that run ahead of the others
 _SHARED_BUDGET = 256 << 20
 _LOCAL_BUDGET = 64 << 20
 
@@ -63,6 +64,8 @@ class Launch:
         blocks: Sequence[int] | None = None,
         multiply: bool = True,
         leader: int = 0,
+        compared: Callable[[int, np.ndarray], None] | None = None,
+        ahead: int = 0,
     ) -> None:
         self.program = program
         self.memory = memory
@@ -83,6 +86,10 @@ class Launch:
         self.multiply = multiply
         self.leader = leader
         """`elect.sync` elects the first lane from this one on, the same each time (PTX ISA, "elect.sync")."""
+        self.compared = compared
+        """Takes the line of each ordering comparison of integers, and the differences of its operands."""
+        self.ahead = ahead
+        """1: warps of low numbers run ahead of the others as far as they can; -1: those of high numbers; 0: none."""
         self.races: RaceChecker | None = None
         self.steps = 0
         self.fruitless_waits = 0
@@ -242,15 +249,18 @@ class Batch:
 
     def run(self) -> None:
         random = self.launch.random
-        waiting = [group for group in self.groups]
+        waiting = self.groups[:: -1 if self.launch.ahead < 0 else 1]
         while waiting:
             before = self.launch.steps
-            if random is not None:
+            if random is not None and not self.launch.ahead:
                 random.shuffle(waiting)
             self.moved = False
             for group in waiting:
                 self._wake()
-                group.run(_TURN if random is None or random.random() < 0.5 else random.randrange(1, 300))
+                if not self.launch.ahead:
+                    group.run(_TURN if random is None or random.random() < 0.5 else random.randrange(1, 300))
+                elif self._runs_ahead(group):
+                    break
             waiting = [group for group in waiting if not group.done]
             if waiting and self.launch.steps == before and not self.moved:
                 if self.launch.meeting is not None and not self.apart:
@@ -261,6 +271,13 @@ class Batch:
         # (`bulk_copy`).
         for copy in reversed(self.bulk_copies):
             copy.land(self)
+
+    def _runs_ahead(self, group: WarpGroup) -> bool:
+        """Whether the groups behind this one, which made progress, have no turn yet; they have one at times, since it
+        may spin on what one of them does."""
+        before = self.launch.steps
+        group.run(_AHEAD)
+        return self.launch.steps != before and self.launch.random.random() < 0.9
 
     def _wake(self) -> None:
         if self.waits:

@@ -265,8 +265,8 @@ class Commit:
     def land(self, batch: Batch) -> None:
         for operation in self.operations:
             self.order.land(operation)
-        change_counts(self.group, self.item, self.thread, self.cell, pending=-1)
         complete(self.group, self.thread, self.cell, self.known)
+        change_counts(self.group, self.item, self.thread, self.cell, pending=-1)
 
     @property
     def settled_in(self) -> set[int]:

@@ -1,0 +1,129 @@
+"""The bounds in a code, and the sizes at which a launch tests them.
+
+`i < n` and `i <= n` differ only where a thread has `i == n`.  A launch in lock step tells for each comparison of
+integers how far its operands are apart.  Where one of them follows a size of the launch, another size makes them equal:
+the next size is the one that is expected to do so for the most comparisons of a launch, whose other sizes stay.  An
+expectation that fails often shows that the comparison does not depend on that size.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .facts import Facts, Parameter
+
+_FARTHEST = 1 << 13
+"""Differences beyond it are not bridged by a size."""
+_TWICE = 2
+"""Launches in which each comparison should meet its bound: in one, another mask may hide the element."""
+_FAILURES = 12
+"""Expectations that fail before a comparison counts as independent of a size; one counts as four if nothing else
+changed.  The block in which operands were equal may not be in the grid."""
+_KEPT = 4
+"""Launches that are remembered for a comparison."""
+_MOST_TILES = {False: 2, True: 5}
+"""Tiles of a size, by whether loops run along it: past the depth of a ring of loads."""
+
+
+class Boundaries:
+    """The comparisons of one code in the launches so far."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.positions = [each.position for each in facts.parameters if each.kind == "size"]
+        self.met: Counter[int] = Counter()
+        """Launches in which operands were equal, by line of the PTX."""
+        self._apart: dict[int, dict[tuple[int, ...], np.ndarray]] = {}
+        """Line -> the sizes of the smallest launches that executed it -> the differences of its operands there."""
+        self._failed: Counter[tuple[int, int, int]] = Counter()
+        """(line, parameter, sign) -> expectations that failed: the difference does not change with the parameter so."""
+        self._now: dict[int, list[np.ndarray]] = {}
+
+    def compared(self, line: int, differences: np.ndarray) -> None:
+        """Takes the differences of a comparison's operands from the emulator."""
+        if self.met[line] < _TWICE:
+            self._now.setdefault(line, []).append(differences[np.abs(differences) <= _FARTHEST])
+
+    def end(self, numbers: Mapping[int, int]) -> None:
+        """A launch with these sizes has been executed."""
+        sizes = tuple(numbers.get(position, 0) for position in self.positions)
+        now = {line: np.unique(np.concatenate(parts)) for line, parts in self._now.items()}
+        for line, differences in now.items():
+            self.met[line] += 0 in differences
+        for line, launches in self._apart.items():
+            if line not in now or 0 not in now[line]:
+                for before, differences in launches.items():
+                    changes = [(at, new - old) for at, old, new in zip(self.positions, before, sizes) if new != old]
+                    self._failed.update({
+                        (line, position, sign): 4 if len(changes) == 1 else 1
+                        for position, change in changes for sign in (1, -1) if sign * change in differences
+                    })  # fmt: skip
+        for line, differences in now.items():
+            known = self._apart.setdefault(line, {})
+            known[sizes] = differences
+            if len(known) > _KEPT:
+                del known[max(known, key=sum)]
+        self._now = {}
+
+    def choose(self, groups: Sequence[Sequence[Parameter]], one: bool) -> dict[int, int]:
+        """Sizes of all groups; empty where no bound is expected to be met.
+
+        The members of a group have the same number of tiles.  `one`: only the group changes that meets the most bounds.
+        """
+        bases: dict[tuple[int, ...], dict[int, np.ndarray]] = {}
+        for line, launches in self._apart.items():
+            for sizes, differences in launches.items() if self.met[line] < _TWICE else ():
+                bases.setdefault(sizes, {})[line] = differences
+        best: tuple[float, dict[int, int]] = (0.0, {})
+        for sizes, lines in bases.items():
+            base = dict(zip(self.positions, sizes))
+            changes = [change for group in groups if (change := self._group(group, lines, base))[0] > 0]
+            if one and changes:
+                changes = [max(changes, key=lambda each: each[0])]
+            votes = sum(each for each, _ in changes)
+            if votes > best[0]:
+                best = votes, base | {key: size for _, chosen in changes for key, size in chosen.items()}
+        return best[1]
+
+    def _group(
+        self, members: Sequence[Parameter], lines: Mapping[int, np.ndarray], base: Mapping[int, int]
+    ) -> tuple[float, dict[int, int]]:
+        """Votes for the best sizes of a group, and the sizes."""
+        tile = max(1, *(each.tile for each in members))
+        tiles = _MOST_TILES[any(each.counts_trips for each in members)]
+        chosen: dict[int, int] = {}
+        total, count = 0.0, 0
+        for member in members:
+            own = member.tile or tile
+            most = max(tiles * own, base[member.position])
+            votes = self._votes(member, lines, base[member.position], most)
+            # Larger launches take longer.
+            votes /= 2 + np.arange(votes.size) / own
+            if count:
+                votes[: (count - 1) * own + 1] = 0
+                votes[count * own + 1 :] = 0
+            best = int(votes.argmax())
+            if votes[best] > 0:
+                chosen[member.position] = best
+                total += votes[best]
+                count = count or -(-best // own)
+        if chosen:
+            first = next(iter(chosen.values()))
+            for member in members:
+                if member.position not in chosen:
+                    as_before = -(-base[member.position] // (member.tile or tile)) == count
+                    chosen[member.position] = base[member.position] if as_before else first
+        return total, chosen
+
+    def _votes(self, parameter: Parameter, lines: Mapping[int, np.ndarray], size: int, most: int) -> np.ndarray:
+        """For each size up to `most` of a parameter, the comparisons that are expected to meet their bound."""
+        votes = np.zeros(most + 1)
+        for line, differences in lines.items():
+            for sign in (1, -1):
+                if self._failed[line, parameter.position, sign] < _FAILURES:
+                    found = size + sign * differences[differences != 0]
+                    found = found[(found > 0) & (found <= most) & (found % parameter.divisor == 0)]
+                    votes[found] += 0.25 if self.met[line] else 1.0
+        return votes
