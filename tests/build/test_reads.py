@@ -14,7 +14,7 @@ from tests.kernels.reading import KERNEL, THINGS, World
 
 pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
 
-from tileiras.build import library, produce  # noqa: E402
+from tileiras.build import library, produce, remote  # noqa: E402
 from tileiras.build.execute import Session  # noqa: E402
 from tileiras.build.history import History  # noqa: E402
 from tileiras.build.store import OFF, ArtifactStore  # noqa: E402
@@ -176,6 +176,9 @@ def test_a_machine_takes_from_a_server_what_read_the_same(tmp_path, monkeypatch,
         shutil.copy(here.kernels / f"{name}.py", there.kernels)
     monkeypatch.setenv("TILEIRAS_REMOTE_CACHE", server.url)
     monkeypatch.setenv("TILEIRAS_REMOTE_MODE", "read-write")
+    monkeypatch.setenv("TILEIRAS_REMOTE_SECONDS", "600")  # a busy machine is no slow server
+    for name in ("CONNECT_SECONDS", "READ_SECONDS", "SLOW_SECONDS"):
+        monkeypatch.setattr(remote, name, 600.0)
 
     def machine(world):
         """What a machine without anything of its own makes; the kernels that it has to run."""

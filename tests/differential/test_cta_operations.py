@@ -34,6 +34,7 @@ LARGER = f"""(%x: {SCALAR}, %y: {SCALAR}, %i: {SCALAR}, %j: {SCALAR}) {{
   %n = select %c, %i, %j : tile<i1>, {SCALAR}
   yield %m, %n : {SCALAR}, {SCALAR}
 }}"""
+SMALLER = LARGER.replace("greater_than", "less_than")
 PLACES = f"""%i0 = iota : tile<{ROWS}xi32>
   %i1 = iota : tile<{COLUMNS}xi32>
   %j0 = reshape %i0 : tile<{ROWS}xi32> -> tile<{ROWS}x1xi32>
@@ -61,11 +62,12 @@ def reduced(dim: int) -> str:
       {SPREAD}"""
 
 
-def largest(dim: int) -> str:
+def extreme(dim: int, combiner: str, identity: int) -> str:
+    """Positions of the first extremes along a dimension."""
     left, thin = ((COLUMNS, f"1x{COLUMNS}"), (ROWS, f"{ROWS}x1"))[dim]
     return f"""{PLACES}
-      %e, %f = reduce %a, %at dim={dim} identities=[-2147483648 : i32, -1 : i32]
-        : {T}, {T} -> tile<{left}xi32>, tile<{left}xi32> {LARGER}
+      %e, %f = reduce %a, %at dim={dim} identities=[{identity} : i32, -1 : i32]
+        : {T}, {T} -> tile<{left}xi32>, tile<{left}xi32> {combiner}
       %g = reshape %f : tile<{left}xi32> -> tile<{thin}xi32>
       %s = broadcast %g : tile<{thin}xi32> -> {T}
       {SPREAD}"""
@@ -130,8 +132,13 @@ TABLE = {
     "scan_of_ranges": Row(f"{PLACES}\n{scan(0, of='%at', to='%s')}\n{SPREAD}", True),
     "reduce_rows": Row(reduced(1), True),
     "reduce_columns": Row(reduced(0), True),
-    "argmax_of_rows": Row(largest(1), True),
-    "argmax_of_columns": Row(largest(0), True),
+    "argmax_of_rows": Row(extreme(1, LARGER, -(1 << 31)), True),
+    "argmax_of_columns": Row(extreme(0, LARGER, -(1 << 31)), True),
+    "argmin_of_rows": Row(extreme(1, SMALLER, (1 << 31) - 1), True),
+    "argmin_of_columns": Row(extreme(0, SMALLER, (1 << 31) - 1), True),
+    "cat_of_columns": Row(f"""%s = addi %a, %a : {T}
+      %t = cat %a, %s dim = 1 : {T}, {T} -> tile<{ROWS}x{2 * COLUMNS}xi32>
+      %r = muli %t, %t : tile<{ROWS}x{2 * COLUMNS}xi32>""", False, (ROWS, 2 * COLUMNS)),
     "cat": Row(f"""%t = cat %a, %a dim = 0 : {T}, {T} -> tile<{2 * ROWS}x{COLUMNS}xi32>
       %z = iota : tile<{2 * ROWS}xi32>
       %y = reshape %z : tile<{2 * ROWS}xi32> -> tile<{2 * ROWS}x1xi32>
@@ -151,6 +158,14 @@ TABLE = {
       %q = offset %d, %at : {POINTERS}, {T} -> {POINTERS}
       %h = assume div_by<16, every {COLUMNS} along 1>, %q : {POINTERS}
       %r, %k = load_ptr_tko weak %h : {POINTERS} -> {T}, token""", True),
+    "scatter_after_gather": Row(f"""{PLACES}\n{ADDRESSES}
+      %o = constant <i32: {ROWS * COLUMNS - 1}> : {T}
+      %n = subi %o, %at : {T}
+      %q = offset %d, %n : {POINTERS}, {T} -> {POINTERS}
+      %r, %k = load_ptr_tko weak %q : {POINTERS} -> {T}, token
+      %p = offset %d, %at : {POINTERS}, {T} -> {POINTERS}
+      %l = join_tokens %k_a, %k : token
+      %m = store_ptr_tko weak %p, %r token=%l : {POINTERS}, {T} -> token""", False),
     "overlapping_tiles": Row(strided(2), True, (ROWS // 2, COLUMNS)),
     "tiles_with_odd_distance": Row(strided(3), True, (ROWS // 2, COLUMNS)),
     "view_made_in_a_loop": Row(in_a_loop("view"), True),
@@ -241,8 +256,9 @@ HINTS = (
 )
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("hints", HINTS)
-@pytest.mark.parametrize("name", ["scan_of_a_line", "scan_along_columns", "argmax_of_rows", "print_in_order"])
+@pytest.mark.parametrize("name", TABLE)
 def test_hints_leave_results_as_they_are(name, hints):
     for gpu_name in ("sm_80", "sm_90", "sm_100"):
         check(name, gpu_name, None, hints)

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,8 @@ from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 from tileiras.pipeline import stage  # noqa: E402
 from tileiras.stages import StageContext, export  # noqa: E402
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "kernels"
 
 KERNEL = """
 import cuda.tile as ct
@@ -69,14 +72,18 @@ def install(packages, version):
     (info / "RECORD").write_text("fake/__init__.py,sha256=abc,1\nfake/data.txt,sha256=def,1\n")
 
 
+def exported_file(path, gpu_name="sm_90"):
+    """The context of an export of a file."""
+    context = StageContext(source_name=path.name, source_path=str(path))
+    export.run(path.read_bytes(), stage("export").select(CompileOptions({"gpu-name": gpu_name})), context)
+    return context
+
+
 def exported(tree, body):
     """The context of an export of a kernel after statements."""
     tree.mkdir(exist_ok=True)
-    text = textwrap.dedent(body) + KERNEL
-    (tree / "k.py").write_text(text)
-    context = StageContext(source_name="k.py", source_path=str(tree / "k.py"))
-    export.run(text.encode(), stage("export").select(CompileOptions({"gpu-name": "sm_90"})), context)
-    return context
+    (tree / "k.py").write_text(textwrap.dedent(body) + KERNEL)
+    return exported_file(tree / "k.py")
 
 
 def titles(tree, body):
@@ -180,6 +187,15 @@ def test_a_declaration_that_is_none_is_located(tree, value):
     with pytest.raises(CompileError) as caught:
         exported(tree, f"\n\nTILEIRAS_INPUTS = {value}\n")
     assert caught.value.code == 3 and caught.value.render().startswith("k.py:3:1: error: ")
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_results_of_examples_are_stored(name):
+    """They read nothing that cannot be compared, and nothing of one checkout."""
+    context = exported_file(EXAMPLES / name, "sm_120")
+    assert context.engine.diagnostics == []
+    assert not [row for row in context.inputs if row.kind == "unseen" or str(EXAMPLES) in row.title + row.state]
 
 
 def test_an_export_leaves_the_process_as_it_was(tree, monkeypatch):
