@@ -69,8 +69,8 @@ def kernels(name: str, gpu_name: str) -> Iterator[Kernel]:
     if name.startswith(GENERATED):
         from tests.generator.judge import draw
 
-        drawn, given = draw(int(name.removeprefix(GENERATED)), targets=(gpu_name,))
-        source, options, gpu_name = drawn.bytecode(given.hints), given.options, given.gpu_name
+        case = draw(int(name.removeprefix(GENERATED)), targets=(gpu_name,))
+        source, options, gpu_name = case.kernel.source(case.build.decorator), case.build.options, case.build.gpu_name
     module = tileiras.parse(source)
     for entry in entries_of(module):
         artifact = tileiras.compile(source, gpu_name=gpu_name, entry=entry_name(entry), **options)

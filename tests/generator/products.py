@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from typing import NamedTuple
 
 import numpy as np
 
+from tests.generator.choices import Choices
 from tests.generator.kernel import CUTILE, Argument, Expected, Generated, array, odd, result, scalar, whole
 
 TILES = (8, 16, 16, 32, 32, 64, 64, 128, 128, 256)
@@ -36,7 +36,7 @@ RIGHT = {
 """`at` and `bt` are A and B with their dimensions exchanged in memory; `order` gives the tile's own."""
 
 
-def product(pick: random.Random) -> Generated:
+def product(pick: Choices) -> Generated:
     """C = A B with one accumulator, one tile or a loop over tiles for each tile block."""
     element = pick.choices(list(TYPES), WEIGHTS)[0]
     total, needs = TYPES[element]
@@ -66,7 +66,7 @@ def product(pick: random.Random) -> Generated:
                      {"c": Expected(epilogue.wanted)}, needs)  # fmt: skip
 
 
-def _tile(pick: random.Random, element: str) -> tuple[int, int, int]:
+def _tile(pick: Choices, element: str) -> tuple[int, int, int]:
     while True:
         m, n, k = pick.choice(TILES), pick.choice(TILES), pick.choice(DEPTHS)
         slow = element in ("f32", "f64")
@@ -75,16 +75,16 @@ def _tile(pick: random.Random, element: str) -> tuple[int, int, int]:
 
 
 def _operands(
-    pick: random.Random, element: str, total: str, of_left: str, of_right: str, left: np.ndarray, right: np.ndarray
+    pick: Choices, element: str, total: str, of_left: str, of_right: str, left: np.ndarray, right: np.ndarray
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     """The statements that give x and y, and the operands that they compute."""
     lines = [f"x = {of_left.format(k='step')}", f"y = {of_right.format(k='step')}"]
     for name in "xy":
-        kind = pick.random()
-        if kind < 0.12:
+        kind = pick.choices(("as loaded", "negated", "clipped"), (82, 12, 6))[0]
+        if kind == "negated":
             lines.append(f"{name} = ct.astype(-ct.astype({name}, ct.{CUTILE[total]}), {name}.dtype)")
             left, right = (-left, right) if name == "x" else (left, -right)
-        elif kind < 0.18:
+        elif kind == "clipped":
             lines.append(f"{name} = ct.astype(ct.maximum(ct.astype({name}, ct.{CUTILE[total]}), 0), {name}.dtype)")
             left, right = (np.maximum(left, left.dtype.type(0)), right) if name == "x" else (
                 left, np.maximum(right, right.dtype.type(0)))  # fmt: skip
@@ -102,7 +102,7 @@ class _Epilogue(NamedTuple):
     arguments: list[Argument]
 
 
-def _epilogue(pick: random.Random, total: str, wanted: np.ndarray, columns: int) -> _Epilogue:
+def _epilogue(pick: Choices, total: str, wanted: np.ndarray, columns: int) -> _Epilogue:
     """`columns`: of a tile of C."""
     kind = pick.choice(("none", "none", "none", "bias", "relu", "narrow", "row sums"))
     if kind == "bias":

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 
+from tests.generator.choices import Choices
 from tests.generator.judge import FORMS, draw, interpreted, judge
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_seed_gives_one_kernel(form):
-    first, second = (FORMS[form][1](random.Random(7)) for _ in range(2))
+    first, second = (FORMS[form][1](Choices(7)) for _ in range(2))
     assert (first.text(), first.constants, first.grid) == (second.text(), second.constants, second.grid)
     for one, other in zip(first.slots()[0], second.slots()[0], strict=True):
         np.testing.assert_array_equal(one, other)
