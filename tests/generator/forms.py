@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.generator import attention, products, rows, scaled
+from tests.generator import (
+    attention,
+    control,
+    convolution,
+    dequantised,
+    lookups,
+    products,
+    rows,
+    scaled,
+    scans,
+    shared_work,
+)  # fmt: skip
 from tests.generator.choices import Choices
 from tests.generator.kernel import Generated
 
@@ -18,5 +29,16 @@ FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "along": (4, rows.along),
     "rows": (2, rows.normalised),
     "gather": (1, rows.gathered),
+    "scans": (2, scans.carried),
+    "places": (1, lookups.places),
+    "bags": (1, lookups.bag),
+    "scatter": (1, lookups.scattered),
+    "dequantised": (3, dequantised.dequantised),
+    "split K": (2, shared_work.split_k),
+    "grouped": (2, shared_work.grouped),
+    "batched": (2, shared_work.batched),
+    "convolution": (2, convolution.patches),
+    "stencil": (1, convolution.shifted),
+    "nested": (3, control.nested),
 }
 """Weight and generator of each form."""

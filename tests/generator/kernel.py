@@ -15,7 +15,7 @@ from tests.generator.choices import Choices
 from tests.kernels.views import DTYPES
 
 CUTILE = {
-    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32",
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64",
 }  # fmt: skip
 """The front end's names of element types."""
 RAW = {1: np.uint8, 2: np.uint16}
@@ -71,11 +71,14 @@ class Generated:
     grid: tuple[int, int, int]
     expected: dict[str, Expected]
     needs: int = 75
+    helper: str = ""
+    """A function that the kernel calls."""
 
     def text(self, hints: str = "") -> str:
         """The file that exports the kernel; `hints` are the decorator's arguments."""
         exported = ", ".join([*(repr(each.signature) for each in self.arguments), *map(repr, self.constants)])
-        return (f"import cuda.tile as ct\n\n\n@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
+        helper = f"{self.helper}\n\n\n" if self.helper else ""
+        return (f"import cuda.tile as ct\n\n\n{helper}@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
                 f"TILEIRAS_EXPORT = {{'kernel': (kernel, {exported})}}\n")  # fmt: skip
 
     def source(self, hints: str = "") -> bytes:
