@@ -171,7 +171,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", type=int, metavar="NUMBER")
     parser.add_argument("--interpret", action="store_true")
+    parser.add_argument("--impossible", action="store_true", help="print the pairs that cannot occur, with reasons")
     options = parser.parse_args(arguments)
+    if options.impossible:
+        print(*covered.impossible_table(), sep="\n")
+        return 0
     run = Run(options)
     return run.only(options.only) if options.only is not None else run.all()
 

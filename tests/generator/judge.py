@@ -24,12 +24,15 @@ _TOO_LARGE = re.compile(r"needs \d+ bytes of shared memory")
 """A refusal for want of memory: the drawn tiles are larger than the target's SM."""
 SECONDS = 120
 """Processor time after which a case counts as slow."""
+INTERPRETED = 10
+"""One case in so many holds the interpreter against NumPy as well."""
 FINE = ("right", "too large")
 
 
 class Verdict(NamedTuple):
     """`status`: right; wrong: a result differs; fault: the emulator refuses the code; refused: the compiler or ptxas
-    does; too large: the target has too little shared memory; internal: an exception; slow.
+    does; too large: the target has too little shared memory; internal: an exception; slow; interpreter: the interpreter
+    differs from NumPy, and the code does not.
 
     `decisions` are the rows of TileAS that changed the module.
     """
@@ -145,8 +148,11 @@ def _judged(case: Case, watch: Watch) -> tuple[str, str]:
         return "fault", str(error).splitlines()[0]
     except Exception as error:  # noqa: BLE001
         return "internal", f"emulator: {type(error).__name__}: {error}"
-    difference = case.kernel.check(outputs)
-    return ("wrong", difference) if difference else ("right", "")
+    if difference := case.kernel.check(outputs):
+        return "wrong", difference
+    if case.number % INTERPRETED == 0 and (difference := interpreted(case.kernel, case.build.decorator)):
+        return "interpreter", difference
+    return "right", ""
 
 
 def interpreted(kernel: Generated, decorator: str = "") -> str:

@@ -12,7 +12,7 @@ from tests.generator.options import sm_number
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "generator.md"
-COLUMNS = ("right", "too large", "wrong", "fault", "refused", "internal", "slow")
+COLUMNS = ("right", "too large", "wrong", "fault", "refused", "internal", "slow", "interpreter")
 _END = "\n\n<!-- end of ledger -->"
 
 

@@ -89,4 +89,4 @@ def test_a_run_is_a_line_of_the_ledger(tmp_path):
     ledger.append(verdicts, page)
     lines = page.read_text().splitlines()
     assert lines[2] == lines[3] and lines[-1] == "Behind it."
-    assert lines[2].endswith("| 5 to 7 | 3 | sm_80, sm_90 | 2 | 0 | 1 | 0 | 0 | 0 | 0 |")
+    assert lines[2].endswith("| 5 to 7 | 3 | sm_80, sm_90 | 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |")
