@@ -186,7 +186,8 @@ def table(counts: Counts) -> list[str]:
     every = list(pairs())
     impossible = sum(bool(reason(pair)) for pair in every)
     covered = len(every) - impossible - len(missing)
-    total = f"pairs of a decision and a target, map or strategy: {covered} covered, {len(missing)} not, {impossible} impossible"
+    what = "pairs of a decision and a target, map or strategy"
+    total = f"{what}: {covered} covered, {len(missing)} not, {impossible} impossible"
     return [*(lines if missing else []), total]
 
 

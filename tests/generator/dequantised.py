@@ -70,12 +70,9 @@ def dequantised(pick: Choices) -> Generated:
                         scaled=_SCALED[way].format(zeros=load, shifted=shifted))  # fmt: skip
     arguments = (
         array(pick, "a", a, element), array(pick, "weights", kept, "u8" if stored == "halves" else "i8"),
-        array(pick, "scales", _as(scales, scale_type), scale_type), array(pick, "zeros", _as(zeros, scale_type), scale_type),
+        array(pick, "scales", scales.astype(DTYPES[scale_type]), scale_type),
+        array(pick, "zeros", zeros.astype(DTYPES[scale_type]), scale_type),
         result(pick, "c", wanted.shape, "f32"), scalar("steps", steps, "i32"),
     )  # fmt: skip
     return Generated(f"dequantised {stored}", body, arguments, (m, n, k, group), (*blocks, 1),
                      {"c": Expected(wanted)}, needs=80)  # fmt: skip
-
-
-def _as(values: np.ndarray, element: str) -> np.ndarray:
-    return values.astype(DTYPES[element])

@@ -105,7 +105,8 @@ class Generated:
 
     def memory_slots(self) -> list[Any]:
         """The parameters of the entry with whole allocations in the place of arrays with padded rows."""
-        return [slot.base if isinstance(slot, np.ndarray) and slot.base is not None else slot for slot in self.slots()[0]]
+        slots, _ = self.slots()
+        return [slot if getattr(slot, "base", None) is None else slot.base for slot in slots]
 
     def check(self, outputs: dict[str, np.ndarray]) -> str:
         """A sentence about the first output that differs, or nothing."""

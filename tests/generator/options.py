@@ -29,7 +29,8 @@ class Build(NamedTuple):
     options: dict[str, Any]
 
     def __str__(self) -> str:
-        return " ".join([self.gpu_name, f"({self.decorator})", *(f"{key}={value}" for key, value in self.options.items())])
+        options = [f"{key}={value}" for key, value in self.options.items()]
+        return " ".join([self.gpu_name, f"({self.decorator})", *options])
 
     @property
     def decorator(self) -> str:

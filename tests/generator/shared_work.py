@@ -122,9 +122,9 @@ def batched(pick: Choices) -> Generated:
     batch = pick.choice((1, 2, 4))
     m, n, k = pick.choice((16, 32, 64)), pick.choice((16, 32, 64)), pick.choice((16, 32))
     steps, blocks = pick.choice((1, 2, 3)), pick.choice((1, 1, 2))
-    sizes = batch * blocks - pick.choice((0, 0, batch - 1)), m - odd(pick, m), n - odd(pick, n), k * steps - odd(pick, k)
-    a = whole(pick, (sizes[0], sizes[1], sizes[3]), element)
-    b = whole(pick, (sizes[0], sizes[3], sizes[2]), element)
+    matrices, depth = batch * blocks - pick.choice((0, 0, batch - 1)), k * steps - odd(pick, k)
+    a = whole(pick, (matrices, m - odd(pick, m), depth), element)
+    b = whole(pick, (matrices, depth, n - odd(pick, n)), element)
     wanted = a.astype(np.float64) @ b.astype(np.float64)
     arguments = (array(pick, "a", a, element), array(pick, "b", b, element), result(pick, "c", wanted.shape, total))
     return Generated("batched product", _BATCHED.format(total=CUTILE[total]), arguments, (batch, m, n, k),

@@ -13,7 +13,8 @@ from tests.generator.options import Weights
 
 
 def verdict(number: int, decisions: tuple[str, ...], target: str = "sm_90", maps: str = "host", **given) -> Verdict:
-    return Verdict(number, "softmax", f"{target} ()", "right", "", 0.1, "rows", maps, "auto", decisions)._replace(**given)
+    right = Verdict(number, "softmax", f"{target} ()", "right", "", 0.1, "rows", maps, "auto", decisions)
+    return right._replace(**given)
 
 
 def test_rows_that_change_a_module_are_seen():
