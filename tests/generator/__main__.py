@@ -6,11 +6,12 @@
 
 Case N is the same on every machine: its weights come from `covered.json`, or from the counts that `--weights` names.
 Every case that is not right is printed in one line and shrunk to the smallest options and module that fail in the same
-way, which `--shrunk FOLDER` gets (build/generator); `--no-shrink` leaves that out.  At the end a table says how many of
+way, which `--shrunk FOLDER` gets (build/generator); `--no-shrink` leaves that out. At the end a table says how many of
 each form were right on each target, and another one which decisions of TileAS changed nothing on a target, with a kind
-of tensor maps or a strategy.  `--figures` appends every verdict to a file, and cases that it holds are not run again.
-`--add-coverage FILE` adds the counts of the run to a file of counts, `--ledger` a line to docs/generator.md.  `--only`
-prints the kernel of one case and judges it; `--interpret` adds the interpreter's verdict.
+of tensor maps or a strategy, in these cases and those that the weights count. `--figures` appends every verdict to a
+file, and cases that it holds are not run again. `--add-coverage FILE` adds the counts of the run to a file of counts,
+`--ledger` a line to docs/generator.md. `--only` prints the kernel of one case and judges it; `--interpret` adds the
+interpreter's verdict.
 Ends with 1 when a case was neither right nor too large for its target.
 """
 
@@ -99,7 +100,8 @@ class Run:
         if self.options.shrink is not False:
             self._shrink(failed)
         counts = covered.counted(self.verdicts)
-        print(*table(self.verdicts), "", *covered.table(counts), sep="\n")
+        so_far = covered.added(covered.read(self.options.weights), counts)
+        print(*table(self.verdicts), "", *covered.table(so_far), sep="\n")
         for pair in covered.contradicted(counts):
             print(f"{pair.decision} with {pair.value} occurs, but is said to be impossible: {covered.reason(pair)}")
         if self.options.add_coverage is not None:

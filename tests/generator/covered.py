@@ -98,6 +98,7 @@ _NEEDS = {
     "tileas-cluster-tile-blocks": ("wgmma",), "tileas-order-warpgroups": ("wgmma",), "tileas-plan-cta": ("cluster",),
     "tileas-round-in-boxes": ("tma",), "tileas-specialize-stores": ("tma",), "lower-tma-load-store-to-async": ("tma",),
     "tileas-attach-tma-desc-args": ("tma",), "tileas-ping-pong": ("wgmma",),
+    "tileas-materialize-schedule": ("setmaxnreg",), "tileas-resolve-agent-boundary": ("setmaxnreg",),
 }  # fmt: skip
 """Row -> features of targets (`tileiras.targets.sm`) of which it needs one."""
 _NEEDS_MAPS = {
@@ -130,6 +131,11 @@ def _maps(pair: Pair) -> str:
     return f"works with tensor-maps={' or '.join(kinds or ())} only" if is_other else ""
 
 
+def _boxes(pair: Pair) -> str:
+    is_serial = pair.decision == "tileas-attach-tma-desc-args" and pair.value == "none" and pair.axis == "strategy"
+    return "without loads that run ahead there are no tensor maps" if is_serial else ""
+
+
 def _agents(pair: Pair) -> str:
     is_other = pair.axis == "strategy" and pair.decision in _NEEDS_AGENTS and pair.value in ("none", "unspecialize")
     return "works on agents, which this strategy does not create" if is_other else ""
@@ -141,7 +147,7 @@ def _schedules(pair: Pair) -> str:
     return "omitted where loads must not run ahead" if is_omitted else ""
 
 
-IMPOSSIBLE: tuple[Callable[[Pair], str], ...] = (_schedules, _feature, _types, _maps, _agents)
+IMPOSSIBLE: tuple[Callable[[Pair], str], ...] = (_schedules, _feature, _types, _maps, _boxes, _agents)
 
 
 def reason(pair: Pair) -> str:

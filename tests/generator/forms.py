@@ -21,6 +21,8 @@ from tests.generator.kernel import Generated
 
 FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "product": (10, products.product),
+    "large": (4, products.large_product),
+    "persistent": (3, products.persistent_product),
     "scaled": (4, scaled.scaled_product),
     "attention": (5, attention.forward),
     "decode": (3, attention.decode),
