@@ -19,7 +19,7 @@ import numpy as np
 
 import tileiras
 from tests.generator.judge import Case, Verdict, compiled, draw, judge, limited
-from tests.generator.options import TARGETS, Weights, sm_number
+from tests.generator.options import TARGETS, Build, Weights, sm_number
 from tests.generator.reduction import reduced
 from tileiras.check.checker import SEEDS
 from tileiras.check.coverage import Coverage
@@ -103,7 +103,8 @@ class _Cases:
         return True
 
     def smaller_build(self) -> None:
-        """Hints and options go one by one; then an older target, and warps in lock step."""
+        """Hints and options go, all of them or one by one; then an older target, and warps in lock step."""
+        self.attempt(self.case._replace(build=Build(self.case.build.gpu_name, (), {})))
         for hint in self.case.build.hints:
             kept = tuple(each for each in self.case.build.hints if each != hint)
             self.attempt(self.case._replace(build=self.case.build._replace(hints=kept)))
