@@ -9,6 +9,7 @@ zero.  A register with several definitions has the bounds of all; one that is co
 from __future__ import annotations
 
 import re
+
 from tests.check.faults import Fault
 from tileiras.check.facts import Facts, source
 from tileiras.ir import Operation

@@ -58,8 +58,8 @@ def kernels(name: str, gpu_name: str) -> Iterator[Kernel]:
     if name.startswith(GENERATED):
         from tests.generator.judge import draw
 
-        kernel, given = draw(int(name.removeprefix(GENERATED)), targets=(gpu_name,))
-        source, options, gpu_name = kernel.bytecode(given.hints), given.options, given.gpu_name
+        case = draw(int(name.removeprefix(GENERATED)), targets=(gpu_name,))
+        source, options, gpu_name = case.kernel.source(case.build.decorator), case.build.options, case.build.gpu_name
     else:
         file, _, plan = name.rpartition("/")
         source, options = (EXAMPLES / file, dict(PLANS[plan])) if plan in PLANS else (EXAMPLES / name, {})

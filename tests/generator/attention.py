@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 
+from tests.generator.choices import Choices
 from tests.generator.kernel import Expected, Generated, array, normal, result, scalar
 
 MOST_WORK = 1 << 23
@@ -46,7 +45,7 @@ _KEYS = (
 )
 
 
-def _sizes(pick: random.Random, smallest: int = 16) -> tuple[int, int, int]:
+def _sizes(pick: Choices, smallest: int = 16) -> tuple[int, int, int]:
     """Rows and columns of a tile of scores, and the depth."""
     while True:
         tile = tuple(pick.choice([size for size in (16, 32, 64, 64, 128, 128, 256) if size >= smallest])
@@ -64,11 +63,11 @@ def _softmax(q: np.ndarray, k: np.ndarray, scale: float, causal: bool) -> np.nda
     return shares / shares.sum(axis=2, keepdims=True)
 
 
-def forward(pick: random.Random) -> Generated:
+def forward(pick: Choices) -> Generated:
     """One or two tiles of queries, keys of any number, heads that share keys."""
     element = pick.choice(("f16", "bf16"))
     tm, tn, depth = _sizes(pick)
-    causal, share = pick.random() < 0.4, pick.choice((1, 1, 1, 2))
+    causal, share = pick.chance(0.4), pick.choice((1, 1, 1, 2))
     heads = share * pick.choice((1, 1, 2)) if tm * tn * depth < 1 << 19 else share
     positions = pick.choice((1, tn // 2, tn, tn + 1, tn + 8, 2 * tn, 2 * tn + 3, 3 * tn, 4 * tn + 8, 5 * tn))
     queries = positions if causal else pick.choice((1, tm - 1, tm, tm, tm, tm + 8, 2 * tm))
@@ -117,7 +116,7 @@ def kernel(q, keys, values, lengths, out, scale, GROUP: ct.Constant[int], TN: ct
 """
 
 
-def decode(pick: random.Random) -> Generated:
+def decode(pick: Choices) -> Generated:
     """One position per sequence; the heads that share keys are the rows of the dots."""
     element = pick.choice(("f16", "bf16"))
     group, tn, depth = pick.choice((1, 2, 4, 8, 16, 32, 64)), pick.choice((16, 32, 64, 128)), pick.choice((16, 64, 128))
@@ -197,19 +196,19 @@ def kernel(q, k, v, do, lse, delta, dk, dv, scale, TM: ct.Constant[int], TN: ct.
 """
 
 
-def query_gradient(pick: random.Random) -> Generated:
+def query_gradient(pick: Choices) -> Generated:
     return _gradient(pick, of_queries=True)
 
 
-def key_gradient(pick: random.Random) -> Generated:
+def key_gradient(pick: Choices) -> Generated:
     return _gradient(pick, of_queries=False)
 
 
-def _gradient(pick: random.Random, of_queries: bool) -> Generated:
+def _gradient(pick: Choices, of_queries: bool) -> Generated:
     """dQ by a loop over keys, or dK and dV by a loop over queries."""
     element = pick.choice(("f16", "bf16"))
     tm, tn, depth = _sizes(pick)
-    causal = pick.random() < 0.35
+    causal = pick.chance(0.35)
     inner = tn if of_queries else tm
     looped = pick.choice((1, inner // 2, inner, inner + 8, 2 * inner, 2 * inner + 3, 3 * inner, 4 * inner))
     while looped * depth * max(tm, tn) > MOST_WORK // 2:

@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
-import random
 import re
 import signal
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tileiras
-from tests.generator import attention, products, rows, scaled
+from tests.generator.choices import Choices, Draw
+from tests.generator.decisions import Watch
+from tests.generator.forms import FORMS
 from tests.generator.kernel import Generated
-from tests.generator.options import TARGETS, Build, build, sm_number
+from tests.generator.options import TARGETS, Build, Weights, build, sm_number
+from tileiras.api import checked_options, compile_with
 from tileiras.codegen import ptxas, toolkit
 from tileiras.diagnostics import CompileError, Severity
 from tileiras.sim import emulate, interpret
 from tileiras.sim.errors import SimulationError
 
-FORMS: dict[str, tuple[int, Callable[[random.Random], Generated]]] = {
-    "product": (10, products.product),
-    "scaled": (4, scaled.scaled_product),
-    "attention": (5, attention.forward),
-    "decode": (3, attention.decode),
-    "dq": (2, attention.query_gradient),
-    "dkdv": (3, attention.key_gradient),
-    "along": (4, rows.along),
-    "rows": (2, rows.normalised),
-    "gather": (1, rows.gathered),
-}
-"""Weight and generator of each form."""
 _TOO_LARGE = re.compile(r"needs \d+ bytes of shared memory")
 """A refusal for want of memory: the drawn tiles are larger than the target's SM."""
 SECONDS = 120
 """Processor time after which a case counts as slow."""
+INTERPRETED = 10
+"""One case in so many holds the interpreter against NumPy as well."""
+FINE = ("right", "too large")
 
 
 class Verdict(NamedTuple):
     """`status`: right; wrong: a result differs; fault: the emulator refuses the code; refused: the compiler or ptxas
-    does; too large: the target has too little shared memory; internal: an exception; slow."""
+    does; too large: the target has too little shared memory; internal: an exception; slow; interpreter: the interpreter
+    differs from NumPy, and the code does not.
+
+    `decisions` are the rows of TileAS that changed the module.
+    """
 
     seed: int
     form: str
@@ -46,26 +43,65 @@ class Verdict(NamedTuple):
     status: str
     detail: str
     seconds: float
+    family: str = ""
+    maps: str = "none"
+    strategy: str = "auto"
+    decisions: Sequence[str] = ()
+
+    @property
+    def target(self) -> str:
+        return self.build.split()[0]
+
+    @property
+    def way(self) -> tuple[str, str]:
+        """What two failures have in common that are the same: the status, and the message without its numbers."""
+        message = re.sub(r" at `.*|%[\w.]+|0x[0-9a-f]+|\d+", "", self.detail)
+        return self.status, "" if self.status in ("wrong", "slow") else message
 
 
 class Slow(BaseException):
     """A case exceeded its processor time; not to be caught as an exception of the compiler."""
 
 
+class Case(NamedTuple):
+    """What a number draws: a kernel, its build, and the draws themselves."""
+
+    number: int
+    family: str
+    kernel: Generated
+    build: Build
+    draws: tuple[Draw, ...]
+    """Those of the kernel; the first is that of the family."""
+    seed: int | None
+    """Orders the warps; None for lock step."""
+
+
 def draw(
-    seed: int, forms: tuple[str, ...] = tuple(FORMS), targets: tuple[str, ...] = TARGETS
-) -> tuple[Generated, Build]:
-    """The kernel and the build of a seed, the same on every machine."""
-    pick = random.Random(seed)
-    form = pick.choices(forms, [FORMS[name][0] for name in forms])[0]
-    kernel = FORMS[form][1](pick)
+    number: int, forms: Sequence[str] = tuple(FORMS), targets: tuple[str, ...] = TARGETS,
+    weights: Weights = Weights(), replaced: Mapping[int, Any] | None = None,
+) -> Case:  # fmt: skip
+    """The case of a number, the same on every machine; `replaced` draws are those of `Choices`."""
+    pick = Choices(number, replaced)
+    family = pick.choices(forms, [FORMS[name][0] * weights.forms.get(name, 1) for name in forms])[0]
+    kernel = FORMS[family][1](pick)
+    draws = tuple(pick.draws)
     able = tuple(name for name in targets if sm_number(name) >= kernel.needs)
-    return kernel, build(pick, able or ("sm_120",))
+    return Case(number, family, kernel, build(pick, able or ("sm_120",), weights), draws, number)
 
 
-def judge(seed: int, kernel: Generated, given: Build) -> Verdict:
+def judge(case: Case) -> Verdict:
     """Execute one case; never raises for a fault of the compiler."""
     begin = time.process_time()
+    watch = Watch()
+    status, detail = limited(lambda: _judged(case, watch))
+    seconds = round(time.process_time() - begin, 2)
+    given = case.build
+    return Verdict(case.number, case.kernel.form, str(given), status, detail, seconds, case.family, given.maps,
+                   given.strategy, tuple(watch.decisions))  # fmt: skip
+
+
+def limited(work: Callable[[], tuple[str, str]]) -> tuple[str, str]:
+    """Status and detail of work that may take `SECONDS` of processor time."""
 
     def expire(*_: object) -> None:
         raise Slow
@@ -73,18 +109,20 @@ def judge(seed: int, kernel: Generated, given: Build) -> Verdict:
     previous = signal.signal(signal.SIGPROF, expire)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
-        status, detail = _judged(seed, kernel, given)
+        return work()
     except Slow:
-        status, detail = "slow", f"more than {SECONDS} s"
+        return "slow", f"more than {SECONDS} s"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, previous)
-    return Verdict(seed, kernel.form, str(given), status, detail, round(time.process_time() - begin, 2))
 
 
-def _judged(seed: int, kernel: Generated, given: Build) -> tuple[str, str]:
+def compiled(source: Any, given: Build, watch: Watch | None = None) -> tileiras.Artifact | tuple[str, str]:
+    """Assembled code, or the status and the detail of a failure."""
+    options = dict(given.options)
     try:
-        artifact = tileiras.compile(kernel.bytecode(given.hints), gpu_name=given.gpu_name, **given.options)
+        checked = checked_options(given.gpu_name, options.pop("opt_level", 3), options)
+        artifact = compile_with(source, checked, "ptx", instrumentation=[] if watch is None else [watch])
         if toolkit.find_program("ptxas") is not None:
             ptxas.assemble(artifact.text, given.gpu_name)
     except CompileError as error:
@@ -94,23 +132,34 @@ def _judged(seed: int, kernel: Generated, given: Build) -> tuple[str, str]:
         return ("internal" if "internal error" in failure.message else "refused"), failure.message
     except Exception as error:  # noqa: BLE001  An unexpected exception is a finding.
         return "internal", f"{type(error).__name__}: {error}"
-    compiled = next(each for each in artifact.kernels if each.name == "kernel")
-    slots, outputs = kernel.slots()
+    return artifact
+
+
+def _judged(case: Case, watch: Watch) -> tuple[str, str]:
+    artifact = compiled(case.kernel.source(case.build.decorator), case.build, watch)
+    if isinstance(artifact, tuple):
+        return artifact
+    metadata = next(each for each in artifact.kernels if each.name == "kernel").metadata
+    slots, outputs = case.kernel.slots()
+    leader = 0 if case.seed is None else case.seed % 32
     try:
-        emulate(artifact.text, "kernel", kernel.grid, slots, metadata=compiled.metadata, seed=seed, leader=seed % 32)
+        emulate(artifact.text, "kernel", case.kernel.grid, slots, metadata=metadata, seed=case.seed, leader=leader)
     except SimulationError as error:
         return "fault", str(error).splitlines()[0]
     except Exception as error:  # noqa: BLE001
         return "internal", f"emulator: {type(error).__name__}: {error}"
-    difference = kernel.check(outputs)
-    return ("wrong", difference) if difference else ("right", "")
+    if difference := case.kernel.check(outputs):
+        return "wrong", difference
+    if case.number % INTERPRETED == 0 and (difference := interpreted(case.kernel, case.build.decorator)):
+        return "interpreter", difference
+    return "right", ""
 
 
-def interpreted(kernel: Generated, hints: str = "") -> str:
+def interpreted(kernel: Generated, decorator: str = "") -> str:
     """A sentence about the first result in which the interpreter differs from NumPy, or nothing.
 
     Tells a mistake of the generator from one of the compiler.
     """
     slots, outputs = kernel.slots()
-    interpret(kernel.bytecode(hints), "kernel", kernel.grid, slots)
+    interpret(kernel.source(decorator), "kernel", kernel.grid, slots)
     return kernel.check(outputs)

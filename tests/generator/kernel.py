@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tileiras
+from tests.generator.choices import Choices
 from tests.kernels.views import DTYPES
 
 CUTILE = {
-    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32",
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64",
 }  # fmt: skip
 """The front end's names of element types."""
 RAW = {1: np.uint8, 2: np.uint16}
@@ -71,14 +71,18 @@ class Generated:
     grid: tuple[int, int, int]
     expected: dict[str, Expected]
     needs: int = 75
+    helper: str = ""
+    """A function that the kernel calls."""
 
     def text(self, hints: str = "") -> str:
         """The file that exports the kernel; `hints` are the decorator's arguments."""
         exported = ", ".join([*(repr(each.signature) for each in self.arguments), *map(repr, self.constants)])
-        return (f"import cuda.tile as ct\n\n\n@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
+        helper = f"{self.helper}\n\n\n" if self.helper else ""
+        return (f"import cuda.tile as ct\n\n\n{helper}@ct.kernel({hints})\n{self.body.strip()}\n\n\n"
                 f"TILEIRAS_EXPORT = {{'kernel': (kernel, {exported})}}\n")  # fmt: skip
 
-    def bytecode(self, hints: str = "") -> bytes:
+    def source(self, hints: str = "") -> bytes:
+        """Bytecode of the front end."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "generated.py")
             path.write_text(self.text(hints), encoding="utf-8")
@@ -99,6 +103,11 @@ class Generated:
             slots += [raw, *array.shape, *argument.strides()]
         return slots, outputs
 
+    def memory_slots(self) -> list[Any]:
+        """The parameters of the entry with whole allocations in the place of arrays with padded rows."""
+        slots, _ = self.slots()
+        return [slot if getattr(slot, "base", None) is None else slot.base for slot in slots]
+
     def check(self, outputs: dict[str, np.ndarray]) -> str:
         """A sentence about the first output that differs, or nothing."""
         for name, (wanted, relative, absolute) in self.expected.items():
@@ -110,34 +119,34 @@ class Generated:
         return ""
 
 
-def whole(random_: random.Random, shape: Sequence[int], element: str, most: int = 2) -> np.ndarray:
+def whole(random_: Choices, shape: Sequence[int], element: str, most: int = 2) -> np.ndarray:
     """Whole numbers between -most and most: sums of their products are exact in any order."""
     generator = np.random.default_rng(random_.randrange(1 << 32))
     return generator.integers(-most, most + 1, shape).astype(DTYPES[element])
 
 
-def normal(random_: random.Random, shape: Sequence[int], element: str, scale: float = 1.0) -> np.ndarray:
+def normal(random_: Choices, shape: Sequence[int], element: str, scale: float = 1.0) -> np.ndarray:
     generator = np.random.default_rng(random_.randrange(1 << 32))
     return (scale * generator.standard_normal(shape)).astype(DTYPES[element])
 
 
-def array(random_: random.Random, name: str, values: np.ndarray, element: str, padded: bool = True) -> Argument:
+def array(random_: Choices, name: str, values: np.ndarray, element: str, padded: bool = True) -> Argument:
     """An argument of these values: rows may be padded, and divisibility that holds may be promised.
 
     A declared divisor holds for the length of rows and for their distance.
     """
     rank, size = values.ndim, values.dtype.itemsize
     multiple = max(1, 16 // size)
-    promised = values.shape[-1] % multiple == 0 and random_.random() < 0.7
+    promised = values.shape[-1] % multiple == 0 and random_.chance(0.7)
     inner = f"{multiple}*?" if promised and multiple > 1 else "?"
     pitch = values.shape[-1]
-    if padded and rank > 1 and random_.random() < 0.2:
+    if padded and rank > 1 and random_.chance(0.2):
         pitch += multiple * random_.choice((1, 2)) if promised else random_.choice((1, 3, 8))
     declared = {"f8E4M3FN": "f8e4m3fn", "f8E5M2": "f8e5m2", "f8E8M0FNU": "f8e8m0fnu"}.get(element, element)
     return Argument(name, values, f"{declared}[{', '.join(['?'] * (rank - 1) + [inner])}]", pitch)
 
 
-def result(random_: random.Random, name: str, shape: Sequence[int], element: str) -> Argument:
+def result(random_: Choices, name: str, shape: Sequence[int], element: str) -> Argument:
     """An output whose elements are -7 before the launch."""
     return array(random_, name, np.full(shape, -7).astype(DTYPES[element]), element)
 
@@ -146,6 +155,6 @@ def scalar(name: str, value: int | float, element: str) -> Argument:
     return Argument(name, DTYPES[element](value), element)
 
 
-def odd(random_: random.Random, size: int) -> int:
+def odd(random_: Choices, size: int) -> int:
     """Elements by which the last tile of `size` exceeds the array: often none."""
     return random_.choice((0, 0, 0, size // 2, min(8, size - 1), 1 % size, min(3, size - 1), size - 1))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from typing import NamedTuple
 
 import numpy as np
 
+from tests.generator.choices import Choices
 from tests.generator.kernel import CUTILE, Argument, Expected, Generated, array, odd, result, scalar, whole
 
 TILES = (8, 16, 16, 32, 32, 64, 64, 128, 128, 256)
@@ -20,6 +20,8 @@ WEIGHTS = (6, 4, 3, 2, 1, 4, 4, 2)
 MOST_ELEMENTS = 128 * 256
 MOST_WORK = 1 << 24
 """Multiply-adds of a launch: more would only cost time in the emulator."""
+LARGE_WORK = 1 << 23
+"""Those of a large tile."""
 
 LEFT = {
     "rows": "ct.load(a, (row, {k}), (TM, TK), padding_mode=ZERO)",
@@ -36,37 +38,67 @@ RIGHT = {
 """`at` and `bt` are A and B with their dimensions exchanged in memory; `order` gives the tile's own."""
 
 
-def product(pick: random.Random) -> Generated:
+def product(pick: Choices) -> Generated:
     """C = A B with one accumulator, one tile or a loop over tiles for each tile block."""
     element = pick.choices(list(TYPES), WEIGHTS)[0]
+    return _product(pick, element, _tile(pick, element), pick.choice((0, 1, 1, 2, 2, 3, 4, 5, 7, 9)))
+
+
+def large_product(pick: Choices) -> Generated:
+    """The same with tiles that take more registers or shared memory than there are, in a loop or without one."""
+    element = pick.choices(list(TYPES), WEIGHTS)[0]
+    most = LARGE_WORK // (4 if element in ("f32", "f64") else 1)
+    while True:
+        tile = pick.choice((16, 64, 128, 256)), pick.choice((16, 64, 128, 256)), pick.choice((32, 64, 128, 256, 512))
+        if most // 8 <= tile[0] * tile[1] * tile[2] <= most:
+            return _product(pick, element, tile, pick.choice((1, 1, 2, 3)), pick.chance(0.4))
+
+
+def persistent_product(pick: Choices) -> Generated:
+    """Tiles that warpgroups and tensor memory take, several for each tile block."""
+    element = pick.choice(("f16", "bf16", "f8E4M3FN", "i8", "tf32"))
+    tile = pick.choice((64, 128, 128)), pick.choice((32, 64, 128)), pick.choice((32, 64))
+    grid = pick.choice(((2, 1), (2, 2), (3, 1), (1, 4), (3, 2), (5, 1)))
+    return _product(pick, element, tile, pick.choice((1, 2, 3, 5)), grid=grid)
+
+
+def _product(
+    pick: Choices, element: str, tile: tuple[int, int, int], steps: int, is_straight: bool = False,
+    grid: tuple[int, int] | None = None,
+) -> Generated:  # fmt: skip
+    """`is_straight`: without a loop over K, of which there is one tile; `grid`: the tiles of a persistent loop."""
     total, needs = TYPES[element]
-    m, n, k = _tile(pick, element)
-    steps = pick.choice((0, 1, 1, 2, 2, 3, 4, 5, 7, 9))
-    rows, columns = pick.choice((1, 1, 1, 2)), pick.choice((1, 1, 1, 2))
-    while m * n * k * max(1, steps) * rows * columns > MOST_WORK:
+    m, n, k = tile
+    steps = 1 if is_straight else steps
+    rows, columns = grid or (pick.choice((1, 1, 1, 2)), pick.choice((1, 1, 1, 2)))
+    while m * n * k * max(1, steps) * rows * columns > MOST_WORK and rows * columns * steps > 1:
         rows, columns, steps = 1, 1, max(1, steps // 2)
     sizes = m * rows - odd(pick, m), n * columns - odd(pick, n), max(0, k * steps - odd(pick, k)) if steps else 0
     stored = "f32" if element == "tf32" else element
     left, right = (whole(pick, shape, stored) for shape in ((sizes[0], sizes[2]), (sizes[2], sizes[1])))
     left_way = pick.choices(list(LEFT), (8, 2, 2, 1))[0]
     right_way = pick.choices(list(RIGHT), (5, 3, 2))[0]
-    names = {"columns": "at", "transposed": "at"}.get(left_way, "a"), "b" if right_way == "rows" else "bt"
-    given = [array(pick, names[0], left if names[0] == "a" else np.ascontiguousarray(left.T), stored),
-             array(pick, names[1], right if names[1] == "b" else np.ascontiguousarray(right.T), stored)]  # fmt: skip
+    stores = {"columns": "at", "transposed": "at"}.get(left_way, "a"), "b" if right_way == "rows" else "bt"
+    given = [array(pick, stores[0], left if stores[0] == "a" else np.ascontiguousarray(left.T), stored),
+             array(pick, stores[1], right if stores[1] == "b" else np.ascontiguousarray(right.T), stored)]  # fmt: skip
     loads, left, right = _operands(pick, element, total, LEFT[left_way], RIGHT[right_way], left, right)
     wide = np.int64 if total == "i32" else np.float64
     wanted = left.astype(wide) @ right.astype(wide)
     epilogue = _epilogue(pick, total, wanted, n)
-    around = pick.choices(("grid", "persistent", "swizzled"), (6, 2, 1))[0] if rows * columns > 1 else "grid"
-    body = _body(around, [argument.name for argument in (*given, *epilogue.arguments)], loads, total, epilogue.lines)
-    blocks = {"grid": (rows, columns, 1), "persistent": (pick.randint(1, rows * columns), 1, 1),
+    around = "grid"
+    if rows * columns > 1:
+        around = "persistent" if grid else pick.choices(("grid", "persistent", "swizzled"), (6, 2, 1))[0]
+    names = [argument.name for argument in (*given, *epilogue.arguments)]
+    loop = "step = 0" if is_straight else "for step in range(steps):"
+    body = _body(around, names, loads, total, epilogue.lines, loop)
+    blocks = {"grid": (rows, columns, 1), "persistent": (pick.randint(1, max(1, rows * columns // 2)), 1, 1),
               "swizzled": (rows * columns, 1, 1)}[around]  # fmt: skip
     given += [*epilogue.arguments, result(pick, "c", wanted.shape, epilogue.out), scalar("steps", steps, "i32")]
     return Generated("product", body, tuple(given), (m, n, k, rows, columns), blocks,
                      {"c": Expected(epilogue.wanted)}, needs)  # fmt: skip
 
 
-def _tile(pick: random.Random, element: str) -> tuple[int, int, int]:
+def _tile(pick: Choices, element: str) -> tuple[int, int, int]:
     while True:
         m, n, k = pick.choice(TILES), pick.choice(TILES), pick.choice(DEPTHS)
         slow = element in ("f32", "f64")
@@ -75,16 +107,16 @@ def _tile(pick: random.Random, element: str) -> tuple[int, int, int]:
 
 
 def _operands(
-    pick: random.Random, element: str, total: str, of_left: str, of_right: str, left: np.ndarray, right: np.ndarray
+    pick: Choices, element: str, total: str, of_left: str, of_right: str, left: np.ndarray, right: np.ndarray
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     """The statements that give x and y, and the operands that they compute."""
     lines = [f"x = {of_left.format(k='step')}", f"y = {of_right.format(k='step')}"]
     for name in "xy":
-        kind = pick.random()
-        if kind < 0.12:
+        kind = pick.choices(("as loaded", "negated", "clipped"), (82, 12, 6))[0]
+        if kind == "negated":
             lines.append(f"{name} = ct.astype(-ct.astype({name}, ct.{CUTILE[total]}), {name}.dtype)")
             left, right = (-left, right) if name == "x" else (left, -right)
-        elif kind < 0.18:
+        elif kind == "clipped":
             lines.append(f"{name} = ct.astype(ct.maximum(ct.astype({name}, ct.{CUTILE[total]}), 0), {name}.dtype)")
             left, right = (np.maximum(left, left.dtype.type(0)), right) if name == "x" else (
                 left, np.maximum(right, right.dtype.type(0)))  # fmt: skip
@@ -102,7 +134,7 @@ class _Epilogue(NamedTuple):
     arguments: list[Argument]
 
 
-def _epilogue(pick: random.Random, total: str, wanted: np.ndarray, columns: int) -> _Epilogue:
+def _epilogue(pick: Choices, total: str, wanted: np.ndarray, columns: int) -> _Epilogue:
     """`columns`: of a tile of C."""
     kind = pick.choice(("none", "none", "none", "bias", "relu", "narrow", "row sums"))
     if kind == "bias":
@@ -129,9 +161,9 @@ def _epilogue(pick: random.Random, total: str, wanted: np.ndarray, columns: int)
 
 _LOOP = """
 {indent}total = ct.zeros((TM, TN), ct.{total})
-{indent}for step in range(steps):
+{indent}{loop}
 {loads}
-{indent}    total = ct.mma(x, y, total)
+{inner}total = ct.mma(x, y, total)
 {epilogue}
 {indent}ct.store(c, (row, column), total)
 """
@@ -143,11 +175,12 @@ _AROUND = {
 }  # fmt: skip
 
 
-def _body(around: str, names: list[str], loads: list[str], total: str, epilogue: list[str]) -> str:
+def _body(around: str, names: list[str], loads: list[str], total: str, epilogue: list[str], loop: str) -> str:
     head, depth = _AROUND[around]
     indent = "    " * depth
+    inside = indent + ("    " if loop.endswith(":") else "")
     inner = _LOOP.format(
-        indent=indent, total=CUTILE[total], loads="\n".join(f"{indent}    {line}" for line in loads),
+        indent=indent, inner=inside, total=CUTILE[total], loop=loop, loads="\n".join(inside + line for line in loads),
         epilogue="\n".join(indent + line for line in epilogue),
     )  # fmt: skip
     sizes = ", ".join(f"{name}: ct.Constant[int]" for name in ("TM", "TN", "TK", "ROWS", "COLUMNS"))

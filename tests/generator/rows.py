@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 
+from tests.generator.choices import Choices
 from tests.generator.kernel import Expected, Generated, array, normal, odd, result, whole
 from tests.kernels.views import DTYPES
 
@@ -33,7 +32,7 @@ def kernel(x, y, R: ct.Constant[int], T: ct.Constant[int]):
 """
 
 
-def normalised(pick: random.Random) -> Generated:
+def normalised(pick: Choices) -> Generated:
     """Whole rows in one tile, in a loop over groups of rows."""
     kind, element = pick.choice(list(_NORMALISED)), pick.choice(FLOATS)
     rows, length = pick.choice((1, 1, 2, 4, 8, 16)), pick.choice((16, 64, 128, 256, 512, 1024, 2048))
@@ -66,7 +65,7 @@ def kernel(x, y, z, A: ct.Constant[int], B: ct.Constant[int]):
 """
 
 
-def along(pick: random.Random) -> Generated:
+def along(pick: Choices) -> Generated:
     """Scans, reductions and positions of extremes along one dimension of a tile, and values derived from them."""
     element = pick.choice(("i32", "i32", "f32", "i64", "f16"))
     shape = tuple(pick.choice((1, 2, 8, 16, 32, 64, 128, 256, 512)) for _ in range(2))
@@ -94,7 +93,7 @@ def along(pick: random.Random) -> Generated:
                         for j in range(blocks[1])], axis=1)
         for i in range(blocks[0])
     ])  # fmt: skip
-    doubled = pick.random() < 0.5
+    doubled = pick.chance(0.5)
     body = _ALONG.format(work=work, second="found + values" if doubled else "ct.astype(found, ct.float32)")
     second = (wanted + x.astype(wanted.dtype), element) if doubled else (wanted, "f32")
     return Generated(
@@ -144,7 +143,7 @@ def kernel(table, rows, out, counts, R: ct.Constant[int], T: ct.Constant[int]):
 """
 
 
-def gathered(pick: random.Random) -> Generated:
+def gathered(pick: Choices) -> Generated:
     """Rows of a table by index, and a count of how often each row is read."""
     element = pick.choice(("f32", "f16", "i32", "i8"))
     rows, length, blocks = pick.choice((1, 4, 16, 64)), pick.choice((1, 16, 64, 256)), pick.choice((1, 2, 3))
@@ -154,10 +153,10 @@ def gathered(pick: random.Random) -> Generated:
     wanted = np.zeros((rows * blocks, length))
     wanted[:, : table.shape[1]] = table[places].astype(np.float64)
     counts = np.bincount(places, minlength=height).astype(np.int32)
-    extra, wanted = pick.choice((("", wanted), ("+ values", 2 * wanted)))
+    doubled = pick.chance(0.5)
     return Generated(
-        "gather", _GATHERED.format(extra=extra),
+        "gather", _GATHERED.format(extra="+ values" if doubled else ""),
         (array(pick, "table", table, element), array(pick, "rows", places, "i32"),
          result(pick, "out", wanted.shape, element), array(pick, "counts", np.zeros(height, np.int32), "i32")),
-        (rows, length), (blocks, 1, 1), {"out": Expected(wanted), "counts": Expected(counts)},
+        (rows, length), (blocks, 1, 1), {"out": Expected(wanted * (1 + doubled)), "counts": Expected(counts)},
     )  # fmt: skip

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
 
+from tests.generator.choices import Choices
 from tests.generator.kernel import Argument, Expected, Generated, array, odd, result, scalar, whole
 from tests.kernels.views import DTYPES, in_pairs
 
@@ -63,7 +63,7 @@ _SCALES = {
 }  # fmt: skip
 
 
-def scaled_product(pick: random.Random) -> Generated:
+def scaled_product(pick: Choices) -> Generated:
     """C = A B with a scale for each block along K; M and N may end inside of a tile, K does not."""
     kind = pick.choice(FORMATS)
     while True:
@@ -72,7 +72,7 @@ def scaled_product(pick: random.Random) -> Generated:
         if m * n * k <= 1 << 21:
             break
     steps = pick.choice((1, 1, 2, 2, 3, 4, 5))
-    columns, scales_by_columns = pick.random() < 0.5, pick.random() < 0.4
+    columns, scales_by_columns = pick.chance(0.5), pick.chance(0.4)
     sizes = m - (odd(pick, m) & ~1), n - (odd(pick, n) & ~1)
     depth, runs = k * steps, k * steps // kind.block
     left, right = whole(pick, (sizes[0], depth), kind.element), whole(pick, (depth, sizes[1]), kind.element)
@@ -90,12 +90,12 @@ def scaled_product(pick: random.Random) -> Generated:
                      {"c": Expected(wanted)}, needs=100)  # fmt: skip
 
 
-def _scales(pick: random.Random, shape: tuple[int, int], element: str) -> np.ndarray:
+def _scales(pick: Choices, shape: tuple[int, int], element: str) -> np.ndarray:
     generator = np.random.default_rng(pick.randrange(1 << 32))
     return (2.0 ** generator.integers(-2, 3, shape)).astype(DTYPES[element])
 
 
-def _operand(pick: random.Random, name: str, values: np.ndarray, kind: _Format) -> Argument:
+def _operand(pick: Choices, name: str, values: np.ndarray, kind: _Format) -> Argument:
     if not kind.packed:
         return array(pick, name, values, kind.element)
     assert values.dtype == ml_dtypes.float4_e2m1fn

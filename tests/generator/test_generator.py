@@ -1,18 +1,24 @@
-"""The generator is deterministic, agrees with the interpreter, and a sample of its kernels is right."""
+"""The generator is deterministic and agrees with the interpreter; the first cases of its sequence are right."""
 
 from __future__ import annotations
-
-import random
 
 import numpy as np
 import pytest
 
-from tests.generator.judge import FORMS, draw, interpreted, judge
+from tests.generator import covered
+from tests.generator.__main__ import main
+from tests.generator.choices import Choices
+from tests.generator.forms import FORMS
+from tests.generator.judge import FINE, draw, interpreted, judge
+from tests.generator.options import Weights
+
+FIXED_RUN = 30
+"""Cases of the plain sequence that every run of the tests judges."""
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_seed_gives_one_kernel(form):
-    first, second = (FORMS[form][1](random.Random(7)) for _ in range(2))
+def test_a_number_gives_one_kernel(form):
+    first, second = (FORMS[form][1](Choices(7)) for _ in range(2))
     assert (first.text(), first.constants, first.grid) == (second.text(), second.constants, second.grid)
     for one, other in zip(first.slots()[0], second.slots()[0], strict=True):
         np.testing.assert_array_equal(one, other)
@@ -20,14 +26,37 @@ def test_a_seed_gives_one_kernel(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_numpy_and_the_interpreter_agree(form):
-    for seed in range(2):
-        kernel, given = draw(seed, (form,))
-        assert interpreted(kernel, given.hints) == ""
+    case = draw(1, (form,))
+    assert interpreted(case.kernel, case.build.decorator) == ""
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS)
-def test_sampled_kernels_are_right(form):
-    for seed in range(5000, 5004):
-        verdict = judge(seed, *draw(seed, (form,)))
-        assert verdict.status == "right", verdict
+def test_numpy_and_the_interpreter_agree_on_more(form):
+    for number in range(2, 6):
+        case = draw(number, (form,))
+        assert interpreted(case.kernel, case.build.decorator) == ""
+
+
+@pytest.fixture(scope="module")
+def weights() -> Weights:
+    return covered.weights(covered.read())
+
+
+@pytest.mark.parametrize("number", range(FIXED_RUN))
+def test_the_fixed_run_is_right(number, weights):
+    verdict = judge(draw(number, weights=weights))
+    assert verdict.status in FINE, verdict
+
+
+def test_the_command_judges_the_same_cases(capfd, tmp_path, weights):
+    """A run of two cases from their number on; its figures are not judged again."""
+    figures = tmp_path / "figures"
+    arguments = ["2", "--seed", "3", "--forms", "places,along", "--figures", str(figures)]
+    assert main(arguments) == 0
+    lines = figures.read_text().splitlines()
+    case = draw(3, ("places", "along"), weights=weights)
+    assert len(lines) == 2 and any(str(case.build) in line and case.kernel.form in line for line in lines)
+    assert main(arguments) == 0 and figures.read_text().splitlines() == lines
+    shown = capfd.readouterr().out
+    assert "| all |" in shown and "impossible" in shown

@@ -1,0 +1,46 @@
+"""The forms of kernels that are drawn, with their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.generator import (
+    attention,
+    control,
+    convolution,
+    dequantised,
+    lookups,
+    products,
+    rows,
+    scaled,
+    scans,
+    shared_work,
+)  # fmt: skip
+from tests.generator.choices import Choices
+from tests.generator.kernel import Generated
+
+FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
+    "product": (10, products.product),
+    "large": (4, products.large_product),
+    "persistent": (3, products.persistent_product),
+    "scaled": (4, scaled.scaled_product),
+    "attention": (5, attention.forward),
+    "decode": (3, attention.decode),
+    "dq": (2, attention.query_gradient),
+    "dkdv": (3, attention.key_gradient),
+    "along": (4, rows.along),
+    "rows": (2, rows.normalised),
+    "gather": (1, rows.gathered),
+    "scans": (2, scans.carried),
+    "places": (1, lookups.places),
+    "bags": (1, lookups.bag),
+    "scatter": (1, lookups.scattered),
+    "dequantised": (3, dequantised.dequantised),
+    "split K": (2, shared_work.split_k),
+    "grouped": (2, shared_work.grouped),
+    "batched": (2, shared_work.batched),
+    "convolution": (2, convolution.patches),
+    "stencil": (1, convolution.shifted),
+    "nested": (3, control.nested),
+}
+"""Weight and generator of each form."""

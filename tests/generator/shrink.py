@@ -1,0 +1,208 @@
+"""A failing case made smaller by itself: its options, then the draws of its kernel, then the module.
+
+Every attempt is judged anew and kept where it fails in the same way (`Verdict.way`).  Cases are judged by NumPy;
+modules as `tileiras.check` does, on the launch of the case.  A failure that the interpreter does not see keeps the
+module of the last case.
+"""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tileiras
+from tests.generator.judge import Case, Verdict, compiled, draw, judge, limited
+from tests.generator.options import TARGETS, Build, Weights, sm_number
+from tests.generator.reduction import reduced
+from tileiras.check.checker import SEEDS
+from tileiras.check.coverage import Coverage
+from tileiras.check.facts import facts
+from tileiras.check.fitting import Fitted, Plan
+from tileiras.check.judging import Image, hold, interpreted
+from tileiras.check.verdict import WRONG
+from tileiras.diagnostics import CompileError
+from tileiras.ir import Operation
+from tileiras.sim.interpreter.machine import InterpreterError
+from tileiras.units import entries_of
+
+BUDGET = 300.0
+"""Seconds for one case; each of the three parts may take what the ones before leave."""
+OWN_LAUNCHES = 20.0
+"""Seconds in which the command may find a launch by itself."""
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """The smallest module and build that fail as the case does."""
+
+    case: Case
+    verdict: Verdict
+    module: Operation | None
+    """None where the front end or the compiler refuses the kernel before there is one."""
+    arguments: Sequence[Any] = ()
+    needs_launch: bool = False
+    """Whether `tileiras-check` does not find a launch of its own that shows the failure."""
+
+    def command(self, stem: str = "kernel") -> str:
+        words = ["tileiras-check", f"{stem}.mlir", *self.case.build.words()]
+        return shlex.join(words + (["--launch", f"{stem}.npz"] if self.needs_launch else []))
+
+    def text(self) -> str:
+        return self.case.kernel.text(self.case.build.decorator) if self.module is None else f"{self.module}\n"
+
+    def write(self, folder: Path) -> list[str]:
+        """Write the module, and the launch where it is needed; gives the lines that tell how to see the failure."""
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = f"case-{self.case.number}"
+        if self.module is None:
+            (folder / f"{stem}.py").write_text(self.text(), encoding="utf-8")
+            return [f"tileiras {stem}.py {shlex.join(self.case.build.words())} --emit ptx"]
+        (folder / f"{stem}.mlir").write_text(self.text(), encoding="utf-8")
+        if self.needs_launch:
+            np.savez(folder / f"{stem}.npz", *self.arguments, grid=np.array(self.case.kernel.grid))
+        return [self.command(stem)]
+
+
+def shrunk(
+    number: int, forms: Sequence[str], targets: tuple[str, ...], weights: Weights = Weights(),
+    seconds: float = BUDGET, judged: Callable[[Case], Verdict] = judge,
+) -> Shrunk:  # fmt: skip
+    """Make the failing case of a number smaller."""
+    case = draw(number, forms, targets, weights)
+    search = _Cases(forms, targets, weights, judged, case, judged(case), time.monotonic() + seconds)
+    search.smaller_build()
+    search.smaller_draws()
+    return _smaller_module(search.case, search.verdict, search.deadline)
+
+
+@dataclass
+class _Cases:
+    forms: Sequence[str]
+    targets: tuple[str, ...]
+    weights: Weights
+    judged: Callable[[Case], Verdict]
+    case: Case
+    verdict: Verdict
+    deadline: float
+    replaced: dict[int, Any] = field(default_factory=dict)
+
+    def attempt(self, case: Case) -> bool:
+        if time.monotonic() > self.deadline:
+            return False
+        verdict = self.judged(case)
+        if verdict.way != self.verdict.way:
+            return False
+        self.case, self.verdict = case, verdict
+        return True
+
+    def smaller_build(self) -> None:
+        """Hints and options go, all of them or one by one; then an older target, and warps in lock step."""
+        self.attempt(self.case._replace(build=Build(self.case.build.gpu_name, (), {})))
+        for hint in self.case.build.hints:
+            kept = tuple(each for each in self.case.build.hints if each != hint)
+            self.attempt(self.case._replace(build=self.case.build._replace(hints=kept)))
+        for name in list(self.case.build.options):
+            kept_options = {key: value for key, value in self.case.build.options.items() if key != name}
+            self.attempt(self.case._replace(build=self.case.build._replace(options=kept_options)))
+        oldest = max(self.case.kernel.needs, 80)
+        for target in TARGETS:
+            if oldest <= sm_number(target) < sm_number(self.case.build.gpu_name):
+                if self.attempt(self.case._replace(build=self.case.build._replace(gpu_name=target))):
+                    break
+        self.attempt(self.case._replace(seed=None))
+
+    def smaller_draws(self) -> None:
+        """Each draw of the kernel takes the simplest value that it can, until none can be simpler."""
+        is_changed = True
+        while is_changed and time.monotonic() < self.deadline:
+            is_changed = False
+            position = 1
+            while position < len(self.case.draws):
+                is_changed |= self._simplify(position)
+                position += 1
+
+    def _simplify(self, position: int) -> bool:
+        for value in self.case.draws[position].simpler:
+            replaced = {**self.replaced, position: value}
+            other = draw(self.case.number, self.forms, self.targets, self.weights, replaced)
+            able = sm_number(self.case.build.gpu_name) >= other.kernel.needs
+            if able and self.attempt(other._replace(build=self.case.build, seed=self.case.seed)):
+                self.replaced = replaced
+                return True
+        return False
+
+
+# -- the module ------------------------------------------------------------------------------------------------------
+
+
+def _smaller_module(case: Case, verdict: Verdict, deadline: float) -> Shrunk:
+    try:
+        module = tileiras.parse(case.kernel.source(case.build.decorator))
+    except (CompileError, Exception):  # noqa: BLE001  The front end's own exceptions have no common class.
+        return Shrunk(case, verdict, None)
+    arguments = case.kernel.memory_slots()
+    oracle = _Oracle(case)
+    for seed in dict.fromkeys((*SEEDS, case.seed)):
+        oracle.seed = seed
+        way = oracle.way(module, arguments)
+        if way[0] == verdict.status:
+            break
+    else:
+        return Shrunk(case, verdict, module, arguments, True)
+    seconds = max(0.0, deadline - time.monotonic())
+    module, arguments = reduced(module, arguments, lambda *given: oracle.way(*given) == way, seconds)
+    return Shrunk(case, verdict, module, arguments, _needs_launch(case, module, verdict))
+
+
+@dataclass
+class _Oracle:
+    """Judges modules on the launch of a case, by the interpreter's bounds."""
+
+    case: Case
+    seed: int | None = None
+
+    def way(self, module: Operation, arguments: Sequence[Any]) -> tuple[str, str]:
+        status, detail = limited(lambda: self._judged(module, arguments))
+        return Verdict(0, "", str(self.case.build), status, detail, 0.0).way
+
+    def _judged(self, module: Operation, arguments: Sequence[Any]) -> tuple[str, str]:
+        artifact = compiled(module, self.case.build)
+        if isinstance(artifact, tuple):
+            return artifact
+        entry = entries_of(module)[0]
+        launch = Fitted(self.case.kernel.grid, list(arguments), Plan({}, "given"))
+        options = self.case.build.options
+        again = functools.partial(interpreted, module, "kernel", launch, Coverage(entry), options)
+        image = Image(artifact.text, "kernel", artifact.kernels[0].metadata)
+        try:
+            judged = hold(facts(entry), image, launch, 0, (self.seed,), again(), again)
+        except InterpreterError as error:
+            return "program", error.diagnostic.message
+        except Exception as error:  # noqa: BLE001  An unexpected exception is a finding.
+            return "internal", f"{type(error).__name__}: {error}"
+        if judged.status != WRONG:
+            return judged.status, ""
+        finding = judged.findings[-1]
+        return ("wrong", "") if finding.kind == "value" else ("fault", finding.message)
+
+
+def _needs_launch(case: Case, module: Operation, verdict: Verdict) -> bool:
+    """Whether the command finds no launch of its own on which the module fails."""
+    if verdict.status not in ("wrong", "fault"):
+        return False
+    status = []
+
+    def search() -> tuple[str, str]:
+        given = case.build
+        status.append(tileiras.check(module, gpu_name=given.gpu_name, budget=OWN_LAUNCHES, **given.options).status)
+        return "", ""
+
+    limited(search)
+    return status != [WRONG]

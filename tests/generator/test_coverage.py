@@ -1,0 +1,93 @@
+"""Coverage by decision: what counts, what cannot occur, and how draws follow what is missing."""
+
+from __future__ import annotations
+
+import random
+
+from tests.generator import covered, ledger
+from tests.generator.covered import Pair
+from tests.generator.decisions import ROWS
+from tests.generator.forms import FORMS
+from tests.generator.judge import Verdict, draw, judge
+from tests.generator.options import Weights
+
+
+def verdict(number: int, decisions: tuple[str, ...], target: str = "sm_90", maps: str = "host", **given) -> Verdict:
+    right = Verdict(number, "softmax", f"{target} ()", "right", "", 0.1, "rows", maps, "auto", decisions)
+    return right._replace(**given)
+
+
+def test_rows_that_change_a_module_are_seen():
+    """With schedules a product has a ring, without them none; the rows are those that ran, in their order."""
+    number = next(number for number in range(200) if draw(number, ("split K",)).build.options == {})
+    case = draw(number, ("split K",))
+    with_ring = judge(case._replace(build=case.build._replace(gpu_name="sm_80", hints=()))).decisions
+    options = {"pipeline_strategy": "none"}
+    serial = judge(case._replace(build=case.build._replace(gpu_name="sm_80", hints=(), options=options))).decisions
+    assert "tileas-unspecialized-pipeline" in with_ring and "tileas-unspecialized-pipeline" not in serial
+    for rows in (with_ring, serial):
+        assert "convert-tileaa-to-tileas" in rows and "tileas-plan-cta" not in rows
+        assert sorted(rows, key=ROWS.index) == list(rows)
+
+
+def test_every_row_has_a_label_of_its_own():
+    assert len(set(ROWS)) == len(ROWS)
+
+
+def test_pairs_are_counted_and_impossible_ones_have_a_reason():
+    counts = covered.counted([verdict(0, ("tileas-slicing",)), verdict(1, ("tileas-slicing",), "sm_80", "none")])
+    assert counts.count(Pair("tileas-slicing", "target", "sm_80")) == 1
+    assert counts.count(Pair("tileas-slicing", "strategy", "auto")) == 2
+    missing = counts.missing()
+    assert Pair("tileas-slicing", "target", "sm_100") in missing
+    assert Pair("tileas-slicing", "target", "sm_90") not in missing
+    assert Pair("tileas-pair-dots", "target", "sm_80") not in missing
+    assert "tcgen05" in covered.reason(Pair("tileas-pair-dots", "target", "sm_80"))
+    assert not covered.reason(Pair("tileas-pair-dots", "target", "sm_100"))
+    assert covered.contradicted(counts) == []
+    wrong = covered.counted([verdict(0, ("tileas-pair-dots",), "sm_80")])
+    assert covered.contradicted(wrong) == [Pair("tileas-pair-dots", "target", "sm_80")]
+
+
+def test_the_committed_counts_contradict_no_reason():
+    assert covered.contradicted(covered.read()) == []
+
+
+def test_draws_follow_what_is_missing():
+    """Only kernels of one family have loads that sink, and none of them on sm_120."""
+    row, without = "tileas-sink-loads", tuple(each for each in ROWS if each != "tileas-sink-loads")
+    every = [
+        verdict(0, ROWS if family == "rows" and target != "sm_120" else without, target, maps, strategy=strategy,
+                family=family)
+        for target in covered.AXES["target"] for maps in covered.AXES["maps"] for strategy in covered.AXES["strategy"]
+        for family in FORMS
+    ]  # fmt: skip
+    counts = covered.counted(every)
+    assert counts.missing() == [Pair(row, "target", "sm_120")]
+    weights = covered.weights(counts)
+    assert weights.targets == {"sm_120": covered.STRONGEST} and not weights.maps and not weights.strategies
+    assert weights.forms["rows"] == covered.STRONGEST > 3 * weights.forms["product"]
+    given = [draw(number, weights=weights) for number in range(200)]
+    plain = [draw(number, weights=Weights()) for number in range(200)]
+    for is_wanted in (lambda case: case.build.gpu_name == "sm_120", lambda case: case.family == "rows"):
+        assert sum(map(is_wanted, given)) > 1.5 * sum(map(is_wanted, plain))
+
+
+def test_counts_are_added_and_kept(tmp_path):
+    first = covered.counted([verdict(0, ("cse",))])
+    second = covered.counted([verdict(1, ("cse", "dce")), verdict(2, (), status="internal")])
+    covered.write(covered.added(first, second), tmp_path / "counts.json")
+    counts = covered.read(tmp_path / "counts.json")
+    assert counts.target["sm_90"] == {"cases": 2, "cse": 2, "dce": 1}
+
+
+def test_a_run_is_a_line_of_the_ledger(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("| a |\n|---|\n\n<!-- end of ledger -->\nBehind it.\n")
+    verdicts = [verdict(5, ("cse",)), verdict(7, (), status="wrong"), verdict(6, ("cse",), "sm_80")]
+    random.Random(1).shuffle(verdicts)
+    ledger.append(verdicts, page)
+    ledger.append(verdicts, page)
+    lines = page.read_text().splitlines()
+    assert lines[2] == lines[3] and lines[-1] == "Behind it."
+    assert lines[2].endswith("| 5 to 7 | 3 | sm_80, sm_90 | 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |")
