@@ -76,6 +76,7 @@ AT_HALF = (
 )
 STORES = {
     "stores to an element of each block": (stored("value", "block"), "yes"),
+    "stores of each block's number": (stored("block", "block"), "yes"),
     "stores to an element of two blocks": (TWO + stored("value", "half"), "unknown"),
     "stores of the element beside": (TWO + AT_HALF + stored("seen", "half"), "yes"),
     "stores to one element": (ZERO + stored("value", "zero"), "unknown"),

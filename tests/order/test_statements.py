@@ -136,6 +136,11 @@ def test_data_of_other_tile_blocks_are_unknown(name, argument):
     assert output(example(name), argument).repeatable == "unknown"
 
 
+def test_partial_sums_of_tile_blocks_are_the_same():
+    """The kernel acquires, and each tile block stores to an element of its own."""
+    assert output(example("last_block_reduction.mlir"), 2).repeatable == "yes"
+
+
 def test_a_flag_is_not_known():
     """The kernel reads, in no order, what other tile blocks write."""
     text = kernel(load("v", "block", "relaxed device"), store("v", "block")).replace("offset %out", "offset %x")

@@ -10,7 +10,7 @@ from tileiras.order.certificate import NO, UNKNOWN
 
 from .coverage import Uncovered
 
-FORMAT = 1
+FORMAT = 2
 """Version of the JSON format of verdicts."""
 
 RIGHT, WRONG, FAULT, INCONCLUSIVE = STATUSES = ("right", "wrong", "fault-of-program", "inconclusive")

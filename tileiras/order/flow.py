@@ -324,11 +324,8 @@ class Flow:
 
     def guards(self, op: Any) -> list[Value]:
         """The values that decide whether an access writes an element: conditions, trip counts, its mask and view."""
-        values = self.conditions(op)
-        for loop in scf.loops_around(op):
-            values += (loop.lower_bound, loop.upper_bound, loop.step) if isinstance(loop, scf.ForOp) else ()
         mask, view = getattr(op, "mask", None), getattr(op, "view", None)
-        return [*values, *(value for value in (mask, view) if value is not None)]
+        return [*self.conditions(op), *_bounds_around(op), *(v for v in (mask, view) if v is not None)]
 
     def updates_of_element(self, op: Any) -> Quantities:
         """The launch quantities that decide how many updates an element gets, beyond its own place.
@@ -342,10 +339,13 @@ class Flow:
         for mask in self.of(data_of(op)).masks:
             if any(map(is_block, mask.quantities - place.solved)):
                 quantities |= mask.quantities
-        for loop in scf.loops_around(op):
-            if isinstance(loop, scf.ForOp):
-                quantities |= place.unsolved((loop.lower_bound, loop.upper_bound, loop.step))
-        return of_launch(quantities)
+        return of_launch(quantities | place.unsolved(_bounds_around(op)))
+
+
+def _bounds_around(op: Operation) -> list[Value]:
+    """The values that decide how often loops execute an operation."""
+    loops = [loop for loop in scf.loops_around(op) if isinstance(loop, scf.ForOp)]
+    return [bound for loop in loops for bound in (loop.lower_bound, loop.upper_bound, loop.step)]
 
 
 def _carried(loop: Loop) -> list[tuple[Value, Value]]:

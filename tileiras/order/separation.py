@@ -72,12 +72,12 @@ class Separation(Addresses):
             pointer = op.operands[0]
         if not self._is_fixed(pointer):
             return
-        self._known.update(offsets if len(offsets) == 1 else ())
         for factors, terms in self._by_factors(offsets).items():
             are_digits = _are_digits(terms) and (self._has_rows or not factors)
             are_distinct &= are_digits and all(term.extent or not varies(term.value) for term in terms)
             for term in terms if are_digits else ():
                 self._solve(term.value)
+        self._known.update(offsets if len(offsets) == 1 else ())
         self.separates_elements = are_distinct
 
     def _by_factors(self, offsets: list[Value]) -> dict[tuple[int, ...], list[_Term]]:
