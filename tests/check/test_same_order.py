@@ -77,13 +77,13 @@ def test_an_image_from_elsewhere_has_none():
 @pytest.mark.parametrize("other", [{"pipeline_strategy": "none"}, {"opt_level": 0}, {"num_ctas": 2}])
 def test_builds_whose_sums_have_one_order_are_the_same(other):
     (claim,) = claims(ROWS, {}, other)
-    assert (claim.says, claim.reasons) == ("same", ())
+    assert (claim.says, claim.differences) == ("same", ())
     assert executed(ROWS, {}, other).different == {}
 
 
 def test_another_tree_is_named_with_its_line():
     (claim,) = claims(ROWS, {"num_warps": 1}, {"num_warps": 4})
-    (reason,) = claim.reasons
+    (reason,) = claim.differences
     assert claim.says == "different" and "reduce" in reason.why and "warps" in reason.second
     assert reason.location.count(":") == 2
     assert executed(ROWS, {"num_warps": 1}, {"num_warps": 4}).different.get(1)
@@ -91,7 +91,7 @@ def test_another_tree_is_named_with_its_line():
 
 def test_other_instructions_with_the_same_steps_are_not_known():
     (claim,) = claims(summed.product(64, 64, 64), {}, {"opt_level": 0})
-    assert claim.says == "unknown" and "the hardware's" in claim.reasons[0].why
+    assert claim.says == "unknown" and "the hardware's" in claim.differences[0].why
 
 
 def test_other_roundings_and_gpus_are_no_matter_of_order():
@@ -109,7 +109,7 @@ def test_another_library_makes_the_bits_unknown(option):
 def test_unrepeatable_outputs_are_not_the_same():
     text = summed.shared_sums()
     (claim,) = claims(text, {}, {})
-    assert claim.says == "different" and claim.reasons[0].why == "may differ from run to run"
+    assert claim.says == "different" and claim.differences[0].why == "may differ from run to run"
 
 
 def test_without_certificates_nothing_is_known():

@@ -129,7 +129,7 @@ def words(order: Mapping[str, Any]) -> Iterator[str]:
 # -- two builds --------------------------------------------------------------------------------------------------------
 
 
-class Reason(NamedTuple):
+class Difference(NamedTuple):
     """A difference between two builds that may change result bits."""
 
     why: str
@@ -148,7 +148,7 @@ class Claim(NamedTuple):
 
     argument: int
     says: str
-    reasons: tuple[Reason, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
 
 EXACTNESS = ("ftz", "approx")
@@ -168,22 +168,22 @@ def compare(
     places: the sums of the first certificate with places.
     """
     if first is None or second is None:
-        return [Claim(-1, UNKNOWN, (Reason("a build has no certificate of order"),))]
+        return [Claim(-1, UNKNOWN, (Difference("a build has no certificate of order"),))]
     one, other = Certificate.from_json(first), Certificate.from_json(second)
     if _shape(one) != _shape(other):
-        return [Claim(-1, UNKNOWN, (Reason("the builds have different sums"),))]
+        return [Claim(-1, UNKNOWN, (Difference("the builds have different sums"),))]
     general = list(_by_options(*options))
     claims = []
     for out, twin in zip(one.outputs, other.outputs):
-        reasons = list(general)
+        differences = list(general)
         for repeatable in dict.fromkeys(each.repeatable for each in (out, twin) if each.repeatable != YES):
-            reasons.append((DIFFERENT if repeatable == NO else UNKNOWN, Reason(_REPEATABLE[repeatable])))
+            differences.append((DIFFERENT if repeatable == NO else UNKNOWN, Difference(_REPEATABLE[repeatable])))
         for number in out.sums:
             where = places[number].get("location", "") if places else ""
-            reasons += _of_sum(one.sums[number], other.sums[number], where)
-        says = {each for each, _ in reasons}
+            differences += _of_sum(one.sums[number], other.sums[number], where)
+        says = {each for each, _ in differences}
         status = DIFFERENT if DIFFERENT in says else UNKNOWN if says else SAME
-        claims.append(Claim(out.argument, status, tuple(reason for _, reason in reasons)))
+        claims.append(Claim(out.argument, status, tuple(difference for _, difference in differences)))
     return claims
 
 
@@ -192,26 +192,26 @@ def _shape(certificate: Certificate) -> list[Any]:
     return [sums, [(out.argument, out.sums) for out in certificate.outputs]]
 
 
-def _by_options(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, Reason]]:
+def _by_options(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, Difference]]:
     for name in EXACTNESS:
         if bool(first.get(name)) != bool(second.get(name)):
-            yield DIFFERENT, Reason(f"--{name} changes the rounding of single operations")
+            yield DIFFERENT, Difference(f"--{name} changes the rounding of single operations")
     for name in LIBRARIES:
         if (first.get(name) or None) != (second.get(name) or None):
-            yield UNKNOWN, Reason(f"--{name.replace('_', '-')}: another library may compute functions otherwise")
+            yield UNKNOWN, Difference(f"--{name.replace('_', '-')}: another library may compute functions otherwise")
     if first.get("gpu_name") != second.get("gpu_name"):
-        yield UNKNOWN, Reason("functions and conversions may be other instructions on another GPU")
+        yield UNKNOWN, Difference("functions and conversions may be other instructions on another GPU")
 
 
-def _of_sum(first: Sum, second: Sum, where: str) -> Iterator[tuple[str, Reason]]:
+def _of_sum(first: Sum, second: Sum, where: str) -> Iterator[tuple[str, Difference]]:
     if first.key and first.key == second.key or first.kind == "atomic":
         return
     both = first.order or _NO_ORDER, second.order or _NO_ORDER
     which = f"{first.kind} of {first.of}"
     if not (first.key and second.key):
-        yield UNKNOWN, Reason(f"{which}: the order is not known", where, *both)
+        yield UNKNOWN, Difference(f"{which}: the order is not known", where, *both)
     elif first.kind == "dot" and both[0].partition(",")[0] == both[1].partition(",")[0]:
         why = f"{which}: other instructions with the same steps; the order within one is the hardware's"
-        yield UNKNOWN, Reason(why, where, *both)
+        yield UNKNOWN, Difference(why, where, *both)
     else:
-        yield DIFFERENT, Reason(f"{which}: another order", where, *both)
+        yield DIFFERENT, Difference(f"{which}: another order", where, *both)

@@ -58,7 +58,7 @@ class Comparison(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         outputs = [
             {
-                "argument": each.argument, "claim": each.says, "reasons": [r._asdict() for r in each.reasons],
+                "argument": each.argument, "claim": each.says, "reasons": [one._asdict() for one in each.differences],
                 "different": self.executed.different.get(each.argument, 0),
             }
             for each in self.claims
@@ -77,7 +77,7 @@ class Comparison(NamedTuple):
             says = {order.SAME: "bitwise equal", order.DIFFERENT: "may differ"}.get(each.says, "not known to be equal")
             severity = "error: " if each in self.contradictions else ""
             lines.append(f"{severity}{self.entry}: {memory}: {says}; {bits}")
-            lines += [f"    {reason}" for reason in each.reasons]
+            lines += [f"    {difference}" for difference in each.differences]
         if self.executed.problem:
             lines.append(f"  not executed further: {self.executed.problem}")
         return "\n".join(lines)
