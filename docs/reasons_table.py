@@ -45,7 +45,8 @@ The forms of a code:
 - In the IR (`nv_tileas.alone`) as on a terminal.
 
 Values are numbers and names; values with other characters, and digits that are text, are quoted as in JSON. A report
-shows the remedy, the change that removes the obstacle, of the outermost reason with one.
+shows the remedy, the change that removes the obstacle, of the outermost reason with one. A reason without a remedy is
+no obstacle, or lies in the target.
 """
 
 SUBJECTS = {

@@ -376,6 +376,7 @@ def test_a_loop_without_room_fails_softly():
         "loops.not-pipelined; loops.no-shared-memory",
         "memory.copied-at-use loads=1",
     ]
+    assert engine.diagnostics[-2].text == "Failed to pipeline loop", "documented"
     end = watcher.seen.index("tileas-roll-mma-dot")
     assert watcher.seen[end - 1] == "tileas-smem-operands", "no clean-up in between"
     text = print_op(module)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tileiras.layout import LinearLayout
-from tileiras.layout.matrix_descriptor import byte_offset, describe, matrix_layout
+from tileiras.layout.matrix_descriptor import NoDescriptor, byte_offset, describe, matrix_layout
+from tileiras.reasons import Reason
 from tileiras.sim.emulator.matrix_descriptor import Operand, _addresses, decode_descriptor
 from tileiras.sim.emulator.tcgen05_operands import Matrix, unit_addresses
 from tileiras.sim.emulator.tcgen05_operands import decode_descriptor as decode_tcgen05
@@ -88,11 +89,13 @@ def test_other_layouts_have_no_descriptor():
 
 @pytest.mark.parametrize("shape", [(4, 64), (64, 4)])
 def test_short_operands_have_no_layout(shape):
-    with pytest.raises(ValueError, match="no operand of a matrix descriptor"):
+    with pytest.raises(NoDescriptor) as found:
         matrix_layout(shape, 1, 16, "k")
+    assert found.value.reason == Reason("dots.no-descriptor", rows=shape[0], columns=shape[1])
 
 
 @pytest.mark.parametrize(("shape", "bits", "major"), [((32, 64), 8, "k"), ((64, 8), 8, "k"), ((64, 32), 16, "mn")])
 def test_other_operands_are_not_spread(shape, bits, major):
-    with pytest.raises(ValueError, match="no A in every second 16 rows"):
+    with pytest.raises(NoDescriptor) as found:
         matrix_layout(shape, 1, bits, major, spread=True)
+    assert found.value.reason.code == "dots.no-spread-descriptor"

@@ -56,7 +56,7 @@ def test_the_kernel_makes_the_map_of_each(gpu):
     ("maps", "options", "said"),
     [
         ("host", {}, "maps.unused; maps.base-computed"),
-        ("device", SPECIALIZED, "agents.loads-stay variant=light; agents.map-in-agent"),
+        ("device", SPECIALIZED, "agents.loads-stay variant=heavy; agents.map-in-agent"),
     ],
     ids=["host", "agents"],
 )

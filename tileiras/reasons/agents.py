@@ -1,4 +1,7 @@
-"""Codes of warp specialization: the agents of a kernel, and the obstacles to them."""
+"""Codes of warp specialization: the agents of a kernel, and the obstacles to them.
+
+Refusals by the rule of `auto` that agents gain nothing have no remedy.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from .row import Row, choice
 _FEWER_REGISTERS = "smaller tiles, or more warps that compute (num-warps), need fewer registers of a thread"
 _LESS_MEMORY = "smaller tiles, or fewer stages (unspecialized-pipeline-num-stages), take less shared memory"
 _FEWER_WARPS = "compile with fewer warps (num-warps)"
-_SMALL_WORK = "none is needed: `pipeline-strategy=warp-specialize` forces agents"
 _VIEWS_FIRST = "create views before loops and branches, from arguments of the kernel"
 _ORDER = "leave out the token or the memory order that makes the access wait"
 _PAIR_OF_TILES = "begin accumulators with zero in the loop over K, and load operands through views of the arrays"
@@ -80,14 +82,14 @@ ROWS: dict[str, Row] = {
     "agents.no-pipe": Row("{target} has no pipe from '{producer}' to '{consumer}'", "compile for a newer GPU"),
     "agents.no-shared-memory": Row("no shared memory is left for {stages:stage} of each pipe", _LESS_MEMORY),
     "agents.no-second-stage": Row("no shared memory is left for two stages of a pipe", _LESS_MEMORY),
-    "agents.few-iterations": Row("the loop has {iterations:iteration}", _SMALL_WORK),
-    "agents.few-bytes": Row("an iteration loads {bytes} bytes, fewer than {least}", _SMALL_WORK),
+    "agents.few-iterations": Row("the loop has {iterations:iteration}"),
+    "agents.few-bytes": Row("an iteration loads {bytes} bytes, fewer than {least}"),
     "agents.copies-dominate": Row(
         "threads issue copies of tiles for {copies} cycles of an iteration, and other instructions for {others} only",
         "tensor maps (tensor-maps=host or device) leave the copies to one thread",
     ),
     "agents.one-thread-copies-already": Row(
-        "one thread copies already, and the dots stay with the warps that compute", _SMALL_WORK
+        "one thread copies already, and the dots stay with the warps that compute"
     ),
     "agents.no-register-left": Row(
         "a thread probably takes all of the {most} registers that it can have", _FEWER_REGISTERS

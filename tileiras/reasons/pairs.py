@@ -51,8 +51,7 @@ ROWS: dict[str, Row] = {
     "pairs.trips-differ": Row("neighbours along x may execute a dot a different number of times", _SAME_B),
     "pairs.columns-differ": Row("neighbours along x are not known to have the same columns of B", _SAME_B),
     "pairs.large-tiles": Row(
-        "dots of tiles this large are bound by the tensor cores, not by the shared-memory port",
-        "none is needed: pairs relieve shared memory only",
+        "dots of tiles this large are bound by the tensor cores, not by the shared-memory port"
     ),
     "pairs.no-launcher": Row(
         "only launchers that fill tensor maps read in NAME.json which kernel to launch", "compile with tensor-maps=host"
